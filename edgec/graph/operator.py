@@ -23,7 +23,7 @@ from edgec.graph.traits import (
     Storage,
     StoredAs,
 )
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, Quant, TensorType
 
 AttrsT = TypeVar("AttrsT")
 
@@ -78,6 +78,8 @@ class Operator(Generic[AttrsT]):
     rescales: on integers it computes with a multiplier, several instructions for each element.
     keeps_factors: positive factors of its first input's channels are factors of its result's.
     normalizes: its results are parts of 1, monotonic functions of its input.
+    approximates: its integers are near what floats give; a framework that computes floats, or has
+    other tables, may be a step away.
     """
 
     name: ClassVar[str]
@@ -94,6 +96,7 @@ class Operator(Generic[AttrsT]):
     rescales: ClassVar[bool] = False
     keeps_factors: ClassVar[bool] = False
     normalizes: ClassVar[bool] = False
+    approximates: ClassVar[bool] = False
 
     @property
     def weight_inputs(self) -> tuple[int, ...]:
@@ -221,6 +224,15 @@ class Operator(Generic[AttrsT]):
         """
         return attrs
 
+    def integer_op(self, dtype: str) -> Operator[Any]:
+        """The operator that a float one is on stored integers of this dtype, with the attributes
+        of `attrs_for_integers`: itself, for most."""
+        return self
+
+    def fixed_quant(self, dtype: str) -> Quant | None:
+        """The only parameters that integer results of this dtype can have; None: any."""
+        return None
+
     def attrs_within(self, attrs: AttrsT, low: int, high: int) -> AttrsT | None:
         """The attributes of a node whose stored results are clamped; None if it has none such."""
         if not self.clamps:
@@ -291,6 +303,10 @@ class Operator(Generic[AttrsT]):
         reach: the largest magnitude of an input, as far as it is known.
         """
         return max(reach, 1.0) if self.scale(attrs, *(0.0,) * inputs) else 1.0
+
+    def steps_off(self, attrs: AttrsT) -> int:
+        """By how many steps, rounding aside, its integers may be from what floats give."""
+        return 0
 
     def sums_rows(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> bool:
         """Whether the output is a sum over all rows of the only input, finished at the end."""

@@ -58,6 +58,8 @@ class IntegerForm(enum.Enum):
 
     PRODUCTS = enum.auto()  # sums of products with constant weights, which are then requantized
     OPERANDS = enum.auto()  # operands and result have parameters of their own
+    MATRICES = enum.auto()  # sums of products of two operands, which are then requantized
+    ONE_OPERAND = enum.auto()  # one operand and the result have parameters of their own
     MEAN = enum.auto()  # a mean: of one operand, with parameters of its own
     SHARED = enum.auto()  # elements are moved or chosen: the result has its operands' parameters
     RECURRENT = enum.auto()  # an LSTM over a sequence

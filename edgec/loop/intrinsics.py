@@ -118,6 +118,11 @@ def one_over_one_plus_x(x: int) -> int:
     return int(fixed_point.one_over_one_plus_x(np.asarray(x, np.int64)))
 
 
+def reciprocal_root(x: int) -> int:
+    """1 / sqrt(x) for x in [1/4, 1) with 31 fraction bits; the result has 29."""
+    return int(fixed_point.reciprocal_root(np.asarray(x, np.int64)))
+
+
 def requantize_single(acc: int, multiplier: int, shift: int) -> int:
     """acc * multiplier * 2**(shift - 31) rounded once, half up, saturated (TFLite)."""
     total = 31 - shift
@@ -262,6 +267,11 @@ for _definition in (
         "one_over_one_plus_x", ("int32",), "int32",
         one_over_one_plus_x, "ec_one_over_one_plus_x", "ec_fixed_point.h", 60,
         fixed_point.one_over_one_plus_x,
+    ),
+    IntrinsicDef(
+        "reciprocal_root", ("int32",), "int32",
+        reciprocal_root, "ec_reciprocal_root", "ec_fixed_point.h", 40,
+        fixed_point.reciprocal_root,
     ),
     IntrinsicDef(
         "requantize_single", ("int32", "int32", "int32"), "int32",

@@ -12,12 +12,14 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.operator import Fusion, register
+from edgec.graph.operator import Fusion, Operator, get_op, register
+from edgec.graph.traits import IntegerForm, StoredAs
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
 from edgec.ops.broadcast import tensor_of
+from edgec.ops.integer_norm import IntegerNorm, IntegerNormAttrs
 from edgec.ops.onnx_graph import OnnxGraph, own_operands
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
@@ -42,6 +44,17 @@ class LayerNorm(Op[LayerNormAttrs]):
     fusion = Fusion.OPAQUE
     tolerance = 2e-6
     onnx_since = 17
+    integer_form = IntegerForm.ONE_OPERAND
+
+    def integer_op(self, dtype: str) -> Operator[Any]:
+        """One of stored integers, with the float scale and bias as constants."""
+        return get_op(IntegerNorm)
+
+    def attrs_for_integers(
+        self, attrs: LayerNormAttrs, inputs: Sequence[TensorType], result: StoredAs
+    ) -> Any:
+        """Rows with their mean taken off."""
+        return IntegerNormAttrs(True, attrs.epsilon, result.quant, result.minimum, result.maximum)
 
     def infer(self, attrs: LayerNormAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The type of x."""

@@ -11,11 +11,14 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
+from edgec.graph.traits import IntegerForm, Interval, Operand
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.numerics.ordered_sum import ordered_products
+from edgec.ops.accumulate import widened
 from edgec.ops.broadcast import broadcast_index, operand_tensors
+from edgec.ops.conv2d import centred
 from edgec.ops.dense import matrix_product
 from edgec.ops.onnx_graph import OnnxGraph, own_operands
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
@@ -26,30 +29,50 @@ from edgec.ops.transpose import dequantized, transposed
 DTYPES = ("float32", "float64", "int32")
 
 
+#: Of int8: each is 255 * 255 at most.
+MOST_PRODUCTS = (2**31 - 1) // 255**2
+
+
+def _sums_dtype(x: TensorType, y: TensorType) -> str:
+    """The dtype of sums of products. Raises TypeMismatch for operands that have none."""
+    dtypes = {x.dtype, y.dtype}
+    if all(type_.quant is not None and type_.quant.per_tensor for type_ in (x, y)):
+        if dtypes <= {"int8", "int16"}:
+            return "int32" if dtypes == {"int8"} else "int64"
+    elif x.quant is y.quant and len(dtypes & set(DTYPES)) == len(dtypes) == 1:
+        return x.dtype
+    known = f"{' or '.join(DTYPES)}, or int8 and int16 quantized per tensor"
+    raise TypeMismatch(f"matmul needs {known}, not {x} and {y}")
+
+
 @register
 class Matmul(Op[NoAttrs]):
     """x [..., M, K] times y [..., K, N] -> [..., M, N], of DTYPES; axes before these broadcast.
 
-    Where one operand is a constant matrix, `dense` is faster.
+    Of stored integers, int8 or int16 quantized per tensor, products of what is left without their
+    zero points: accumulators of int32 where both are int8, else of int64. Where one operand is a
+    constant matrix, `dense` is faster.
     """
 
     name = "matmul"
     fusion = Fusion.COMPLEX
     tolerance = 2e-6
+    integer_form = IntegerForm.MATRICES
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Both of rank 2 or more, of the same K."""
         x, y = inputs
         text = f"matmul of {list(x.shape)} and {list(y.shape)}"
-        if x.dtype not in DTYPES or y.dtype != x.dtype or x.quant or y.quant:
-            raise TypeMismatch(f"matmul needs {' or '.join(DTYPES)}, not {x} and {y}")
+        dtype = _sums_dtype(x, y)
         if min(len(x.shape), len(y.shape)) < 2 or x.shape[-1] != y.shape[-2]:
             raise TypeMismatch(text)
         try:
             batch = np.broadcast_shapes(x.shape[:-2], y.shape[:-2])
         except ValueError:
             raise TypeMismatch(text) from None
-        return (TensorType((*batch, x.shape[-2], y.shape[-1]), x.dtype),)
+        if dtype == "int32" and x.quant is not None and x.shape[-1] > MOST_PRODUCTS:
+            raise TypeMismatch(f"{text}: at most {MOST_PRODUCTS} products of int8 fit in int32")
+        return (TensorType((*batch, x.shape[-2], y.shape[-1]), dtype),)
 
     def evaluate(
         self,
@@ -58,7 +81,11 @@ class Matmul(Op[NoAttrs]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """Products are added in the order of K, from zero."""
+        """Products are added in the order of K, from zero; of stored integers exactly in float64,
+        below 2**53."""
+        if input_types[0].quant is not None:
+            left, right = (centred(v, t) for v, t in zip(inputs, input_types, strict=True))
+            return ((left @ right).astype(output_types[0].dtype),)
         if inputs[0].dtype != np.float32:
             return super().evaluate(attrs, inputs, input_types, output_types)
         *batch, rows, columns = output_types[0].shape
@@ -77,21 +104,39 @@ class Matmul(Op[NoAttrs]):
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One accumulation per output."""
         x, y = operand_tensors(target, inputs)
+        dtype = node.output.type.dtype
+        first_zero, second_zero = (
+            0 if type_.quant is None else -type_.quant.zero_point[0] for type_ in node.input_types
+        )
 
         def update(acc: Any, *at: Any) -> Any:
             *batch, row, column, k = at
             first = broadcast_index(x.shape[:-2], tuple(batch))
             second = broadcast_index(y.shape[:-2], tuple(batch))
-            return acc + x[(*first, row, k)] * y[(*second, k, column)]
+            left = widened(x[(*first, row, k)], acc, first_zero)
+            return acc + left * widened(y[(*second, k, column)], acc, second_zero)
 
         return target.reduce(
             "acc",
             node.output.type.shape,
-            x.dtype,
+            dtype,
             [("k", 0, x.shape[-1])],
             init=lambda *at: 0,
             update=update,
         )
+
+    def interval(
+        self, attrs: NoAttrs, operands: Sequence[Operand], output: TensorType
+    ) -> Interval | None:
+        """As many of the largest products of stored integers as are added."""
+        if any(operand.type.quant is None for operand in operands):
+            return None
+        reach = operands[0].type.shape[-1]
+        for operand in operands:
+            info, zero_point = np.iinfo(operand.type.dtype), operand.type.scalar_quant()[1]
+            reach *= max(int(info.max) - zero_point, zero_point - int(info.min))
+        ends = np.full(output.shape[-1], reach, np.int64)
+        return -ends, ends
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """MatMul."""

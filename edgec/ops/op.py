@@ -104,7 +104,8 @@ def lowered_results(
     output_types: Sequence[TensorType],
 ) -> tuple[Array, ...]:
     """The outputs of an operator by its loops, as they are written, on whole arrays at once."""
-    constants = tuple([inputs[number].tobytes() for number in op.constant_inputs])
+    known = [number for number in op.constant_inputs if number < len(inputs)]
+    constants = tuple([inputs[number].tobytes() for number in known])
     find = _program if sum(map(len, constants)) > _MOST_KNOWN else _known_program
     program = find(op, attrs, tuple(input_types), tuple(output_types), constants)
     made = program.run(
@@ -137,7 +138,7 @@ def _program(
 ) -> Program:
     """The loops of a node of its own, to be run on arrays; `constants` of its `constant_inputs`."""
     target = Lowering(op.name)
-    known = dict(zip(op.constant_inputs, constants, strict=True))
+    known = dict(zip(op.constant_inputs, constants, strict=False))  # last ones may be absent
     operands: list[Tensor | Constant] = []
     for number, type_ in enumerate(input_types):
         if number in known:

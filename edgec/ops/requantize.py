@@ -52,6 +52,8 @@ class RequantizeAttrs:
 
 #: Factors that stored values of eight bits are multiplied by exactly.
 WHOLE_STEPS = tuple(2.0**exponent for exponent in range(1, 16))
+#: Steps of int16 for one of int8: the most with which every difference from a zero point fits.
+WIDENING = 128
 #: Output dtypes.
 STORED = ("int8", "uint8", "int16", "int32")
 

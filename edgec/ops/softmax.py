@@ -12,7 +12,8 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.operator import Fusion, register
+from edgec.graph.operator import Fusion, Operator, get_op, register
+from edgec.graph.traits import IntegerForm, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -36,7 +37,8 @@ from edgec.ops.softmax_float import (
     is_long,
     lower_rows,
 )
-from edgec.ops.softmax_int16 import SoftmaxInt16Attrs
+from edgec.ops.softmax_int16 import OUTPUT_QUANT as INT16_QUANT
+from edgec.ops.softmax_int16 import SoftmaxInt16, SoftmaxInt16Attrs
 
 #: Fixed-point formats of TFLite's softmax.h: differences, and the sum of exponentials.
 DIFF_INTEGER_BITS = 5
@@ -142,6 +144,8 @@ class Softmax(Op[SoftmaxAttrs]):
     fusion = Fusion.OPAQUE
     tolerance = 5e-7
     normalizes = True
+    approximates = True
+    integer_form = IntegerForm.ONE_OPERAND
 
     def tolerance_of(self, inputs: Sequence[TensorType]) -> float:
         """Of long rows that of sums: what frameworks add in another order errs as much."""
@@ -237,6 +241,24 @@ class Softmax(Op[SoftmaxAttrs]):
             return cast(clamp(divided - half, -half, half - 1), attrs.dtype)
 
         return target.compute("element", node.output.type.shape, attrs.dtype, element)
+
+    def integer_op(self, dtype: str) -> Operator[Any]:
+        """TFLite's tables of int16 are an operator of their own."""
+        return get_op(SoftmaxInt16) if dtype == "int16" else self
+
+    def fixed_quant(self, dtype: str) -> Quant | None:
+        """All of 0..1."""
+        return OUTPUT_QUANT if dtype == "int8" else INT16_QUANT
+
+    def attrs_for_integers(
+        self, attrs: SoftmaxAttrs, inputs: Sequence[TensorType], result: StoredAs
+    ) -> Any:
+        """Those of the fixed point of TFLite, whatever the rounding; with its parameters alone."""
+        if result.quant != self.fixed_quant(result.dtype) or not result.is_whole:
+            return None
+        if result.dtype == "int16":
+            return SoftmaxInt16Attrs(attrs.beta)
+        return SoftmaxAttrs(attrs.beta, result.quant, "tflm", result.dtype)
 
     def error_growth(self, attrs: SoftmaxAttrs, inputs: int, reach: float) -> float:
         """An error of every input at once may count twice."""

@@ -46,6 +46,7 @@ def tolerances(function: Function, some_in_floats: bool = False) -> dict[Value, 
                 found[value] = before
             else:
                 most = steps_of(value, before) + ROUNDED_STEPS[value.type.dtype]
+                most += node.op.steps_off(node.attrs)
                 found[value] = most / RANGES[value.type.dtype]
     return found
 
@@ -69,10 +70,13 @@ def _moves(node: Node) -> bool:
 
 
 def _in_floats(node: Node) -> bool:
-    """Whether ONNX Runtime has no such integers: int16 among them; floats become the same."""
+    """Whether ONNX Runtime has no such integers: int16 among them, or functions that it computes
+    otherwise; floats become the same."""
     first, *rest = (value.type for value in (*node.inputs, *node.outputs))
     wide = [each for each in (first, *rest) if each.dtype == "int16" and each.quant is not None]
-    return bool(wide) and not first.is_float and not _moves(node)
+    if first.is_float or _moves(node):
+        return False
+    return bool(wide) or (node.op.approximates and first.quant is not None)
 
 
 def scales(function: Function, allowed: Mapping[Value, float] | None = None) -> dict[Value, float]:

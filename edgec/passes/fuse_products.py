@@ -1,4 +1,7 @@
-"""A convolution or dense layer between dequantize and quantize as integers (see `fuse_qdq`)."""
+"""Layers with weights and products of matrices between dequantize and quantize, as integers.
+
+See `edgec.passes.fuse_qdq`.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.traits import StoredAs
 from edgec.graph.types import Array, Quant
@@ -62,6 +66,35 @@ def accumulate(
         maximum=result.maximum,
         rounding=rounding,
         dtype=result.dtype,
+    )
+    return rewriter.builder.op(Requantize, [accumulators], attrs, **identity)
+
+
+def multiply(
+    rewriter: Rewriter,
+    above: Node,
+    integers: Sequence[Value | None],
+    result: StoredAs,
+    identity: dict[str, Any],
+) -> Value | None:
+    """Products of two stored matrices and their requantize; None where there are none."""
+    operands = [value for value in integers if value is not None]
+    if len(operands) != len(integers):
+        return None
+    try:
+        accumulators = rewriter.builder.op(
+            above.op, operands, above.attrs, name=above.name,
+            output_names=[f"{above.name}.accumulators"], sources=above.sources,
+        )  # fmt: skip
+    except TypeMismatch:
+        return None
+    (first, _), (second, _) = (value.type.scalar_quant() for value in operands)
+    rounding = "tflm16" if accumulators.type.dtype == "int64" else result.rounding
+    factors = multipliers(first, (second,), result.quant.scale[0], rounding)
+    if rounding == "tflm16" and factors[0] >= 2**MOST_SHORT_SHIFT:
+        return None
+    attrs = RequantizeAttrs(
+        factors, result.quant, result.minimum, result.maximum, rounding, result.dtype
     )
     return rewriter.builder.op(Requantize, [accumulators], attrs, **identity)
 

@@ -26,22 +26,26 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.operator import get_op
 from edgec.graph.traits import IntegerForm, Movement, Storage, StoredAs, stored_number
 from edgec.graph.types import Quant
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.lookup import Lookup
+from edgec.ops.lookup_int16 import LookupInt16
 from edgec.ops.quantize import Dequantize, QuantizeAttrs
-from edgec.ops.requantize import Requantize, RequantizeAttrs
+from edgec.ops.reinterpret import Reinterpret, ReinterpretAttrs
+from edgec.ops.requantize import WIDENING, Requantize, RequantizeAttrs
 from edgec.passes.fuse_lstm import fused_lstm, recurrent_source
-from edgec.passes.fuse_products import accumulate
+from edgec.passes.fuse_products import accumulate, multiply
 from edgec.passes.rewriter import Rewriter
-from edgec.passes.tabulate import expression_of, tabulate
+from edgec.passes.tabulate import expression_of, tabulate, tabulate_int16
 
 
 def fuse_qdq(function: Function, rounding: Rounding = "onnx") -> Function:
@@ -107,6 +111,8 @@ def _computed(
         return _accumulated(rewriter, above, integers, node, result, views)
     if form is IntegerForm.SHARED:
         return _moved(rewriter, above, integers, node, result)
+    if form is IntegerForm.MATRICES:
+        return multiply(rewriter, above, integers, result, _identity(node, above))
     return _arithmetic(rewriter, above, integers, node, result)
 
 
@@ -185,22 +191,48 @@ def _arithmetic(
     rewriter: Rewriter, above: Node, integers: list[Value | None], node: Node, result: StoredAs
 ) -> Value | None:
     """The same on integers, unless its parameters are beyond what integers can do."""
-    operands = [value for value in integers if value is not None]
-    if above.op.integer_form is IntegerForm.OPERANDS:
-        if any(value.type.dtype != result.dtype for value in operands):
-            return None
-    elif above.op.integer_form is not IntegerForm.MEAN:
-        return None
-    if len(operands) != len(above.inputs):
+    operands = _operands(above, integers, result)
+    if operands is None:
         return None
     types = [value.type for value in operands]
     attrs = above.op.attrs_for_integers(above.attrs, types, result)
     if attrs is None:
         return None
+    op = above.op.integer_op(types[0].dtype)
     try:
-        return rewriter.builder.op(above.op, operands, attrs, **_identity(node, above))
+        return rewriter.builder.op(op, operands, attrs, **_identity(node, above))
     except TypeMismatch:
         return None
+
+
+def _operands(
+    above: Node, integers: list[Value | None], result: StoredAs
+) -> Sequence[Value] | None:
+    """What arithmetic on stored integers reads; None if it cannot be had."""
+    operands = _stored_operands(above, integers)
+    if len(operands) != len(above.inputs) or not _are_finite(operands):
+        return None
+    form = above.op.integer_form
+    dtypes = {value.type.dtype for value in operands if value.type.is_quantized}
+    is_one = form in (IntegerForm.OPERANDS, IntegerForm.ONE_OPERAND) and dtypes == {result.dtype}
+    return operands if is_one or form is IntegerForm.MEAN else None
+
+
+def _stored_operands(above: Node, integers: list[Value | None]) -> Sequence[Value]:
+    """Those that are stored integers; after one alone, constants as they are."""
+    stored = [value for value in integers if value is not None]
+    if above.op.integer_form is IntegerForm.ONE_OPERAND:
+        return [*stored[:1], *above.inputs[1:]]
+    return stored
+
+
+def _are_finite(operands: Sequence[Value]) -> bool:
+    """Whether those that are floats are constants without an infinity or a NaN."""
+    return all(
+        isinstance(value, Constant) and bool(np.isfinite(value.data).all())
+        for value in operands
+        if value.type.is_float
+    )
 
 
 def _moved(
@@ -255,15 +287,57 @@ def _table(rewriter: Rewriter, node: Node, real: Value) -> Sequence[Value] | Non
     if found is None or above is None or above.op.storage is not Storage.DEQUANTIZE:
         return None
     stored = above.inputs[0]
-    if not _has_table(stored, node.attrs):
+    identity = _identity_of(node, found[1])
+    if _has_table(stored, node.attrs):
+        attrs = tabulate(above, found[1], real, node.attrs)
+        return (rewriter.builder.op(Lookup, [stored], attrs, **identity),)
+    if not found[1] or not _is_stored(stored, node.attrs):
         return None
-    last = found[1][-1] if found[1] else node
-    sources = tuple(dict.fromkeys(source for each in found[1] for source in each.sources))
-    made = rewriter.builder.op(
-        Lookup, [stored], tabulate(above, found[1], real, node.attrs),
-        **{**_identity(node, last), "sources": sources},
-    )  # fmt: skip
-    return (made,)
+    return _table_of_int16(rewriter, above, found[1], real, node, identity)
+
+
+def _identity_of(node: Node, nodes: list[Node]) -> dict[str, Any]:
+    """As `_identity`, of all nodes that one table replaces; none if it is a rescaling."""
+    sources = tuple(dict.fromkeys(source for each in nodes for source in each.sources))
+    return {**_identity(node, nodes[-1] if nodes else node), "sources": sources}
+
+
+def _table_of_int16(
+    rewriter: Rewriter,
+    dequantize: Node,
+    nodes: list[Node],
+    real: Value,
+    node: Node,
+    identity: dict[str, Any],
+) -> Sequence[Value] | None:
+    """A quantize of a function of one stored value with int16 on either side."""
+    stored, dequantize = _in_int16(rewriter, dequantize.inputs[0], dequantize)
+    wide = tabulate_int16(dequantize, nodes, real, node.attrs)
+    if wide is None:
+        return None
+    op = Reinterpret if isinstance(wide, ReinterpretAttrs) else LookupInt16
+    return (rewriter.builder.op(get_op(op), [stored], wide, **identity),)
+
+
+def _is_stored(stored: Value, attrs: QuantizeAttrs) -> bool:
+    """Whether a function of this value to these parameters is one of int8 or int16 per tensor."""
+    given = stored.type.quant
+    if isinstance(stored, Constant) or given is None:
+        return False
+    known = {stored.type.dtype, attrs.dtype} <= {"int8", "int16"}
+    return known and given.per_tensor and attrs.output.per_tensor
+
+
+def _in_int16(rewriter: Rewriter, stored: Value, dequantize: Node) -> tuple[Value, Node]:
+    """A stored value and its dequantize, of int8 in steps of int16 that hold it exactly."""
+    if stored.type.dtype == "int16":
+        return stored, dequantize
+    scale, _ = stored.type.scalar_quant()
+    quant = Quant((scale / WIDENING,), (0,))
+    attrs = RequantizeAttrs((float(WIDENING),), quant, -32768, 32767, "tflm", "int16")
+    name = f"{stored.name}.int16"
+    wide = rewriter.builder.op(Requantize, [stored], attrs, name=name, sources=())
+    return wide, replace(dequantize, inputs=(wide,))
 
 
 def _move_integers(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value] | None:

@@ -1,8 +1,9 @@
-"""Find float arithmetic that depends on one stored int8 value, and tabulate it.
+"""Find float arithmetic that depends on one stored value of int8 or int16, and tabulate it.
 
 Between dequantize(x) and quantize a QDQ graph may compute anything element by element: an
 activation, x * sigmoid(x), a hard swish of several nodes. Each stored value then has one result.
-The operators themselves compute all 256, so the table has their bits.
+The operators themselves compute all 256, so the table has their bits. Of int16 they compute all
+65,536, and the table has so many of them that lines between them are near the others.
 """
 
 from __future__ import annotations
@@ -15,9 +16,14 @@ from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import get_op
 from edgec.graph.types import Array, TensorType
 from edgec.ops.lookup import LookupAttrs
+from edgec.ops.lookup_int16 import FEWEST_BITS, FINER, MOST_BITS, LookupInt16, LookupInt16Attrs
 from edgec.ops.quantize import Quantize, QuantizeAttrs
+from edgec.ops.reinterpret import ReinterpretAttrs
 from edgec.ops.table import OPERANDS
 
+#: Tables of int16 grow until they are off by this many steps; one off by more than the second
+#: number at its longest is none: the function has a jump, or is steep.
+NEAR_STEPS, MOST_STEPS = 1, 64
 #: Nodes between a dequantize and a quantize, at most.
 MOST_NODES = 32
 
@@ -74,10 +80,63 @@ def expression_of(
 def tabulate(
     dequantize: Node, nodes: list[Node], result: Value, attrs: QuantizeAttrs
 ) -> LookupAttrs:
-    """The table from the stored input of `dequantize` to quantize(result)."""
+    """The table from the stored int8 input of `dequantize` to quantize(result)."""
+    integers, _ = _results(dequantize, nodes, result, attrs, OPERANDS.astype(np.int8))
+    return LookupAttrs(tuple(int(v) for v in integers), attrs.output)
+
+
+def tabulate_int16(
+    dequantize: Node, nodes: list[Node], result: Value, attrs: QuantizeAttrs
+) -> LookupInt16Attrs | ReinterpretAttrs | None:
+    """The same of an int16 input, or that its integers stay as they are; None if no table is near
+    enough.
+
+    Each length is compared with all results. Entries are moved by half of what the line is off in
+    the middle, on the average of both sides.
+    """
+    operands = np.arange(-32768, 32768).astype(np.int16)
+    exact, reals = _results(dequantize, nodes, result, attrs, operands)
+    if np.array_equal(exact, operands):
+        return ReinterpretAttrs(attrs.output)
+    finer = 1 << FINER[attrs.dtype]
+    with np.errstate(all="ignore"):
+        steps = reals.astype(np.float64) / attrs.output.scale[0] * finer
+    info, zero_point = np.iinfo(attrs.dtype), attrs.output.zero_point[0]
+    low, high = (finer * (int(end) - zero_point) for end in (info.min, info.max))
+    steps = np.clip(np.nan_to_num(steps), max(low, -32768), min(high, 32767))
+    for bits in range(FEWEST_BITS, MOST_BITS + 1):
+        entries = tuple(int(v) for v in _entries(steps, bits))
+        found = _interpolated(LookupInt16Attrs(entries, attrs.output, attrs.dtype), operands)
+        off = int(np.abs(found.astype(np.int64) - exact).max())
+        if off <= NEAR_STEPS or (bits == MOST_BITS and off <= MOST_STEPS):
+            return LookupInt16Attrs(entries, attrs.output, attrs.dtype, off)
+    return None
+
+
+def _entries(steps: Array, bits: int) -> Array:
+    """Entries of a table of 2**bits lines for numbers at -32768..32767."""
+    reach = len(steps) >> bits
+    at = np.append(steps[::reach], 2 * steps[-1] - steps[-2])
+    middle = steps[reach // 2 :: reach]
+    off = (at[:-1] + at[1:]) / 2 - middle
+    both = (np.append(off, off[-1]) + np.append(off[:1], off)) / 2
+    return np.asarray(np.clip(np.rint(at - both / 2), -32768, 32767))
+
+
+def _interpolated(attrs: LookupInt16Attrs, operands: Array) -> Array:
+    op = get_op(LookupInt16)
+    x = TensorType(operands.shape, "int16", attrs.output)
+    (found,) = op.evaluate(attrs, [operands], [x], op.infer(attrs, x))
+    return np.asarray(found)
+
+
+def _results(
+    dequantize: Node, nodes: list[Node], result: Value, attrs: QuantizeAttrs, operands: Array
+) -> tuple[Array, Array]:
+    """quantize(result) for stored operands, and the real results."""
     stored = dequantize.inputs[0]
-    known: dict[Value, Array] = {stored: OPERANDS.astype(np.int8)}
-    types = {stored: TensorType(known[stored].shape, "int8", stored.type.quant)}
+    known: dict[Value, Array] = {stored: operands}
+    types = {stored: TensorType(operands.shape, stored.type.dtype, stored.type.quant)}
 
     def run(node: Node) -> None:
         arrays, given = [], []
@@ -97,4 +156,4 @@ def tabulate(
     op = get_op(Quantize)
     (output,) = op.infer(attrs, types[result])
     (integers,) = op.evaluate(attrs, [known[result]], [types[result]], (output,))
-    return LookupAttrs(tuple(int(v) for v in integers), attrs.output)
+    return np.asarray(integers), known[result]

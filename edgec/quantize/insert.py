@@ -75,19 +75,31 @@ class _Inserter:
             operands = (self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:])
         elif form is IntegerForm.PRODUCTS:
             operands = self._weighted_operands(rewriter, node, inputs)
-        elif form is IntegerForm.SHARED and node.op.movement is not Movement.JOIN:
-            operands = (self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:])
         else:
-            pairs, is_wide = zip(node.inputs, inputs, strict=True), self._in_int16(node)
-            operands = tuple(self._operand(rewriter, old, new, is_wide) for old, new in pairs)
+            pairs, is_wide = list(zip(node.inputs, inputs, strict=True)), self._in_int16(node)
+            is_shared = form is IntegerForm.SHARED and node.op.movement is not Movement.JOIN
+            count = 1 if is_shared or form is IntegerForm.ONE_OPERAND else len(pairs)
+            stored = (self._operand(rewriter, old, new, is_wide) for old, new in pairs[:count])
+            operands = (*stored, *inputs[count:])
         (made,) = rewriter.keep(node, operands)
         if self.forms.ends_in_clip(node):
             return (made,)
-        return (self._through(rewriter, node.output, made, self._in_int16(node)),)
+        return (self._made(rewriter, node, made),)
+
+    def _made(self, rewriter: Rewriter, node: Node, made: Value) -> Value:
+        """What a node makes, as its value is stored; first as the operator must store it."""
+        output, in_int16 = node.output, self._in_int16(node)
+        dtype = "int16" if in_int16 else self.scheme.values[output].dtype
+        fixed, stored = node.op.fixed_quant(dtype), self.scheme.values[output]
+        given = stored.widened() if in_int16 else stored
+        if fixed is not None and fixed != given.quant and output is not self.left_out:
+            made = self._rounded(rewriter, f"{output.name}.own", made, Stored(fixed, dtype))
+        return self._through(rewriter, output, made, in_int16)
 
     def _in_int16(self, node: Node) -> bool:
-        """Whether a node is a sum or product that has int16 on any side, and so on all."""
-        if node.op.integer_form is not IntegerForm.OPERANDS or node.op.computes is None:
+        """Whether a node that knows one dtype has int16 on any side, and so on all."""
+        is_sum = node.op.integer_form is IntegerForm.OPERANDS and node.op.computes is not None
+        if not is_sum and node.op.integer_form is not IntegerForm.ONE_OPERAND:
             return False
         values = (*self.forms.stored_inputs(node), self.forms.stored_output(node))
         return any(self.forms.is_wide(value) for value in values)

@@ -16,6 +16,9 @@
    int16.
 6. What is computed element by element from one quantized value needs no form: the passes make a
    table of it. Everything else stays in float, between a dequantize and the next quantize.
+7. Products of two computed matrices have parameters of their own on all sides. So have operators
+   of one operand (softmax, normalizations), whose constants stay as they are. What makes parts of 1
+   for an output alone stays in float: its last bits are worth more than its few instructions.
 """
 
 from __future__ import annotations
@@ -35,7 +38,8 @@ def shares_parameters(node: Node) -> bool:
 
 def _takes_clip(node: Node) -> bool:
     """Whether the integers that a node makes can be clamped on the way."""
-    is_bounded = node.op.clamps or node.op.integer_form is IntegerForm.PRODUCTS
+    makes_sums = node.op.integer_form in (IntegerForm.PRODUCTS, IntegerForm.MATRICES)
+    is_bounded = node.op.clamps or makes_sums
     return is_bounded and not shares_parameters(node)
 
 
@@ -117,7 +121,7 @@ class IntegerForms:
     def stored_inputs(self, node: Node) -> tuple[Value, ...]:
         """The values that a node with an integer form reads as integers, without constants."""
         joins = node.op.movement is Movement.JOIN
-        every = joins or node.op.integer_form is IntegerForm.OPERANDS
+        every = joins or node.op.integer_form in (IntegerForm.OPERANDS, IntegerForm.MATRICES)
         return tuple(
             value
             for value in (node.inputs if every else node.inputs[:1])
@@ -173,6 +177,10 @@ class IntegerForms:
                     node.output
                 ) is node.output
                 return takes and is_worth_it
+            case IntegerForm.MATRICES:
+                return True
+            case IntegerForm.ONE_OPERAND:
+                return reads_first and is_found
             case IntegerForm.MEAN:
                 return is_found
             case IntegerForm.SHARED:
@@ -180,8 +188,11 @@ class IntegerForms:
         return False
 
     def _leave_edges(self) -> None:
-        """Take back the integer forms of what moves floats at the function's edges."""
+        """Take back the integer forms of what moves floats at the function's edges, or makes parts
+        of 1 for outputs alone."""
         for node in reversed(self.function.nodes):
+            if node in self._integer and node.op.normalizes and not self._is_needed(node.output):
+                self._integer.remove(node)
             if not self._is_moving(node):
                 continue
             is_split = node.op.movement is Movement.PART and self._moves_input(node)

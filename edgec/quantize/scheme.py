@@ -14,6 +14,7 @@ import numpy as np
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array, Quant
+from edgec.ops.requantize import WIDENING
 from edgec.quantize.calibrate import has_weights
 from edgec.quantize.group_scales import group_of, group_scales
 from edgec.quantize.integer_forms import IntegerForms
@@ -27,8 +28,6 @@ LEVELS = 256
 FLOAT = "float32"
 #: int16 reaches so much farther than what was seen: a bit of sixteen is cheaper than clipping.
 ROOM = 2.0
-#: Steps of int16 for one of int8: the most with which every difference from a zero point fits.
-WIDENING = 128
 #: The smallest scale: below it, products of scales leave float32's normal numbers.
 LEAST_SCALE = 2.0**-40
 #: The largest stored bias, and the largest sum of products: together they stay within int32, with
@@ -129,6 +128,12 @@ def make_scheme(
     for leader, seen in shared.items():
         storage = "int16" if forms.is_wide(leader) else "int8"
         stored[leader] = Stored(activation_quant(*seen, symmetric, storage), storage)
+    for node in function.nodes:
+        if forms.has_integer_form(node):
+            leader = forms.leader(node.outputs[0])
+            fixed = node.op.fixed_quant(stored[leader].dtype) if leader in stored else None
+            if fixed is not None and _holds(Stored(fixed, stored[leader].dtype), shared[leader]):
+                stored[leader] = Stored(fixed, stored[leader].dtype)
     values = {value: stored[forms.leader(value)] for value in known}
     weights = {
         node: nearest_weights(node, values[node.inputs[0]], (bits or {}).get(node, 8), group)
@@ -139,6 +144,12 @@ def make_scheme(
         if node.op.integer_form is IntegerForm.RECURRENT and forms.has_integer_form(node):
             values.update(_recurrent_operands(node, values, known))
     return Scheme(forms, values, weights)
+
+
+def _holds(stored: Stored, seen: Range) -> bool:
+    """Whether the parameters reach to all of a range, but for their last step."""
+    low, high = stored.bounds
+    return low <= seen[0] and seen[1] <= high + stored.quant.scale[0]
 
 
 def decide_integer_forms(

@@ -14,10 +14,15 @@ from tflite_builder import TfliteBuilder
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.frontends import import_model
+from edgec.frontends.onnx_writer import to_onnx
+from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
+from edgec.graph.ir import Function
 from edgec.graph.operator import NoAttrs
-from edgec.graph.types import TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.ops.matmul import Matmul
+from edgec.ops.quantize import QuantizeAttrs
+from edgec.passes.sequence import run_passes
 
 TOLERANCE = 2e-6
 
@@ -111,3 +116,50 @@ def test_other_operands_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ImportFailed) as refused:
         import_model(tmp_path / "m.tflite")
     assert "only float32 is supported yet" in refused.value.details[0]
+
+
+def quantized_product(dtypes: tuple[str, str, str], x_shape: tuple, y_shape: tuple) -> Function:
+    """quantize(dequantize(x) dequantize(y)) of inputs with zero points where there can be any."""
+    b = GraphBuilder()
+    quants = [Quant((scale,), (zero if dtype == "int8" else 0,)) for dtype, scale, zero in zip(
+        dtypes, (0.03, 0.02, 0.3), (5, -30, 11), strict=True)]  # fmt: skip
+    operands = [
+        b.op("dequantize", [b.param(n, TensorType(shape, dtype, quant))], name=f"{n}.real")
+        for n, shape, dtype, quant in zip("xy", (x_shape, y_shape), dtypes, quants, strict=False)
+    ]
+    product = b.op("matmul", operands, name="product")
+    return b.finish([b.op("quantize", [product], QuantizeAttrs(quants[2], dtypes[2]), name="z")])
+
+
+@pytest.mark.parametrize(("first", "second"), SHAPES[:4])
+@pytest.mark.parametrize("dtypes", [("int8",) * 3, ("int16",) * 3, ("int16", "int8", "int8")])
+def test_stored_integers(dtypes: tuple[str, str, str], first: tuple, second: tuple) -> None:
+    """Of int8 with ONNX Runtime's bits; of int16, which it computes in floats, a step away."""
+    import onnxruntime
+
+    floats = quantized_product(dtypes, first, second)
+    integers = run_passes(floats, "onnx")
+    assert [node.op.name for node in integers.nodes] == ["matmul", "requantize"]
+    rng = np.random.default_rng(3)
+    inputs = [rng.integers(np.iinfo(d).min, np.iinfo(d).max + 1, shape).astype(d)
+              for d, shape in zip(dtypes, (first, second), strict=False)]  # fmt: skip
+    if "int16" in dtypes:
+        inputs = [array // 256 if array.dtype == np.int16 else array for array in inputs]
+    (found,) = interpret(integers, inputs)
+    options = onnxruntime.SessionOptions()
+    options.add_session_config_entry("session.qdqisint8allowed", "1")
+    session = onnxruntime.InferenceSession(
+        to_onnx(floats, producer_version="0").SerializeToString(), options,
+        providers=["CPUExecutionProvider"],
+    )  # fmt: skip
+    (wanted,) = session.run(None, dict(zip("xy", inputs, strict=True)))
+    assert np.abs(wanted.astype(int) - found).max() <= (0 if "int16" not in dtypes else 1)
+    assert len(np.unique(found)) > 3
+    check_nests(integers, inputs)
+
+
+def test_too_many_products_of_int8_are_refused() -> None:
+    quant = Quant((0.1,), (0,))
+    x, y = (TensorType(shape, "int8", quant) for shape in ((1, 40000), (40000, 1)))
+    with pytest.raises(TypeMismatch, match="at most 33025 products of int8 fit in int32"):
+        Matmul().infer(NoAttrs(), x, y)

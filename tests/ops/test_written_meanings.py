@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import test_gru_float
+import test_matmul
 from operator_models import MODELS
 from single_node import save_node
 
@@ -28,7 +29,7 @@ Array = np.ndarray
 CHOSEN = (
     "network_float", "network_int16", "operators_int16", "network_dynamic_range", "conv2d",
     "conv2d_wide", "depthwise_conv2d", "dense", "transpose_conv2d", "lstm", "lstm_float",
-    "signal_rfft", "svdf", "transformer", "nonzero", "GRU", "RNN", "matmul",
+    "signal_rfft", "svdf", "transformer", "nonzero", "GRU", "RNN", "matmul", "stored_matmul",
 )  # fmt: skip
 edgec.ops.load()
 WRITTEN = {
@@ -64,6 +65,10 @@ def function_of(name: str, folder: Path) -> Function:
         builder = GraphBuilder()
         x, y = (builder.param(n, TensorType((2, 7, 7), "float32")) for n in "xy")
         return builder.finish([builder.op("matmul", [x, y], name="node")])
+    if name == "stored_matmul":
+        return run_passes(
+            test_matmul.quantized_product(("int8",) * 3, (2, 7, 7), (2, 7, 7)), "onnx"
+        )
     if name in ("GRU", "RNN"):
         x = np.zeros((test_gru_float.STEPS, test_gru_float.BATCH, test_gru_float.DEPTH), np.float32)
         given = test_gru_float.constants(name)

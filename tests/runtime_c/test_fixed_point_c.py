@@ -89,6 +89,7 @@ FUNCTIONS = {
     "ec_shl_s32": "int32x2",
     "ec_count_leading_zeros": "int32x1",
     "ec_one_over_one_plus_x": "int32x1",
+    "ec_reciprocal_root": "int32x1",
     "ec_saturate_s8": "int32x1",
     "ec_saturate_u8": "int32x1",
     "ec_saturate_s16": "int32x1",
@@ -328,6 +329,9 @@ def test_softmax_steps(call: Call) -> None:
     x = accumulators(15, 0, INT32_MAX)
     expected = fixed_point.one_over_one_plus_x(x)
     np.testing.assert_array_equal(call("ec_one_over_one_plus_x", x), expected)
+    large = (2**29 + accumulators(18, 0, 3 * 2**29 - 1)).astype(np.int32)
+    roots = fixed_point.reciprocal_root(large)
+    np.testing.assert_array_equal(call("ec_reciprocal_root", large), roots)
     positive = np.maximum(x, 1)
     zeros = [32 - int(v).bit_length() for v in positive]
     np.testing.assert_array_equal(call("ec_count_leading_zeros", positive), zeros)

@@ -324,4 +324,18 @@ static inline int32_t ec_one_over_one_plus_x(int32_t x) {
     return ec_saturating_shift_left(estimate, 1);
 }
 
+/* 1 / sqrt(x) for x in [1/4, 1), with 31 fraction bits; the result has 29. Three steps of Newton's
+ * method from a polynomial. */
+static inline int32_t ec_reciprocal_root(int32_t x) {
+    const int32_t slope = -1763825220 + ec_rounding_doubling_high_multiply(x, 879706809);
+    int32_t root = 1433898720 + ec_rounding_doubling_high_multiply(x, slope);
+    for (int32_t step = 0; step < 3; ++step) {
+        const int32_t square = ec_rounding_doubling_high_multiply(root, root);
+        const int32_t product = ec_rounding_doubling_high_multiply(x, square);
+        const int32_t rest = (INT32_C(3) << 27) - product;
+        root = ec_rounding_doubling_high_multiply(root, rest << 2) << 1;
+    }
+    return root;
+}
+
 #endif /* EC_FIXED_POINT_H */

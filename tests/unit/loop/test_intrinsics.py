@@ -81,6 +81,7 @@ ARGUMENTS = {
     "requantize_tflm16": (accumulators, lambda: 23171, lambda: 15),
     "requantize_onnx": (accumulators, lambda: 0.0123),
     "one_over_one_plus_x": (lambda: np.abs(accumulators()) % 2**31,),
+    "reciprocal_root": (lambda: np.arange(2**29, 2**31, 2**22 + 12345),),
     "rounding_divide_by_power_of_two": (accumulators, lambda: 5),
     "f32_from_bits": (lambda: np.arange(0, 2**32 - 2**22, 123456789),),
     "f64_from_bits": (lambda: np.arange(0, 2**62, 2**55 + 12345),),

@@ -162,3 +162,9 @@ def test_reciprocal_is_within_its_error() -> None:
     raw = np.linspace(0, 2**31 - 1, 20001).astype(np.int64)
     found = fp.one_over_one_plus_x(raw) / 2**31
     np.testing.assert_allclose(found, 1 / (1 + raw / 2**31), atol=1e-8)
+
+
+def test_reciprocal_root_is_within_its_error() -> None:
+    raw = np.linspace(2**29, 2**31 - 1, 20001).astype(np.int64)
+    found = fp.reciprocal_root(raw) / 2**29
+    np.testing.assert_allclose(found, 1 / np.sqrt(raw / 2**31), rtol=2**-26)

@@ -93,13 +93,14 @@ def steps(function: Function, some_in_floats: bool) -> dict[str, int]:
 
 
 def test_int16_may_be_rounded_otherwise_by_a_framework_that_computes_floats() -> None:
-    """Two steps more with every layer; the first rounding of floats to int16 is the same."""
+    """Two steps more with every layer, and what the table of a tanh is off by and steeper than 1;
+    the first rounding of floats to int16 is the same."""
     function = quantized("int16")
     found = steps(function, True).values()
-    assert [*found] == [0, 2, 4, 6, 8, 10, 12] and not any(steps(function, False).values())
+    assert [*found] == [0, 2, 4, 6, 12, 14, 16] and not any(steps(function, False).values())
     allowed = tolerances(function, True)
     (scale,), result = function.nodes[-1].inputs[0].type.quant.scale, function.results[0]
-    assert allowed[result] * scales(function, allowed)[result] == pytest.approx(12 * scale)
+    assert allowed[result] * scales(function, allowed)[result] == pytest.approx(16 * scale)
     row = Comparison("t", "requantize", (3,), 4 / 32768, 32768.0)
     row.add(0, np.array([5, -7, 9], np.int16), np.array([9, -11, 9], np.int16))
     assert (row.mismatches, row.beyond) == (2, 0)
