@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar
 
 import numpy as np
@@ -28,6 +29,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.numerics.ordered_sum import without_negative_zeros
 from edgec.ops.onnx_recurrent import one_direction
+from edgec.ops.onnx_recurrent_steps import by_steps
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 
@@ -258,20 +260,20 @@ def _append(
 
 @from_onnx("GRU", since=7)
 def import_gru(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
-    """ONNX GRU with its default activations, in all directions: (Y, Y_h)."""
+    """ONNX GRU, in all directions: (Y, Y_h)."""
     attrs = GruFloatAttrs(bool(raw.attribute("linear_before_reset", 0)))
 
     def single(part: RawNode) -> tuple[Value, ...]:
         return _append(builder, part, "gru_float", 3, attrs, ("Sigmoid", "Tanh"))
 
-    return one_direction(builder, raw, single)
+    return one_direction(builder, raw, single, partial(by_steps, builder))
 
 
 @from_onnx("RNN", since=7)
 def import_rnn(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
-    """ONNX RNN with tanh, in all directions: (Y, Y_h)."""
+    """ONNX RNN, in all directions: (Y, Y_h)."""
 
     def single(part: RawNode) -> tuple[Value, ...]:
         return _append(builder, part, "rnn_float", 1, NoAttrs(), ("Tanh",))
 
-    return one_direction(builder, raw, single)
+    return one_direction(builder, raw, single, partial(by_steps, builder))

@@ -32,6 +32,7 @@ from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.onnx_lstm import write_lstm
 from edgec.ops.onnx_recurrent import one_direction
+from edgec.ops.onnx_recurrent_steps import by_steps
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import TransposeAttrs
@@ -288,8 +289,10 @@ def _in_own_order(rows: Array) -> Array:
 
 @from_onnx("LSTM", since=7)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
-    """ONNX LSTM with its default activations, in all directions: (Y, Y_h, Y_c)."""
-    return one_direction(builder, raw, partial(_import_forward, builder))
+    """ONNX LSTM, in all directions: (Y, Y_h, Y_c)."""
+    return one_direction(
+        builder, raw, partial(_import_forward, builder), partial(by_steps, builder)
+    )
 
 
 def _import_forward(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:

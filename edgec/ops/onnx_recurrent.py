@@ -16,12 +16,17 @@ from edgec.ops.transpose import transposed
 
 Single = Callable[[RawNode], tuple[Value, ...]]
 
-#: Inputs that have a row for each direction: W, R, B, then after the lengths the states.
-_BY_DIRECTION = (1, 2, 3, 5, 6)
+#: Inputs that have a row for each direction: W, R, B, then after the lengths the states and P.
+_BY_DIRECTION = (1, 2, 3, 5, 6, 7)
 
 
-def one_direction(builder: GraphBuilder, raw: RawNode, single: Single) -> tuple[Value, ...]:
+def one_direction(
+    builder: GraphBuilder, raw: RawNode, single: Single, general: Single
+) -> tuple[Value, ...]:
     """(Y, last states…) of an LSTM, GRU or RNN node by `single`, which knows `forward` alone.
+
+    What it refuses is made by `general`. Its attribute `reversed` says that the sequence is read
+    backwards, where its lengths count.
 
     A reverse direction reads the sequence backwards and turns its outputs round; both together
     are joined. layout 1 has the batch first.
@@ -52,9 +57,10 @@ def one_direction(builder: GraphBuilder, raw: RawNode, single: Single) -> tuple[
             own[0] = _reversed(builder, raw, x)
         part = replace(
             raw, name=f"{raw.name}{suffix}", inputs=tuple(own),
-            attributes=_of_direction(attributes, number, len(ways[direction])),
+            attributes={**_of_direction(attributes, number, len(ways[direction])),
+                        "reversed": backwards},
         )  # fmt: skip
-        y, *states = single(part)
+        y, *states = _either(part, single, general)
         made.append((_reversed(builder, raw, y) if backwards else y, *states))
     joined = tuple(
         _joined(builder, raw, values, 1 if place == 0 else 0)
@@ -68,13 +74,22 @@ def one_direction(builder: GraphBuilder, raw: RawNode, single: Single) -> tuple[
     )
 
 
+def _either(part: RawNode, single: Single, general: Single) -> tuple[Value, ...]:
+    try:
+        return single(part)
+    except ImportFailed:
+        return general(part)
+
+
 def _of_direction(attributes: dict[str, Any], number: int, count: int) -> dict[str, Any]:
     """Activations are listed for all directions, one direction after the other."""
-    kinds = attributes.get("activations")
-    if kinds is None or count == 1:
-        return attributes
-    each = len(kinds) // count
-    return {**attributes, "activations": tuple(kinds[number * each : (number + 1) * each])}
+    own = dict(attributes)
+    for key in ("activations", "activation_alpha", "activation_beta"):
+        listed = attributes.get(key)
+        if listed is not None:
+            each = len(listed) // count
+            own[key] = tuple(listed[number * each : (number + 1) * each])
+    return own
 
 
 def _row(builder: GraphBuilder, raw: RawNode, value: Value | None, number: int) -> Value | None:
