@@ -47,6 +47,7 @@ from edgec.ops.sigmoid_table import (
     tanh_factor,
     tanh_int16,
 )
+from edgec.ops.tflite_recurrent import append_cell
 
 #: Scales of the gates before their functions, and of what these give.
 GATE_SCALE, ACTIVATED_SCALE = 2.0**-ARGUMENT_BITS, 2.0**-15
@@ -288,6 +289,8 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     Source: TFLite Micro's unidirectional_sequence_lstm.cc; factors of gates are float32 products.
     """
     inputs = (*raw.inputs, *[None] * (_COUNT - len(raw.inputs)))
+    if raw.operand(_X).type.is_float and not _is_plain(raw, inputs):
+        return append_cell(builder, raw, [raw.operand(_HIDDEN), raw.operand(_CELL)])
     groups = [inputs[part] for part in (_WEIGHTS, _RECURRENT, _BIAS)]
     gates = [[value for value in group if value is not None] for group in groups]
     x, hidden, cell = inputs[_X], inputs[_HIDDEN], inputs[_CELL]
@@ -340,6 +343,14 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     builder.become(hidden, next_hidden)
     builder.become(cell, next_cell)
     return y
+
+
+def _is_plain(raw: RawNode, inputs: Sequence[Value | None]) -> bool:
+    """Whether all gates are there, and nothing else."""
+    others = (*inputs[9:12], *inputs[16:18], *inputs[20:])
+    has_gates = None not in (*inputs[_WEIGHTS], *inputs[_RECURRENT], *inputs[_BIAS])
+    is_tanh = raw.attribute("fused_activation", "NONE") == "TANH"
+    return has_gates and is_tanh and all(value is None for value in others)
 
 
 @dataclass(frozen=True)

@@ -27,6 +27,7 @@ from edgec.numerics.fixed_point import wrap_int32
 from edgec.ops.broadcast import constant_of, tensor_of, tensors_of
 from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.requantize import RequantizeAttrs, tflite_operands, weight_scales
+from edgec.ops.svdf_float import append_svdf
 
 
 def _zero_point(memory: TensorType) -> int:
@@ -145,11 +146,13 @@ class SvdfTime(Op[NoAttrs]):
 
 @from_tflite("SVDF")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite SVDF on int8: dense, requantize, svdf_push, svdf_time, requantize.
+    """TFLite SVDF on floats or on int8: dense, requantize, svdf_push, svdf_time, requantize.
 
     Source: TFLite Micro's svdf_common.cc. Its products and quotients of scales are float32; the
     fused activation is not looked at, the output's range alone limits.
     """
+    if raw.operand(0).type.is_float:
+        return append_svdf(builder, raw)
     if len(raw.inputs) != 5 or None in raw.inputs:
         raise ImportFailed("it needs an input, two weights, a bias and a state")
     _, feature, time, bias, memory = raw.operands(5)
