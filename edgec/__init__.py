@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from edgec.api import Model, TorchModel
     from edgec.dynamo.backend import Part
+    from edgec.training.quantize_aware import QuantizeAware
 
 __version__ = "0.1.0"
 
@@ -37,3 +38,11 @@ def explain(module: Any, inputs: Any) -> tuple[Part, ...]:
     from edgec.dynamo.backend import explain as explain_parts
 
     return explain_parts(module, inputs)
+
+
+def quantize_aware(module: Any, samples: Any, **recipe: Any) -> QuantizeAware:
+    """A module that is trained in the integers that will run: see
+    `edgec.training.quantize_aware.quantize_aware`."""
+    from edgec.training.quantize_aware import quantize_aware as aware
+
+    return aware(module, samples, **recipe)

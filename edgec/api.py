@@ -216,6 +216,8 @@ def from_torch(
     from edgec.frontends.torch_export import exported, import_program
     from edgec.frontends.torch_sizes import has_open_sizes, import_open
 
+    if hasattr(module, "edgec_module"):  # of `quantize_aware`: its integers
+        return TorchModel(module.edgec_module())
     is_program = hasattr(module, "graph_signature")
     options = {} if dynamic_shapes is None else {"dynamic_shapes": dynamic_shapes}
     program = module if is_program else exported(module, example_inputs, **options)

@@ -21,7 +21,7 @@ ROWS = (
     ("pipeline", "deploy"),
     ("report",),
     ("oracle", "api", "onnx_backend"),
-    ("cli", "dynamo"),
+    ("cli", "dynamo", "training"),
 )
 ORDER = [area for row in ROWS for area in row]
 #: Pairs that the order above would allow but that stay apart.
@@ -33,7 +33,7 @@ FOREIGN = {
     "onnx": ("edgec/frontends/", "edgec/onnx_backend.py", "edgec/oracle/"),
     "tflite": ("edgec/frontends/", "edgec/oracle/"),
     "flatbuffers": ("edgec/frontends/", "edgec/oracle/"),
-    "torch": ("edgec/frontends/", "edgec/oracle/", "edgec/dynamo/"),
+    "torch": ("edgec/frontends/", "edgec/oracle/", "edgec/dynamo/", "edgec/training/"),
     "unicorn": ("edgec/sim/",),
 }
 

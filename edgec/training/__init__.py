@@ -1,0 +1,1 @@
+"""Training of PyTorch modules by the integers that they will run in."""
