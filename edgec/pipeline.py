@@ -135,7 +135,9 @@ def _for_core(options: Options, core: Core) -> Options:
             f"sums of floats keep their order on {core.name}",
             hint="float sums are free on this computer alone: leave the option out",
         )
-    if core.has("avx2") and options.optimize == "balanced":  # RAM is not scarce there
+    if (
+        not core.features.isdisjoint({"avx2", "neon"}) and options.optimize == "balanced"
+    ):  # RAM is not scarce there
         return replace(options, optimize="time")
     return options
 

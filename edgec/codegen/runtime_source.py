@@ -61,10 +61,11 @@ def runtime_functions() -> dict[str, RuntimeFunction]:
     return found
 
 
-def _by_numbers(path: Path) -> tuple[str, list[str | int]]:
-    """Folder by folder, s8 before s16."""
+def _by_numbers(path: Path) -> tuple[bool, str, list[str | int]]:
+    """Folder by folder, what all share first; s8 before s16."""
     parts = re.split(r"(\d+)", path.stem)
-    return path.parent.name, [int(part) if part.isdigit() else part for part in parts]
+    folder = path.parent.name
+    return folder != "common", folder, [int(part) if part.isdigit() else part for part in parts]
 
 
 def _functions_of(header: Path) -> list[RuntimeFunction]:

@@ -14,6 +14,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.schedule import Schedule
 from edgec.ops.table import ByTable
 from edgec.options import Options
+from edgec.targets.aarch64 import rules as aarch64
 from edgec.targets.common import loops
 from edgec.targets.common.sums import find_sums
 from edgec.targets.core import Core
@@ -27,7 +28,7 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "thumb": cortex_m.RULES,
     "rv32": riscv.RULES,
     "x86_64": (*x86.RULES, *loops.RULES, *loops.LOOPS),
-    "aarch64": (*loops.RULES, *loops.LOOPS),
+    "aarch64": (*aarch64.RULES, *loops.RULES, *loops.LOOPS),
 }
 
 #: This many multiply-accumulates are worth a step of its own (a hundred bytes) for what follows.

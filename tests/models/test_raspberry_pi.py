@@ -1,59 +1,96 @@
-"""The board raspberry_pi: C for 64-bit Arm gives the reference's bits, under qemu-aarch64."""
+"""The Raspberry Pis: C for 64-bit Arm gives the reference's bits, under qemu-aarch64.
+
+Instructions of one inference stay within `budgets.toml`.
+"""
 
 from __future__ import annotations
 
-import shutil
+import tomllib
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from built_models import DIGITS
+from built_models import MODELS as REAL
+from emulated import build_counter, count_instructions, emulator
 from operator_models import MODELS
 from sanitized import assert_reference, cases, run_sanitized, write_sources
 
 from edgec.boards.board import load_board
 from edgec.boards.toolchain import find_toolchain
 from edgec.build.host import build_host_program
+from edgec.codegen.manifest import Manifest
 from edgec.deploy.project import deploy
 from edgec.errors import RunFailed
+from edgec.loop.microkernel import kernels_of
 from edgec.options import Options
-from edgec.pipeline import compile_model
+from edgec.pipeline import Compiled, compile_model
 from edgec.runners.engine import open_session
-from edgec.targets.core import is_this_computer
+from edgec.runners.samples import generate_inputs
+from edgec.targets.core import CORES, Core, is_this_computer
 
 BOARD = load_board("raspberry_pi")
-#: Where Debian's cross compiler has the libraries of that Linux.
-SYSROOT = "/usr/aarch64-linux-gnu"
+BUDGETS = tomllib.loads((Path(__file__).parent / "budgets.toml").read_text(encoding="utf-8"))
 NAMES = (
     "network_qdq", "network_float", "network_int16", "network_dynamic_range", "lstm", "lstm_float",
     "svdf", "softmax_float", "log_softmax_float", "exp", "signal_rfft", "signal_noise",
 )  # fmt: skip
 
 
-def emulator() -> list[str]:
-    """The command that runs programs for the board; none on a computer of that kind."""
-    if is_this_computer(BOARD.core):
-        return []
-    if shutil.which("aarch64-linux-gnu-gcc") is None:
-        pytest.skip("aarch64-linux-gnu-gcc is not installed (Debian package gcc-aarch64-linux-gnu)")
-    if shutil.which("qemu-aarch64") is None:
-        pytest.skip("qemu-aarch64 is not installed (Debian package qemu-user)")
-    return ["qemu-aarch64", "-L", SYSROOT]
+def build(
+    model: Path, core: Core, project: Path, match: str | None = None
+) -> tuple[Compiled, Manifest, Path]:
+    """A model, and the program that runs it on what it reads."""
+    emulator()
+    compiled = compile_model(model, core, Options(match=match))  # type: ignore[arg-type]
+    manifest = write_sources(compiled, project)
+    program = build_host_program(
+        [project / source for source in (*manifest.sources, "driver.c")], project / "program",
+        toolchain=find_toolchain(core, "gcc"), include_dirs=[project],
+        defines=["_POSIX_C_SOURCE=200809L"], flags=["-O3"],
+    )  # fmt: skip
+    return compiled, manifest, program
 
 
 @pytest.mark.parametrize("name", NAMES)
 def test_same_bits(name: str, tmp_path: Path) -> None:
-    command = emulator()
-    compiled = compile_model(MODELS[name](tmp_path), BOARD.core)
-    project = tmp_path / "project"
-    manifest = write_sources(compiled, project)
-    program = build_host_program(
-        [project / source for source in (*manifest.sources, "driver.c")], project / "program",
-        toolchain=find_toolchain(BOARD.core, "gcc"), include_dirs=[project],
-        defines=["_POSIX_C_SOURCE=200809L"],
-    )  # fmt: skip
+    compiled, manifest, program = build(MODELS[name](tmp_path), BOARD.core, tmp_path / "project")
     inputs = cases(manifest.inputs, 1)
-    found = run_sanitized(program, manifest, inputs, command)
+    found = run_sanitized(program, manifest, inputs, emulator())
     assert_reference(compiled, manifest, inputs, found)
+
+
+@pytest.mark.parametrize("match", ["litert", "onnx"])
+def test_other_roundings(match: str, sample_model: Callable[[str], Path], tmp_path: Path) -> None:
+    model = DIGITS if match == "onnx" else sample_model(REAL["kws"])
+    core = CORES["aarch64+dotprod"]
+    compiled, manifest, program = build(model, core, tmp_path / "project", match)
+    called = {k for variant in compiled.chosen for k in kernels_of(variant.function)}
+    word = {"litert": "_single", "onnx": "_onnx"}[match]
+    assert f"ec_conv{word}_s8_dotprod" in called
+    inputs = cases(manifest.inputs, 1)[:4]
+    found = run_sanitized(program, manifest, inputs, emulator())
+    assert_reference(compiled, manifest, inputs, found)
+
+
+@pytest.mark.parametrize(
+    ("name", "core"), [(n, c) for n, cores in BUDGETS["emulated"].items() for c in cores]
+)
+def test_instructions(
+    name: str, core: str, sample_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    plugin = build_counter(tmp_path)
+    model = sample_model(REAL[name])
+    compiled, manifest, program = build(model, CORES[core], tmp_path / "project")
+    types = [(port.shape, port.dtype) for port in manifest.inputs]
+    inputs = [generate_inputs(seed, types) for seed in (1, 2)]
+    found = run_sanitized(program, manifest, inputs, emulator())
+    assert_reference(compiled, manifest, inputs, found)
+    once, twice = (
+        count_instructions(plugin, program, b"".join(a.tobytes() for a in inputs[0]) * times)
+        for times in (1, 2)
+    )
+    assert twice - once <= BUDGETS["emulated"][name][core], f"{twice - once:,}"
 
 
 def test_a_project_is_built_and_says_where_it_runs(tmp_path: Path) -> None:

@@ -13,10 +13,10 @@ from kernel_images import RUNTIME
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.boards.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
 from edgec.loop.microkernel import get_microkernel
+from edgec.targets.common.kernels.products import group_starts
 from edgec.targets.core import CORES, host_core, is_this_computer
-from edgec.targets.x86.kernels.products import group_starts
 
-HEADERS = ("conv_s8", "depthwise_s8", "rows_s8")
+HEADERS = ("x86/conv_s8", "x86/depthwise_s8", "common/image_rows")
 #: Every level that this computer has; the oldest runs the C beside the vectors.
 LEVELS = [c for c in CORES.values() if c.isa == host_core().isa and is_this_computer(c)]
 LEVELS = [c for c in LEVELS if c.name in ("x86_64", "x86-64-v3", "x86-64-v4+vnni", "aarch64")]
@@ -41,8 +41,8 @@ def library(request, tmp_path_factory):
     names = [
         f"ec_{k}{r}_s8_{s}" for k in ("conv", "depthwise") for r in ROUNDINGS for s in SUFFIXES
     ]
-    names.append("ec_pad_rows_s8_x86")
-    lines = [f'#include "kernels/x86/{header}.h"' for header in HEADERS]
+    names.append("ec_pad_rows_s8")
+    lines = [f'#include "kernels/{header}.h"' for header in HEADERS]
     lines += [f"extern void *const p_{name}; void *const p_{name} = (void *)(uintptr_t){name};"
               for name in names]  # fmt: skip
     (folder / "kernels.c").write_text("\n".join(lines) + "\n")
@@ -182,14 +182,14 @@ def test_padded_rows(library, edges, row):
     }  # fmt: skip
     x = np.arange(60, dtype=np.int8)
     values = [0] * (4 * 8 * 3)
-    get_microkernel("ec_pad_rows_s8_x86").run(values, 0, x.tolist(), 0, *sizes.values(), row)
+    get_microkernel("ec_pad_rows_s8").run(values, 0, x.tolist(), 0, *sizes.values(), row)
     out = edges[0].hold(np.full(len(values), 77, np.int8))
-    call(library, "ec_pad_rows_s8_x86", out, edges[1].hold(x), *sizes.values(), row)
+    call(library, "ec_pad_rows_s8", out, edges[1].hold(x), *sizes.values(), row)
     assert np.array_equal(edges[0].bytes_of(out, len(values)), np.array(values))
 
 
 def test_groups_never_leave_their_row():
     for run in range(4, 40):
-        starts = group_starts(run)
+        starts = group_starts(run, 4)
         assert starts[0] == 0 and max(starts) + 4 == run
         assert {s + i for s in starts for i in range(4)} == set(range(run))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.loop.ir import Cast, Expr, Intrinsic, PrimFunc, Store
@@ -83,12 +84,14 @@ def find_ending(func: PrimFunc) -> Ending | None:
     return Ending(rest, zero_point, minimum, maximum, dtype)
 
 
-def find_limits(func: PrimFunc) -> Limits | None:
-    """The same, where vectors and the DSP extension know how to rescale; None elsewhere."""
+def find_limits(func: PrimFunc, more: Sequence[Rescaling] = ()) -> Limits | None:
+    """The same, where vectors and the DSP extension know how to rescale, or with one of `more`;
+    None elsewhere."""
     found = find_ending(func)
     if found is None:
         return None
-    rescaling = KNOWN.get((find_param(func, "x").dtype, found.dtype, found.rounded.name))
+    known = KNOWN | {(way.dtype, way.result, way.function): way for way in more}
+    rescaling = known.get((find_param(func, "x").dtype, found.dtype, found.rounded.name))
     if rescaling is None:
         return None
     return Limits(found.zero_point, found.minimum, found.maximum, rescaling)

@@ -46,6 +46,15 @@ void *memset(void *to, int value, size_t bytes);
 #define EC_INLINE
 #endif
 
+/* The next loop, whose number of rounds is known and small, becomes straight code. */
+#if defined(__clang__)
+#define EC_STRAIGHT _Pragma("unroll")
+#elif defined(__GNUC__)
+#define EC_STRAIGHT _Pragma("GCC unroll 8")
+#else
+#define EC_STRAIGHT
+#endif
+
 /* A memcpy that a compiler may write as a few loads and stores, where it knows how many bytes there
  * are; -ffreestanding keeps it from doing so for the function itself. */
 #if defined(__GNUC__)

@@ -112,15 +112,6 @@ static inline EC_UNUSED EC_V ec_dot_vnni(EC_V sum, EC_V x, EC_V w) {
 #endif
 }
 
-/* The next loop, whose number of rounds is known and small, becomes straight code. */
-#if defined(__clang__)
-#define EC_STRAIGHT _Pragma("unroll")
-#elif defined(__GNUC__)
-#define EC_STRAIGHT _Pragma("GCC unroll 8")
-#else
-#define EC_STRAIGHT
-#endif
-
 /* `left` bytes at p, or eight, the first in the lowest bits. */
 static inline EC_UNUSED int64_t ec_bytes_x86(const int8_t *p, int32_t left) {
     int64_t bytes = 0;

@@ -2,6 +2,8 @@
 
 from edgec.targets.common.kernels import (
     gather_plane,
+    image_rows,
+    products,
     rescaling,
     shift_down,
     window,
@@ -9,6 +11,8 @@ from edgec.targets.common.kernels import (
 
 __all__ = [
     "gather_plane",
+    "image_rows",
+    "products",
     "rescaling",
     "shift_down",
     "window",

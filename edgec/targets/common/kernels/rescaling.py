@@ -83,6 +83,8 @@ def _argument(entry: Value) -> Value:
 TFLM = Rescaling("requantize_tflm_right", {"multiplier": "int32", "shift": "int8"})
 #: ONNX Runtime's, by floats.
 ONNX = Rescaling("requantize_onnx", {"scale": "float32"}, "_onnx", frozenset({"fpu"}))
+#: TFLite's single rounding of products of 64 bits.
+SINGLE = Rescaling("requantize_single", {"multiplier": "int32", "shift": "int8"}, "_single")
 #: gemmlowp's double rounding, by shifts of both directions, for results of 16 bits.
 TFLM_ANY = Rescaling("requantize_tflm", {"multiplier": "int32", "shift": "int8"}, "_any")
 #: TFLite's of int16 results, by factors of 15 bits times 2**15: the upper half of a product.

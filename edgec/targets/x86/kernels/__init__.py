@@ -1,5 +1,5 @@
 """Kernels of int8 for the vectors of x86; importing the package registers them."""
 
-from edgec.targets.x86.kernels import products, rows
+from edgec.targets.x86.kernels import products
 
-__all__ = ["products", "rows"]
+__all__ = ["products"]

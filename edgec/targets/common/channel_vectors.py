@@ -1,4 +1,4 @@
-"""Sums of float32, and of int8 that stay int32, on x86: vectors of output channels by schedules.
+"""Sums of float32, and of int8 that stay int32: vectors of output channels by schedules.
 
 Each lane sums the products of its channel in the order of the plain loops, so the bits are theirs.
 Several vectors side by side share each input, several pixels each weight, and all of them hide what
@@ -15,6 +15,7 @@ import numpy as np
 
 from edgec.errors import ScheduleError
 from edgec.loop.primitives.whole_windows import is_clipped
+from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.gathered import IMAGE_AXES
 from edgec.targets.common.nests import (
@@ -23,7 +24,8 @@ from edgec.targets.common.nests import (
     largest_divisor,
     output_loops,
 )
-from edgec.targets.common.sums import WEIGHTED
+from edgec.targets.common.per_element import window_loops
+from edgec.targets.common.sums import WEIGHTED, Kind
 from edgec.targets.rule import Nest, Rule, always
 
 
@@ -49,8 +51,8 @@ PACKED = {
 VECTORS = (4, 2, 1)
 #: Vectors of sums that stay in registers, beside those of weights and inputs.
 MOST_SUMS = 12
-#: Floats in a vector: of AVX-512, of AVX2, and of either's lower half.
-AVX512_LANES, AVX2_LANES, LEAST_LANES = 16, 8, 4
+#: Floats in a vector, by features, the widest first.
+LANES = {"avx512": (16, 8, 4), "avx2": (8, 4), "neon": (4,)}
 
 
 def _is_plain(nest: Nest) -> bool:
@@ -62,8 +64,7 @@ def _is_plain(nest: Nest) -> bool:
 
 def _lanes(nest: Nest, channels: int, most: Sequence[int] = VECTORS) -> tuple[int, int]:
     """Lanes of a vector, and channels that share each input; ScheduleError if none fit."""
-    widest = AVX512_LANES if nest.core.has("avx512") else AVX2_LANES
-    for lanes in (widest, AVX2_LANES, LEAST_LANES):
+    for lanes in next(lanes for feature, lanes in LANES.items() if nest.core.has(feature)):
         for vectors in most:
             if channels % (lanes * vectors) == 0:
                 return lanes, lanes * vectors
@@ -135,6 +136,31 @@ def _pixel_by_pixel(nest: Nest) -> Schedule:
     return schedule
 
 
+def _pools(nest: Nest) -> list[Schedule]:
+    """Means and largest elements of windows of each channel: a vector of channels at a time."""
+    out = find_param(nest.func, "out")
+    schedule = Schedule(nest.func)
+    try:
+        lanes, together = _lanes(nest, out.shape[-1])
+        block, lane = schedule.split(output_loops(nest.func, "out", "out")[-1], together)
+        gather_temporaries(schedule, block)
+        schedule.decompose_reduction("acc", "acc_c")
+        schedule.reorder(*window_loops(schedule.func), "acc_c")
+        _vectors(schedule, lanes, "acc_c", "acc_c_init")
+    except ScheduleError:
+        return []
+    with suppress(ScheduleError):
+        _vectors(schedule, lanes, lane)
+    return [schedule]
+
+
+def _is_pool(nest: Nest) -> bool:
+    """Whether it adds or compares elements of windows of each channel."""
+    sums = nest.sums
+    is_pool = sums is not None and sums.kind in (Kind.TOTAL, Kind.LARGEST) and not nest.is_small
+    return is_pool and "acc_kh" in loops_of(nest.func.body)
+
+
 def _vectors(schedule: Schedule, lanes: int, *loops: str) -> None:
     """Let these loops over channels go from vector to vector, in straight code."""
     for loop in loops:
@@ -143,8 +169,10 @@ def _vectors(schedule: Schedule, lanes: int, *loops: str) -> None:
         schedule.vectorize(inner)
 
 
-RULES = (
-    Rule(
-        "channels side by side", _is_plain, _channels, needs=frozenset({"avx2"}), ends_menu=always,
-    ),
-)  # fmt: skip
+def rules(feature: str) -> tuple[Rule, ...]:
+    """The rules of cores with a feature."""
+    needs = frozenset({feature})
+    return (
+        Rule("channels side by side", _is_plain, _channels, needs=needs, ends_menu=always),
+        Rule("pools of channels", _is_pool, _pools, needs=needs, ends_menu=always),
+    )

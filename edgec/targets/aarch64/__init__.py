@@ -1,0 +1,1 @@
+"""64-bit Arm: NEON, and its products of four int8."""

@@ -1,0 +1,55 @@
+"""Products of int8 on 64-bit Arm (`runtime_c/kernels/aarch64/`): what vectors hold, and costs."""
+
+from __future__ import annotations
+
+from functools import partial
+
+from edgec.targets.common.kernels.products import (
+    Vectors,
+    register_convolutions,
+    register_depthwise,
+)
+from edgec.targets.common.kernels.rescaling import RESCALINGS, SINGLE
+from edgec.targets.helium.kernels.depthwise import depthwise
+from edgec.targets.helium.kernels.matrix import conv
+
+ROUNDINGS = (*RESCALINGS, SINGLE)
+
+NEON = Vectors(
+    "neon", frozenset({"neon"}), lanes=4, group=16, together=16, pixels=4, units=1, planes="neon",
+    plane_lanes=16, halves=True, tap_pairs=True, shift_sign=1, rescalings=ROUNDINGS,
+)  # fmt: skip
+DOTPROD = Vectors(
+    "dotprod", frozenset({"neon", "dotprod"}), lanes=16, group=4, together=4, pixels=5, units=1,
+    planes="neon", plane_lanes=16, tap_pairs=True, shift_sign=1, rescalings=ROUNDINGS,
+)  # fmt: skip
+
+
+def vectors_of(features: frozenset[str]) -> Vectors:
+    """The best vectors that a core with NEON has kernels for."""
+    return DOTPROD if DOTPROD.needs <= features else NEON
+
+
+def _conv_instructions(
+    vectors: Vectors, kernel_h: int, kernel_w: int, in_channels: int, pixels: int, channels: int,
+    **_: int,
+) -> float:  # fmt: skip
+    """Of tiles, whose rounds take sixteen inputs of each pixel."""
+    tiles = -(-pixels // vectors.pixels) * -(-channels // vectors.lanes)
+    rounds = kernel_h * -(-kernel_w * in_channels // vectors.group) * vectors.group / 16
+    each = 80 if vectors is DOTPROD else 60
+    return 60 + tiles * (each * rounds + (120 if vectors is DOTPROD else 60))
+
+
+def _depthwise_instructions(
+    kernel_h: int, kernel_w: int, rows: int, pixels: int, channels: int, **_: int
+) -> float:
+    sums = rows * pixels * -(-channels // NEON.plane_lanes)
+    return 60 + sums * (40 + 7 * kernel_h * kernel_w)
+
+
+register_convolutions(NEON, "aarch64/conv_neon_s8.h", conv, partial(_conv_instructions, NEON), 2500)
+register_convolutions(
+    DOTPROD, "aarch64/conv_dotprod_s8.h", conv, partial(_conv_instructions, DOTPROD), 8000
+)
+register_depthwise(NEON, "aarch64/depthwise_s8.h", depthwise, _depthwise_instructions, 2500)

@@ -1,0 +1,13 @@
+"""Rules of 64-bit Arm: products of int8 on its kernels, sums of floats on vectors by schedules."""
+
+from __future__ import annotations
+
+from edgec.targets.aarch64.kernels.products import vectors_of
+from edgec.targets.common import channel_vectors
+from edgec.targets.common.products import product_rules
+from edgec.targets.dsp.rules import rescaled
+
+RULES = (
+    *channel_vectors.rules("neon"),
+    *product_rules(rescaled, vectors_of, "neon"),
+)

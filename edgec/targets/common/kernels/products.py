@@ -1,0 +1,173 @@
+"""Products of int8 on vectors that channels share: their streams, and how kernels are registered.
+
+They mean what the kernels of MVE mean. A stream holds units of as many channels as a kernel takes
+side by side, filled up with zeros; the heads of the C files say what is in a unit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.stream import Field, Stream
+from edgec.loop.values import Array
+from edgec.targets.common.kernels.rescaling import RESCALINGS, Rescaling
+
+#: The meaning of a kernel, of how it rescales and of its sizes.
+Meaning = Callable[..., PrimFunc]
+
+
+@dataclass(frozen=True)
+class Vectors:
+    """The vectors of a core, and the kernels of products on them.
+
+    suffix, planes: what the names of kernels end in, of convolutions and of depthwise ones.
+    lanes, plane_lanes: channels of a unit of either. group: inputs whose products by a channel's
+    weights are taken at once; `together` of the weights lie together. offset: what inputs are more
+    than int8. pixels, units: of a tile of a convolution. shift_sign: what shifts are stored times.
+    halves, tap_pairs: two products are added in 16 bits, of both halves of a group and of two taps
+    of a depthwise window: no two weights that meet there may be -128.
+    """
+
+    suffix: str
+    needs: frozenset[str]
+    lanes: int
+    group: int
+    together: int
+    pixels: int
+    units: int
+    planes: str
+    plane_lanes: int
+    offset: int = 0
+    shift_sign: int = -1
+    halves: bool = False
+    tap_pairs: bool = False
+    rescalings: tuple[Rescaling, ...] = RESCALINGS
+
+
+def group_starts(run: int, group: int) -> list[int]:
+    """The first input of each group of a run; the last one ends with the run."""
+    return [min(first, run - group) for first in range(0, run, group)]
+
+
+def groups_at(kernel_h: int, run: int, group: int) -> Array:
+    """Where the weights of a channel lie for groups, [rows, groups, group].
+
+    -1 where they are in the group before.
+    """
+    places = np.array(group_starts(run, group))[:, None] + np.arange(group)
+    at = np.arange(kernel_h)[:, None, None] * run + places
+    at[:, -1, : -run % group] = -1
+    return at
+
+
+def _fields(
+    vectors: Vectors, rescaling: Rescaling, channels: int, at: Array, steps: tuple[int, int, int]
+) -> list[Field]:
+    """Units of channels: weights, biases and tables.
+
+    at: [chunks, weights of a chunk] of a channel, -1 for zeros. steps: from one of these, and from
+    one channel, to the next in the constant; and channels of a unit.
+    """
+    unit = steps[2]
+    lanes = np.arange(-(-channels // unit) * unit).reshape(-1, unit)
+    w = at[:, None] * steps[0] + lanes[:, None, :, None] * steps[1]
+    is_used = (at[:, None] >= 0) & (lanes < channels)[:, None, :, None]
+    lanes = np.where(lanes < channels, lanes, -1)
+    return [
+        Field("w", np.where(is_used, w, -1), "int8"),
+        Field("moved_bias", lanes),
+        *(
+            Field(
+                name, lanes, dtype if dtype == "float32" else "int32",
+                vectors.shift_sign if name == "shift" else 1,
+            )
+            for name, dtype in rescaling.tables.items()
+        ),
+    ]  # fmt: skip
+
+
+def _bias_change(vectors: Vectors, sign: int, old: str, new: str) -> Callable[..., Any]:
+    """Biases without what offsets of inputs add to sums (sign -1), or with it."""
+
+    def change(arrays: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
+        moved = vectors.offset * arrays["w"].reshape(channels, -1).sum(axis=1, dtype=np.int64)
+        bias = arrays[old].astype(np.int64) + sign * moved
+        return {**arrays, new: bias.astype(np.uint32).view(np.int32)}
+
+    return change
+
+
+def _conv_stream(vectors: Vectors, rescaling: Rescaling) -> Stream:
+    def fields(
+        kernel_h: int, kernel_w: int, in_channels: int, channels: int, **_: int
+    ) -> list[Field]:
+        run = kernel_w * in_channels
+        at = groups_at(kernel_h, run, vectors.group).reshape(-1, vectors.together)
+        return _fields(vectors, rescaling, channels, at, (1, kernel_h * run, vectors.lanes))
+
+    return Stream(
+        rescaling.sources,
+        fields,
+        _bias_change(vectors, -1, "bias", "moved_bias"),
+        _bias_change(vectors, 1, "moved_bias", "bias"),
+    )
+
+
+def _depthwise_stream(vectors: Vectors, rescaling: Rescaling) -> Stream:
+    def fields(kernel_h: int, kernel_w: int, channels: int, **_: int) -> list[Field]:
+        taps = np.arange(kernel_h * kernel_w)[:, None]
+        return _fields(vectors, rescaling, channels, taps, (channels, 1, vectors.plane_lanes))
+
+    return Stream(
+        rescaling.sources,
+        fields,
+        lambda arrays, **_: {**arrays, "moved_bias": arrays["bias"]},
+        lambda found, **_: {**found, "bias": found["moved_bias"]},
+    )
+
+
+_LIMITS = ("zero_point", "minimum", "maximum")
+_CONV = ("kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels", *_LIMITS)
+_DEPTHWISE = (
+    "kernel_h", "kernel_w", "pitch", "tap", "row_step", "rows", "step", "pixels", "channels",
+    *_LIMITS,
+)  # fmt: skip
+
+
+def register_convolutions(
+    vectors: Vectors, header: str, meaning: Meaning, instructions: Callable[..., float],
+    code_bytes: int,
+) -> None:  # fmt: skip
+    """Register one for each way to rescale sums; meaning: of a rescaling and sizes."""
+    for rescaling in vectors.rescalings:
+        register(
+            Microkernel(
+                rescaling.kernel("conv", vectors.suffix), partial(meaning, rescaling), _CONV,
+                header, vectors.needs, alignment=(("bias", 4),),
+                in_order=("out_p", vectors.pixels), stream=_conv_stream(vectors, rescaling),
+                instructions=instructions, code_bytes=code_bytes,
+            )
+        )  # fmt: skip
+
+
+def register_depthwise(
+    vectors: Vectors, header: str, meaning: Meaning, instructions: Callable[..., float],
+    code_bytes: int,
+) -> None:  # fmt: skip
+    """The same of depthwise ones."""
+    for rescaling in vectors.rescalings:
+        register(
+            Microkernel(
+                rescaling.kernel("depthwise", vectors.planes), partial(meaning, rescaling),
+                _DEPTHWISE, header, vectors.needs, alignment=(("bias", 4),),
+                stream=_depthwise_stream(vectors, rescaling), instructions=instructions,
+                code_bytes=code_bytes,
+            )
+        )  # fmt: skip

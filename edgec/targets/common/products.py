@@ -1,0 +1,221 @@
+"""Convolutions and dense of int8 on the vectors of PCs and Linux boards.
+
+The input is padded once as a whole, where its windows reach outside: RAM is not scarce. Each row of
+outputs is then one call of a kernel, and all pixels are where windows are single pixels.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.errors import ScheduleError
+from edgec.loop.intrinsics import INT32_MAX
+from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
+from edgec.loop.window import Window
+from edgec.targets.common.gathered import fuse_pixels, padded_columns, padded_rows, plain_matrix
+from edgec.targets.common.kernels.image_rows import COLUMNS, PAD_ROWS
+from edgec.targets.common.kernels.products import Vectors, groups_at
+from edgec.targets.common.limits import Limits, find_limits
+from edgec.targets.common.nests import decompose, find_param
+from edgec.targets.common.sums import Kind
+from edgec.targets.rule import PLAIN, Match, Nest, Prepare, Rule
+
+#: Rescaled sums are below this, so that a zero point fits beside them.
+MOST_RESULT = 1 << 30
+#: The weight whose product by the same input is the largest of all.
+LEAST_WEIGHT = -128
+
+
+@dataclass(frozen=True)
+class _Call:
+    """A nest that is being scheduled for the kernels of some vectors."""
+
+    schedule: Schedule
+    limits: Limits
+    vectors: Vectors
+
+    def kernel(self, products: str) -> str:
+        """The name of the kernel of these products."""
+        vectors = self.vectors
+        suffix = vectors.suffix if products == "conv" else vectors.planes
+        return self.limits.rescaling.kernel(products, suffix)
+
+
+def product_rules(
+    match: Callable[..., Match], vectors_of: Callable[[frozenset[str]], Vectors], feature: str
+) -> tuple[Rule, ...]:
+    """The rules of cores with a feature.
+
+    match: of a dtype and kinds of sums; vectors_of: the vectors of a core with these features.
+    """
+
+    def schedules(nest: Nest) -> list[Schedule]:
+        return _schedules(nest, vectors_of(nest.core.features))
+
+    def rule(name: str, prepare: Prepare, *kinds: Kind) -> Rule:
+        return Rule(
+            name, match("int8", *kinds), schedules, needs=frozenset({feature}),
+            kernels=("ec_conv_*", "ec_depthwise_*", PAD_ROWS, COLUMNS),
+            form=PLAIN, prepare=prepare,
+        )  # fmt: skip
+
+    return (
+        rule("matrices", plain_matrix, Kind.WINDOWS, Kind.MATRIX),
+        rule("rows of windows", padded_rows, Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
+        rule("windows side by side", padded_columns, Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
+    )
+
+
+def _schedules(nest: Nest, vectors: Vectors) -> list[Schedule]:
+    """On the kernels of these vectors; empty where they cannot do it."""
+    limits = find_limits(nest.func, vectors.rescalings)
+    if limits is None or limits.rescaling not in vectors.rescalings or not _fits(nest.tables):
+        return []
+    call, window = _Call(nest.schedule(), limits, vectors), nest.window
+    try:
+        if window is None or window.is_pixel:
+            _matrix(call, nest.tables)
+        elif find_param(nest.func, "out").shape[0] != 1:
+            return []
+        elif len(find_param(nest.func, "w").shape) == 3:  # [height, width, channel]
+            _depthwise(call, window, nest.tables)
+        else:
+            _windows(call, window, nest.tables)
+    except ScheduleError:
+        return []
+    return [call.schedule]
+
+
+def _fits(tables: Mapping[str, Array]) -> bool:
+    """Whether no sum leaves int32, and what it is rescaled to leaves room to be rounded."""
+    w, bias = tables["w"].astype(np.int64), tables["bias"].astype(np.int64)
+    w = w.reshape(-1, len(bias)).T if w.ndim == 3 else w.reshape(len(bias), -1)
+    most = np.abs(bias) + 128 * np.abs(w).sum(axis=1)
+    if "scale" in tables:
+        scale = tables["scale"].astype(np.float64)
+        return bool(np.all((scale > 0) & (most <= INT32_MAX) & (most * scale < MOST_RESULT)))
+    down = -tables["shift"].astype(np.int64)
+    rounding = (np.int64(1) << np.clip(down, 0, 31)) >> 1
+    return bool(np.all((down >= 0) & (down < 32) & (most + rounding + 128 <= INT32_MAX)))
+
+
+def _matrix(call: _Call, tables: Mapping[str, Array]) -> None:
+    """All pixels in one call: the output may follow the input through memory."""
+    schedule, limits = call.schedule, call.limits
+    out = find_param(schedule.func, "out")
+    channels, depth = out.shape[-1], find_param(schedule.func, "w").shape[-1]
+    pixels = out.elements // channels
+    _require_group(call.vectors, tables["w"].reshape(channels, 1, depth))
+    loop = fuse_pixels(schedule)
+    sizes = {
+        "kernel_h": 1, "kernel_w": 1, "in_channels": depth, "pitch": 0, "step": depth,
+        "pixels": pixels, "channels": channels, **limits.sizes,
+    }  # fmt: skip
+    schedule.tensorize(loop, call.kernel("conv"), sizes)
+
+
+def _windows(call: _Call, window: Window, tables: Mapping[str, Array]) -> None:
+    """Row by row; where a row of a window has fewer inputs than a group, windows are gathered."""
+    schedule, limits = call.schedule, call.limits
+    run = window.kernel[1] * window.shape[2]
+    gathered = any(param.name == "col" for param in schedule.func.params)
+    if gathered != (run < call.vectors.group or window.dilation[1] > 1) or window.is_pixel:
+        raise ScheduleError("the other form is for these windows")
+    channels = find_param(schedule.func, "out").shape[3]
+    rows = 1 if gathered else window.kernel[0]
+    _require_group(call.vectors, tables["w"].reshape(channels, rows, -1))
+    inner = _pad(schedule, window)
+    loop, pixels, step = _pixels(schedule, inner)
+    sizes = {
+        "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1], "in_channels": inner.shape[2],
+        "pitch": inner.dilation[0] * inner.shape[1] * inner.shape[2], "step": step,
+    }  # fmt: skip
+    if gathered:
+        sizes = {
+            "kernel_h": 1, "kernel_w": 1, "in_channels": inner.depth, "pitch": 0,
+            "step": inner.depth,
+        }  # fmt: skip
+    sizes |= {"pixels": pixels, "channels": channels, **limits.sizes}
+    schedule.tensorize(loop, call.kernel("conv"), sizes)
+    if gathered and inner.dilation[1] == 1:
+        _tensorize_columns(schedule, inner, pixels)
+    _tensorize_padding(schedule, window)
+
+
+def _depthwise(call: _Call, window: Window, tables: Mapping[str, Array]) -> None:
+    """All rows in one call."""
+    schedule, limits = call.schedule, call.limits
+    _, height, width, channels = find_param(schedule.func, "out").shape
+    if window.shape[2] != channels:
+        raise ScheduleError("channels have several outputs")
+    if call.vectors.tap_pairs:
+        taps = (tables["w"] == LEAST_WEIGHT).reshape(-1, channels)
+        _require_fit(taps[: len(taps) // 2 * 2 : 2] & taps[1::2])
+    inner = _pad(schedule, window)
+    loop = "out_d1" if height > 1 else "out_d2" if width > 1 else "out_d3"
+    row = inner.shape[1] * channels
+    sizes = {
+        "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1],
+        "pitch": inner.dilation[0] * row, "tap": inner.dilation[1] * channels,
+        "row_step": inner.stride[0] * row, "rows": height, "step": inner.stride[1] * channels,
+        "pixels": width, "channels": channels, **limits.sizes,
+    }  # fmt: skip
+    schedule.tensorize(loop, call.kernel("depthwise"), sizes)
+    _tensorize_padding(schedule, window)
+
+
+def _require_group(vectors: Vectors, w: Array) -> None:
+    """Whether the kernel can do weights [channels, rows, run]; raises ScheduleError."""
+    if w.shape[2] < vectors.group:
+        raise ScheduleError("a row of a window has fewer inputs than a group")
+    if vectors.halves:
+        at, half = groups_at(1, w.shape[2], vectors.group)[0], vectors.group // 2
+        least = (w[:, :, at] == LEAST_WEIGHT) & (at >= 0)
+        _require_fit(least[..., :half] & least[..., half:])
+
+
+def _require_fit(least: Array) -> None:
+    if np.any(least):
+        raise ScheduleError("the sum of two products may not fit into 16 bits")
+
+
+def _pad(schedule: Schedule, window: Window) -> Window:
+    """Make the padded copy; the window over what is read."""
+    names = {param.name for param in schedule.func.params}
+    height = find_param(schedule.func, "out").shape[1]
+    schedule.compute_at("acc", "out_d3")
+    if "col" in names:
+        schedule.compute_at("col", "out_d1", scope="scratch")
+    decompose(schedule, "acc")
+    schedule.simplify()
+    return window.padded(height) if window.is_padded else window
+
+
+def _pixels(schedule: Schedule, window: Window) -> tuple[str, int, int]:
+    """The loop over the pixels of a row, how many they are, and from one's input to the next's."""
+    width = find_param(schedule.func, "out").shape[2]
+    return ("out_d2" if width > 1 else "out_d3"), width, window.stride[1] * window.shape[2]
+
+
+def _tensorize_columns(schedule: Schedule, window: Window, pixels: int) -> None:
+    sizes = {
+        "kernel_h": window.kernel[0], "kernel_w": window.kernel[1], "channels": window.shape[2],
+        "stride_w": window.stride[1], "dilation_h": window.dilation[0], "width": window.shape[1],
+        "pixels": pixels,
+    }  # fmt: skip
+    schedule.tensorize("col_w" if pixels > 1 else "col_k", COLUMNS, sizes)
+
+
+def _tensorize_padding(schedule: Schedule, window: Window) -> None:
+    if not window.is_padded:
+        return
+    copy = find_param(schedule.func, "padded").shape
+    names = ("height", "width", "channels", "top", "left", "zero_point")
+    sizes = {name: window.sizes[name] for name in names}
+    sizes |= {"rows": copy[1], "out_width": copy[2]}
+    loop = "padded_h" if copy[1] > 1 else "padded_w"
+    schedule.tensorize(loop, PAD_ROWS, sizes, {"row": "0"})

@@ -1,0 +1,214 @@
+/* Convolutions and dense of int8 on 64-bit Arm without SDOT: tiles of up to four pixels and four
+ * channels, whose sums stay in registers, four of each until they are added.
+ *
+ * A stream holds units of four channels, the last one filled with zeros. Of each unit: for each row of
+ * the window, groups of sixteen inputs, with the weights of one channel after the other; then biases,
+ * and what sums are rescaled by. The last group of a row ends with the row: its inputs that were in the
+ * group before have weights of 0, so no byte beside the row is read. Two products are added in 16 bits:
+ * no two weights of a channel that are eight apart in a group are both -128.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_AARCH64_CONV_NEON_S8_H
+#define EC_AARCH64_CONV_NEON_S8_H
+
+#include "kernels/aarch64/base_s8.h"
+
+/* The products of sixteen inputs by the weights of four channels, added to four sums of each. As
+ * assembly, since gcc 12 copies sums, and spills some. */
+#if defined(__aarch64__) && defined(__GNUC__) && !defined(EC_NO_ASM)
+#define EC_MUL_ADD_NEON(sums, x, w)                                                             \
+    do {                                                                                        \
+        int16x8_t a, b, c, d;                                                                   \
+        __asm__("smull %4.8h, %8.8b, %9.8b\n\tsmull %5.8h, %8.8b, %10.8b\n\t"                   \
+                "smull %6.8h, %8.8b, %11.8b\n\tsmull %7.8h, %8.8b, %12.8b\n\t"                  \
+                "smlal2 %4.8h, %8.16b, %9.16b\n\tsmlal2 %5.8h, %8.16b, %10.16b\n\t"             \
+                "smlal2 %6.8h, %8.16b, %11.16b\n\tsmlal2 %7.8h, %8.16b, %12.16b\n\t"            \
+                "sadalp %0.4s, %4.8h\n\tsadalp %1.4s, %5.8h\n\t"                                \
+                "sadalp %2.4s, %6.8h\n\tsadalp %3.4s, %7.8h"                                    \
+                : "+w"((sums)[0]), "+w"((sums)[1]), "+w"((sums)[2]), "+w"((sums)[3]), "=&w"(a), \
+                  "=&w"(b), "=&w"(c), "=&w"(d)                                                  \
+                : "w"(x), "w"((w)[0]), "w"((w)[1]), "w"((w)[2]), "w"((w)[3]));                  \
+    } while (0)
+#else
+#define EC_MUL_ADD_NEON(sums, x, w)                                              \
+    do {                                                                         \
+        EC_STRAIGHT                                                              \
+        for (int32_t o = 0; o < 4; ++o) {                                        \
+            const int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8((w)[o])); \
+            (sums)[o] = vpadalq_s16((sums)[o], vmlal_high_s8(low, (x), (w)[o])); \
+        }                                                                        \
+    } while (0)
+#endif
+
+/* `wide` pixels of a unit; `wide` is a constant. */
+static inline EC_INLINE void ec_conv_tile_neon(int8_t *out, const int8_t *x, const int32_t *stream,
+                                               int32_t kernel_h, int32_t run, int32_t pitch,
+                                               int32_t step, int32_t channels, int32_t left,
+                                               int32_t rounding, const int32_t *limits,
+                                               int32_t wide) {
+#if EC_NEON
+    const int8_t *w = (const int8_t *)stream;
+    const int32_t *const scales = stream + kernel_h * ((run + 15) >> 4) * 16;
+    int32x4_t sums[4][4], results[4];
+    EC_STRAIGHT
+    for (int32_t p = 0; p < wide; ++p) {
+        EC_STRAIGHT
+        for (int32_t o = 0; o < 4; ++o) {
+            sums[p][o] = vdupq_n_s32(0);
+        }
+    }
+    for (int32_t kh = 0; kh < kernel_h; ++kh) {
+        const int8_t *row = x + kh * pitch;
+        for (int32_t more = run; more > 0; more -= 16, row += 16, w += 64) {
+            const int8_t *const group = row + (more < 16 ? more - 16 : 0);
+            int8x16_t weights[4];
+            EC_STRAIGHT
+            for (int32_t o = 0; o < 4; ++o) {
+                weights[o] = vld1q_s8(w + 16 * o);
+            }
+            EC_STRAIGHT
+            for (int32_t p = 0; p < wide; ++p) {
+                const int8x16_t in = vld1q_s8(group + p * step);
+                EC_MUL_ADD_NEON(sums[p], in, weights);
+            }
+        }
+    }
+    EC_STRAIGHT
+    for (int32_t p = 0; p < 4; ++p) {
+        results[p] = vdupq_n_s32(0);
+        if (p < wide) {
+            const int32x4_t all =
+                vpaddq_s32(vpaddq_s32(sums[p][0], sums[p][1]), vpaddq_s32(sums[p][2], sums[p][3]));
+            results[p] =
+                ec_rescale_neon(vaddq_s32(all, vld1q_s32(scales)), scales + 4, 4, rounding);
+        }
+    }
+    {
+        const int8x16_t bytes =
+            ec_narrow_neon(results[0], results[1], results[2], results[3], limits, rounding);
+        const int32x4_t words = vreinterpretq_s32_s8(bytes);
+        if (left >= 4) {
+            ec_store_word(out, vgetq_lane_s32(words, 0));
+            if (wide > 1) {
+                ec_store_word(out + channels, vgetq_lane_s32(words, 1));
+            }
+            if (wide > 2) {
+                ec_store_word(out + 2 * channels, vgetq_lane_s32(words, 2));
+                ec_store_word(out + 3 * channels, vgetq_lane_s32(words, 3));
+            }
+        } else {
+            int8_t all[16];
+            vst1q_s8(all, bytes);
+            for (int32_t i = 0; i < wide * left; ++i) {
+                out[i / left * channels + i % left] = all[i / left * 4 + i % left];
+            }
+        }
+    }
+#else
+    (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
+    (void)channels, (void)left, (void)rounding, (void)limits, (void)wide;
+#endif
+}
+
+/* `wide` pixels, a constant, of all channels. */
+static inline EC_INLINE void ec_conv_pixels_neon(int8_t *out, const int8_t *x,
+                                                 const int32_t *stream, int32_t kernel_h,
+                                                 int32_t run, int32_t pitch, int32_t step,
+                                                 int32_t channels, int32_t rounding,
+                                                 const int32_t *limits, int32_t wide) {
+    const int32_t unit = 4 * (kernel_h * ((run + 15) >> 4) * 4 + EC_SCALE_WORDS(rounding));
+    for (int32_t o = 0; o < channels; o += 4, stream += unit) {
+        ec_conv_tile_neon(out + o, x, stream, kernel_h, run, pitch, step, channels, channels - o,
+                          rounding, limits, wide);
+    }
+}
+
+/* The same in C. */
+static inline EC_UNUSED void ec_conv_c_neon(int8_t *out, const int8_t *x, const int32_t *stream,
+                                            int32_t kernel_h, int32_t run, int32_t pitch,
+                                            int32_t step, int32_t pixels, int32_t channels,
+                                            int32_t rounding, const int32_t *limits) {
+    const int32_t groups = (run + 15) >> 4;
+    const int32_t weights = kernel_h * groups * 16;
+    for (int32_t at = 0; at < pixels * channels; ++at) {
+        const int32_t o = at % channels, lane = o % 4;
+        const int32_t *const unit = stream + o / 4 * (weights + 4 * EC_SCALE_WORDS(rounding));
+        const int8_t *w = (const int8_t *)unit + lane * 16;
+        uint32_t sum = (uint32_t)unit[weights + lane];
+        for (int32_t g = 0; g < kernel_h * groups; ++g, w += 64) {
+            const int32_t begin = g % groups * 16 < run - 16 ? g % groups * 16 : run - 16;
+            const int8_t *const group = x + g / groups * pitch + at / channels * step + begin;
+            for (int32_t i = 0; i < 16; ++i) {
+                sum += (uint32_t)(group[i] * w[i]);
+            }
+        }
+        out[at] = ec_result_c_64(sum, unit + weights + 4 + lane, 4, rounding, limits);
+    }
+}
+
+/* All pixels, four at a time. */
+static inline EC_INLINE void ec_conv_all_neon(int8_t *out, const int8_t *x, const int32_t *stream,
+                                              int32_t kernel_h, int32_t run, int32_t pitch,
+                                              int32_t step, int32_t pixels, int32_t channels,
+                                              int32_t rounding, const int32_t *limits) {
+#if EC_NEON
+    for (; pixels >= 4; pixels -= 4, out += 4 * channels, x += 4 * step) {
+        ec_conv_pixels_neon(out, x, stream, kernel_h, run, pitch, step, channels, rounding, limits,
+                            4);
+    }
+    if (pixels >= 2) {
+        ec_conv_pixels_neon(out, x, stream, kernel_h, run, pitch, step, channels, rounding, limits,
+                            2);
+        pixels -= 2, out += 2 * channels, x += 2 * step;
+    }
+    if (pixels > 0) {
+        ec_conv_pixels_neon(out, x, stream, kernel_h, run, pitch, step, channels, rounding, limits,
+                            1);
+    }
+#else
+    ec_conv_c_neon(out, x, stream, kernel_h, run, pitch, step, pixels, channels, rounding, limits);
+#endif
+}
+
+/* out[p * channels + o] for all pixels and channels: int8 of the rescaled sum over kh, i of x[kh *
+ * pitch + p * step + i] * w[o][kh][i] + bias[o], for kh < kernel_h and i < kernel_w * in_channels,
+ * which are at least sixteen. Up to four pixels' inputs are read again after the first of their outputs
+ * are written. By gemmlowp's rounding. */
+static EC_KERNEL void ec_conv_s8_neon(int8_t *out, const int8_t *x, const int32_t *stream,
+                                      int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
+                                      int32_t pitch, int32_t step, int32_t pixels, int32_t channels,
+                                      int32_t zero_point, int32_t minimum, int32_t maximum) {
+    const int32_t limits[3] = { zero_point, minimum, maximum };
+    if (zero_point == -128 && maximum == 127) {
+        ec_conv_all_neon(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
+                         channels, EC_ROUND_TFLM_RELU, limits);
+    } else {
+        ec_conv_all_neon(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
+                         channels, EC_ROUND_TFLM, limits);
+    }
+}
+
+/* The same by ONNX Runtime's rounding. */
+static EC_KERNEL void ec_conv_onnx_s8_neon(int8_t *out, const int8_t *x, const int32_t *stream,
+                                           int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
+                                           int32_t pitch, int32_t step, int32_t pixels,
+                                           int32_t channels, int32_t zero_point, int32_t minimum,
+                                           int32_t maximum) {
+    const int32_t limits[3] = { zero_point, minimum, maximum };
+    ec_conv_all_neon(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
+                     channels, EC_ROUND_ONNX, limits);
+}
+
+/* The same by TFLite's single rounding. */
+static EC_KERNEL void ec_conv_single_s8_neon(int8_t *out, const int8_t *x, const int32_t *stream,
+                                             int32_t kernel_h, int32_t kernel_w,
+                                             int32_t in_channels, int32_t pitch, int32_t step,
+                                             int32_t pixels, int32_t channels, int32_t zero_point,
+                                             int32_t minimum, int32_t maximum) {
+    const int32_t limits[3] = { zero_point, minimum, maximum };
+    ec_conv_all_neon(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
+                     channels, EC_ROUND_SINGLE, limits);
+}
+
+#endif /* EC_AARCH64_CONV_NEON_S8_H */

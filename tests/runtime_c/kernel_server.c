@@ -1,0 +1,56 @@
+/* Runs kernels of products on what standard input says, and writes their outputs.
+ *
+ * Of each case int32: which kernel, how many sizes, bytes of out, bytes of x, words of the stream; then
+ * the sizes, x and the stream. out and x end where a page that cannot be touched begins.
+ */
+#define _DEFAULT_SOURCE
+#include KERNELS
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+
+typedef void (*ten_sizes)(int8_t *, const int8_t *, const int32_t *, int32_t, int32_t, int32_t,
+                          int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t);
+typedef void (*twelve_sizes)(int8_t *, const int8_t *, const int32_t *, int32_t, int32_t, int32_t,
+                             int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t,
+                             int32_t);
+typedef void (*any)(void);
+
+static const any kernels[] = { NAMES };
+enum {
+    ROOM = 1 << 20,
+    PAGE = 1 << 16
+};
+
+static int8_t *edge(void) {
+    char *room =
+        mmap(NULL, ROOM + PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    mprotect(room + ROOM, PAGE, PROT_NONE);
+    return (int8_t *)room + ROOM;
+}
+
+int main(void) {
+    static int32_t stream[ROOM / 4];
+    int8_t *const out_end = edge(), *const x_end = edge();
+    int32_t head[5], s[12];
+    while (fread(head, 4, 5, stdin) == 5) {
+        int8_t *const out = out_end - head[2], *const x = x_end - head[3];
+        if (fread(s, 4, (size_t)head[1], stdin) != (size_t)head[1] ||
+            fread(x, 1, (size_t)head[3], stdin) != (size_t)head[3] ||
+            fread(stream, 4, (size_t)head[4], stdin) != (size_t)head[4]) {
+            return 2;
+        }
+        memset(out, 77, (size_t)head[2]);
+        if (head[1] == 10) {
+            ((ten_sizes)kernels[head[0]])(out, x, stream, s[0], s[1], s[2], s[3], s[4], s[5], s[6],
+                                          s[7], s[8], s[9]);
+        } else {
+            ((twelve_sizes)kernels[head[0]])(out, x, stream, s[0], s[1], s[2], s[3], s[4], s[5],
+                                             s[6], s[7], s[8], s[9], s[10], s[11]);
+        }
+        if (fwrite(out, 1, (size_t)head[2], stdout) != (size_t)head[2]) {
+            return 3;
+        }
+    }
+    return 0;
+}
