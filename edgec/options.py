@@ -7,6 +7,7 @@ import difflib
 import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, fields, replace
+from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from edgec.errors import EdgecError
@@ -14,7 +15,7 @@ from edgec.errors import EdgecError
 Optimize = Literal["time", "ram", "size", "balanced"]
 Io = Literal["arena", "caller", "rows"]
 Compiler = Literal["gcc", "clang"]
-Harness = Literal["link", "mlperf-tiny"]
+Harness = Literal["link", "mlperf-tiny", "own"]
 FloatSums = Literal["ordered", "free"]
 
 #: Names of resources, as errors and reports have them, and the fields of `Limits` and `Figures`.
@@ -140,12 +141,13 @@ class Options:
     every machine; "free", on this computer, multiplies and adds in one instruction that rounds
     once: faster, and as close to the framework.
     trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
-    harness: which program of a board serves the model. input_shapes: (name, shape) of inputs whose
-    extents the file leaves open; a range stays open. input_values: (name, number) of its inputs
-    that are no inputs of the program, but always this number. places: (what, region) of a board,
-    see `edgec.memory.pins`. compile_budget: by what factor a model may be larger than the limits of
-    `edgec.graph.limits.Budget`. plan_nodes: placements that are tried for the final memory plan,
-    some seconds: the same plan on every machine.
+    harness: which program of a board serves the model; "own" is the C file `main`.
+    input_shapes: (name, shape) of inputs whose extents the file leaves open; a range stays open.
+    input_values: (name, number) of its inputs that are no inputs of the program, but always this
+    number. places: (what, region) of a board, see `edgec.memory.pins`. compile_budget: by what
+    factor a model may be larger than the limits of `edgec.graph.limits.Budget`. plan_nodes:
+    placements that are tried for the final memory plan, some seconds: the same plan on every
+    machine.
     """
 
     optimize: Optimize | Prices = "balanced"
@@ -164,6 +166,7 @@ class Options:
     max_instructions: int | None = None
     verify: bool = False
     harness: Harness = "link"
+    main: Path | None = None
     input_shapes: tuple[tuple[str, tuple[int | range, ...]], ...] = ()
     input_values: tuple[tuple[str, float], ...] = ()
     places: tuple[tuple[str, str], ...] = ()

@@ -53,6 +53,8 @@ QUANTIZED_NAME = "quantized.onnx"
               help="Also build the variant that shows every value, for profiles.")  # fmt: skip
 @click.option("--harness", type=click.Choice(["link", "mlperf-tiny"]), default="link",
               show_default=True, help="The program that serves the model on a board.")  # fmt: skip
+@click.option("--main", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.c",
+              help="Your own main program on a board, instead; see `edgec new`.")  # fmt: skip
 @click.option("--calibration", type=click.Path(path_type=Path), metavar="SOURCE",
               help="First make a float MODEL int8 with these samples.")  # fmt: skip
 @click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
@@ -75,11 +77,7 @@ def command(model: Path, board: str | None, target: str | None, **given: Any) ->
     if target is None:
         board = board or "host"
     output = output or Path("build") / (given["model_name"] or model_identifier(model.name))
-    if given["harness"] == "mlperf-tiny":
-        if board is None or traced:
-            raise click.UsageError("--harness mlperf-tiny needs --board, and traces nothing")
-        # Its runs are many on one input, which a run may destroy if it lies in the arena.
-        given["io"] = "caller"
+    _decide_harness(given, board, traced)
     options = make_options(**given)
     chosen = None if board is None else _board(board, target)
     _check_limits(options, chosen)
@@ -99,6 +97,19 @@ def command(model: Path, board: str | None, target: str | None, **given: Any) ->
         print_json(report)
     else:
         print_build(report)
+
+
+def _decide_harness(given: dict[str, Any], board: str | None, traced: bool) -> None:
+    """Options that follow from the program that serves the model. Raises UsageError."""
+    if given["harness"] == "mlperf-tiny":
+        if board is None or traced:
+            raise click.UsageError("--harness mlperf-tiny needs --board, and traces nothing")
+        # Its runs are many on one input, which a run may destroy if it lies in the arena.
+        given["io"] = "caller"
+    if given["main"] is not None:
+        if given["harness"] != "link" or board is None or board == "host":
+            raise click.UsageError("--main needs --board with a microcontroller, and no --harness")
+        given["harness"] = "own"
 
 
 def _board(name: str, target: str | None) -> Board:

@@ -31,7 +31,7 @@ LEVELS: tuple[Optimize, ...] = ("time", "balanced", "size")
 
 @click.command()
 @click.argument("model", type=MODEL)
-@click.option("--board", "boards", multiple=True, metavar="B",
+@click.option("--board", multiple=True, metavar="B",
               help="Boards to build for (repeatable); default: every microcontroller board.",
               )  # fmt: skip
 @click.option("--calibration", type=click.Path(path_type=Path), metavar="SOURCE",
@@ -45,7 +45,7 @@ LEVELS: tuple[Optimize, ...] = ("time", "balanced", "size")
 @compile_options
 @json_option
 def command(
-    model: Path, boards: tuple[str, ...], page: Path | None, as_json: bool, **given: Any
+    model: Path, board: tuple[str, ...], page: Path | None, as_json: bool, **given: Any
 ) -> None:
     """Build MODEL for many boards and levels, and compare RAM, flash and time."""
     from edgec.deploy.explore import jobs
@@ -62,7 +62,7 @@ def command(
     forms, accuracy = {"as it is": module}, {}
     if calibration is not None:
         accuracy["int8"], forms["int8"] = _quantized(module, calibration, pixels, as_json)
-    wanted = jobs(forms, _boards(boards), levels, options)
+    wanted = jobs(forms, _boards(board), levels, options)
     found = _explore(wanted, workers or os.cpu_count() or 1, as_json)
     _show(report_of(model, calibration, found, accuracy), page, as_json)
 

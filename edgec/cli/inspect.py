@@ -21,14 +21,14 @@ from edgec.report.terminal import echo, echo_lines
 @click.command()
 @click.argument("model", type=MODEL)
 @click.option("--graph", is_flag=True, help="Print the whole graph as text.")
-@click.option("--input-shape", "shapes", type=INPUT_SHAPE, multiple=True,
+@click.option("--input-shape", type=INPUT_SHAPE, multiple=True,
               help="Shape of an ONNX input that is left open.")  # fmt: skip
 @compile_budget_option
 @json_option
 def command(
     model: Path,
     graph: bool,
-    shapes: tuple[tuple[str, tuple[int, ...]], ...],
+    input_shape: tuple[tuple[str, tuple[int, ...]], ...],
     compile_budget: float,
     as_json: bool,
 ) -> None:
@@ -37,7 +37,7 @@ def command(
     from edgec.options import Options
     from edgec.pipeline import read_model
 
-    options = Options(input_shapes=shapes, compile_budget=compile_budget)
+    options = Options(input_shapes=input_shape, compile_budget=compile_budget)
     module = read_model(model, options)
     if graph:
         echo(print_module(module))

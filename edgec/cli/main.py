@@ -22,6 +22,7 @@ from edgec.report.terminal import echo
 #: Command name -> one line of help. The file `edgec/cli/<name>.py` is imported when it is used.
 COMMANDS = {
     "build": "Compile a model and build firmware or a library for a board.",
+    "new": "Make a folder for firmware of your own around a model.",
     "export": "Make a package of a model for CMake, Zephyr, Arduino, Rust and others.",
     "config": "Show the options that edgec.toml beside a model sets.",
     "run": "Run a model on the host, a simulated core, an emulated board or a real one.",

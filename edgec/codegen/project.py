@@ -22,11 +22,12 @@ from edgec.codegen.harness import harness_text
 from edgec.codegen.manifest import MANIFEST_NAME, Manifest, describe
 from edgec.codegen.model_text import EmittedModel, ModelText, make_text
 from edgec.codegen.program import Program
+from edgec.errors import BuildFailed
 from edgec.options import Harness
 from edgec.resources import resource_dir, text_templates
 
-PORT_DIR, LINKER_SCRIPT, DEBUG_SCRIPT = "port", "link.ld", "debug.gdb"
-HARNESS_DIRS: dict[Harness, str] = {"link": "link", "mlperf-tiny": "mlperf"}
+MAIN, PORT_DIR, LINKER_SCRIPT, DEBUG_SCRIPT = "main.c", "port", "link.ld", "debug.gdb"
+HARNESS_DIRS: dict[Harness, str] = {"link": "link", "mlperf-tiny": "mlperf", "own": "link"}
 """Folders of `runtime_c/`, and of a project, with what serves a model on a board."""
 MODEL_FILES = {
     ".h": "model.h.j2",
@@ -51,14 +52,19 @@ class FirmwareText:
 
 
 def write_project(
-    program: Program, folder: Path, board: Board | None = None, harness: Harness = "link"
+    program: Program,
+    folder: Path,
+    board: Board | None = None,
+    harness: Harness = "link",
+    main: Path | None = None,
 ) -> Manifest:
     """Write the files of a model into `folder`, which must exist, and return the manifest.
 
     With a microcontroller `board`, also its main program (of the kind `harness`), port, link and
-    linker script. The program mlperf-tiny needs inputs and outputs outside of the arena. Raises
-    ContractError for a program that breaks its contract. To write whole or not at all, give the
-    folder of `staged_folder`.
+    linker script. The program mlperf-tiny needs inputs and outputs outside of the arena; "own" is a
+    copy of the file `main`. Raises ContractError for a program that breaks its contract, and
+    BuildFailed for a `main` that cannot be read. To write whole or not at all, give the folder of
+    `staged_folder`.
     """
     program.check()
     emitted = make_text(program)
@@ -66,7 +72,8 @@ def write_project(
     files: dict[str, str] = {}
     firmware = None
     if board is not None and board.core.is_embedded:
-        files = _board_files(program, emitted, board, harness, build_hash)
+        files = _main_files(program, emitted, board, harness, main, build_hash)
+        files |= _board_files(program, emitted, board, harness)
         firmware = _firmware_text(board, harness, files)
     files["CMakeLists.txt"] = _render("CMakeLists.txt.j2", m=emitted.text, firmware=firmware)
     manifest = describe(
@@ -119,23 +126,48 @@ def _write_model(folder: Path, text: ModelText) -> tuple[tuple[str, ...], int]:
     return tuple(texts), crc
 
 
-def _board_files(
-    program: Program, emitted: EmittedModel, board: Board, harness: Harness, build_hash: int
+def _main_files(
+    program: Program,
+    emitted: EmittedModel,
+    board: Board,
+    harness: Harness,
+    main: Path | None,
+    build_hash: int,
 ) -> dict[str, str]:
+    """The board's main program."""
     text = emitted.text
     if harness == "mlperf-tiny":
         types = tuple(port.c_type for port in text.outputs)
-        main = _render("main_mlperf_tiny.c.j2", m=text, h=harness_text(program, types))
-    else:
-        main = _render(
+        h = harness_text(program, types)
+        return {MAIN: _render("main_mlperf_tiny.c.j2", m=text, h=h)}
+    if harness == "own" and main is not None:
+        return {MAIN: _read_main(main), "ec_main.h": _render("ec_main.h.j2", m=text)}
+    return {
+        MAIN: _render(
             "main.c.j2",
             m=text,
             board_name=board.name,
             tick_unit=_tick_unit(board),
             build_hash=f"0x{build_hash:08X}u",
         )
+    }
+
+
+def _read_main(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise BuildFailed(
+            f"cannot read the main program {path}: {getattr(error, 'strerror', None) or error}",
+            hint="--main names a C file with your main()",
+        ) from None
+
+
+def _board_files(
+    program: Program, emitted: EmittedModel, board: Board, harness: Harness
+) -> dict[str, str]:
+    text = emitted.text
     files = {
-        "main.c": main,
         LINKER_SCRIPT: linker_script(board, placed=program.homes.parts),
         f"{PORT_DIR}/ec_board.h": board_header(board),
         "toolchain.cmake": _render(

@@ -104,12 +104,13 @@ def deploy(
 def _staged(compiled: Compiled, board: Board, folder: Path, traced: bool) -> Built:
     """The project in a folder that has not yet got its name."""
     options = compiled.options
-    manifest = write_project(compiled.program, folder, board, options.harness)
+    harness = options.harness, options.main
+    manifest = write_project(compiled.program, folder, board, *harness)
     artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
     hot = _with_hot_code(compiled, image)
     if hot is not None:
         shutil.rmtree(folder / BUILD_DIR)
-        manifest = write_project(hot, folder, board, options.harness)
+        manifest = write_project(hot, folder, board, *harness)
         artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
     with_trace = None
     if traced:

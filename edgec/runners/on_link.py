@@ -122,6 +122,11 @@ def _patience_s(expect_s: float) -> float:
 class LinkSession(ModelSession[LinkModel]):
     def __init__(self, project: Project) -> None:
         super().__init__(project)
+        if self.manifest.harness == "own":
+            raise RunFailed(
+                f"the main program of {self.manifest.model} is your own, and serves no link",
+                hint="run it with --engine core, or flash it and use `edgec monitor`",
+            )
         if self.manifest.harness != "link":
             raise RunFailed(
                 f"the program of {self.manifest.model} speaks the protocol of "

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from edgec.cli.config_file import _commands, _options, _word
+
 
 @pytest.fixture
 def work(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
@@ -104,3 +106,12 @@ def test_errors_as_json(edgec: Callable, work: Path) -> None:
     found = json.loads(ran.err)["error"]
     assert ran.status == found["status"] == 1 and ran.out == ""
     assert "absent.onnx" in found["message"] and found["hint"] is not None
+
+
+def test_an_option_is_the_same_parameter_of_every_command() -> None:
+    """A key of the file that is for all commands is looked up once, by its option's word."""
+    parameters: dict[str, set[str]] = {}
+    for _, command in _commands():
+        for option in _options(command):
+            parameters.setdefault(_word(option), set()).add(str(option.name))
+    assert {word: names for word, names in parameters.items() if len(names) > 1} == {}
