@@ -2,7 +2,7 @@
 
 That order brings layers with weights of -128 to kernels (`edgec.passes.pair_channels`). `time`
 always takes it. `balanced` decides what runs in both orders, and takes it where that needs no more
-bytes.
+bytes, or where the code becomes much faster and its bytes grow by a smaller factor.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from edgec.loop.cost import estimate_code_bytes
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import get_microkernel, kernels_of
 from edgec.memory.choose import Choice, peak_bytes
-from edgec.memory.decide import decide
+from edgec.memory.decide import MUCH_FASTER, decide
 from edgec.memory.menus import make_menus
 from edgec.options import Options
 from edgec.passes.fuse_groups import Group
@@ -69,14 +69,19 @@ def _may_gain(group: Group) -> bool:
 def _is_better(
     one: tuple[Function, Choice], other: tuple[Function, Choice], options: Options
 ) -> bool:
-    """Whether it is faster and takes no more of the arena and of flash, by estimate."""
-    a, b = one[1], other[1]
-    if _instructions(a.variants) >= _instructions(b.variants):
+    """Whether it is faster, by estimate, and worth what it takes more.
+
+    A part of the time is worth as large a part of the arena and of flash, once the code becomes
+    MUCH_FASTER times as fast; below that nothing may grow.
+    """
+    slowdown = _instructions(other[1].variants) / max(_instructions(one[1].variants), 1)
+    if slowdown <= 1:
         return False
-    if flash_bytes(a.variants) > flash_bytes(b.variants):
+    most_growth = slowdown if slowdown >= MUCH_FASTER else 1.0
+    if flash_bytes(one[1].variants) > most_growth * flash_bytes(other[1].variants):
         return False
-    peaks = (peak_bytes(f, c.groups, c.variants, options) for f, c in (one, other))
-    return next(peaks) <= next(peaks)
+    peaks = [peak_bytes(f, c.groups, c.variants, options) for f, c in (one, other)]
+    return peaks[0] <= most_growth * peaks[1]
 
 
 def _instructions(variants: Sequence[Variant]) -> int:
