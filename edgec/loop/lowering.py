@@ -20,16 +20,14 @@ from edgec.numerics.narrow_float import stored_in
 #: Forms of convolutions and dense as plain matrix products, output [pixels, channels]. COLUMNS: the
 #: inputs of every pixel are gathered as pairs of int16, three pixels side by side; PADDED_COLUMNS:
 #: from a copy of the input with its padding; ROW: one pixel; OFFSET_ROW: one pixel, its inputs
-#: bytes of which every second one has no sign; PLAIN_ROW: one pixel, its inputs as they lie in
-#: memory.
-COLUMNS, PADDED_COLUMNS, ROW = "columns", "padded_columns", "row"
-OFFSET_ROW, PLAIN_ROW = "offset_row", "plain_row"
-PRODUCTS = (COLUMNS, PADDED_COLUMNS, ROW, OFFSET_ROW, PLAIN_ROW)
+#: bytes of which every second one has no sign.
+COLUMNS, PADDED_COLUMNS, ROW, OFFSET_ROW = "columns", "padded_columns", "row", "offset_row"
+PRODUCTS = (COLUMNS, PADDED_COLUMNS, ROW, OFFSET_ROW)
 
-#: Forms of recurrences whose steps are products of inputs as they lie in memory, by weights as
-#: those of PLAIN_ROW, and as they are.
-STEP_ROWS, STEP_MATRICES = "step_rows", "step_matrices"
-STEPS = (STEP_ROWS, STEP_MATRICES)
+#: Forms of recurrences whose steps are products of matrices, by inputs that each form takes at
+#: once: zeros fill them up.
+STEP_QUADS, STEP_MATRICES = "step_quads", "step_matrices"
+STEPS = {STEP_QUADS: 4, STEP_MATRICES: 1}
 
 #: Form of depthwise 3x3 convolutions: planes of int16, column by column, each of as many rows as
 #: `edgec.loop.gathered.rows_at_once` says.

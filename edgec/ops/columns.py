@@ -16,7 +16,7 @@ from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
 from edgec.loop.gathered import input_of, offset_pair
-from edgec.loop.lowering import OFFSET_ROW, PLAIN_ROW, ROW, Lowering
+from edgec.loop.lowering import OFFSET_ROW, ROW, Lowering
 from edgec.loop.values import Value, index, int16, int32, minimum, select
 
 Read = Callable[[Any, Any], Value]
@@ -29,10 +29,10 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
     pixel p, an int8 value.
     """
     channels, depth = w.shape
-    unit = 8 if target.form in (ROW, PLAIN_ROW) else 4
+    unit = 8 if target.form == ROW else 4
     quads = -(-depth // unit) * unit // 4
     pixels = node.output.type.elements // channels
-    weights = target.table("w", paired_weights(w, quads))
+    weights = target.table("w", _paired_weights(w, quads))
     biases = target.table("bias", bias)
 
     def element(p: Any, q: Any, s: Any, r: Any) -> Value:
@@ -41,7 +41,7 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
             return read(p, k)
         return select(index(k) < depth, read(p, minimum(k, depth - 1)), 0)
 
-    taken: Callable[..., Value] = element
+    taken: Callable[..., Value]
     if target.form == ROW:
         row = target.definition.compute(
             "col",
@@ -58,7 +58,7 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
             dtype="int16",
         )
         taken = lambda p, q, s, r: input_of(pairs[p, q, r], s)  # noqa: E731
-    elif target.form != PLAIN_ROW:
+    else:
         columns = target.definition.compute(
             "col",
             lambda q, s, p, r: int16(element(p, q, s, r)),
@@ -78,7 +78,7 @@ def lower_product(node: Node, target: Lowering, w: Array, bias: Array, read: Rea
     )
 
 
-def paired_weights(w: Array, quads: int) -> Array:
+def _paired_weights(w: Array, quads: int) -> Array:
     """[O, K] as [O, quads, 2 (s), 2 (r)]."""
     padded = np.pad(w, ((0, 0), (0, 4 * quads - w.shape[1])))
     return np.ascontiguousarray(padded.reshape(w.shape[0], quads, 2, 2).transpose(0, 1, 3, 2))

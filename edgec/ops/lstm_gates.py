@@ -14,11 +14,10 @@ import numpy as np
 
 from edgec.graph.types import Array
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import STEP_ROWS, STEPS, Lowering
+from edgec.loop.lowering import STEPS, Lowering
 from edgec.loop.values import Value, clamp, int16, int32
 from edgec.numerics.fixed_point import Rounding, wrap_int32
 from edgec.ops.accumulate import rescale
-from edgec.ops.columns import paired_weights
 
 GATES = 4
 LIMITS = (-32768, 32767)
@@ -50,12 +49,13 @@ class GateShare:
         biases = wrap_int32(folded).astype(np.int32).reshape(GATES, units).T
         by_unit: Array = weights.reshape(GATES, units, -1).transpose(1, 0, 2)
         self.shape: tuple[int, ...] = (units, GATES)
-        self.quads = -(-self.depth // 4)
+        at_once = STEPS.get(target.form, 1)
+        #: Inputs that are read: those that there are, and zeros.
+        self.taken = -(-self.depth // at_once) * at_once
         if target.form in STEPS:
             self.shape = (GATES * units,)
             by_unit = by_unit.reshape(*self.shape, -1)
-            if target.form == STEP_ROWS:
-                by_unit = paired_weights(by_unit, self.quads)
+            by_unit = np.pad(by_unit, ((0, 0), (0, self.taken - self.depth)))
         else:  # the four gates of a unit share every input
             by_unit = by_unit.transpose(0, 2, 1)
         self.weights = target.table("w", np.ascontiguousarray(by_unit))
@@ -82,17 +82,14 @@ class GateShare:
         """Add stages that make all gates, or that add this product to them."""
         define = self.target.definition
         taken = self._copied(name, read)
-        if self.target.form == STEP_ROWS:
-            sums = self._sums_of_quads(name, taken)
-        else:
-            sums = define.reduce(
-                f"{name}_acc",
-                [("k", 0, self.depth)],
-                init=lambda t, c: self.biases[c],
-                update=lambda acc, t, c, k: acc + int32(taken(t, k)) * int32(self.weights[c, k]),
-                shape=self.shape,
-                dtype="int32",
-            )
+        sums = define.reduce(
+            f"{name}_acc",
+            [("k", 0, self.taken)],
+            init=lambda t, c: self.biases[c],
+            update=lambda acc, t, c, k: acc + int32(taken(t, k)) * int32(self.weights[c, k]),
+            shape=self.shape,
+            dtype="int32",
+        )
 
         def gate(t: Any, c: Any) -> Value:
             share = self.limited(sums[c], c % GATES)
@@ -106,16 +103,14 @@ class GateShare:
     def prepare(self, name: str, in_place: bool) -> None:
         """Before the loop of steps: room for a copy of a step's inputs, if there is to be one.
 
-        in_place: the inputs lie in the same place in all steps. Whole quads may be read there, and
-        by vectors anything.
+        in_place: the inputs lie in the same place in all steps, and are read there where no zeros
+        are to follow them.
         """
-        is_quads = self.target.form == STEP_ROWS
-        if (in_place and not (is_quads and self.depth % 4)) or self.target.form not in STEPS:
+        if (in_place and self.taken == self.depth) or self.target.form not in STEPS:
             return
         self.row = self.target.definition.compute(
-            f"{name}_row", lambda k: 0, shape=(4 * self.quads if is_quads else self.depth,),
-            dtype="int8", name=f"{name}_clear",
-        )  # fmt: skip
+            f"{name}_row", lambda k: 0, shape=(self.taken,), dtype="int8", name=f"{name}_clear"
+        )
 
     def _copied(self, name: str, read: Read) -> Read:
         """The inputs, or their copy, whose zeros after them stay."""
@@ -124,15 +119,3 @@ class GateShare:
             return read
         self.target.definition.compute(row, read, shape=(self.depth,), name=f"{name}_row")
         return lambda t, k: row[k]
-
-    def _sums_of_quads(self, name: str, read: Read) -> Tensor:
-        return self.target.definition.reduce(
-            f"{name}_acc",
-            [("q", 0, self.quads), ("s", 0, 2), ("r", 0, 2)],
-            init=lambda t, c: self.biases[c],
-            update=lambda acc, t, c, q, s, r: (
-                acc + int32(read(t, 4 * q + 2 * r + s)) * int32(self.weights[c, q, s, r])
-            ),
-            shape=self.shape,
-            dtype="int32",
-        )

@@ -34,7 +34,7 @@ def schedule_shorts(nest: Nest) -> list[Schedule]:
     fits = [
         sums
         for sums in sorted(ALL_SUMS, key=lambda s: s.unit == "dsp")  # vectors before those
-        if (sums.dtype, sums.function) == made
+        if (sums.dtype, sums.rescaling.function) == made
         and sums.unit in nest.core.features
         and (nest.is_fast or not sums.has_tail)
         and sums.fits(tables["w"][0].size)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
 from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc
-from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, ROW
+from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS
 from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.schedule import Schedule
@@ -39,18 +40,96 @@ MOST_TAPS = 80
 def product_schedules(nest: Nest) -> list[Schedule]:
     """A group lowered as a product, with weights of all bits that they may have."""
 
-    def scheduled(*, in_rows: bool = False, nibbles: bool = False) -> Schedule | None:
+    def scheduled(in_rows: bool, nibbles: bool) -> Schedule | None:
         return schedule_product(
             nest.func, nest.form, nest.tables, nest.window, nest.core.features,
             paired=nest.paired, in_rows=in_rows, nibbles=nibbles,
         )  # fmt: skip
 
-    short = scheduled(nibbles=True) if 4 in nest.weight_bits else None
+    return _with_all_weights(nest, scheduled)
+
+
+def plain_schedules(nest: Nest) -> list[Schedule]:
+    """A dense layer whose inputs and weights a kernel takes as they are, eight inputs at a time."""
+    channels, depth = nest.tables["w"].shape
+    if depth % 8 or channels < 4 or find_param(nest.func, "out").elements // channels > 2:
+        return []
+
+    def scheduled(in_rows: bool, nibbles: bool) -> Schedule | None:
+        chosen = _choose(
+            nest.func, nest.tables, nest.core.features, quads=2, paired=nest.paired, nibbles=nibbles
+        )
+        if chosen is None:
+            return None
+        schedule = nest.schedule()
+        try:
+            _sum_where_stored(schedule, "acc_k")
+            sizes = {"octets": depth // 8, **chosen.sizes}
+            schedule.tensorize("out_d1", chosen.kernel("matrix_1_plain"), sizes)
+        except ScheduleError:
+            return None
+        replace_constants(schedule, nest.tables, chosen.constants)
+        return schedule
+
+    return _with_all_weights(nest, scheduled)
+
+
+def _with_all_weights(
+    nest: Nest, scheduled: Callable[[bool, bool], Schedule | None]
+) -> list[Schedule]:
+    """What `scheduled` (in rows, with weights of four bits) makes, the fastest first."""
+    short = scheduled(False, True) if 4 in nest.weight_bits else None
     if short is not None and 8 not in nest.weight_bits:
         return [short]
-    found = [scheduled(in_rows=True)] if nest.in_rows else []
-    found += [scheduled(), short]
+    found = [scheduled(True, False)] if nest.in_rows else []
+    found += [scheduled(False, False), short]
     return [product for product in found if product is not None]
+
+
+@dataclass(frozen=True)
+class _Chosen:
+    """What a kernel of products is called with.
+
+    stored: what its name says of its weights and scales. sizes: all but that of the inputs.
+    """
+
+    rescaling: Rescaling
+    constants: Mapping[str, Array]
+    sizes: dict[str, int]
+    stored: str
+
+    def kernel(self, products: str) -> str:
+        """The name of the kernel of these products."""
+        return self.rescaling.kernel(products + self.stored)
+
+
+def _choose(
+    func: PrimFunc,
+    tables: Mapping[str, Array],
+    features: frozenset[str],
+    *,
+    quads: int,
+    paired: bool,
+    nibbles: bool,
+) -> _Chosen | None:
+    """The kernel for these sums, whose size counts so many `quads`; None where none fits."""
+    found = find_limits(func)
+    if found is None or not found.rescaling.needs <= features:
+        return None
+    rescaling, zero_point = found.rescaling, found.zero_point
+    constants = settled(tables, rescaling, zero_point)
+    if not fits_products(constants, paired):
+        return None
+    if not fits_rescaling(constants, rescaling, zero_point):
+        return None
+    plain = (_scales(constants, rescaling, quads), dict[str, int]())
+    ways = _in_four_bits(constants, rescaling, quads) if nibbles else plain
+    if ways is None:
+        return None
+    stored, group = ways
+    ends = found.sizes if rescaling is ONNX_TO_16 else {"zero_point": zero_point}
+    sizes = {"channels": find_param(func, "out").shape[-1], **group, **ends}
+    return _Chosen(rescaling, constants, sizes, stored)
 
 
 def schedule_product(
@@ -72,78 +151,82 @@ def schedule_product(
     with a shift for each group of them where they have such.
     """
     pixels, channels = find_param(func, "out").shape
-    found = find_limits(func)
-    if found is None or not found.rescaling.needs <= features:
-        return None
-    rescaling, zero_point = found.rescaling, found.zero_point
-    constants = settled(tables, rescaling, zero_point)
-    if not fits_products(constants, paired):
-        return None
-    if not fits_rescaling(constants, rescaling, zero_point):
-        return None
     by_three = form in (COLUMNS, PADDED_COLUMNS)
     if channels < (2 if by_three else 4) or by_three != (pixels >= 3):
         return None
     if form == PADDED_COLUMNS and not is_worth_padding(window):
         return None
-    quads = tables["w"].shape[1]
-    if form == OFFSET_ROW and not (rescaling is TFLM and fits_offsets(constants["w"])):
+    if nibbles and (form == OFFSET_ROW or in_rows):
         return None
-    stored, group = "", dict[str, int]()
-    if nibbles:
-        found_bits = _in_four_bits(constants, rescaling, 1 if by_three else 2)
-        if form == OFFSET_ROW or in_rows or found_bits is None:
-            return None
-        stored, group = found_bits
-    elif rescaling is ONNX and not by_three and len(set(constants["scale"].tolist())) == 1:
-        stored = "_shared"
+    quads = 1 if by_three else 2
+    chosen = _choose(func, tables, features, quads=quads, paired=paired, nibbles=nibbles)
+    if chosen is None:
+        return None
+    is_offset = form == OFFSET_ROW
+    if is_offset and not (chosen.rescaling is TFLM and fits_offsets(chosen.constants["w"])):
+        return None
     schedule = Schedule(func)
-    sizes = {"channels": channels, "zero_point": zero_point}
-    if rescaling is ONNX_TO_16:
-        sizes = {"channels": channels, **found.sizes}
     try:
         if by_three:
-            by_two = pixels_by_two(pixels) if in_rows and rescaling is TFLM else 0
-            if by_two:
-                _cut(schedule, pixels - by_two)
-            blocks = [("", 3)] + [(END, 2)] * bool(by_two)
-            for end, width in blocks:
-                tail: Tail = "exact" if by_two else "shift"
-                block, _ = schedule.split(f"out_d0{end}", width, tail=tail)
-                schedule.compute_at(f"acc{end}", f"out_d1{end}")
-                schedule.compute_at(f"col{end}", block, scope="scratch")
-                schedule.decompose_reduction(f"acc{end}", f"acc_q{end}")
-            schedule.simplify()
-            for end, width in blocks:
-                kernel = rescaling.kernel(f"matrix_{width}{stored}")
-                schedule.tensorize(f"out_d0{end}_i", kernel, {"quads": quads, **group, **sizes})
+            by_two = pixels_by_two(pixels) if in_rows and chosen.rescaling is TFLM else 0
+            _schedule_blocks(schedule, chosen, by_two)
             if form == PADDED_COLUMNS and window is not None:
                 window = _pad(schedule, pixels, window)
             _pack_columns(schedule, pixels, window, by_two)
-        elif form in (ROW, OFFSET_ROW):
-            schedule.compute_at("acc", "out_d1")
-            schedule.compute_at("col", "out_d0", scope="scratch")
-            schedule.decompose_reduction("acc", "acc_q")
-            schedule.simplify()
-            depth = find_param(func, "x").elements // pixels
-            if form == ROW:
-                kernel = rescaling.kernel(f"matrix_1{stored}")
-                schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **group, **sizes})
-                schedule.tensorize("col_q", "ec_pack_row_s8_dsp", {"depth": depth})
-            else:
-                kernel = rescaling.kernel("matrix_1_offset")
-                schedule.tensorize("out_d1", kernel, {"quads": quads, **sizes})
-                schedule.tensorize("col_q", "ec_offset_row_s8_dsp", {"depth": depth})
         else:
-            schedule.compute_at("acc", "out_d1")
-            schedule.decompose_reduction("acc", "acc_q")
-            schedule.simplify()
-            kernel = rescaling.kernel(f"matrix_1_plain{stored}")
-            schedule.tensorize("out_d1", kernel, {"octets": quads // 2, **group, **sizes})
+            _schedule_row(schedule, chosen, is_offset)
     except ScheduleError:
         return None
-    replace_constants(schedule, tables, constants)
+    replace_constants(schedule, tables, chosen.constants)
     return schedule
+
+
+def _schedule_blocks(schedule: Schedule, chosen: _Chosen, by_two: int) -> None:
+    """Three pixels at a time, the last `by_two` of them two at a time."""
+    pixels = find_param(schedule.func, "out").shape[0]
+    quads = find_param(schedule.func, "w").shape[1]
+    if by_two:
+        _cut(schedule, pixels - by_two)
+    blocks = [("", 3)] + [(END, 2)] * bool(by_two)
+    for end, width in blocks:
+        tail: Tail = "exact" if by_two else "shift"
+        block, _ = schedule.split(f"out_d0{end}", width, tail=tail)
+        schedule.compute_at(f"acc{end}", f"out_d1{end}")
+        schedule.compute_at(f"col{end}", block, scope="scratch")
+        schedule.decompose_reduction(f"acc{end}", f"acc_q{end}")
+    schedule.simplify()
+    for end, width in blocks:
+        kernel = chosen.kernel(f"matrix_{width}")
+        schedule.tensorize(f"out_d0{end}_i", kernel, {"quads": quads, **chosen.sizes})
+
+
+def _schedule_row(schedule: Schedule, chosen: _Chosen, is_offset: bool) -> None:
+    """One pixel, its inputs packed; or as bytes with offsets."""
+    pixels = find_param(schedule.func, "out").shape[0]
+    quads = find_param(schedule.func, "w").shape[1]
+    depth = find_param(schedule.func, "x").elements // pixels
+    _sum_where_stored(schedule, "acc_q", "col")
+    if is_offset:
+        kernel, size, packing = "matrix_1_offset", {"quads": quads}, "ec_offset_row_s8_dsp"
+    else:
+        kernel, size, packing = "matrix_1", {"octets": quads // 2}, "ec_pack_row_s8_dsp"
+    schedule.tensorize("out_d1", chosen.kernel(kernel), {**size, **chosen.sizes})
+    schedule.tensorize("col_q", packing, {"depth": depth})
+
+
+def _sum_where_stored(schedule: Schedule, steps: str, gathered: str = "") -> None:
+    """Each sum where its output is stored, inputs `gathered` once for a pixel."""
+    schedule.compute_at("acc", "out_d1")
+    if gathered:
+        schedule.compute_at(gathered, "out_d0", scope="scratch")
+    schedule.decompose_reduction("acc", steps)
+    schedule.simplify()
+
+
+def _scales(constants: Mapping[str, Array], rescaling: Rescaling, quads: int) -> str:
+    """What the name of a kernel of one pixel says where all channels have one scale."""
+    is_one = rescaling is ONNX and quads == 2 and len(set(constants["scale"].tolist())) == 1
+    return "_shared" if is_one else ""
 
 
 def _in_four_bits(
@@ -152,7 +235,8 @@ def _in_four_bits(
     """What the name of a kernel says, and the size that it has besides; it counts in `quads`."""
     if rescaling in RESCALINGS and fits_nibble_products(constants):
         return "_nibbles", {}
-    step = step_of(constants["w"], quads) if rescaling is ONNX else 0
+    w = constants["w"].reshape(len(constants["bias"]), -1, 2, 2)
+    step = step_of(w, quads) if rescaling is ONNX else 0
     return ("_groups", {"group": step // quads}) if step else None
 
 

@@ -9,20 +9,19 @@ from edgec.loop.lowering import (
     FLOORED,
     OFFSET_ROW,
     PADDED_COLUMNS,
-    PLAIN_ROW,
     ROW,
-    STEP_ROWS,
+    STEP_QUADS,
 )
 from edgec.loop.rewrite import loops_of, subexpressions, walk
 from edgec.targets.common.elements import schedule_mul
-from edgec.targets.common.gathered import whole_windows
+from edgec.targets.common.gathered import plain_matrix, whole_windows
 from edgec.targets.common.recurrent import is_filter, is_lstm
 from edgec.targets.common.sums import Kind
 from edgec.targets.dsp.depthwise import column_schedules, window_schedules
 from edgec.targets.dsp.elements import schedule_add
 from edgec.targets.dsp.int16 import schedule_short_windows, schedule_shorts
 from edgec.targets.dsp.kernels.pool import MOST_TAPS, POOLED
-from edgec.targets.dsp.matrix import product_schedules
+from edgec.targets.dsp.matrix import plain_schedules, product_schedules
 from edgec.targets.dsp.plane_windows import schedule_plane_windows
 from edgec.targets.dsp.pools import schedule_image_sum, schedule_pool, schedule_row_sum
 from edgec.targets.dsp.softmax import schedule_softmax
@@ -78,7 +77,7 @@ def _totals(loop: str) -> Match:
 RECURRENT = (
     Rule(
         "gates by quads", lambda nest: nest.dtype == "int8" and is_lstm(nest), schedule_steps,
-        needs=DSP, kernels=("ec_matrix_1_plain_s8_s16_dsp",), form=STEP_ROWS,
+        needs=DSP, kernels=("ec_matrix_1_plain_s8_s16_dsp",), form=STEP_QUADS,
     ),
 )  # fmt: skip
 
@@ -116,8 +115,11 @@ PRODUCTS = (
             (COLUMNS, [Kind.WINDOWS], ("ec_matrix_3*_dsp", "ec_matrix_2*_dsp")),
             (ROW, [Kind.WINDOWS, Kind.MATRIX], ("ec_matrix_1*_dsp", "ec_pack_row_s8_dsp")),
             (OFFSET_ROW, [Kind.MATRIX], ("ec_matrix_1_offset*_dsp", "ec_offset_row_s8_dsp")),
-            (PLAIN_ROW, [Kind.MATRIX], ("ec_matrix_1_plain*_dsp",)),
         )
+    ),
+    Rule(
+        "products in place", rescaled("int8", Kind.MATRIX), plain_schedules,
+        needs=DSP, kernels=("ec_matrix_1_plain*_dsp",), form=PLAIN, prepare=plain_matrix,
     ),
     Rule(
         "planes of int16", rescaled("int8", Kind.CHANNEL_WINDOWS), column_schedules,

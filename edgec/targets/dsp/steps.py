@@ -33,7 +33,7 @@ def schedule_steps(nest: Nest) -> list[Schedule]:
             if nest.form == STEP_MATRICES:
                 schedule.tensorize(f"{name}_c", "ec_dense_s8_s16_mve", {"depth": depth, **sizes})
             elif fits_products(constants) and fits_any_shift(constants):
-                sizes["quads"] = depth  # inputs are given in quads
+                sizes["quads"] = depth // 4
                 schedule.tensorize(f"{name}_c", "ec_matrix_1_plain_s8_s16_dsp", sizes)
             else:
                 return []

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from edgec.loop.define import Definition
 from edgec.loop.gathered import input_of, offset_pair
 from edgec.loop.interpret import interpret
-from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, PLAIN_ROW, ROW
+from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, ROW
 from edgec.loop.overlap import overlap_distance
 from edgec.loop.printer import print_func
 from edgec.loop.schedule import replay
 from edgec.loop.values import clamp, int8, int16, int32
 from edgec.loop.window import Window
+from edgec.options import Options
 from edgec.targets.common.kernels.rescaling import ONNX, TFLM
-from edgec.targets.dsp.matrix import schedule_product, settled
+from edgec.targets.core import CORES
+from edgec.targets.dsp.matrix import plain_schedules, schedule_product, settled
+from edgec.targets.rule import Nest
 
 RNG = np.random.default_rng(11)
 FEATURES = frozenset({"dsp"})
@@ -56,12 +61,10 @@ def product(form, window, out_height, constants, zero_point=-128, low=-128):
         row = b.compute("col", lambda p, q, s, r: int16(read(p, q, s, r)),
                         shape=(pixels, quads, 2, 2), dtype="int16")  # fmt: skip
         taken = lambda p, q, s, r: row[p, q, s, r]  # noqa: E731
-    elif form == OFFSET_ROW:
+    else:
         pair = b.compute("col", lambda p, q, r: offset_pair(read(p, q, 0, r), read(p, q, 1, r)),
                          shape=(pixels, quads, 2), dtype="int16")  # fmt: skip
         taken = lambda p, q, s, r: input_of(pair[p, q, r], s)  # noqa: E731
-    else:
-        taken = read
     acc = b.reduce(
         "acc", [("q", 0, quads), ("s", 0, 2), ("r", 0, 2)],
         init=lambda p, c: bias[c],
@@ -91,7 +94,6 @@ CASES = [
      "ec_pad_s8"),
     (ROW, window((1, 1, 16)), 1, "ec_pack_row_s8_dsp"),
     (OFFSET_ROW, window((1, 1, 16)), 1, "ec_offset_row_s8_dsp"),
-    (PLAIN_ROW, window((1, 1, 16)), 1, "ec_matrix_1_plain_s8_dsp"),
 ]  # fmt: skip
 
 
@@ -128,7 +130,7 @@ def test_weights_of_four_bits_stay_so(form, shape, height, kernel, zero_point):
         return
     assert schedule is not None
     text = print_func(schedule.func)
-    assert "_nibbles_" in text and kernel.replace("plain_s8", "plain_nibbles_s8") in text
+    assert "_nibbles_" in text and kernel in text
     x = RNG.integers(-128, 128, (1, *shape.shape)).astype(np.int8)
     expected = interpret(func, {"x": x, **constants})["out"]
     (packed,) = schedule.packed.values()
@@ -154,7 +156,6 @@ def in_groups(channels, quads, quads_of_group):
     (COLUMNS, window((3, 5, 32), (3, 3), corner=(1, 1), out_width=5, padded=True), 3, 4, 4),
     (COLUMNS, window((3, 5, 20), out_width=5), 3, 5, 5),
     (ROW, window((1, 1, 128)), 1, 16, 4), (ROW, window((1, 1, 48)), 1, 6, 3),
-    (PLAIN_ROW, window((1, 1, 96)), 1, 8, 4),
 ])  # fmt: skip
 def test_groups_stay_in_four_bits(form, shape, height, group, size):
     constants = in_groups(5, shape.depth // 4, group)
@@ -196,6 +197,45 @@ def test_four_bits_and_sums_have_to_fit():
     assert scheduled(w=wide) is None
     grown[1] = (1 << 19) - 1
     assert scheduled(bias=grown) is None
+
+
+def dense(constants, zero_point):
+    """The nest of a dense layer as the operator lowers it."""
+    channels, depth = constants["w"].shape
+    b = Definition("dense")
+    x, out = b.input("x", (1, depth), "int8"), b.output("out", (1, channels), "int8")
+    given = {n: b.constant(n, c.shape, str(c.dtype)) for n, c in constants.items()}
+    acc = b.reduce(
+        "acc", [("k", 0, depth)], init=lambda n, c: given["bias"][c],
+        update=lambda acc, n, c, k: acc + int32(x[n, k]) * int32(given["w"][c, k]),
+        shape=(1, channels), dtype="int32",
+    )  # fmt: skip
+    rescaling = ONNX if "scale" in given else TFLM
+    factors = tuple(given[name] for name in rescaling.tables)
+    b.compute(out, lambda *d: int8(clamp(
+        rescaling.rounded(acc[d], factors, d[-1]) + zero_point, -128, 127)))  # fmt: skip
+    return b.build()
+
+
+@pytest.mark.parametrize(("constants", "level", "kernel"), [
+    (tables(5, 4), "time", "ec_matrix_1_plain_s8_dsp"),
+    (four_bits(5, 4), "size", "ec_matrix_1_plain_nibbles_s8_dsp"),
+    (in_groups(5, 24, 8), "size", "ec_matrix_1_plain_groups_onnx_s8_dsp"),
+])  # fmt: skip
+@pytest.mark.parametrize("zero_point", [-128, 9])
+def test_inputs_and_weights_may_lie_as_they_are(constants, level, kernel, zero_point):
+    constants = {**constants, "w": constants["w"].reshape(5, -1)}
+    func = dense(constants, zero_point)
+    nest = Nest(func, constants, None, CORES["cortex-m4"], Options(optimize=level))
+    (schedule,) = plain_schedules(nest)
+    assert kernel in print_func(schedule.func)
+    x = RNG.integers(-128, 128, (1, constants["w"].shape[1])).astype(np.int8)
+    expected = interpret(func, {"x": x, **constants})["out"]
+    (packed,) = schedule.packed.values()
+    stream = packed.pack({name: constants[own] for name, own in packed.sources.items()})
+    assert np.array_equal(interpret(schedule.func, {"x": x, packed.name: stream})["out"], expected)
+    odd = {**constants, "w": constants["w"][:, 4:]}
+    assert not plain_schedules(replace(nest, func=dense(odd, zero_point), tables=odd))
 
 
 ROWS = [

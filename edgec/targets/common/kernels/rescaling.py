@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from edgec.loop.define import Definition, Tensor
-from edgec.loop.values import Value, int32, intrinsic
+from edgec.loop.values import Value, int32, int64, intrinsic
 
 
 @dataclass(frozen=True, eq=False)
@@ -22,7 +22,7 @@ class Rescaling:
     what operators lower to. `suffix` ends the kernels' names, and `needs` is what a core
     must have besides what the products need. `dtype` is that of inputs, and of results unless
     `stored` is another. `is_down` says that shifts are by how much results are shifted down, as
-    instructions do not.
+    instructions do not; `is_wide`, that it takes sums of 64 bits.
     """
 
     function: str
@@ -32,6 +32,7 @@ class Rescaling:
     dtype: str = "int8"
     stored: str = ""
     is_down: bool = False
+    is_wide: bool = False
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -47,7 +48,11 @@ class Rescaling:
     def rounded(self, acc: Value, tables: tuple[Tensor, ...], channel: Any) -> Value:
         """The rescaled accumulator, an int32."""
         entries = [table[channel] for table in tables]
-        return intrinsic(self.function, acc, *(_argument(entry) for entry in entries))
+        return intrinsic(
+            self.function,
+            int64(acc) if self.is_wide else acc,
+            *(_argument(entry) for entry in entries),
+        )
 
     def kernel(self, products: str, unit: str = "dsp") -> str:
         """The name of the kernel of these products with this rescaling."""
@@ -91,6 +96,8 @@ TFLM_ANY = Rescaling("requantize_tflm", {"multiplier": "int32", "shift": "int8"}
 TFLM16_HIGH = Rescaling(
     "requantize_tflm16_high", {"multiplier": "int32", "shift": "int8"}, dtype="int16", is_down=True
 )
+#: The same by any factor.
+TFLM16 = replace(TFLM16_HIGH, function="requantize_tflm16", is_wide=True)
 #: Both of them where the dtype of values changes, as in models with int16 for some values.
 ONNX_TO_16 = replace(ONNX, stored="int16")
 TFLM16_TO_8 = replace(TFLM16_HIGH, stored="int8")

@@ -21,7 +21,7 @@ from edgec.loop.stream import Field, Stream
 from edgec.loop.values import Value, int16, int32
 from edgec.numerics.term import TermLike
 from edgec.targets.common.kernels.rescaling import ONNX, ONNX_TO_16, TFLM, Rescaling
-from edgec.targets.dsp.kernels.matrix import stored_as
+from edgec.targets.common.kernels.sums import Results
 
 Array = npt.NDArray[Any]
 
@@ -122,7 +122,7 @@ def depthwise_3x3(
 
     def element(h: Any, w: Any) -> Any:
         rounded = rescaling.rounded(acc[h, w], tables, 0)
-        return stored_as(out, (h, w, 0), rounded, zero_point, (minimum, maximum), added=False)
+        return Results(zero_point, (minimum, maximum)).stored(out, (h, w, 0), rounded)
 
     b.compute(out, element, shape=(height, width), at=lambda h, w: (h, w, 0))
     schedule = Schedule(b.build())

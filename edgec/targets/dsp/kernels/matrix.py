@@ -13,10 +13,10 @@ import numpy.typing as npt
 from edgec.loop.define import Definition, Tensor
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, get_microkernel, register
-from edgec.loop.schedule import Schedule
 from edgec.loop.stream import Field, Stream, Sums, Totals, lanes_of, rows_at, zeros
-from edgec.loop.values import Value, cast, clamp, int32
+from edgec.loop.values import Value
 from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, SHARED, TFLM, Rescaling
+from edgec.targets.common.kernels.sums import Results, dense_sums, rescaled_sums
 
 Array = npt.NDArray[Any]
 
@@ -33,62 +33,17 @@ def product_nest(
     element: Element,
     out: Tensor,
     quads: int,
-    zero_point: int,
-    added: bool = False,
-    factors: int = 0,
-    limits: tuple[int, int] | None = None,
+    results: Results,
 ) -> PrimFunc:
     """out[p, o] = requantized bias[o] + sum over q, s, r of x[k] * w[o, q, s, r], limited.
 
-    element(p, q, s, r) is x[k] of pixel p, k = 4 * q + 2 * r + s. added: to what `out` holds, and
-    limited again. factors: after how many channels those that rescale repeat; 0 for never. limits:
-    if not those of the dtype of `out`.
+    element(p, q, s, r) is x[k] of pixel p, k = 4 * q + 2 * r + s.
     """
-    pixels, channels = out.shape
-    bias = definition.constant("bias", (channels,), "int32")
-    w = definition.constant("w", (channels, quads, 2, 2), "int8")
-    tables = rescaling.declare(definition, factors or channels)
-
-    acc = definition.reduce(
-        "acc",
-        [("q", 0, quads), ("s", 0, 2), ("r", 0, 2)],
-        init=lambda p, c: bias[c],
-        update=lambda acc, p, c, q, s, r: acc + int32(element(p, q, s, r)) * int32(w[c, q, s, r]),
-        shape=(pixels, channels),
-        dtype="int32",
-    )
-
-    info = np.iinfo(out.dtype)
-    ends = limits or (int(info.min), int(info.max))
-
-    def result(p: Any, c: Any) -> Any:
-        rounded = rescaling.rounded(acc[p, c], tables, c % factors if factors else c)
-        return stored_as(out, (p, c), rounded, zero_point, ends, added)
-
-    definition.compute(out, result)
-    schedule = Schedule(definition.build())
-    schedule.compute_at("acc", "out_c")
-    schedule.decompose_reduction("acc", "acc_q")
-    schedule.simplify()
-    return schedule.func
-
-
-def stored_as(
-    out: Tensor,
-    at: tuple[Any, ...],
-    rounded: Value,
-    zero_point: int,
-    limits: tuple[int, int],
-    added: bool,
-) -> Value:
-    """A rescaled sum as `out` at an index has it; added: to what it holds."""
-    value = clamp(rounded + zero_point, *limits)
-    return cast(clamp(int32(out[at]) + value, *limits) if added else value, out.dtype)
-
-
-def plain_row(x: Tensor) -> Element:
-    """The inputs of one pixel as they are."""
-    return lambda p, q, s, r: x[4 * q + 2 * r + s]
+    w = definition.constant("w", (out.shape[1], quads, 2, 2), "int8")
+    return rescaled_sums(
+        definition, rescaling, out, {"q": quads, "s": 2, "r": 2},
+        lambda p, c, *k: element(p, *k), lambda p, c, *k: w[c, *k], results,
+    )  # fmt: skip
 
 
 def matrix_block(
@@ -99,12 +54,12 @@ def matrix_block(
     zero_point: int = 0,
     limits: tuple[int, int] | None = None,
 ) -> PrimFunc:
-    """Some pixels, their inputs packed; limits: as for `product_nest`."""
+    """Some pixels, their inputs packed; limits: as for `Results`."""
     b = Definition(f"matrix_{pixels}")
     out = b.output("out", (pixels, channels), rescaling.result)
     x = b.input("x", (quads, 2, pixels, 2), "int16")
     element: Element = lambda p, q, s, r: x[q, s, p, r]  # noqa: E731
-    return product_nest(b, rescaling, element, out, quads, zero_point, limits=limits)
+    return product_nest(b, rescaling, element, out, quads, Results(zero_point, limits))
 
 
 def matrix_plain(
@@ -114,11 +69,11 @@ def matrix_plain(
     zero_point: int = 0,
     limits: tuple[int, int] | None = None,
 ) -> PrimFunc:
-    """One pixel, its inputs as they are."""
+    """One pixel, its inputs and weights as they are."""
     b = Definition("matrix_1_plain")
     out = b.output("out", (1, channels), rescaling.result)
     x = b.input("x", (4 * quads,), "int8")
-    return product_nest(b, rescaling, plain_row(x), out, quads, zero_point, limits=limits)
+    return dense_sums(b, rescaling, x, out, Results(zero_point, limits))
 
 
 def matrix_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> PrimFunc:
@@ -156,8 +111,22 @@ def can_share_words(w: Array) -> npt.NDArray[np.bool_]:
 _PAIR_SUMS = np.array([[1, 0], [1, 256]])
 
 
+def weights_at(lanes: Array, quads: int, is_plain: bool) -> Array:
+    """Where weights lie in the order of use, [*lanes.shape, quads, 2 (s), 2 (r)].
+
+    is_plain: the constant has them in the order of inputs.
+    """
+    w = rows_at(lanes, 4 * quads).reshape(*lanes.shape, quads, 2, 2)
+    return w.swapaxes(-1, -2) if is_plain else w
+
+
 def product_fields(
-    rescaling: Rescaling, quads: int, channels: int, unit: int, zero_point: int = 0
+    rescaling: Rescaling,
+    quads: int,
+    channels: int,
+    unit: int,
+    zero_point: int = 0,
+    is_plain: bool = False,
 ) -> list[Field]:
     """What streams of products have: of each unit the biases, the weights, what rescales.
 
@@ -165,7 +134,7 @@ def product_fields(
     the weights of both channels of a pair for one input.
     """
     lanes, pairs = lanes_of(channels, unit), unit // 2
-    w = rows_at(lanes, 4 * quads).reshape(len(lanes), pairs, 2, 2 * quads, 2)
+    w = weights_at(lanes, quads, is_plain).reshape(len(lanes), pairs, 2, 2 * quads, 2)
     factors = [(1, 256)[i % 2] for i in range(unit)]
     return [
         Totals("bias", lanes, times=np.kron(np.eye(pairs, dtype=int), _PAIR_SUMS)),
@@ -211,14 +180,18 @@ def add_constants(
     return {**arrays, "constant": constant, "wide_constant": (constant << 7) + 64}
 
 
-def product_stream(rescaling: Rescaling, unit: int, head: Sequence[Field] = ()) -> Stream:
+def product_stream(
+    rescaling: Rescaling, unit: int, is_plain: bool = False, head: Sequence[Field] = ()
+) -> Stream:
     """A stream for sizes with quads, or octets; head: what is before all units."""
 
     def fields(
         channels: int, zero_point: int = 0, quads: int = 0, octets: int = 0, **_: int
     ) -> list[Field]:
-        own = product_fields(rescaling, quads or 2 * octets, channels, unit, zero_point)
-        return [*head, *own]
+        whole = quads or 2 * octets
+        return [
+            *head, *product_fields(rescaling, whole, channels, unit, zero_point, is_plain),
+        ]  # fmt: skip
 
     return Stream(rescaling.sources, fields, add_constants)
 
@@ -227,10 +200,10 @@ def _for_all_channels(arrays: Mapping[str, Array], channels: int, **_: int) -> M
     return {**arrays, "scale": np.broadcast_to(arrays["scale"], (channels,))}
 
 
-def _shared_stream(unit: int) -> Stream:
+def _shared_stream(unit: int, is_plain: bool) -> Stream:
     """It begins with the scale of all channels, as a pair has it, and ends with none."""
     head = Field("scale", np.zeros((1, 2), int), "float32", (1, 1 / 256))
-    inner = product_stream(SHARED, unit, (head,))
+    inner = product_stream(SHARED, unit, is_plain, (head,))
     return Stream(ONNX.sources, inner.fields, restore=_for_all_channels)
 
 
@@ -285,7 +258,9 @@ def _register(rescaling: Rescaling) -> None:
                 header=f"dsp/matrix_s8{suffix}.h",
                 needs=frozenset({"dsp"}) | rescaling.needs,
                 alignment=(("x", 4), ("bias", 4)),
-                stream=product_stream(rescaling, unit, _HEADS.get((rescaling, unit), ())),
+                stream=product_stream(
+                    rescaling, unit, meaning is matrix_1_plain, _HEADS.get((rescaling, unit), ())
+                ),
                 instructions=partial(instructions, rescaling),
                 code_bytes=CODE_BYTES[rescaling][name],
             )
@@ -298,5 +273,9 @@ for _rescaling in RESCALINGS:
 for _name in ("matrix_1", "matrix_1_plain"):
     _kernel = get_microkernel(ONNX.kernel(_name))
     register(
-        replace(_kernel, name=ONNX.kernel(f"{_name}_shared"), stream=_shared_stream(TWO_PAIRS))
+        replace(
+            _kernel,
+            name=ONNX.kernel(f"{_name}_shared"),
+            stream=_shared_stream(TWO_PAIRS, _name == "matrix_1_plain"),
+        )
     )

@@ -17,11 +17,9 @@ import numpy.typing as npt
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
-from edgec.loop.schedule import Schedule
 from edgec.loop.stream import Field, Stream, lanes_of, rows_at
-from edgec.loop.values import cast, int32, int64, intrinsic
-from edgec.targets.common.kernels.rescaling import TFLM16_HIGH
-from edgec.targets.dsp.kernels.matrix import stored_as
+from edgec.targets.common.kernels.rescaling import TFLM16, TFLM16_HIGH, Rescaling
+from edgec.targets.common.kernels.sums import Results, rescaled_sums
 from edgec.targets.helium.kernels.matrix import (
     CONV_UNIT,
     slice_of,
@@ -36,19 +34,14 @@ Array = npt.NDArray[Any]
 UNIT = CONV_UNIT
 IN_WORD = 4
 SLICE = slice_of(TFLM16_HIGH)
-SOURCES = ("bias", "w", "multiplier", "shift")
 
 
 @dataclass(frozen=True)
 class Sums:
-    """Accumulators of some dtype, and the function that rescales them.
-
-    has_halves: it takes half of what is shifted out.
-    """
+    """Accumulators of some dtype, and how they are rescaled."""
 
     dtype: str
-    function: str
-    has_halves: bool
+    rescaling: Rescaling
     cost: float  # instructions for a word of weights, or a slice, of four channels
     suffix: str
     unit: str = "dsp"
@@ -80,11 +73,11 @@ class Sums:
         return ("zero_point",) * (result == "int8") + ("minimum", "maximum")
 
 
-SUMS_32 = Sums("int32", "requantize_tflm16_high", True, 19, "")
-SUMS_ANY = Sums("int32", "requantize_tflm16", False, 19, "_any")
-SUMS_64 = Sums("int64", "requantize_tflm16", False, 24, "_s64")
-VECTOR_SUMS_ANY = Sums("int32", "requantize_tflm16", False, 10, "_any", "mve")
-VECTOR_SUMS_64 = Sums("int64", "requantize_tflm16", False, 10, "_s64", "mve")
+SUMS_32 = Sums("int32", TFLM16_HIGH, 19, "")
+SUMS_ANY = Sums("int32", TFLM16, 19, "_any")
+SUMS_64 = Sums("int64", TFLM16, 24, "_s64")
+VECTOR_SUMS_ANY = Sums("int32", TFLM16, 10, "_any", "mve")
+VECTOR_SUMS_64 = Sums("int64", TFLM16, 10, "_s64", "mve")
 
 TAIL_SUMS = tuple(replace(sums, has_tail=True) for sums in (SUMS_32, SUMS_ANY, SUMS_64))
 
@@ -107,33 +100,12 @@ def matrix_1(
     b = Definition("matrix_1_int16")
     out = b.output("out", (1, channels), result)
     window = (kernel_h, kernel_w, in_channels)
-    x = b.input("x", window, "int16")
-    bias = b.constant("bias", (channels,), sums.dtype)
-    w = b.constant("w", (channels, *window), "int8")
-    multiplier = b.constant("multiplier", (channels,), "int32")
-    shift = b.constant("shift", (channels,), "int8")
-    acc = b.reduce(
-        "acc",
-        [("kh", 0, kernel_h), ("kw", 0, kernel_w), ("ic", 0, in_channels)],
-        init=lambda p, c: bias[c],
-        update=lambda acc, p, c, kh, kw, ic: (
-            acc + cast(x[kh, kw, ic], acc.dtype) * cast(w[c, kh, kw, ic], acc.dtype)
-        ),
-        shape=(1, channels),
-        dtype=sums.dtype,
-    )
-
-    def element(p: Any, c: Any) -> Any:
-        whole = acc[p, c] if sums.function == TFLM16_HIGH.function else int64(acc[p, c])
-        rounded = intrinsic(sums.function, whole, multiplier[c], int32(shift[c]))
-        return stored_as(out, (p, c), rounded, zero_point, (minimum, maximum), added=False)
-
-    b.compute(out, element)
-    schedule = Schedule(b.build())
-    schedule.compute_at("acc", "out_c")
-    schedule.decompose_reduction("acc", "acc_kh")
-    schedule.simplify()
-    return schedule.func
+    x, w = b.input("x", window, "int16"), b.constant("w", (channels, *window), "int8")
+    steps = dict(zip(("kh", "kw", "ic"), window, strict=True))
+    return rescaled_sums(
+        b, sums.rescaling, out, steps, lambda p, c, *k: x[k], lambda p, c, *k: w[c, *k],
+        Results(zero_point, (minimum, maximum)), sums.dtype,
+    )  # fmt: skip
 
 
 def shifted_down(lanes: Array) -> list[Field]:
@@ -150,7 +122,8 @@ def add_halves(arrays: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
 
 def _fields(sums: Sums, channels: int, **sizes: int) -> list[Field]:
     lanes, inputs = lanes_of(channels, UNIT), _inputs(**sizes)
-    scales = [field for field in shifted_down(lanes) if sums.has_halves or field.source != "half"]
+    has_halves = sums.rescaling is TFLM16_HIGH
+    scales = [field for field in shifted_down(lanes) if has_halves or field.source != "half"]
     if sums.unit == "mve":
         w = slices_at(lanes, 1, inputs, SLICE)
     else:
@@ -180,7 +153,7 @@ def _register(sums: Sums, result: str, code_bytes: int) -> None:
             header=sums.header,
             needs=frozenset({sums.unit}),
             alignment=(*((("x", 4),) if sums.unit == "dsp" else ()), ("bias", 4)),
-            stream=Stream(SOURCES, partial(_fields, sums), add_halves),
+            stream=Stream(sums.rescaling.sources, partial(_fields, sums), add_halves),
             instructions=partial(_instructions, sums),
             code_bytes=code_bytes,
         )

@@ -27,6 +27,7 @@ from edgec.targets.dsp.kernels.matrix import (
     matrix_1_plain,
     matrix_3,
     scale_fields,
+    weights_at,
 )
 
 #: Sums come as up to 4096 times themselves in 32 bits.
@@ -55,11 +56,11 @@ class _Unit:
     totals: tuple[tuple[int, ...], ...]
 
     def fields(
-        self, rescaling: Rescaling, quads: int, channels: int, zero_point: int, step: int
+        self, rescaling: Rescaling, lanes: Array, w: Array, zero_point: int, step: int
     ) -> list[Field]:
-        """step: quads of one, 0 for weights without shifts."""
-        lanes = lanes_of(channels, self.channels)
-        w = rows_at(lanes, 4 * quads).reshape(*lanes.shape, quads, 2, 2).transpose(self.order)
+        """w: where weights lie. step: quads of one, 0 for weights without shifts."""
+        quads = w.shape[2]
+        w = w.transpose(self.order)
         halves = w.reshape(len(lanes), -1, len(self.places))
         totals = [[f * (i in t) for i, f in enumerate(self.factors)] for t in self.totals]
         return [
@@ -133,14 +134,15 @@ def _restore(
     return {**found, "w": steps * factors}
 
 
-def _stream(rescaling: Rescaling, unit: _Unit, quads_in_size: int) -> Stream:
-    """quads_in_size: in what the kernel's sizes count."""
+def _stream(rescaling: Rescaling, unit: _Unit, quads_in_size: int, is_plain: bool) -> Stream:
+    """quads_in_size: in what the kernel's sizes count. is_plain: weights in the order of inputs."""
 
     def fields(
         channels: int, zero_point: int, octets: int = 0, group: int = 0, quads: int = 0
     ) -> list[Field]:
         whole, step = quads_in_size * (quads or octets), quads_in_size * group
-        return unit.fields(rescaling, whole, channels, zero_point, step)
+        lanes = lanes_of(channels, unit.channels)
+        return unit.fields(rescaling, lanes, weights_at(lanes, whole, is_plain), zero_point, step)
 
     return Stream(rescaling.sources, fields, _prepare, _restore)
 
@@ -216,7 +218,7 @@ class _Products:
                 header=f"dsp/matrix_s8{kind}.h",
                 needs=frozenset({"dsp"}) | rescaling.needs,
                 alignment=(("x", 4), ("bias", 4)),
-                stream=_stream(rescaling, unit, self.quads),
+                stream=_stream(rescaling, unit, self.quads, self.meaning is matrix_1_plain),
                 instructions=partial(instructions, rescaling),
                 code_bytes=code_bytes,
                 weight_bits=4,

@@ -12,6 +12,7 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.stream import Field, Stream, Sums, lanes_of, rows_at
 from edgec.targets.common.kernels.rescaling import TFLM
+from edgec.targets.common.kernels.sums import Results
 from edgec.targets.dsp.kernels.matrix import (
     TWO_PAIRS,
     Array,
@@ -30,7 +31,8 @@ def matrix_1_offset(quads: int, channels: int, zero_point: int) -> PrimFunc:
     b = Definition("matrix_1_offset")
     out = b.output("out", (1, channels), "int8")
     x = b.input("x", (quads, 2), "int16")
-    return product_nest(b, TFLM, lambda p, q, s, r: input_of(x[q, r], s), out, quads, zero_point)
+    element = lambda p, q, s, r: input_of(x[q, r], s)  # noqa: E731
+    return product_nest(b, TFLM, element, out, quads, Results(zero_point))
 
 
 def offset_row(depth: int) -> PrimFunc:

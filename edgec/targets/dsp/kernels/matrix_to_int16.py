@@ -18,22 +18,19 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.stream import Field, Stream
 from edgec.targets.common.kernels.rescaling import SHARED, TFLM_ANY
+from edgec.targets.common.kernels.sums import Results, dense_sums
 from edgec.targets.dsp.kernels.matrix import (
     TWO_PAIRS,
-    plain_row,
     product_fields,
-    product_nest,
 )
 from edgec.targets.helium.kernels.matrix import (
     DENSE_UNIT,
-    dense_nest,
     slices_of,
     vector_fields,
 )
 
 Array = npt.NDArray[Any]
 
-LIMITS = (-32768, 32767)
 #: Channels after which factors repeat, and words with which each of them is rescaled.
 FACTORS, FACTOR_WORDS = 4, 5
 
@@ -45,9 +42,7 @@ def matrix_1_plain_to_int16(quads: int, channels: int, added: int) -> PrimFunc:
     b = Definition("matrix_1_plain_to_int16")
     out = b.output("out", (1, channels), "int16")
     x = b.input("x", (4 * quads,), "int8")
-    return product_nest(
-        b, TFLM_ANY, plain_row(x), out, quads, 0, added=bool(added), factors=FACTORS
-    )
+    return dense_sums(b, TFLM_ANY, x, out, Results(added=bool(added), factors=FACTORS))
 
 
 def _prepare(arrays: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
@@ -68,7 +63,7 @@ def _restore(found: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
 
 def _fields(quads: int, channels: int, added: int) -> list[Field]:
     head = Field("factor", np.arange(FACTORS * FACTOR_WORDS)[None])
-    return [head, *product_fields(SHARED, quads, channels, TWO_PAIRS)]
+    return [head, *product_fields(SHARED, quads, channels, TWO_PAIRS, is_plain=True)]
 
 
 def _instructions(quads: int, channels: int, added: int) -> float:
@@ -98,7 +93,7 @@ def dense_to_int16(depth: int, channels: int, added: int) -> PrimFunc:
     b = Definition("dense_to_int16")
     out = b.output("out", (1, channels), "int16")
     x = b.input("x", (depth,), "int8")
-    return dense_nest(b, TFLM_ANY, x, out, 0, LIMITS, added=bool(added), factors=FACTORS)
+    return dense_sums(b, TFLM_ANY, x, out, Results(added=bool(added), factors=FACTORS))
 
 
 def _dense_fields(depth: int, channels: int, added: int) -> list[Field]:

@@ -63,7 +63,7 @@ def _register(
             header="dsp/matrix_s8_onnx.h",
             needs=frozenset({"dsp"}) | ONNX_TO_16.needs,
             alignment=(("x", 4), ("bias", 4)),
-            stream=product_stream(ONNX, unit),
+            stream=product_stream(ONNX, unit, meaning is matrix_1_plain),
             instructions=instructions,
             code_bytes=code_bytes,
         )

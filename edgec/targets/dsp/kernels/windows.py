@@ -15,13 +15,12 @@ import numpy.typing as npt
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
-from edgec.loop.schedule import Schedule
 from edgec.loop.stream import Field, Stream, rows_at
-from edgec.loop.values import int32
+from edgec.loop.values import Value
 from edgec.loop.window import Window
 from edgec.numerics.term import TermLike
 from edgec.targets.common.kernels.rescaling import ONNX_TO_16, RESCALINGS, TFLM, Rescaling
-from edgec.targets.dsp.kernels.matrix import stored_as
+from edgec.targets.common.kernels.sums import Results, rescaled_sums
 
 Array = npt.NDArray[Any]
 
@@ -58,33 +57,15 @@ def depthwise_windows(
         int(info.min) if least is None else least,
         int(info.max) if most is None else most,
     )
-    bias = b.constant("bias", (channels,), "int32")
-    weights = b.constant("w", (channels, kernel_h, kernel_w), "int8")
-    tables = rescaling.declare(b, channels)
-    acc = b.reduce(
-        "acc",
-        [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
-        init=lambda w, c: bias[c],
-        update=lambda acc, w, c, kh, kw: (
-            acc
-            + int32(window.read(x, 0, w + pixel, (kh * kernel_w + kw) * inputs + c // each))
-            * int32(weights[c, kh, kw])
-        ),
-        shape=(window.out_width, channels),
-        dtype="int32",
-    )
+    w = b.constant("w", (channels, kernel_h, kernel_w), "int8")
 
-    def element(w: Any, c: Any) -> Any:
-        rounded = rescaling.rounded(acc[w, c], tables, c)
-        return stored_as(out, (w, c), rounded, out_zero_point, limits, added=False)
+    def element(p: Any, c: Any, kh: Any, kw: Any) -> Value:
+        return window.read(x, 0, p + pixel, (kh * kernel_w + kw) * inputs + c // each)
 
-    b.compute(out, element)
-    schedule = Schedule(b.build())
-    schedule.compute_at("acc", "out_c")
-    if kernel_h * kernel_w > 1:
-        schedule.decompose_reduction("acc")
-    schedule.simplify()
-    return schedule.func
+    return rescaled_sums(
+        b, rescaling, out, {"kh": kernel_h, "kw": kernel_w}, element,
+        lambda p, c, *k: w[c, *k], Results(out_zero_point, limits),
+    )  # fmt: skip
 
 
 def fits_windows(tables: Mapping[str, Array], rescaling: Rescaling) -> bool:
@@ -160,7 +141,7 @@ for _rescaling in (*RESCALINGS, ONNX_TO_16):
             header=f"dsp/depthwise_windows_{_rescaling.file}",
             needs=frozenset({"dsp"}) | _rescaling.needs,
             alignment=(("bias", 4), *(() if _is_short else (("out", 4),))),
-            in_order=("out_w", 1),
+            in_order=("out_d0", 1),
             stream=Stream(_rescaling.sources, partial(_fields, _rescaling), _prepare),
             instructions=_instructions,
             code_bytes=620,

@@ -12,11 +12,9 @@ import numpy.typing as npt
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
-from edgec.loop.schedule import Schedule
 from edgec.loop.stream import Field, Stream, rows_at
-from edgec.loop.values import int32
 from edgec.targets.common.kernels.rescaling import RESCALINGS, Rescaling
-from edgec.targets.dsp.kernels.matrix import stored_as
+from edgec.targets.common.kernels.sums import Results, rescaled_sums
 from edgec.targets.helium.kernels.matrix import SLICE, table_field
 
 Array = npt.NDArray[Any]
@@ -50,33 +48,12 @@ def depthwise(
     out = b.output("out", (rows, pixels, channels), rescaling.result)
     last = (kernel_h - 1) * pitch + (kernel_w - 1) * tap + (pixels - 1) * step
     x = b.input("x", ((rows - 1) * row_step + last + channels,), rescaling.dtype)
-    bias = b.constant("bias", (channels,), "int32")
-    tables = rescaling.declare(b, channels)
     w = b.constant("w", (kernel_h, kernel_w, channels), "int8")
-    acc = b.reduce(
-        "acc",
-        [("kh", 0, kernel_h), ("kw", 0, kernel_w)],
-        init=lambda h, p, c: bias[c],
-        update=lambda acc, h, p, c, kh, kw: (
-            acc
-            + int32(x[kh * pitch + kw * tap + h * row_step + p * step + c]) * int32(w[kh, kw, c])
-        ),
-        shape=(rows, pixels, channels),
-        dtype="int32",
-    )
-    limits = (minimum, maximum)
-
-    def result(h: Any, p: Any, c: Any) -> Any:
-        rounded = rescaling.rounded(acc[h, p, c], tables, c)
-        return stored_as(out, (h, p, c), rounded, zero_point, limits, added=False)
-
-    b.compute(out, result)
-    schedule = Schedule(b.build())
-    schedule.compute_at("acc", "out_c")
-    if kernel_h * kernel_w > 1:
-        schedule.decompose_reduction("acc", "acc_kh")
-    schedule.simplify()
-    return schedule.func
+    return rescaled_sums(
+        b, rescaling, out, {"kh": kernel_h, "kw": kernel_w},
+        lambda h, p, c, kh, kw: x[kh * pitch + kw * tap + h * row_step + p * step + c],
+        lambda h, p, c, *k: w[*k, c], Results(zero_point, (minimum, maximum)),
+    )  # fmt: skip
 
 
 def block_starts(channels: int, size: int = SLICE) -> list[int]:
@@ -220,7 +197,7 @@ for _rescaling in RESCALINGS:
             header=f"helium/depthwise_s8{_rescaling.suffix}.h",
             needs=frozenset({"mve"}) | _rescaling.needs,
             alignment=(("bias", 4),),
-            in_order=("out_p", 1),
+            in_order=("out_d1", 1),
             stream=Stream(
                 _rescaling.sources, partial(_fields, _rescaling), _prepare, _restore
             ),

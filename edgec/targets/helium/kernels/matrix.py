@@ -16,12 +16,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgec.loop.define import Definition, Tensor
+from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
-from edgec.loop.schedule import Schedule
 from edgec.loop.stream import Field, Stream, lanes_of, rows_at
-from edgec.loop.values import int32
 from edgec.targets.common.kernels.rescaling import (
     ONNX_TO_16,
     RESCALINGS,
@@ -29,7 +27,7 @@ from edgec.targets.common.kernels.rescaling import (
     TFLM16_TO_8,
     Rescaling,
 )
-from edgec.targets.dsp.kernels.matrix import stored_as
+from edgec.targets.common.kernels.sums import Results, dense_sums, rescaled_sums
 
 Array = npt.NDArray[Any]
 
@@ -56,40 +54,7 @@ def dense(
     b = Definition("dense")
     out = b.output("out", (1, channels), rescaling.result)
     x = b.input("x", (depth,), rescaling.dtype)
-    return dense_nest(b, rescaling, x, out, zero_point, (minimum, maximum))
-
-
-def dense_nest(
-    definition: Definition,
-    rescaling: Rescaling,
-    x: Tensor,
-    out: Tensor,
-    zero_point: int,
-    limits: tuple[int, int],
-    added: bool = False,
-    factors: int = 0,
-) -> PrimFunc:
-    """The nest of dense; added, factors: as for `edgec.targets.dsp.kernels.matrix.product_nest`."""
-    (depth,), channels = x.shape, out.shape[1]
-    bias = definition.constant("bias", (channels,), "int32")
-    tables = rescaling.declare(definition, factors or channels)
-    w = definition.constant("w", (channels, depth), "int8")
-    acc = definition.reduce(
-        "acc",
-        [("k", 0, depth)],
-        init=lambda p, c: bias[c],
-        update=lambda acc, p, c, k: acc + int32(x[k]) * int32(w[c, k]),
-        shape=(1, channels),
-        dtype="int32",
-    )
-    definition.compute(
-        out,
-        lambda p, c: stored_as(
-            out, (p, c), rescaling.rounded(acc[p, c], tables, c % factors if factors else c),
-            zero_point, limits, added,
-        ),
-    )  # fmt: skip
-    return _nested(definition, "acc_k")
+    return dense_sums(b, rescaling, x, out, Results(zero_point, (minimum, maximum)))
 
 
 def conv(
@@ -110,35 +75,12 @@ def conv(
     out = b.output("out", (pixels, channels), rescaling.result)
     run = kernel_w * in_channels
     x = b.input("x", ((kernel_h - 1) * pitch + (pixels - 1) * step + run,), rescaling.dtype)
-    bias, tables = b.constant("bias", (channels,), "int32"), rescaling.declare(b, channels)
     w = b.constant("w", (channels, kernel_h, kernel_w, in_channels), "int8")
-    acc = b.reduce(
-        "acc",
-        [("kh", 0, kernel_h), ("kw", 0, kernel_w), ("ic", 0, in_channels)],
-        init=lambda p, c: bias[c],
-        update=lambda acc, p, c, kh, kw, ic: (
-            acc + int32(x[kh * pitch + p * step + kw * in_channels + ic]) * int32(w[c, kh, kw, ic])
-        ),
-        shape=(pixels, channels),
-        dtype="int32",
-    )
-    limits = (minimum, maximum)
-
-    def result(p: Any, c: Any) -> Any:
-        rounded = rescaling.rounded(acc[p, c], tables, c)
-        return stored_as(out, (p, c), rounded, zero_point, limits, added=False)
-
-    b.compute(out, result)
-    return _nested(b, "acc_kh")
-
-
-def _nested(definition: Definition, first: str) -> PrimFunc:
-    """Each output with its own reduction, pixel by pixel."""
-    schedule = Schedule(definition.build())
-    schedule.compute_at("acc", "out_c")
-    schedule.decompose_reduction("acc", first)
-    schedule.simplify()
-    return schedule.func
+    return rescaled_sums(
+        b, rescaling, out, {"kh": kernel_h, "kw": kernel_w, "ic": in_channels},
+        lambda p, c, kh, kw, ic: x[kh * pitch + p * step + kw * in_channels + ic],
+        lambda p, c, *k: w[c, *k], Results(zero_point, (minimum, maximum)),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -321,7 +263,7 @@ class Products:
         sizes = ("kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels")
         self.register(
             "conv", conv, (CONV_UNIT, _conv_shape), instructions, code_bytes,
-            sizes=(*sizes, *self.limits), in_order=("out_p", 2),
+            sizes=(*sizes, *self.limits), in_order=("out_d0", 2),
         )  # fmt: skip
 
 
