@@ -61,7 +61,7 @@ QUANTIZED_NAME = "quantized.onnx"
               help="What black and white are to the model, for images.")  # fmt: skip
 @compile_options
 @json_option
-def command(model: Path, board: str | None, target: str | None, **given: Any) -> None:
+def command(model: Path, board: str | None, target: str | None, **given: Any) -> Path:
     """Compile MODEL and build it for a board, or emit a library for a core."""
     from edgec.codegen.names import model_identifier
     from edgec.deploy.limits import build_within, with_ways_out
@@ -97,6 +97,7 @@ def command(model: Path, board: str | None, target: str | None, **given: Any) ->
         print_json(report)
     else:
         print_build(report)
+    return built.project
 
 
 def _decide_harness(given: dict[str, Any], board: str | None, traced: bool) -> None:

@@ -23,6 +23,7 @@ from edgec.report.terminal import echo
 COMMANDS = {
     "build": "Compile a model and build firmware or a library for a board.",
     "new": "Make a folder for firmware of your own around a model.",
+    "watch": "Build again whenever a model changes, and show what changed.",
     "export": "Make a package of a model for CMake, Zephyr, Arduino, Rust and others.",
     "config": "Show the options that edgec.toml beside a model sets.",
     "run": "Run a model on the host, a simulated core, an emulated board or a real one.",

@@ -1,0 +1,56 @@
+"""`edgec watch`: a build after each change, what changed, and errors that do not end it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+@pytest.fixture
+def model(dense_model: Path, tmp_path: Path) -> Path:
+    path = tmp_path / "dense.tflite"
+    path.write_bytes(dense_model.read_bytes())
+    return path
+
+
+def while_waiting(monkeypatch: pytest.MonkeyPatch, *changes: Callable[[], object]) -> None:
+    """Each pause makes the next change; after the last, Ctrl-C."""
+    waiting = iter(changes)
+
+    def sleep(_: float) -> None:
+        change = next(waiting, None)
+        if change is None:
+            raise KeyboardInterrupt
+        change()
+
+    monkeypatch.setattr("edgec.cli.watch.sleep", sleep)
+
+
+def test_changes_are_built_and_shown(
+    edgec: Callable[..., Any], model: Path, add_model: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    good = model.read_bytes()
+    while_waiting(
+        monkeypatch,
+        lambda: model.write_bytes(good[:50]),
+        lambda: model.write_bytes(add_model.read_bytes()),
+        lambda: (tmp_path / "edgec.toml").write_text('[build]\nname = "other"\n'),
+    )
+    ran = edgec("watch", model, "--board", "host", "-o", tmp_path / "out")
+    assert ran.status == 130
+    assert ran.out.count("watching") == 4
+    first, _, third, fourth = ran.out.split("watching")[:4]
+    assert "project:" in first and "project:" not in third
+    assert "100.0 %" in third  # no product is left
+    assert "dense" in fourth and (tmp_path / "out" / "other.c").is_file()
+    assert "may be truncated" in ran.err
+
+
+def test_what_it_refuses(edgec: Callable[..., Any], model: Path) -> None:
+    assert edgec("watch").status == 2
+    ran = edgec("watch", model, "--json")
+    assert ran.status == 2 and "--json is for one build" in ran.err
+    assert edgec("watch", model, "--nonsense").status == 2
