@@ -140,6 +140,7 @@ class Options:
     float_sums: "ordered" adds floats in one order and rounds each product, with the same bits on
     every machine; "free", on this computer, multiplies and adds in one instruction that rounds
     once: faster, and as close to the framework.
+    threads: that share long loops, on PCs and Linux boards; results are the same for every number.
     trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
     harness: which program of a board serves the model; "own" is the C file `main`.
     input_shapes: (name, shape) of inputs whose extents the file leaves open; a range stays open.
@@ -158,6 +159,7 @@ class Options:
     compiler: Compiler | None = None
     c_optimize: str | None = None
     float_sums: FloatSums = "ordered"
+    threads: int = 1
     trace: bool = False
     model_name: str | None = None
     max_ram_bytes: int | None = None

@@ -135,6 +135,11 @@ def _for_core(options: Options, core: Core) -> Options:
             f"sums of floats keep their order on {core.name}",
             hint="float sums are free on this computer alone: leave the option out",
         )
+    if options.threads > 1 and core.is_embedded:
+        raise EdgecError(
+            f"{core.name} runs one thread",
+            hint="threads are for this computer and Linux boards: leave the option out",
+        )
     if (
         not core.features.isdisjoint({"avx2", "neon"}) and options.optimize == "balanced"
     ):  # RAM is not scarce there
@@ -235,7 +240,7 @@ def _emit(
         golden=golden_run(module.main) if options.float_sums == "ordered" else None,
         merge=options.optimize == "size",
     )
-    return replace(program, no_asm=options.no_asm)
+    return replace(program, no_asm=options.no_asm, threads=options.threads)
 
 
 def golden_run(function: Function) -> Golden | None:

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from edgec.boards.toolchain import WARNING_FLAGS, Toolchain
 from edgec.build.diagnose import explain_compiler
 from edgec.build.firmware import compile_sources
 from edgec.build.staging import staged_file, work_folder
-from edgec.errors import BuildFailed
+from edgec.errors import BuildFailed, ToolMissing
 
 SANITIZERS = ("address", "undefined")
 """The sanitizers that host builds may ask for."""
@@ -30,15 +31,24 @@ def build_host_library(
     *,
     optimize: str = "-O2",
     flags: Sequence[str] = (),
+    openmp: bool = False,
     **how: Any,
 ) -> Path:
     """Build C files into the shared library `out` and return its path.
 
-    how: as of `build_host_program`. A library with the address sanitizer only loads into a
-    program that has its runtime: start Python with LD_PRELOAD set to `sanitizer_runtime`.
-    Raises BuildFailed if something does not compile or link.
+    openmp: parallel loops run on threads. how: as of `build_host_program`. A library with the
+    address sanitizer only loads into a program that has its runtime: start Python with LD_PRELOAD
+    set to `sanitizer_runtime`.
+    Raises BuildFailed if something does not compile or link, ToolMissing where the compiler has no
+    OpenMP.
     """
     flags, shared = [optimize, "-fPIC", *flags], ["-shared"]
+    if openmp:
+        require_openmp(how["toolchain"])
+        flags.append("-fopenmp")
+        shared.append("-fopenmp")
+        if sys.platform == "linux":  # OpenMP's threads live on when the library is closed
+            shared.append("-Wl,-z,nodelete")
     return build_host_program(sources, out, flags=flags, link_flags=shared, **how)
 
 
@@ -76,6 +86,27 @@ def build_host_program(
             shutil.copyfile(built, temporary)
             temporary.chmod(0o755)
     return out
+
+
+def require_openmp(toolchain: Toolchain) -> None:
+    """Raise ToolMissing unless a compiler builds programs with OpenMP."""
+    if has_openmp(toolchain):
+        return
+    raise ToolMissing(
+        f"the compiler '{toolchain.name}' ({toolchain.version}) has no OpenMP, which threads need",
+        hint="use gcc (--compiler gcc), install LLVM's libomp beside clang, or leave --threads out",
+    )
+
+
+@cache
+def has_openmp(toolchain: Toolchain) -> bool:
+    """Whether a compiler builds programs with OpenMP."""
+    if toolchain.is_zig:
+        return False
+    with work_folder("openmp") as folder:
+        (folder / "a.c").write_text("int main(void) {\n#pragma omp parallel\n{}\nreturn 0;\n}\n")
+        command = [*toolchain.command, *toolchain.core_flags, "-fopenmp", "a.c", "-o", "a"]
+        return toolchain.run(command, folder).returncode == 0
 
 
 def _checks(toolchain: Toolchain, sanitize: Sequence[str]) -> list[str]:

@@ -151,6 +151,8 @@ _COMPILE_OPTIONS = (
     click.option("--float-sums", type=click.Choice(["ordered", "free"]), default="ordered",
                  show_default=True,
                  help="free: products and sums of floats in one instruction, on this computer."),
+    click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True,
+                 help="Threads that share long loops, on this computer and Linux boards."),
     click.option("--input-shape", type=INPUT_SHAPE, multiple=True,
                  help="Shape of an input that the file leaves open; 1..8 stays open within it."),
     click.option("--input-value", type=INPUT_VALUE, multiple=True,
@@ -165,7 +167,7 @@ _COMPILE_OPTIONS = (
 #: Names of the options that `compile_options` adds.
 COMPILE_OPTIONS = (
     "optimize", "match", "io", "unfused", "no_asm", "compiler", "c_optimize", "float_sums",
-    "input_shape", "input_value", "place",
+    "threads", "input_shape", "input_value", "place",
     "compile_budget", "dump",
 )  # fmt: skip
 

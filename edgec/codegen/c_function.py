@@ -57,6 +57,8 @@ from edgec.numerics.term import Term, Var
 
 INDENT = "    "
 COLUMNS = 100
+#: Above a parallel loop; EC_THREADS is the model's.
+OPENMP = "#pragma omp parallel for num_threads(EC_THREADS) schedule(static)"
 
 
 @dataclass(frozen=True)
@@ -405,7 +407,7 @@ class _FunctionPrinter:
             f"{INDENT * depth}}}",
         ]
         if loop.kind == "parallel":
-            lines = ["#if defined(_OPENMP)", "#pragma omp parallel for", "#endif", *lines]
+            lines = ["#if defined(_OPENMP)", OPENMP, "#endif", *lines]
         self.used = before
         if shadowed is None:
             del self.vars[loop.var]

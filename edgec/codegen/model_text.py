@@ -121,6 +121,7 @@ class ModelText:
     caller_io: bool
     caller_inputs: bool
     no_asm: bool
+    threads: int
     checks_cpu: bool
     fed: FedText | None
     hash: str
@@ -220,6 +221,7 @@ def make_text(program: Program) -> EmittedModel:
         caller_io=program.io == "caller",
         caller_inputs=program.io != "arena",
         no_asm=program.no_asm,
+        threads=program.threads,
         checks_cpu=checks_cpu,
         fed=_fed(program),
         hash=f"0x{program.schema_hash:08X}u",

@@ -219,8 +219,8 @@ class Program:
     `areas` is what activations need besides the arena, and `area_of` names the region of each
     buffer that lies there. `homes` has what else lies in a certain region of the board. With
     `merges_functions`, functions that differ in integers alone become one. `no_asm` keeps assembly
-    out of the C. `sizes` are those that each run may choose, `counts` says how much of
-    outputs is in use where data decide that.
+    out of the C. `threads` share its parallel loops. `sizes` are those that each run may choose,
+    `counts` says how much of outputs is in use where data decide that.
     """
 
     model: str
@@ -238,6 +238,7 @@ class Program:
     alignment: int = 16
     io: IoMode = "arena"
     no_asm: bool = False
+    threads: int = 1
     golden: Golden | None = None
     board: str = ""
     target: str = ""

@@ -185,6 +185,7 @@ def _build(
             defines=defines,
             optimize=options.c_optimize or "-O3",
             flags=FREE_SUMS if options.float_sums == "free" else (),
+            openmp=options.threads > 1,
         )
         return library, None
     sources += sorted(path.relative_to(folder) for path in folder.glob("*/*.c"))

@@ -106,7 +106,17 @@ def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
 
 
 def _options(options: Options) -> dict[str, Any]:
-    names = ("optimize", "io", "match", "unfused", "no_asm", "compiler", "c_optimize", "float_sums")
+    names = (
+        "optimize",
+        "io",
+        "match",
+        "unfused",
+        "no_asm",
+        "compiler",
+        "c_optimize",
+        "float_sums",
+        "threads",
+    )
     own = picked(options, *names)
     return {
         **own,

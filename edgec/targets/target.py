@@ -17,6 +17,7 @@ from edgec.options import Options
 from edgec.targets.aarch64 import rules as aarch64
 from edgec.targets.common import loops
 from edgec.targets.common.sums import find_sums
+from edgec.targets.common.threads import on_threads
 from edgec.targets.core import Core
 from edgec.targets.cortex_m import rules as cortex_m
 from edgec.targets.riscv import rules as riscv
@@ -83,7 +84,11 @@ class Target:
                     nest = prepare(nest)
                 except ScheduleError:
                     continue
-            yield [Offer(schedule, lowering) for schedule in _schedules(those, nest)]
+            found = _schedules(those, nest)
+            yield [Offer(self._on_threads(schedule), lowering) for schedule in found]
+
+    def _on_threads(self, schedule: Schedule) -> Schedule:
+        return on_threads(schedule) if self.options.threads > 1 and not self.in_rows else schedule
 
     def _nest(self, lowering: Lowering, form: str) -> Nest:
         return Nest(

@@ -60,7 +60,7 @@ def test_same_bits(name: str, tmp_path: Path) -> None:
     assert_reference(compiled, manifest, inputs, found)
 
 
-@pytest.mark.parametrize("match", ["litert", "onnx"])
+@pytest.mark.parametrize("match", [pytest.param("litert", marks=pytest.mark.full), "onnx"])
 def test_other_roundings(match: str, sample_model: Callable[[str], Path], tmp_path: Path) -> None:
     model = DIGITS if match == "onnx" else sample_model(REAL["kws"])
     core = CORES["aarch64+dotprod"]
@@ -74,7 +74,12 @@ def test_other_roundings(match: str, sample_model: Callable[[str], Path], tmp_pa
 
 
 @pytest.mark.parametrize(
-    ("name", "core"), [(n, c) for n, cores in BUDGETS["emulated"].items() for c in cores]
+    ("name", "core"),
+    [
+        pytest.param(name, core, marks=[] if "dotprod" in core else [pytest.mark.full])
+        for name, cores in BUDGETS["emulated"].items()
+        for core in cores
+    ],
 )
 def test_instructions(
     name: str, core: str, sample_model: Callable[[str], Path], tmp_path: Path

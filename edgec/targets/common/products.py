@@ -22,10 +22,13 @@ from edgec.targets.common.kernels.products import Vectors, groups_at
 from edgec.targets.common.limits import Limits, find_limits
 from edgec.targets.common.nests import decompose, find_param
 from edgec.targets.common.sums import Kind
+from edgec.targets.common.threads import share_of
 from edgec.targets.rule import PLAIN, Match, Nest, Prepare, Rule
 
 #: Rescaled sums are below this, so that a zero point fits beside them.
 MOST_RESULT = 1 << 30
+#: Pixels of a call where threads share them, at least.
+LEAST_PIXELS = 8
 #: The weight whose product by the same input is the largest of all.
 LEAST_WEIGHT = -128
 
@@ -37,6 +40,7 @@ class _Call:
     schedule: Schedule
     limits: Limits
     vectors: Vectors
+    threads: int
 
     def kernel(self, products: str) -> str:
         """The name of the kernel of these products."""
@@ -75,7 +79,7 @@ def _schedules(nest: Nest, vectors: Vectors) -> list[Schedule]:
     limits = find_limits(nest.func, vectors.rescalings)
     if limits is None or limits.rescaling not in vectors.rescalings or not _fits(nest.tables):
         return []
-    call, window = _Call(nest.schedule(), limits, vectors), nest.window
+    call, window = _Call(nest.schedule(), limits, vectors, nest.options.threads), nest.window
     try:
         if window is None or window.is_pixel:
             _matrix(call, nest.tables)
@@ -111,9 +115,12 @@ def _matrix(call: _Call, tables: Mapping[str, Array]) -> None:
     pixels = out.elements // channels
     _require_group(call.vectors, tables["w"].reshape(channels, 1, depth))
     loop = fuse_pixels(schedule)
+    share = share_of(pixels, call.threads, LEAST_PIXELS)
+    if share < pixels:
+        _, loop = schedule.split(loop, share, tail="exact")
     sizes = {
         "kernel_h": 1, "kernel_w": 1, "in_channels": depth, "pitch": 0, "step": depth,
-        "pixels": pixels, "channels": channels, **limits.sizes,
+        "pixels": share, "channels": channels, **limits.sizes,
     }  # fmt: skip
     schedule.tensorize(loop, call.kernel("conv"), sizes)
 
@@ -156,12 +163,15 @@ def _depthwise(call: _Call, window: Window, tables: Mapping[str, Array]) -> None
         taps = (tables["w"] == LEAST_WEIGHT).reshape(-1, channels)
         _require_fit(taps[: len(taps) // 2 * 2 : 2] & taps[1::2])
     inner = _pad(schedule, window)
-    loop = "out_d1" if height > 1 else "out_d2" if width > 1 else "out_d3"
+    rows = share_of(height, call.threads)
+    loop = "out_d1" if rows > 1 else "out_d2" if width > 1 else "out_d3"
+    if 1 < rows < height:
+        _, loop = schedule.split(loop, rows, tail="exact")
     row = inner.shape[1] * channels
     sizes = {
         "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1],
         "pitch": inner.dilation[0] * row, "tap": inner.dilation[1] * channels,
-        "row_step": inner.stride[0] * row, "rows": height, "step": inner.stride[1] * channels,
+        "row_step": inner.stride[0] * row, "rows": rows, "step": inner.stride[1] * channels,
         "pixels": width, "channels": channels, **limits.sizes,
     }  # fmt: skip
     schedule.tensorize(loop, call.kernel("depthwise"), sizes)

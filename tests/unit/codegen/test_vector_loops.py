@@ -283,7 +283,7 @@ def test_a_parallel_loop_is_one_pragma_and_serial_without_openmp(tmp_path: Path)
 
 
 def _object(folder: Path, command: list[str]) -> Path:
-    compiled(parallel(), folder, command, "-fopenmp")
+    compiled(parallel(), folder, command, "-fopenmp", "-DEC_THREADS=2")
     return folder
 
 
