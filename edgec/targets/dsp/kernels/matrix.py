@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
-from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,10 +10,9 @@ import numpy.typing as npt
 
 from edgec.loop.define import Definition, Tensor
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, get_microkernel, register
-from edgec.loop.stream import Field, Stream, Sums, Totals, lanes_of, rows_at, zeros
+from edgec.loop.stream import Field, Stream, Sums, Totals, lanes_of, rows_at
 from edgec.loop.values import Value
-from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, SHARED, TFLM, Rescaling
+from edgec.targets.common.kernels.rescaling import ONNX, SHARED, Rescaling
 from edgec.targets.common.kernels.sums import Results, dense_sums, rescaled_sums
 
 Array = npt.NDArray[Any]
@@ -74,26 +71,6 @@ def matrix_plain(
     out = b.output("out", (1, channels), rescaling.result)
     x = b.input("x", (4 * quads,), "int8")
     return dense_sums(b, rescaling, x, out, Results(zero_point, limits))
-
-
-def matrix_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> PrimFunc:
-    """Three pixels."""
-    return matrix_block(3, rescaling, quads, channels, zero_point)
-
-
-def matrix_2(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> PrimFunc:
-    """Two pixels."""
-    return matrix_block(2, rescaling, quads, channels, zero_point)
-
-
-def matrix_1(rescaling: Rescaling, octets: int, channels: int, zero_point: int) -> PrimFunc:
-    """One pixel, its inputs packed."""
-    return matrix_block(1, rescaling, 2 * octets, channels, zero_point)
-
-
-def matrix_1_plain(rescaling: Rescaling, octets: int, channels: int, zero_point: int) -> PrimFunc:
-    """One pixel, its inputs as they are."""
-    return matrix_plain(rescaling, 2 * octets, channels, zero_point)
 
 
 def can_share_words(w: Array) -> npt.NDArray[np.bool_]:
@@ -155,11 +132,11 @@ def scale_fields(
     factors: how many times themselves sums come that a scale is for. is_wide: of M, C, e, which
     channels take sums of 256 times themselves, where the zero point is -128.
     """
-    if rescaling is ONNX:
+    if "scale" in rescaling.tables:
         times = [1 / factor for factor in factors]
         return [Field("scale", lanes, "float32", times)]
     found: list[Field] = []
-    for place, wide in enumerate(is_wide if rescaling is TFLM else ()):
+    for place, wide in enumerate(is_wide if rescaling.tables else ()):
         lane = lanes[:, place : place + 1]
         more = 7 * (wide and zero_point == -128)
         constant = Field("wide_constant" if more else "constant", lane)
@@ -200,82 +177,8 @@ def _for_all_channels(arrays: Mapping[str, Array], channels: int, **_: int) -> M
     return {**arrays, "scale": np.broadcast_to(arrays["scale"], (channels,))}
 
 
-def _shared_stream(unit: int, is_plain: bool) -> Stream:
+def shared_stream(unit: int, is_plain: bool) -> Stream:
     """It begins with the scale of all channels, as a pair has it, and ends with none."""
     head = Field("scale", np.zeros((1, 2), int), "float32", (1, 1 / 256))
     inner = product_stream(SHARED, unit, is_plain, (head,))
     return Stream(ONNX.sources, inner.fields, restore=_for_all_channels)
-
-
-def _instructions_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> float:
-    words = 2 * quads
-    more = {TFLM: 0 if zero_point == -128 else 9, ONNX: 16}[rescaling]
-    each = 51 + 8 * words + words / 3 + words / 12 + more
-    return 60 + each * ((channels + 1) // 2)
-
-
-def _instructions_2(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> float:
-    words = 2 * quads
-    each = 38 + 6 * words + words / 3 + words / 10 + (0 if zero_point == -128 else 6)
-    return 60 + each * ((channels + 1) // 2)
-
-
-def _instructions_1(
-    rescaling: Rescaling, octets: int, channels: int, zero_point: int, per_octet: int = 27
-) -> float:
-    more = {TFLM: 0 if zero_point == -128 else 6, ONNX: 12}[rescaling]
-    each = 36 + octets * (per_octet + 3 / 8) + more
-    return 45 + each * ((channels + 3) // 4)
-
-
-#: Bytes of code on Cortex-M4, a little more than `tests/runtime_c/kernel_code.py` measures.
-CODE_BYTES = {
-    TFLM: {"matrix_3": 1740, "matrix_1": 1320, "matrix_1_plain": 1320, "matrix_2": 1160},
-    ONNX: {"matrix_3": 1610, "matrix_1": 1130, "matrix_1_plain": 1260},
-}
-
-
-#: Where others have one scale for all channels, these have two words that are not used.
-_HEADS = {(ONNX, TWO_PAIRS): (Field("scale", zeros(1, 2), "float32"),)}
-
-
-def _register(rescaling: Rescaling) -> None:
-    kernels: list[tuple[str, Callable[..., PrimFunc], int, Callable[..., float]]] = [
-        ("matrix_3", matrix_3, PAIR, _instructions_3),
-        ("matrix_1", matrix_1, TWO_PAIRS, _instructions_1),
-        ("matrix_1_plain", matrix_1_plain, TWO_PAIRS, partial(_instructions_1, per_octet=31)),
-        ("matrix_2", matrix_2, PAIR, _instructions_2),
-    ]
-    for name, meaning, unit, instructions in kernels:
-        if name not in CODE_BYTES[rescaling]:
-            continue
-        suffix = "_two" if name == "matrix_2" else rescaling.suffix
-        register(
-            Microkernel(
-                rescaling.kernel(name),
-                partial(meaning, rescaling),
-                sizes=("quads" if unit == PAIR else "octets", "channels", "zero_point"),
-                header=f"dsp/matrix_s8{suffix}.h",
-                needs=frozenset({"dsp"}) | rescaling.needs,
-                alignment=(("x", 4), ("bias", 4)),
-                stream=product_stream(
-                    rescaling, unit, meaning is matrix_1_plain, _HEADS.get((rescaling, unit), ())
-                ),
-                instructions=partial(instructions, rescaling),
-                code_bytes=CODE_BYTES[rescaling][name],
-            )
-        )
-
-
-for _rescaling in RESCALINGS:
-    _register(_rescaling)
-#: The same kernels, where all channels have one scale, as in layers that are quantized as a whole.
-for _name in ("matrix_1", "matrix_1_plain"):
-    _kernel = get_microkernel(ONNX.kernel(_name))
-    register(
-        replace(
-            _kernel,
-            name=ONNX.kernel(f"{_name}_shared"),
-            stream=_shared_stream(TWO_PAIRS, _name == "matrix_1_plain"),
-        )
-    )

@@ -7,25 +7,19 @@ numbers shifted by up to 3 bits, the same for all inputs of a step.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 
-from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.primitives.shifts import shared_shifts, without_shifts
 from edgec.loop.stream import Digits, Field, Stream, Totals, lanes_of, rows_at
-from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, TFLM, Rescaling
+from edgec.targets.common.kernels.rescaling import Rescaling
 from edgec.targets.dsp.kernels.matrix import (
     PAIR,
     TWO_PAIRS,
     Array,
     add_constants,
-    matrix_1,
-    matrix_1_plain,
-    matrix_3,
     scale_fields,
     weights_at,
 )
@@ -134,8 +128,12 @@ def _restore(
     return {**found, "w": steps * factors}
 
 
-def _stream(rescaling: Rescaling, unit: _Unit, quads_in_size: int, is_plain: bool) -> Stream:
-    """quads_in_size: in what the kernel's sizes count. is_plain: weights in the order of inputs."""
+def nibble_stream(
+    rescaling: Rescaling, channels_at_once: int, is_plain: bool, has_groups: bool
+) -> Stream:
+    """The constants of a kernel. is_plain: weights in the order of inputs."""
+    unit = (_STEP_UNITS if has_groups else _UNITS)[channels_at_once]
+    quads_in_size = channels_at_once // 2
 
     def fields(
         channels: int, zero_point: int, octets: int = 0, group: int = 0, quads: int = 0
@@ -145,104 +143,3 @@ def _stream(rescaling: Rescaling, unit: _Unit, quads_in_size: int, is_plain: boo
         return unit.fields(rescaling, lanes, weights_at(lanes, whole, is_plain), zero_point, step)
 
     return Stream(rescaling.sources, fields, _prepare, _restore)
-
-
-def _instructions_3(rescaling: Rescaling, quads: int, channels: int, zero_point: int) -> float:
-    more = {TFLM: 0 if zero_point == -128 else 6, ONNX: 5}[rescaling]
-    each = 60 + 19 * quads + 3 * -(-quads // 8) + more
-    return 40 + each * ((channels + 1) // 2)
-
-
-def _instructions_1(
-    rescaling: Rescaling, octets: int, channels: int, zero_point: int, per_octet: int = 30
-) -> float:
-    more = {TFLM: 0 if zero_point == -128 else 4, ONNX: 12}[rescaling]
-    each = 45 + octets * per_octet + 3 * -(-octets // 8) + more
-    return 60 + 7 * octets + each * ((channels + 3) // 4)
-
-
-def _step_instructions_3(
-    rescaling: Rescaling, quads: int, group: int, channels: int, zero_point: int
-) -> float:
-    each = 64 + 19 * quads + 21 * (quads // group)
-    return 40 + each * ((channels + 1) // 2)
-
-
-def _step_instructions_1(
-    rescaling: Rescaling, octets: int, group: int, channels: int, zero_point: int,
-    per_octet: int = 35,
-) -> float:  # fmt: skip
-    each = 44 + octets * per_octet + 16 * (octets // group)
-    return 60 + each * ((channels + 3) // 4)
-
-
-def _without_group(meaning: Callable[..., PrimFunc]) -> Callable[..., PrimFunc]:
-    """The meaning does not depend on how weights are stored."""
-
-    def with_group(rescaling: Rescaling, *, group: int, **sizes: int) -> PrimFunc:
-        return meaning(rescaling, **sizes)
-
-    return with_group
-
-
-@dataclass(frozen=True)
-class _Products:
-    """A kernel without what it stores: its unit, and how many quads its size counts in."""
-
-    name: str
-    meaning: Callable[..., PrimFunc]
-    unit: int
-    quads: int
-
-    def register(
-        self,
-        rescaling: Rescaling,
-        storage: str,
-        unit: _Unit,
-        instructions: Callable[..., float],
-        code_bytes: int,
-    ) -> None:
-        """Make known the kernel of this `storage`, "nibbles" or "groups"."""
-        size, meaning = "quads" if self.quads == 1 else "octets", self.meaning
-        sizes: tuple[str, ...] = (size, "channels", "zero_point")
-        if storage == "groups":
-            sizes, meaning = (size, "group", "channels", "zero_point"), _without_group(meaning)
-        kind = (
-            f"{rescaling.suffix}_groups" if storage == "groups" else rescaling.suffix or "_nibbles"
-        )
-        register(
-            Microkernel(
-                rescaling.kernel(f"{self.name}_{storage}"),
-                partial(meaning, rescaling),
-                sizes=sizes,
-                header=f"dsp/matrix_s8{kind}.h",
-                needs=frozenset({"dsp"}) | rescaling.needs,
-                alignment=(("x", 4), ("bias", 4)),
-                stream=_stream(rescaling, unit, self.quads, self.meaning is matrix_1_plain),
-                instructions=partial(instructions, rescaling),
-                code_bytes=code_bytes,
-                weight_bits=4,
-            )
-        )
-
-
-_THREE = _Products("matrix_3", matrix_3, PAIR, 1)
-_ONE = _Products("matrix_1", matrix_1, TWO_PAIRS, 2)
-_PLAIN = _Products("matrix_1_plain", matrix_1_plain, TWO_PAIRS, 2)
-
-#: Kernels, the estimates of their instructions, and their bytes of code.
-_Kernels = tuple[tuple[_Products, Callable[..., float], int], ...]
-_NIBBLES: _Kernels = (
-    (_THREE, _instructions_3, 980), (_ONE, _instructions_1, 1330),
-    (_PLAIN, partial(_instructions_1, per_octet=34), 1460),
-)  # fmt: skip
-_GROUPS: _Kernels = (
-    (_THREE, _step_instructions_3, 1000), (_ONE, _step_instructions_1, 890),
-    (_PLAIN, partial(_step_instructions_1, per_octet=39), 950),
-)  # fmt: skip
-
-for _products, _instructions, _bytes in _NIBBLES:
-    for _rescaling in RESCALINGS:
-        _products.register(_rescaling, "nibbles", _UNITS[_products.unit], _instructions, _bytes)
-for _products, _instructions, _bytes in _GROUPS:
-    _products.register(ONNX, "groups", _STEP_UNITS[_products.unit], _instructions, _bytes)

@@ -11,6 +11,7 @@ from edgec.loop.gathered import OFFSET, input_of, offset_pair
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.stream import Field, Stream, Sums, lanes_of, rows_at
+from edgec.targets.common.kernels.costs import UnitCost
 from edgec.targets.common.kernels.rescaling import TFLM
 from edgec.targets.common.kernels.sums import Results
 from edgec.targets.dsp.kernels.matrix import (
@@ -87,11 +88,6 @@ def _restore(
     return {**found, "bias": (bias + (1 << 23)) % (1 << 24) - (1 << 23)}
 
 
-def _instructions(quads: int, channels: int, zero_point: int) -> float:
-    each = 27 + quads * (14 + 6 / 16 + 3 / 16) + (0 if zero_point == -128 else 9)
-    return 55 + each * ((channels + 3) // 4)
-
-
 register(
     Microkernel(
         "ec_matrix_1_offset_s8_dsp",
@@ -101,7 +97,7 @@ register(
         needs=frozenset({"dsp"}),
         alignment=(("x", 4), ("bias", 4)),
         stream=Stream(TFLM.sources, _fields, _prepare, _restore),
-        instructions=_instructions,
+        instructions=UnitCost(TWO_PAIRS, 55, 27, 14 + 9 / 16, rescale=9),
         code_bytes=1240,
     )
 )

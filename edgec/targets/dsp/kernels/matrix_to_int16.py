@@ -17,6 +17,7 @@ from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.stream import Field, Stream
+from edgec.targets.common.kernels.costs import UnitCost
 from edgec.targets.common.kernels.rescaling import SHARED, TFLM_ANY
 from edgec.targets.common.kernels.sums import Results, dense_sums
 from edgec.targets.dsp.kernels.matrix import (
@@ -66,11 +67,6 @@ def _fields(quads: int, channels: int, added: int) -> list[Field]:
     return [head, *product_fields(SHARED, quads, channels, TWO_PAIRS, is_plain=True)]
 
 
-def _instructions(quads: int, channels: int, added: int) -> float:
-    each = 52 + quads * (16 + 3 / 8) + (12 if added else 0)
-    return 45 + each * (channels // TWO_PAIRS)
-
-
 register(
     Microkernel(
         "ec_matrix_1_plain_s8_s16_dsp",
@@ -80,7 +76,7 @@ register(
         needs=frozenset({"dsp"}),
         alignment=(("x", 4), ("bias", 4)),
         stream=Stream(TFLM_ANY.sources, _fields, _prepare, _restore),
-        instructions=_instructions,
+        instructions=UnitCost(TWO_PAIRS, 45, 52, 16 + 3 / 8, added=12),
         code_bytes=960,
     )
 )

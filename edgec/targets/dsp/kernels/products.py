@@ -1,0 +1,130 @@
+"""The kernels of matrix products of int8, one row each (`runtime_c/kernels/dsp/matrix_s8*.h`).
+
+They differ in how many pixels they make, how weights are stored and how sums are rescaled.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import partial
+
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.stream import Field, Stream, zeros
+from edgec.targets.common.kernels.costs import UnitCost
+from edgec.targets.common.kernels.rescaling import ONNX, ONNX_TO_16, TFLM, Rescaling
+from edgec.targets.dsp.kernels.matrix import (
+    PAIR,
+    TWO_PAIRS,
+    matrix_block,
+    matrix_plain,
+    product_stream,
+    shared_stream,
+)
+from edgec.targets.dsp.kernels.matrix_nibbles import nibble_stream
+
+
+@dataclass(frozen=True)
+class Products:
+    """How many pixels, how many channels at once, and whether inputs lie as they are."""
+
+    name: str
+    pixels: int
+    channels: int
+    is_plain: bool = False
+
+    @property
+    def size(self) -> str:
+        """What its first size counts: inputs by four or by eight."""
+        return "quads" if self.channels == PAIR else "octets"
+
+
+THREE, TWO = Products("matrix_3", 3, PAIR), Products("matrix_2", 2, PAIR)
+ONE, PLAIN = Products("matrix_1", 1, TWO_PAIRS), Products("matrix_1_plain", 1, TWO_PAIRS, True)
+
+#: What names have for weights of four bits, for such with a shift for each group, and where all
+#: channels have one scale, as in layers that are quantized as a whole.
+NIBBLES, GROUPS, SHARED_SCALE = "nibbles", "groups", "shared"
+
+#: Products, how sums are rescaled, how constants are stored, costs (as of `UnitCost`, after the
+#: channels), and bytes of code on Cortex-M4, a little more than `tests/runtime_c/kernel_code.py`
+#: measures.
+TABLE: tuple[tuple[Products, Rescaling, str, UnitCost, int], ...] = (
+    (THREE, TFLM, "", UnitCost(PAIR, 60, 51, 16 + 5 / 6, rescale=9), 1740),
+    (THREE, ONNX, "", UnitCost(PAIR, 60, 67, 16 + 5 / 6), 1610),
+    (THREE, ONNX_TO_16, "", UnitCost(PAIR, 60, 85, 16 + 5 / 6), 1680),
+    (THREE, TFLM, NIBBLES, UnitCost(PAIR, 40, 60, 19, rescale=6, eights=3), 980),
+    (THREE, ONNX, NIBBLES, UnitCost(PAIR, 40, 65, 19, eights=3), 980),
+    (THREE, ONNX, GROUPS, UnitCost(PAIR, 40, 64, 19, group=21), 1000),
+    (TWO, TFLM, "", UnitCost(PAIR, 60, 38, 12 + 13 / 15, rescale=6), 1160),
+    (ONE, TFLM, "", UnitCost(TWO_PAIRS, 45, 36, 27 + 3 / 8, rescale=6), 1320),
+    (ONE, ONNX, "", UnitCost(TWO_PAIRS, 45, 48, 27 + 3 / 8), 1130),
+    (ONE, ONNX, SHARED_SCALE, UnitCost(TWO_PAIRS, 45, 48, 27 + 3 / 8), 1130),
+    (ONE, ONNX_TO_16, "", UnitCost(TWO_PAIRS, 45, 62, 27 + 3 / 8), 1160),
+    (ONE, TFLM, NIBBLES, UnitCost(TWO_PAIRS, 60, 45, 30, rescale=4, eights=3, inputs=7), 1330),
+    (ONE, ONNX, NIBBLES, UnitCost(TWO_PAIRS, 60, 57, 30, eights=3, inputs=7), 1330),
+    (ONE, ONNX, GROUPS, UnitCost(TWO_PAIRS, 60, 44, 35, group=16), 890),
+    (PLAIN, TFLM, "", UnitCost(TWO_PAIRS, 45, 36, 31 + 3 / 8, rescale=6), 1320),
+    (PLAIN, ONNX, "", UnitCost(TWO_PAIRS, 45, 48, 31 + 3 / 8), 1260),
+    (PLAIN, ONNX, SHARED_SCALE, UnitCost(TWO_PAIRS, 45, 48, 31 + 3 / 8), 1260),
+    (PLAIN, ONNX_TO_16, "", UnitCost(TWO_PAIRS, 45, 62, 31 + 3 / 8), 1290),
+    (PLAIN, TFLM, NIBBLES, UnitCost(TWO_PAIRS, 60, 45, 34, rescale=4, eights=3, inputs=7), 1460),
+    (PLAIN, ONNX, NIBBLES, UnitCost(TWO_PAIRS, 60, 57, 34, eights=3, inputs=7), 1460),
+    (PLAIN, ONNX, GROUPS, UnitCost(TWO_PAIRS, 60, 44, 39, group=16), 950),
+)
+
+
+def _meaning(
+    products: Products,
+    rescaling: Rescaling,
+    *,
+    channels: int,
+    quads: int = 0,
+    octets: int = 0,
+    **sizes: int,
+) -> PrimFunc:
+    """What a kernel means does not depend on how its constants are stored."""
+    whole, zero_point = quads or 2 * octets, sizes.get("zero_point", 0)
+    limits = (sizes["minimum"], sizes["maximum"]) if "minimum" in sizes else None
+    if products.is_plain:
+        return matrix_plain(rescaling, whole, channels, zero_point, limits)
+    return matrix_block(products.pixels, rescaling, whole, channels, zero_point, limits)
+
+
+def _stream(products: Products, rescaling: Rescaling, stored: str) -> Stream:
+    unit, is_plain = products.channels, products.is_plain
+    if stored in (NIBBLES, GROUPS):
+        return nibble_stream(rescaling, unit, is_plain, has_groups=stored == GROUPS)
+    if stored == SHARED_SCALE:
+        return shared_stream(unit, is_plain)
+    # Where others have one scale for all channels, these have two words that are not used.
+    has_head = rescaling is ONNX and unit == TWO_PAIRS
+    head = (Field("scale", zeros(1, 2), "float32"),) if has_head else ()
+    return product_stream(rescaling, unit, is_plain, head)
+
+
+def _file(products: Products, rescaling: Rescaling, stored: str) -> str:
+    """What the name of the header ends in."""
+    if stored == GROUPS:
+        return f"{rescaling.suffix}_groups"
+    other = {NIBBLES: "_nibbles"}.get(stored, "_two" if products is TWO else "")
+    return rescaling.suffix or other
+
+
+for _products, _rescaling, _stored, _cost, _code_bytes in TABLE:
+    _group = ("group",) * (_stored == GROUPS)
+    _ends = ("minimum", "maximum") if _rescaling is ONNX_TO_16 else ("zero_point",)
+    register(
+        Microkernel(
+            _rescaling.kernel("_".join(filter(None, (_products.name, _stored)))),
+            partial(_meaning, _products, _rescaling),
+            sizes=(_products.size, *_group, "channels", *_ends),
+            header=f"dsp/matrix_s8{_file(_products, _rescaling, _stored)}.h",
+            needs=frozenset({"dsp"}) | _rescaling.needs,
+            alignment=(("x", 4), ("bias", 4)),
+            stream=_stream(_products, _rescaling, _stored),
+            instructions=_cost,
+            code_bytes=_code_bytes,
+            weight_bits=4 if _stored in (NIBBLES, GROUPS) else 8,
+        )
+    )
