@@ -452,7 +452,7 @@ def tensor_type(tensor: RawTensor, *, computed: bool = False) -> TensorType:
                 " supported yet",
                 hint="export the model with fixed shapes",
             )
-        if extent == 0:
+        if extent == 0 and not (computed and tensor.signature and tensor.signature[axis] < 0):
             raise ImportFailed(f"{shown(tensor)} is empty: shape {list(tensor.shape)}")
     if math.prod(tensor.shape) * np.dtype(dtype).itemsize > MAX_TENSOR_BYTES:
         raise ImportFailed(f"{shown(tensor)} is larger than 1 GiB: shape {list(tensor.shape)}")

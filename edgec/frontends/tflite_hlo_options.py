@@ -38,12 +38,7 @@ def _lists(*fields: str) -> Callable[[Any], dict[str, Any]]:
     return decode
 
 
-def _pad(options: Any) -> dict[str, Any]:
-    fields = ("EdgePaddingLow", "EdgePaddingHigh", "InteriorPadding")
-    low, high, interior = (_numbers(options, field) for field in fields)
-    return {"low": low, "high": high, "interior": interior}
-
-
+_pad_lists = _lists("EdgePaddingLow", "EdgePaddingHigh", "InteriorPadding")
 _gather_lists = _lists("OffsetDims", "CollapsedSliceDims", "StartIndexMap", "SliceSizes")
 _scatter_lists = _lists("UpdateWindowDims", "InsertedWindowDims", "ScatterDimsToOperandDims")
 _window_lists = _lists(
@@ -80,7 +75,7 @@ def _composite(options: Any) -> dict[str, Any]:
 
 #: Operator kind -> (name of its table in the schema, decoder).
 HLO_DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
-    "STABLEHLO_PAD": ("StablehloPadOptions", _pad),
+    "STABLEHLO_PAD": ("StablehloPadOptions", _pad_lists),
     "STABLEHLO_GATHER": ("StablehloGatherOptions", _gather),
     "STABLEHLO_SCATTER": ("StablehloScatterOptions", _scatter),
     "STABLEHLO_REDUCE_WINDOW": ("StablehloReduceWindowOptions", _window),

@@ -273,18 +273,13 @@ def _bucketize(options: Any) -> dict[str, Any]:
 
 
 def _conv3d(options: Any) -> dict[str, Any]:
-    strides, dilations = (
-        (getattr(options, f"{what}D{end}")(), *_pair(what.lower(), *(
-            getattr(options, f"{what}{axis}{end}")() for axis in "HW"
-        )))
-        for what, end in (("Stride", ""), ("Dilation", "Factor"))
-    )  # fmt: skip
-    _pair("stride", strides[0], dilations[0])
-    return {
-        "stride": strides, "dilation": dilations,
-        "padding": _choice("padding", _PADDING, options.Padding()),
-        "fused_activation": _activation(options),
-    }  # fmt: skip
+    strides = options.StrideD(), options.StrideH(), options.StrideW()
+    names = (f"Dilation{axis}Factor" for axis in "DHW")
+    dilations = tuple(getattr(options, name)() for name in names)
+    for stride, dilation in zip(strides, dilations, strict=True):
+        _pair("stride and dilation", stride, dilation)
+    padding = _choice("padding", _PADDING, options.Padding())
+    return {"stride": strides, "dilation": dilations, "padding": padding, **_add(options)}
 
 
 def _sparse_lookup(options: Any) -> dict[str, Any]:

@@ -69,24 +69,18 @@ class Cumulate(Op[CumulateAttrs]):
         )
 
 
-def _import_onnx(kind: str, since: int, is_product: bool) -> None:
-    @from_onnx(kind, since)
-    def importer(builder: GraphBuilder, raw: RawNode) -> Value:
-        x = raw.operand(0)
-        axis = int(raw.constant(1, "the axis").data.reshape(-1)[0])
-        exclusive, reverse = (bool(raw.attribute(key, 0)) for key in ("exclusive", "reverse"))
-        attrs = CumulateAttrs(axis_of(axis, len(x.type.shape)), exclusive, reverse, is_product)
-        return builder.op("cumulate", [x], attrs, name=raw.name)
+def cumulate_attrs(raw: RawNode, is_product: bool = False) -> CumulateAttrs:
+    """Those of ONNX's and TFLite's nodes; the axis is a constant input."""
+    axis = int(raw.constant(1, "the axis").data.reshape(-1)[0])
+    exclusive, reverse = (bool(raw.attribute(key, 0)) for key in ("exclusive", "reverse"))
+    return CumulateAttrs(axis_of(axis, len(raw.operand(0).type.shape)), exclusive, reverse,
+                         is_product)  # fmt: skip
 
 
-_import_onnx("CumSum", 11, False)
-_import_onnx("CumProd", 26, True)
-
-
+@from_onnx("CumSum", 11)
+@from_onnx("CumProd", 26)
 @from_tflite("CUMSUM")
-def import_cumsum(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite CUMSUM along a constant axis."""
-    x = raw.operand(0)
-    axis = axis_of(int(raw.constant(1, "the axis").data.reshape(-1)[0]), len(x.type.shape))
-    exclusive, reverse = (bool(raw.attribute(key, False)) for key in ("exclusive", "reverse"))
-    return builder.op("cumulate", [x], CumulateAttrs(axis, exclusive, reverse), name=raw.name)
+def import_cumulated(builder: GraphBuilder, raw: RawNode) -> Value:
+    """ONNX CumSum and CumProd, and TFLite CUMSUM."""
+    attrs = cumulate_attrs(raw, raw.kind == "CumProd")
+    return builder.op("cumulate", [raw.operand(0)], attrs, name=raw.name)

@@ -13,8 +13,10 @@ from edgec.graph.types import TensorType
 from edgec.ops.cast import CastAttrs, cast_to
 from edgec.ops.op import RawNode
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.ops.scattered import PLACES
 from edgec.ops.transpose import TransposeAttrs
+
+#: What gathers and scatters take as indices.
+PLACES = ("int32", "int64")
 
 
 class Parts:

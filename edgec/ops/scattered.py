@@ -21,13 +21,14 @@ from edgec.graph.operator import Fusion, register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, cast, clamp, index, int32, maximum, minimum, select
+from edgec.loop.values import Value, clamp, index, int32, maximum, minimum, select
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.moved import Moved
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx
+from edgec.ops.parts import PLACES, Parts
+from edgec.ops.slice import sliced
 
-PLACES = ("int32", "int64")
 #: How an update and what stands there become one element.
 REDUCTIONS: dict[str, Callable[[Value, Value], Any]] = {
     "none": lambda old, new: new,
@@ -273,45 +274,17 @@ def _by_tuples(x: Tensor, indices: Tensor, axis: int) -> tuple[list[Any], Meets]
     return [(f"k{n}", 0, extent) for n, extent in enumerate(outer)], meets
 
 
-@dataclass(frozen=True)
-class OneHotAttrs:
-    """axis: where the new axis stands. depth: its extent."""
-
-    axis: int
-    depth: int
-
-
-@register
-class OneHot(Op[OneHotAttrs]):
-    """The second of two values where an index is the position along a new axis, else the first."""
-
-    name = "one_hot"
-    attrs_class = OneHotAttrs
-    fusion = Fusion.OPAQUE
-
-    def infer(self, attrs: OneHotAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """The indices' shape with the new axis."""
-        indices, values = inputs
-        if values.shape != (2,) or not 0 <= attrs.axis <= len(indices.shape) or attrs.depth < 1:
-            raise TypeMismatch(f"one_hot of {indices} and {values}")
-        shape = list(indices.shape)
-        shape.insert(attrs.axis, attrs.depth)
-        return (values.with_shape(tuple(shape)),)
-
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """Indices below 0 count from the end; of one beyond, no position is taken."""
-        indices, values = operand_tensors(target, inputs)
-        axis, depth = node.attrs.axis, node.attrs.depth
-
-        def element(*at: Any) -> Any:
-            found = indices[(*at[:axis], *at[axis + 1 :])]
-            here = cast(index(at[axis]), found.dtype)
-            is_here = found.equals(here)
-            if not found.dtype.startswith("u"):
-                is_here = is_here | (found + depth).equals(here)
-            return select(is_here, values[1], values[0])
-
-        return target.compute("element", node.output.type.shape, values.dtype, element)
+def marked(
+    parts: Parts, indices: GraphValue, depth: int, axis: int, on: GraphValue, off: GraphValue
+) -> GraphValue:
+    """A new axis on which the position that an index names is on, and all others are off."""
+    shape = indices.type.shape
+    line = [1] * len(shape)
+    line.insert(axis, depth)
+    numbers = parts.table(np.arange(depth).reshape(line), "numbers", indices.type.dtype)
+    wide = parts.reshaped(indices, (*shape[:axis], 1, *shape[axis:]), "indices")
+    truth = parts.op("equal", [wide, numbers], what="truth")
+    return parts.op("where", [truth, on, off])
 
 
 def _axis(raw: RawNode, rank: int, default: int = 0) -> int:
@@ -351,15 +324,22 @@ def import_scatter_nd(builder: GraphBuilder, raw: RawNode) -> GraphValue:
 
 @from_onnx("OneHot", since=9)
 def import_one_hot(builder: GraphBuilder, raw: RawNode) -> GraphValue:
-    """ONNX OneHot to a constant depth; indices of floats are dropped their fractions."""
-    from edgec.ops.cast import CastAttrs, cast_to
-
+    """ONNX OneHot to a constant depth; negative indices count from the end."""
     indices, _, values = raw.operands(3)
     depth = int(raw.constant(1, "the depth").data.reshape(-1)[0])
-    axis = _axis(raw, len(indices.type.shape) + 1, -1)
-    if indices.type.is_float:
-        indices = cast_to(builder, indices, CastAttrs("int64"), f"{raw.name}/indices")
-    return builder.op("one_hot", [indices, values], OneHotAttrs(axis, depth), name=raw.name)
+    axis, parts = _axis(raw, len(indices.type.shape) + 1, -1), Parts(builder, raw)
+    if values.type.shape != (2,) or depth < 1:
+        raise ImportFailed(f"a depth of {depth} and values {values.type}")
+    indices = parts.cast(indices, "int64", "places")
+    zero, more = (parts.table(n, f"number{n}", "int64") for n in (0, depth))
+    negative = parts.op("less", [indices, zero], what="negative")
+    from_end = parts.op("int_add", [indices, more], what="from_end")
+    indices = parts.op("where", [negative, from_end, indices], what="counted")
+    off, on = (
+        parts.reshaped(sliced(builder, values, [(n, 1, 1)], f"{raw.name}/value{n}", ()), ())
+        for n in (0, 1)
+    )
+    return marked(parts, indices, depth, axis, on, off)
 
 
 @from_onnx("TensorScatter", since=24)

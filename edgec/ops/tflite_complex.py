@@ -39,26 +39,17 @@ def import_rfft2d(builder: GraphBuilder, raw: RawNode) -> Value:
     return parts.op("dft", [half], DftAttrs(rank - 2, rows, rows))
 
 
-def _part(builder: GraphBuilder, raw: RawNode, number: int) -> Value:
+@from_tflite("REAL")
+@from_tflite("IMAG")
+def import_part(builder: GraphBuilder, raw: RawNode) -> Value:
+    """TFLite REAL and IMAG."""
     (x,) = raw.operands(1)
     *outer, pair = x.type.shape
     if pair != 2:
         raise ImportFailed(f"{x.type} is not a pair of parts")
-    ranges = [*((0, 1, extent) for extent in outer), (number, 1, 1)]
+    ranges = [*((0, 1, extent) for extent in outer), (int(raw.kind == "IMAG"), 1, 1)]
     part = sliced(builder, x, ranges, f"{raw.name}/part", (raw.name,))
     return Parts(builder, raw).reshaped_last(part, outer)
-
-
-@from_tflite("REAL")
-def import_real(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite REAL."""
-    return _part(builder, raw, 0)
-
-
-@from_tflite("IMAG")
-def import_imag(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite IMAG."""
-    return _part(builder, raw, 1)
 
 
 @from_tflite("COMPLEX_ABS")

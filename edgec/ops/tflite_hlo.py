@@ -202,28 +202,24 @@ def import_scatter(builder: GraphBuilder, raw: RawNode) -> Value:
 def _update_places(parts: Parts, windows: Windows, indices: Value) -> Value:
     """The flat place of each element of the updates, that of the row more where it is outside."""
     starts, offsets = _starts(parts, windows, indices), _offsets(parts, windows)
-    terms, inside = [], None
+    terms: list[Value] = []
+    truths: list[Value] = []
     for axis, stride in enumerate(windows.strides):
-        known = [value for value in (starts.get(axis), offsets.get(axis)) if value is not None]
-        if not known:
-            continue
-        place = known[0]
+        place: Value | None = offsets.get(axis)
         if axis in starts:
-            place = parts.cast(place, "int32", f"start_of{axis}")
-            place = _total(parts, [place, *known[1:]], f"place{axis}.")
+            start = parts.cast(starts[axis], "int32", f"start_of{axis}")
+            known = [start] if place is None else [start, place]
+            place = _total(parts, known, f"place{axis}.")
             zero, end = (parts.table(n, f"end{axis}") for n in (0, windows.operand[axis]))
-            low = parts.op("greater_equal", [place, zero], what=f"low{axis}")
-            high = parts.op("less", [place, end], what=f"high{axis}")
-            here = parts.op("logical_and", [low, high], what=f"here{axis}")
-            inside = (
-                here if inside is None
-                else parts.op("logical_and", [inside, here], what=f"inside{axis}")
-            )  # fmt: skip
-        terms.append(_scaled(parts, place, stride, f"step{axis}"))
+            truths.append(parts.op("greater_equal", [place, zero], what=f"low{axis}"))
+            truths.append(parts.op("less", [place, end], what=f"high{axis}"))
+        if place is not None:
+            terms.append(_scaled(parts, place, stride, f"step{axis}"))
     total = _total(parts, terms or [parts.table(0, "place")], "places")
-    if inside is None:
-        return total
-    return parts.op("where", [inside, total, parts.table(_flat(windows)[0], "beyond")], what="kept")
+    for number, truth in enumerate(truths):
+        beyond = parts.table(_flat(windows)[0], f"beyond{number}")
+        total = parts.op("where", [truth, total, beyond], what=f"kept{number}")
+    return total
 
 
 @from_tflite("STABLEHLO_AND")

@@ -5,21 +5,17 @@ Where a file computes a shape or a range of constants alone, the result is a con
 
 from __future__ import annotations
 
-from functools import partial
-
 import numpy as np
 
 import edgec.ops.elementwise  # noqa: F401  registers what is named here
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value
-from edgec.ops.add import AddAttrs
-from edgec.ops.mul import MulAttrs
 from edgec.ops.op import RawNode, from_tflite
+from edgec.ops.parts import Parts
 from edgec.ops.reduce import ReduceAttrs
-from edgec.ops.reshape import ReshapeAttrs
-from edgec.ops.row import import_row, is_plain_integer
 from edgec.ops.slice import constant_integers, sliced
+from edgec.ops.tflite_window_sums import combined
 
 #: A norm is not less. Source: L2Normalization of TFLite's reference kernels.
 SMALLEST_NORM = 1e-6
@@ -29,13 +25,10 @@ SMALLEST_NORM = 1e-6
 def import_select(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite SELECT: by element, or by one truth for each index of the first axis."""
     condition, x, y = raw.operands(3)
-    rank = len(x.type.shape)
+    rank, parts = len(x.type.shape), Parts(builder, raw)
     if len(condition.type.shape) == 1 < rank:
-        shape = (*condition.type.shape, *(1,) * (rank - 1))
-        condition = builder.op(
-            "reshape", [condition], ReshapeAttrs(shape), name=f"{raw.name}/rows", sources=()
-        )
-    return builder.op("where", [condition, x, y], name=raw.name)
+        condition = parts.reshaped(condition, (*condition.type.shape, *(1,) * (rank - 1)), "rows")
+    return parts.op("where", [condition, x, y])
 
 
 @from_tflite("ZEROS_LIKE")
@@ -95,58 +88,32 @@ def import_reverse(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_tflite("ADD_N")
 def import_add_n(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite ADD_N of floats and int32, added from the first on."""
+    """TFLite ADD_N of floats and integers, added from the first on."""
     total, *others = raw.operands()
-    for number, x in enumerate(others, 1):
-        is_last = number == len(others)
-        name = raw.name if is_last else f"{raw.name}/{number}"
-        total = _sum(builder, total, x, name, () if not is_last else (raw.name,))
+    for number, x in enumerate(others, 1 - len(others)):
+        total = combined(Parts(builder, raw), "add", total, x, str(number) if number else "")
     return total
-
-
-def _sum(builder: GraphBuilder, a: Value, b: Value, name: str, sources: tuple[str, ...]) -> Value:
-    if is_plain_integer(a.type):
-        return builder.op("int_add", [a, b], name=name, sources=sources)
-    if not a.type.is_float:
-        raise ImportFailed(f"sums of {a.type.dtype} with quantization are not supported")
-    return builder.op("add", [a, b], AddAttrs(), name=name, sources=sources)
 
 
 @from_tflite("L2_NORMALIZATION")
 def import_l2_normalization(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite L2_NORMALIZATION of floats: x by its norm along the last axis."""
-    x = raw.operand(0)
+    x, parts = raw.operand(0), Parts(builder, raw)
     if not x.type.is_float or raw.attribute("fused_activation", "NONE") != "NONE":
         raise ImportFailed(f"{x.type.dtype}: only float32 without an activation is supported")
-    part = partial(builder.op, sources=())
-    squares = part("mul", [x, x], MulAttrs(), name=f"{raw.name}/squares")
-    axes = (len(x.type.shape) - 1,)
-    total = part("reduce", [squares], ReduceAttrs(axes, "sum"), name=f"{raw.name}/sum")
-    root = part("sqrt", [total], name=f"{raw.name}/root")
-    least = builder.constant(f"{raw.name}.least", np.array([SMALLEST_NORM], np.float32))
-    norm = part("maximum", [root, least], name=f"{raw.name}/norm")
-    return builder.op("div", [x, norm], name=raw.name)
+    root = parts.op("reduce", [x], ReduceAttrs((len(x.type.shape) - 1,), "l2"), "root")
+    least = parts.table([SMALLEST_NORM], "least", "float32")
+    return parts.op("div", [x, parts.op("maximum", [root, least], what="norm")])
 
 
-@from_tflite("STABLEHLO_ADD")
-def import_hlo_add(builder: GraphBuilder, raw: RawNode) -> Value:
-    """STABLEHLO_ADD of floats and plain integers."""
-    a, b = raw.operands(2)
-    return _sum(builder, a, b, raw.name, (raw.name,))
+def _of_two(kind: str, function: str) -> None:
+    @from_tflite(kind)
+    def importer(builder: GraphBuilder, raw: RawNode) -> Value:
+        a, b = raw.operands(2)
+        return combined(Parts(builder, raw), function, a, b, "")
 
 
-@from_tflite("STABLEHLO_MULTIPLY")
-def import_hlo_multiply(builder: GraphBuilder, raw: RawNode) -> Value:
-    """STABLEHLO_MULTIPLY of floats and plain integers."""
-    a, b = raw.operands(2)
-    if is_plain_integer(a.type):
-        return import_row(builder, raw, "int_mul")
-    return builder.op("mul", [a, b], MulAttrs(), name=raw.name)
-
-
-def _by_row(kind: str, row: str) -> None:
-    from_tflite(kind)(partial(import_row, name=row))
-
-
-_by_row("STABLEHLO_MAXIMUM", "maximum")
-_by_row("STABLEHLO_MINIMUM", "minimum")
+for _kind, _function in (
+    ("ADD", "add"), ("MULTIPLY", "mul"), ("MAXIMUM", "maximum"), ("MINIMUM", "minimum")
+):  # fmt: skip
+    _of_two(f"STABLEHLO_{_kind}", _function)

@@ -14,7 +14,7 @@ from edgec.ops.mul import MulAttrs
 from edgec.ops.op import RawNode, axis_of, from_tflite
 from edgec.ops.parts import Parts
 from edgec.ops.reduce import ReduceAttrs
-from edgec.ops.scattered import AxisAttrs, ScatterAttrs
+from edgec.ops.scattered import AxisAttrs, ScatterAttrs, marked
 from edgec.ops.slice import constant_integers, sliced
 from edgec.ops.tile import TileAttrs
 
@@ -72,15 +72,8 @@ def import_one_hot(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite ONE_HOT to a constant depth; an index that is no position marks none."""
     indices, _, on, off = raw.operands(4)
     (depth,) = constant_integers(raw.operand(1), "the depth")
-    rank = len(indices.type.shape)
-    axis = axis_of(int(raw.attribute("axis", -1)), rank + 1)
-    parts = Parts(builder, raw)
-    shape = (*indices.type.shape[:axis], 1, *indices.type.shape[axis:])
-    line = [1] * (rank + 1)
-    line[axis] = depth
-    numbers = parts.table(np.arange(depth).reshape(line), "numbers", indices.type.dtype)
-    truth = parts.op("equal", [parts.reshaped(indices, shape, "indices"), numbers], what="truth")
-    return parts.op("where", [truth, on, off])
+    axis = axis_of(int(raw.attribute("axis", -1)), len(indices.type.shape) + 1)
+    return marked(Parts(builder, raw), indices, depth, axis, on, off)
 
 
 @from_tflite("MATRIX_DIAG")

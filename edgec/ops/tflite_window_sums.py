@@ -109,7 +109,8 @@ def import_dilate(builder: GraphBuilder, raw: RawNode) -> Value:
 def import_pad(builder: GraphBuilder, raw: RawNode) -> Value:
     """STABLEHLO_PAD by a constant: between elements, and around them or less than nothing."""
     x, value = raw.operand(0), _number(raw.operand(1), "the padding")
-    low, high, between = (raw.attribute(key) for key in ("low", "high", "interior"))
+    keys = ("edge_padding_low", "edge_padding_high", "interior_padding")
+    low, high, between = (raw.attribute(key) for key in keys)
     if {len(low), len(high), len(between)} != {len(x.type.shape)} or min(between, default=0) < 0:
         raise ImportFailed(f"padding {low}, {high} and {between} of {x.type}")
     parts = Parts(builder, raw)

@@ -111,13 +111,8 @@ def import_local_response(builder: GraphBuilder, raw: RawNode) -> Value:
     padded = parts.op("pad", [squares], around, "padded")
     window = [(1, 1, 1)] * (rank - 1) + [(2 * radius + 1, 1, 1)]
     total = reduced_windows(parts, padded, window, "add")
-    bias, alpha, power = (
-        parts.table(number, name, "float32")
-        for name, number in (
-            ("bias", raw.attribute("bias")), ("alpha", raw.attribute("alpha")),
-            ("power", -raw.attribute("beta")),
-        )
-    )  # fmt: skip
+    numbers = (raw.attribute("bias"), raw.attribute("alpha"), -raw.attribute("beta"))
+    bias, alpha, power = (parts.table(n, f"number{n}", "float32") for n in numbers)
     scaled = parts.op("mul", [total, alpha], MulAttrs(), "scaled")
     base = parts.op("add", [scaled, bias], AddAttrs(), "base")
     factor = parts.op("pow", [base, power], what="factor")

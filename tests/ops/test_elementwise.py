@@ -154,7 +154,7 @@ CASES: dict[str, Case] = {
     "hard_sigmoid": Case(lambda x: np.clip(x * 0.3 + 0.4, 0, 1), near=1e-7,
                          attributes={"alpha": 0.3, "beta": 0.4}),
     "div": Case(np.divide, second=_magnitude, options=("DivOptions", {})),
-    "squared_difference": Case(lambda a, b: (a - b) ** 2, 2.0),
+    "squared_difference": Case(lambda a, b: (a - b) ** 2, 2.0, tflite_dtypes=("float32", "int32")),
     "maximum_or_nan": Case(np.maximum),
     "minimum_or_nan": Case(np.minimum),
     "maximum": Case(lambda a, b: np.where(a > b, a, b), options=("MaximumMinimumOptions", {}),

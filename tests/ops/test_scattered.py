@@ -14,7 +14,7 @@ from official_cases import check_official_c
 from edgec.errors import TypeMismatch
 from edgec.graph.operator import get_op
 from edgec.graph.types import Quant, TensorType
-from edgec.ops.scattered import AxisAttrs, OneHotAttrs, ScatterAttrs
+from edgec.ops.scattered import AxisAttrs, ScatterAttrs
 
 CASES = (
     "test_gather_elements_negative_indices", "test_gather_negative_indices",
@@ -40,7 +40,6 @@ def test_c_under_sanitizers(name: str, tmp_path: Path) -> None:
         ("scatter", ScatterAttrs(2), (DATA, PLACES, DATA), "along axis 2"),
         ("scatter", ScatterAttrs(0), (DATA, PLACES, DATA), r"scatter of float32\[3, 4\] into"),
         ("scatter", ScatterAttrs(0, "sub"), (DATA, PLACES, DATA.with_shape((2, 4))), "'sub'"),
-        ("one_hot", OneHotAttrs(3, 4), (PLACES, TensorType((2,), "bool")), "one_hot of"),
     ],
 )  # fmt: skip
 def test_refusals(name: str, attrs: object, inputs: tuple[TensorType, ...], message: str) -> None:

@@ -1,0 +1,99 @@
+"""TFLite operators whose results data decide: WHERE, UNIQUE and NON_MAX_SUPPRESSION.
+
+The sizes of WHERE and UNIQUE are up to the data; those of the others are the most there can be.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from edgec.errors import ImportFailed
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Value
+from edgec.ops.mul import MulAttrs
+from edgec.ops.non_max_suppression import NonMaxSuppressionAttrs
+from edgec.ops.nonzero import require_computed
+from edgec.ops.op import RawNode, from_tflite
+from edgec.ops.pad import PadAttrs
+from edgec.ops.parts import Parts
+from edgec.ops.reduce import ReduceAttrs
+from edgec.ops.scattered import AxisAttrs
+from edgec.ops.transpose import TransposeAttrs
+from edgec.ops.unique import UniqueAttrs
+
+
+@from_tflite("WHERE")
+def import_where(builder: GraphBuilder, raw: RawNode) -> Value:
+    """TFLite WHERE: a row with the place of each element that is not zero."""
+    require_computed(raw, 0)
+    places, count = builder.node("nonzero", [raw.operand(0)], name=f"{raw.name}/places",
+                                 sources=(raw.name,)).outputs  # fmt: skip
+    builder.open(places, 1, count)
+    return builder.op("transpose", [places], TransposeAttrs((1, 0)), name=raw.name)
+
+
+@from_tflite("UNIQUE")
+def import_unique(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value]:
+    """TFLite UNIQUE of a list: values as they stand first, and which of them each element is."""
+    require_computed(raw, 0)
+    (x,), parts = raw.operands(1), Parts(builder, raw)
+    if len(x.type.shape) != 1 or len(raw.output_types) != 2 or raw.output_types[1] is None:
+        raise ImportFailed(f"{x.type}: only a list is supported")
+    rows = parts.reshaped(x, (x.type.elements, 1), "rows")
+    places, numbers, _, count = builder.node(
+        "unique", [rows], UniqueAttrs(ordered=False), name=f"{raw.name}/unique",
+        sources=(raw.name,),
+    ).outputs  # fmt: skip
+    builder.open(places, 0, count)
+    values = parts.op("gather_at", [x, places], AxisAttrs(0))
+    return values, parts.last(parts.cast(numbers, raw.output_types[1].dtype, "numbers"))
+
+
+def _selected(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value, Value]:
+    """Numbers of boxes, which of them there are as float32, and how many, all of the most size."""
+    boxes, scores = raw.operand(0), raw.operand(1)
+    most = int(raw.constant(2, "the most boxes").data.reshape(-1)[0])
+    parts, (count, *_) = Parts(builder, raw), boxes.type.shape
+    if most < 1:
+        raise ImportFailed(f"at most {most} boxes")
+    ends = [parts.reshaped(raw.operand(n), (1,), f"end{n}") for n in (3, 4)]
+    operands = [
+        parts.reshaped(boxes, (1, count, 4), "image"),
+        parts.reshaped(scores, (1, 1, count), "class"),
+        parts.table([most], "most", "int64"),
+        *ends,
+    ]
+    limit = min(most, count)
+    chosen = parts.op("non_max_suppression", operands, NonMaxSuppressionAttrs(limit), "chosen")
+    line = parts.reshaped(chosen, (limit,), "line")
+    zero = parts.table(0, "zero")
+    is_box = parts.op("greater_equal", [line, zero], what="is_box")
+    kept = parts.op("maximum", [line, zero], what="kept")
+    flags = parts.cast(is_box, "int32", "flags")
+    total = parts.op("reduce", [flags], ReduceAttrs((0,), "sum"), "total")
+    if limit < most:
+        kept = parts.op("pad", [kept], PadAttrs(((0, most - limit),)), "longer")
+        flags = parts.op("pad", [flags], PadAttrs(((0, most - limit),)), "longer_flags")
+    return kept, flags, parts.reshaped(total, (), "number")
+
+
+@from_tflite("NON_MAX_SUPPRESSION_V4")
+def import_suppression(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value]:
+    """TFLite NON_MAX_SUPPRESSION_V4 of at most a constant number of boxes."""
+    kept, _, number = _selected(builder, raw)
+    parts = Parts(builder, raw)
+    return parts.last(kept), parts.last(number)
+
+
+@from_tflite("NON_MAX_SUPPRESSION_V5")
+def import_scored_suppression(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value, Value]:
+    """TFLite NON_MAX_SUPPRESSION_V5 that lowers no scores; with the scores of the boxes."""
+    sigma = raw.operand(5)
+    if not isinstance(sigma, Constant) or np.any(sigma.data):
+        raise ImportFailed("only a soft_nms_sigma of a constant 0 is supported")
+    kept, flags, number = _selected(builder, raw)
+    parts = Parts(builder, raw)
+    found = parts.op("gather_at", [raw.operand(1), kept], AxisAttrs(0), "found")
+    real = parts.cast(flags, "float32", "real")
+    scores = parts.op("mul", [found, real], MulAttrs(), "scores")
+    return parts.last(kept), parts.last(scores), parts.last(number)
