@@ -1,4 +1,4 @@
-"""Find the folders of files that are not Python: boards, templates and the C runtime.
+"""Find the folders of files that are not Python: boards, templates, the C runtime, CMake's.
 
 In a checkout they lie at the root of the repository; an installed package carries copies in
 `edgec/_resources/` (see `setup.py`).
@@ -15,7 +15,7 @@ from edgec.errors import ToolMissing
 if TYPE_CHECKING:
     import jinja2
 
-RESOURCE_DIRS = ("boards", "templates", "runtime_c")
+RESOURCE_DIRS = ("boards", "templates", "runtime_c", "cmake")
 """The folders that ship beside the Python code."""
 
 _PACKAGE = Path(__file__).resolve().parent

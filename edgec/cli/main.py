@@ -19,12 +19,14 @@ from edgec import __version__
 from edgec.errors import EdgecError
 from edgec.report.terminal import echo
 
-#: Command name -> one line of help. The file `edgec/cli/<name>.py` is imported when it is used.
+#: Command name -> one line of help. The file `edgec/cli/<name>.py`, with _ for -, is imported when
+#: it is used.
 COMMANDS = {
     "build": "Compile a model and build firmware or a library for a board.",
     "new": "Make a folder for firmware of your own around a model.",
     "watch": "Build again whenever a model changes, and show what changed.",
     "export": "Make a package of a model for CMake, Zephyr, Arduino, Rust and others.",
+    "cmake-dir": "Print where find_package(edgec) of CMake has to look.",
     "config": "Show the options that edgec.toml beside a model sets.",
     "run": "Run a model on the host, a simulated core, an emulated board or a real one.",
     "verify": "Compare what the target computes with the model's own framework.",
@@ -60,7 +62,7 @@ class _LazyGroup(click.Group):
     def get_command(self, ctx: click.Context, name: str) -> click.Command | None:
         if name not in COMMANDS:
             return None
-        module = importlib.import_module(f"edgec.cli.{name}")
+        module = importlib.import_module(f"edgec.cli.{name.replace('-', '_')}")
         command: click.Command = module.command
         return command
 

@@ -33,7 +33,7 @@ def documented(text: str) -> dict[str, str]:
 
 def options_of(name: str) -> dict[str, click.Option]:
     """The options of a command, and of what is below it."""
-    command = importlib.import_module(f"edgec.cli.{name}").command
+    command = importlib.import_module(f"edgec.cli.{name.replace('-', '_')}").command
     below = command.commands.values() if isinstance(command, click.Group) else ()
     return {
         word: option
@@ -70,4 +70,4 @@ def test_choices_are_those_of_the_command(name: str) -> None:
 
 
 def test_every_section_is_a_command() -> None:
-    assert sorted(re.findall(r"^## edgec (\w+)$", PAGE, re.M)) == sorted(COMMANDS)
+    assert sorted(re.findall(r"^## edgec ([\w-]+)$", PAGE, re.M)) == sorted(COMMANDS)

@@ -128,3 +128,15 @@ def test_a_board_gives_the_core(cmake: str, tmp_path: Path) -> None:
     run_cmake([cmake, "-S", str(tmp_path), "-B", str(build)], [cmake, "--build", str(build)])
     header = (build / "edgec" / "digits" / "digits.h").read_text()
     assert "cortex-m0" in header
+
+
+def test_find_package(cmake: str, tmp_path: Path) -> None:
+    model = (ROOT / "examples" / "digits" / "digits_int8.onnx").as_posix()
+    (tmp_path / "CMakeLists.txt").write_text(
+        "cmake_minimum_required(VERSION 3.13)\nproject(p C)\nfind_package(edgec REQUIRED)\n"
+        f'edgec_add_model(digits MODEL "{model}" TARGET host)\n'
+    )
+    build = str(tmp_path / "build")
+    folder = run_cmake([str(Path(sys.executable).with_name("edgec")), "cmake-dir"]).strip()
+    run_cmake([cmake, "-S", str(tmp_path), "-B", build, f"-Dedgec_DIR={folder}"])
+    assert run_cmake([cmake, "--build", build, "--target", "help"]).count("digits") > 0
