@@ -33,6 +33,7 @@ from edgec.memory.prices import decide_by_prices
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.solve import plan_memory
 from edgec.numerics.fixed_point import Rounding
+from edgec.numerics.narrow_float import STORED_IN
 from edgec.options import Options
 from edgec.passes.accumulator_ranges import Overflow, find_overflows
 from edgec.passes.copy_outputs import copy_outputs
@@ -246,8 +247,11 @@ def _emit(
 def golden_run(function: Function) -> Golden | None:
     """Generated inputs and the CRC of what the reference answers: several runs if it has state.
 
-    None for a model with a loop that may not end on inputs that mean nothing.
+    None for a model with a loop that may not end on inputs that mean nothing, and for inputs that
+    are floats of 8 or 16 bits: generated C has no numbers of these types.
     """
+    if any(value.type.dtype in STORED_IN for value in function.inputs):
+        return None
     nodes = (node for each in function.walk() for node in each.nodes)
     if not all(node.op.ends(node.attrs) for node in nodes):
         return None

@@ -18,6 +18,7 @@ from edgec.frontends.onnx_constants import computed
 from edgec.frontends.onnx_file import read_onnx
 from edgec.frontends.onnx_functions import function_body
 from edgec.frontends.onnx_inputs import example_shape, stored_inputs
+from edgec.frontends.onnx_versions import STANDARD, opset_of, require_known, with_known_opset
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Module, Value
 from edgec.graph.limits import DEFAULT_BUDGET, Budget, Spending
@@ -67,10 +68,9 @@ def import_onnx(
         raise ImportFailed(
             f"--match {match} is not for ONNX files", hint=f"use {' or '.join(_ROUNDING)}"
         )
-    model = read_onnx(path)
+    model = with_known_opset(read_onnx(path), path)
     edgec.ops.load()
-    opset = max((entry.version for entry in model.opset_import if entry.domain in ("", "ai.onnx")),
-                default=0)  # fmt: skip
+    opset = opset_of(model)
     rounding = _ROUNDING[match or "onnx"]
     importer = _GraphImporter(path, opset, rounding, shapes or {}, values or {}, budget)
     function = importer.run(model.graph)
@@ -196,7 +196,7 @@ class _GraphImporter:
         return self.values.get(name)
 
     def node(self, node: Any, name: str) -> None:
-        kind = node.op_type if node.domain in ("", "ai.onnx") else f"{node.domain}.{node.op_type}"
+        kind = node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
         if kind == "Constant":
             self.constant_node(node, name)
             return
@@ -260,6 +260,8 @@ class _GraphImporter:
         is_known = raw.kind not in KEPT and all(
             operand is None or isinstance(operand, Constant) for operand in raw.inputs
         )
+        if node.domain in STANDARD:
+            require_known(node.op_type, self.opset)
         failure: Exception = ImportFailed(_not_supported(raw.kind, self.opset))
         first = len(self.builder.nodes)
         if importer is not None:
@@ -275,7 +277,7 @@ class _GraphImporter:
             except (EdgecError, *MALFORMED_NODE):
                 del self.builder.nodes[first:]
         has_body = any(a.HasField("g") for a in node.attribute)
-        if is_known and not has_body and node.domain in ("", "ai.onnx"):
+        if is_known and not has_body and node.domain in STANDARD:
             arrays = [o.data if isinstance(o, Constant) else None for o in raw.inputs]
             try:
                 results = computed(node, self.opset, arrays, self.spending)

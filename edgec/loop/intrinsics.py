@@ -227,6 +227,7 @@ for _definition in (
     _on_arrays("f64_from_bits", "uint64", "float64", _view("float64"), "ec_math.h", 2),
     _on_arrays("exp_f64", "float64", "float64", double_math.exp, "ec_double.h", 900),
     _on_arrays("log_f64", "float64", "float64", double_math.log, "ec_double.h", 1200),
+    _on_arrays("fmod_f64", "float64 float64", "float64", double_math.fmod, "ec_double.h", 1500),
     _on_arrays("pow_f64", "float64 float64", "float64", double_math.pow, "ec_double.h", 2500),
     _on_arrays("pow_i64", "int64 int64", "int64", double_math.whole_pow, "ec_double.h", 100),
     _float_function("exp", float_math.exp, 35),

@@ -49,6 +49,12 @@ def pow(x: Any, y: Any) -> FloatArray:
     return np.asarray(np.where((y == 0) | (x == 1), _F(1), turned))
 
 
+def fmod(a: Any, b: Any) -> FloatArray:
+    """The remainder of a / b towards zero, with the sign of a; exact."""
+    with np.errstate(all="ignore"):
+        return np.asarray(np.fmod(np.asarray(a, _F), np.asarray(b, _F)))
+
+
 def whole_pow(x: Any, y: Any) -> npt.NDArray[np.int64]:
     """x**y of int64, which wraps; of a negative y 1 or -1 where x is, else 0."""
     x, y = np.broadcast_arrays(np.asarray(x, np.int64), np.asarray(y, np.int64))

@@ -104,6 +104,17 @@ def import_relu(builder: GraphBuilder, raw: RawNode) -> Value:
     return builder.op("clip", raw.operands(), ClipAttrs(minimum=0.0), name=raw.name)
 
 
+@from_onnx("Clip", since=6)
+def import_old_clip(builder: GraphBuilder, raw: RawNode) -> Value:
+    """ONNX Clip up to opset 10, of floats within the bounds of its attributes."""
+    x = raw.operand(0)
+    if not x.type.is_float:
+        raise ImportFailed(f"{x.type.dtype} input: up to opset 10 it is of floats")
+    most = float(np.finfo(x.type.dtype).max)
+    low, high = (float(raw.attribute(key, end)) for key, end in (("min", -most), ("max", most)))
+    return builder.op("clip", [x], ClipAttrs(low, high), name=raw.name)
+
+
 @from_onnx("Clip", since=11)
 def import_clip(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Clip with constant bounds; an absent one is the dtype's own (largest finite number).

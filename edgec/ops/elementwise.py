@@ -102,7 +102,7 @@ def _limited_or_nan(x: Value) -> Value:
 def _trunc_mod(a: Value, b: Value) -> Value:
     """The remainder with the sign of a. Of integers, that of a division by 0 is 0."""
     if is_float(a.dtype):
-        return intrinsic("fmod_f32", a, b)
+        return intrinsic("fmod_f32" if a.dtype == "float32" else "fmod_f64", a, b)
     divisor = _divisor(b)
     return a - a / divisor * divisor
 
@@ -266,21 +266,21 @@ ROWS = (
     Row("squared_difference", "(a - b) squared", lambda a, b: (a - b) * (a - b), (*FLOAT, "int32"),
         tflite="SQUARED_DIFFERENCE", write=_write_squared_difference),
     Row("maximum_or_nan", "the larger element, or a NaN if one of them is", _maximum_or_nan,
-        FLOATS, onnx="Max", since=8, variadic=True),
+        FLOATS, onnx="Max", since=6, variadic=True),
     Row("minimum_or_nan", "the smaller element, or a NaN if one of them is", _minimum_or_nan,
-        FLOATS, onnx="Min", since=8, variadic=True),
+        FLOATS, onnx="Min", since=6, variadic=True),
     Row("maximum", "the larger element", maximum, (*FLOATS, *INTEGERS), stored=True,
-        onnx="Max", since=8, tflite="MAXIMUM", variadic=True),
+        onnx="Max", since=6, tflite="MAXIMUM", variadic=True),
     Row("minimum", "the smaller element", minimum, (*FLOATS, *INTEGERS), stored=True,
-        onnx="Min", since=8, tflite="MINIMUM", variadic=True),
+        onnx="Min", since=6, tflite="MINIMUM", variadic=True),
     Row("int_add", "a + b of integers", lambda a, b: a + b, INTEGERS),
     Row("int_mul", "a * b of integers", lambda a, b: a * b, INTEGERS),
     Row("int_div", "a / b towards zero; b is a constant, and neither 0 nor -1",
         lambda a, b: a / b, INTEGERS, onnx="Div", since=7, tflite="DIV", when=_divides_safely),
-    Row("trunc_mod", "the remainder of a / b, with the sign of a", _trunc_mod, (*FLOAT, *INTEGERS),
+    Row("trunc_mod", "the remainder of a / b, with the sign of a", _trunc_mod, (*FLOATS, *INTEGERS),
         onnx="Mod", since=10, when=lambda raw: bool(raw.attribute("fmod", 0)),
         written={"fmod": 1}),
-    Row("floor_mod", "the remainder of a / b, with the sign of b", _floor_mod, (*FLOAT, *INTEGERS),
+    Row("floor_mod", "the remainder of a / b, with the sign of b", _floor_mod, (*FLOATS, *INTEGERS),
         onnx="Mod", since=10, tflite="FLOOR_MOD", write=_write_floor_mod),
     Row("int_sub", "a - b of integers", lambda a, b: a - b, INTEGERS),
     Row("trunc_div", "a / b towards zero; a where b is 0", _trunc_div, INTEGERS,

@@ -18,7 +18,7 @@ from edgec.graph.types import TensorType
 from edgec.ops.bodies import Body, closed
 from edgec.ops.concat import ConcatAttrs
 from edgec.ops.control import If, Scan, ScanAttrs, While, WhileAttrs
-from edgec.ops.op import RawNode, from_onnx
+from edgec.ops.op import NotConstant, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.slice import sliced
 from edgec.ops.slice_at import UpdateSlice
@@ -135,9 +135,8 @@ def _conditional(
     for number, each in enumerate(slices):
         declared = raw.output_types[len(carried) + number]
         if declared is None:
-            raise ImportFailed(
-                "how many slices it stacks is up to the data", hint="declare the output's shape"
-            )
+            why = "how many slices it stacks is up to the data: the file may declare the shape"
+            raise NotConstant(why, most)
         stacks.append(each.type.with_shape((declared.shape[0], *each.type.shape)))
         limit = min(declared.shape[0], declared.shape[0] if limit is None else limit)
     count = body.builder.params[0]

@@ -263,8 +263,11 @@ def _outside(
     return builder.op("where", [mask, x, value], name=f"{raw.name}/where", sources=(raw.name,))
 
 
-@from_onnx("Upsample", since=9)
+@from_onnx("Upsample", since=7)
 def import_upsample(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...] | Value:
-    """ONNX Upsample, which Resize replaced."""
-    mode = raw.attribute("mode", "nearest")
-    return import_resize(builder, replace(raw, attributes={"mode": mode}, opset=10))
+    """ONNX Upsample, which Resize replaced; up to opset 8 the scales are an attribute."""
+    mode, inputs = raw.attribute("mode", "nearest"), raw.inputs
+    if raw.opset < 9:
+        scales = np.array(raw.attribute("scales"), np.float32)
+        inputs = (raw.operand(0), builder.constant(f"{raw.name}.scales", scales))
+    return import_resize(builder, replace(raw, attributes={"mode": mode}, inputs=inputs, opset=10))

@@ -126,12 +126,21 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Reshape to a constant shape; 0 keeps an extent, -1 is what remains."""
     x, wanted = raw.operands(2)
     if not isinstance(wanted, Constant):
-        raise NotConstant("the shape must be a constant", raw.optional(1))
+        declared = ReshapeAttrs(declared_shape(raw, "the shape"))
+        return builder.op("reshape", [x], declared, name=raw.name)
     shape = [int(extent) for extent in wanted.data.reshape(-1)]
     if not raw.attribute("allowzero", 0):
         shape = [x.type.shape[i] if e == 0 and i < len(x.type.shape) else e
                  for i, e in enumerate(shape)]  # fmt: skip
     return builder.op("reshape", [x], ReshapeAttrs(_completed(shape, x.type)), name=raw.name)
+
+
+def declared_shape(raw: RawNode, what: str) -> tuple[int, ...]:
+    """The shape that the file declares, where the input that decides it is computed."""
+    declared = raw.output_types[0] if raw.output_types else None
+    if declared is None or raw.optional(1) is None:
+        raise NotConstant(f"{what} must be a constant", raw.optional(1))
+    return declared.shape
 
 
 def _axes(raw: RawNode) -> list[int] | None:

@@ -8,13 +8,13 @@ from typing import Any
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Value
+from edgec.graph.ir import Constant, Value
 from edgec.graph.operator import register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.ops.moved import Moved
 from edgec.ops.op import RawNode, from_onnx, from_tflite
-from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.reshape import ReshapeAttrs, declared_shape
 from edgec.ops.slice import constant_integers
 
 #: More elements than this cannot be meant for a small machine.
@@ -64,16 +64,29 @@ def _tiled(builder: GraphBuilder, raw: RawNode, x: Value, repeats: Sequence[int]
 @from_onnx("Tile", since=6)
 @from_tflite("TILE")
 def import_tile(builder: GraphBuilder, raw: RawNode) -> Value:
-    """ONNX Tile and TFLite TILE by constant repeats."""
-    return _tiled(builder, raw, raw.operand(0), constant_integers(raw.optional(1), "the repeats"))
+    """ONNX Tile and TFLite TILE by constant repeats, or to the shape that an ONNX file declares."""
+    x = raw.operand(0)
+    if isinstance(raw.optional(1), Constant) or raw.kind != "Tile":
+        return _tiled(builder, raw, x, constant_integers(raw.optional(1), "the repeats"))
+    wanted = declared_shape(raw, "the repeats")
+    pairs = list(zip(wanted, x.type.shape, strict=True))
+    if any(not extent or size % extent for size, extent in pairs):
+        raise ImportFailed(f"{x.type} is not repeated to {list(wanted)}")
+    return _tiled(builder, raw, x, [size // extent for size, extent in pairs])
 
 
 @from_onnx("Expand", since=8)
 @from_tflite("BROADCAST_TO")
 def import_expand(builder: GraphBuilder, raw: RawNode) -> Value:
-    """ONNX Expand and TFLite BROADCAST_TO to a constant shape, both ways as NumPy broadcasts."""
+    """ONNX Expand and TFLite BROADCAST_TO, both ways as NumPy broadcasts.
+
+    The shape is a constant, or the one that an ONNX file declares.
+    """
     x = raw.operand(0)
-    wanted = constant_integers(raw.optional(1), "the shape")
+    if isinstance(raw.operand(1), Constant) or raw.kind != "Expand":
+        wanted = constant_integers(raw.optional(1), "the shape")
+    else:
+        wanted = list(declared_shape(raw, "the shape"))
     rank = max(len(wanted), len(x.type.shape))
     extents = (*(1,) * (rank - len(x.type.shape)), *x.type.shape)
     target = (*(1,) * (rank - len(wanted)), *wanted)

@@ -96,6 +96,15 @@ class TopK(Op[TopKAttrs]):
         return values
 
 
+@from_onnx("TopK")
+def import_old_topk(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ...]:
+    """ONNX TopK up to opset 9, whose count is an attribute."""
+    x = raw.operand(0)
+    axis = axis_of(int(raw.attribute("axis", -1)), len(x.type.shape))
+    return builder.node("top_k", [x], TopKAttrs(axis, int(raw.attribute("k", 0))),
+                        name=raw.name).outputs  # fmt: skip
+
+
 @from_onnx("TopK", since=10)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ...]:
     """ONNX TopK, always sorted; of a computed count all elements, of which so many are in use."""

@@ -115,6 +115,49 @@ static inline double ec_pow_f64(double x, double y) {
     return sign != 0u && is_odd ? -found : found;
 }
 
+/* The remainder of a / b towards zero, with the sign of a; exact. As ec_fmod_f32. */
+static inline double ec_fmod_f64(double a, double b) {
+    const uint64_t infinite = 0x7FF0000000000000u;
+    const uint64_t hidden = 0x0010000000000000u;
+    const uint64_t sign = ec_bits_from_f64(a) & 0x8000000000000000u;
+    const uint64_t x = ec_bits_from_f64(a) & 0x7FFFFFFFFFFFFFFFu;
+    const uint64_t y = ec_bits_from_f64(b) & 0x7FFFFFFFFFFFFFFFu;
+    if (y == 0u || x >= infinite || y > infinite) {
+        return ec_f64_from_bits(0x7FF8000000000000u);
+    }
+    if (x < y) {
+        return a;
+    }
+    uint64_t high = x >> 52;
+    uint64_t low = y >> 52;
+    uint64_t rest = x & (hidden - 1u);
+    uint64_t divisor = y & (hidden - 1u);
+    if (high != 0u) {
+        rest |= hidden;
+    } else {
+        high = 1u;
+    }
+    if (low != 0u) {
+        divisor |= hidden;
+    } else {
+        low = 1u;
+    }
+    rest %= divisor;
+    while (high > low) { /* 53 bits and 11 more fit in 64 */
+        const uint64_t bits = high - low < 11u ? high - low : 11u;
+        rest = (rest << bits) % divisor;
+        high -= bits;
+    }
+    while (rest != 0u && rest < hidden && low > 1u) {
+        rest <<= 1;
+        --low;
+    }
+    if (rest < hidden) { /* zero or a denormal */
+        return ec_f64_from_bits(sign | rest);
+    }
+    return ec_f64_from_bits(sign | (low << 52) | (rest & (hidden - 1u)));
+}
+
 /* x^y of integers, which wraps; of a negative y 1 or -1 where x is, else 0. */
 static inline int64_t ec_pow_i64(int64_t x, int64_t y) {
     uint64_t factor = (uint64_t)x;

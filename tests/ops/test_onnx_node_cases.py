@@ -1,6 +1,7 @@
 """ONNX's official node tests: those that pass are listed, and none may answer wrongly.
 
 `onnx_node_cases.txt` grows with what is supported: a case that passes and is not listed fails, too.
+`onnx_node_reasons.txt` says of every other case why it does not pass.
 `PYTHONPATH=tests:tests/models python tests/ops/test_onnx_node_cases.py` writes the list again, and
 prints why others are refused.
 """
@@ -17,6 +18,7 @@ from typing import Any
 import numpy as np
 import pytest
 from official_cases import as_array, official_cases, specialized
+from onnx_suite import NODE_REASONS, reasons
 
 from edgec.errors import EdgecError
 from edgec.graph.interpret import Interpretation
@@ -91,6 +93,14 @@ def test_official_cases(part: int, tmp_path: Path) -> None:
     passing = {line_of(name, why) for name, why in found.items() if why.startswith("pass")}
     assert not sorted(listed - passing), "these passed before"
     assert not sorted(passing - listed), "write the list again: these pass now"
+    refused = {name for name, why in found.items() if not why.startswith("pass")}
+    excused = {name for name in reasons(NODE_REASONS) if name in found}
+    assert not sorted(refused - excused), "these have no reason in onnx_node_reasons.txt"
+    assert not sorted(excused - refused), "these pass, and have a reason why they do not"
+
+
+def test_reasons_are_of_official_cases() -> None:
+    assert not {*reasons(NODE_REASONS)} - {case.name for case in official_cases()}
 
 
 if __name__ == "__main__":
