@@ -260,8 +260,6 @@ class _GraphImporter:
         is_known = raw.kind not in KEPT and all(
             operand is None or isinstance(operand, Constant) for operand in raw.inputs
         )
-        if node.domain in STANDARD:
-            require_known(node.op_type, self.opset)
         failure: Exception = ImportFailed(_not_supported(raw.kind, self.opset))
         first = len(self.builder.nodes)
         if importer is not None:
@@ -299,6 +297,8 @@ class _GraphImporter:
 
     def by_importer(self, importer: Importer, raw: RawNode) -> tuple[Value, ...]:
         """What an operator's importer makes, folded where it is constant."""
+        if "." not in raw.kind:  # of another domain it has its name
+            require_known(raw.kind, self.opset)
         first = len(self.builder.nodes)
         made = importer(self.builder, raw)
         made = made if isinstance(made, tuple) else (made,)

@@ -61,8 +61,7 @@ def test_directions(kind: str, direction: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("attributes", "message"),
     [
-        ({"activations": ["Relu", "Tanh"]}, "activations"),
-        ({"clip": 1.0}, "clip"),
+        ({"activations": ["Relu", "Cosine"]}, "activations Relu, Cosine"),
         ({"direction": "up"}, "direction 'up' is unknown"),
     ],
 )
