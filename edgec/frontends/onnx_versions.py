@@ -24,10 +24,18 @@ def opset_of(model: Any) -> int:
 
 
 def with_known_opset(model: Any, path: Path) -> Any:
-    """The model with operators of opset 7 at least. Raises ImportFailed where that cannot be."""
-    from onnx import version_converter
+    """The model with operators of opset 7 at least.
+
+    Raises ImportFailed where they cannot be converted, and for an opset that is too new.
+    """
+    from onnx import defs, version_converter
 
     opset = opset_of(model)
+    if opset > max(NEWEST, defs.onnx_opset_version()):
+        raise ImportFailed(
+            f"{path.name} has operators of opset {opset}, newer than {NEWEST}, the newest known",
+            hint="export it at an older opset, or convert it with onnx.version_converter",
+        )
     if not 0 < opset < OLDEST:
         return model
     _align_operands(model)
@@ -91,8 +99,6 @@ def require_known(kind: str, opset: int) -> None:
     """Raise ImportFailed for an operator of the standard in a version that is too new."""
     from onnx import defs
 
-    if opset > max(NEWEST, defs.onnx_opset_version()):
-        raise ImportFailed(f"opset {opset} is newer than {NEWEST}, the newest that is known")
     if defs.has(kind):
         since = _since(kind, opset)
         if since > NEWEST:

@@ -86,9 +86,8 @@ def test_every_operator_is_known_from_opset_7_on() -> None:
 def test_what_is_too_new_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     assert defs.onnx_opset_version() <= onnx_versions.NEWEST, "look at what is new, then raise it"
     path = save(tmp_path / "m.onnx", helper.make_node("Relu", ["x"], ["y"]), (2,), 99)
-    with pytest.raises(ImportFailed) as refusal:
+    with pytest.raises(ImportFailed, match=f"of opset 99, newer than {onnx_versions.NEWEST}"):
         import_model(path)
-    assert "opset 99 is newer than" in str(refusal.value.details)
     path = save(tmp_path / "m.onnx", helper.make_node("Relu", ["x"], ["y"]), (2,), 14)
     monkeypatch.setattr(onnx_versions, "NEWEST", 13)
     with pytest.raises(ImportFailed) as refusal:
