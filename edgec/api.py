@@ -88,7 +88,7 @@ class Model:
         return [*inputs, *(given[port.name] for port in ports if port.name in given)]
 
     def _repr_html_(self) -> str:
-        """A table of the build's figures, for notebooks."""
+        """Tables of the build's figures and layers, for notebooks."""
         manifest = self.built.manifest
         rows = [("board", manifest.board), ("core", manifest.target)]
         rows += [(f"input {p.name}", f"{p.dtype}{list(p.shape)}") for p in manifest.inputs]
@@ -99,7 +99,17 @@ class Model:
         ):  # fmt: skip
             rows.append((what, f"{size:,} bytes"))
         cells = (f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
-        return f"<table><caption>{escape(manifest.model)}</caption>{''.join(cells)}</table>"
+        table = f"<table><caption>{escape(manifest.model)}</caption>{''.join(cells)}</table>"
+        return table + self._layers_html()
+
+    def _layers_html(self) -> str:
+        heads = "".join(f"<th>{word}</th>" for word in ("step", "layer", "shapes", "products"))
+        rows = "".join(
+            f"<tr><td>{layer['step']}</td><td>{escape(layer['title'])}</td>"
+            f"<td>{escape(layer['shapes'])}</td><td>{layer['macs']:,}</td></tr>"
+            for layer in self.report["layers"]
+        )
+        return f"<table><caption>layers</caption><tr>{heads}</tr>{rows}</table>"
 
     def reset(self) -> None:
         """Give the model's state its initial values; between runs it is kept."""
@@ -146,11 +156,12 @@ def compile(
 class TorchModel:
     """A PyTorch module as edgec sees it: imported, not yet built.
 
-    module: the graph. Made by `from_torch`.
+    module: the graph. made: of a quantized one, what was decided and why (`made.explain(samples)`).
+    Made by `from_torch`.
     """
 
-    def __init__(self, module: Module) -> None:
-        self.module = module
+    def __init__(self, module: Module, made: PostTraining | None = None) -> None:
+        self.module, self.made = module, made
 
     def quantize(
         self, samples: Iterable[Sequence[Any]], *, from_start: bool = False, **recipe: Any
@@ -170,10 +181,11 @@ class TorchModel:
             main = open_states(main)
         module = replace(self.module, functions={"main": main})
         function = float_function(module, from_start=from_start)
-        made = quantize_function(function, arrays, Recipe(**recipe)).module(self.module.source)
-        closed = close_states(made.main, states)
+        made = quantize_function(function, arrays, Recipe(**recipe))
+        quantized = made.module(self.module.source)
+        closed = close_states(quantized.main, states)
         opened = opened_function(closed, extents) if extents else closed
-        return TorchModel(replace(made, functions={"main": opened}))
+        return TorchModel(replace(quantized, functions={"main": opened}), made)
 
     def build(
         self,
