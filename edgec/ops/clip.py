@@ -87,9 +87,24 @@ def _import_tflite(kind: str, attrs: ClipAttrs) -> None:
     @from_tflite(kind)
     def importer(builder: GraphBuilder, raw: RawNode) -> Value:
         (x,) = raw.operands(1)
+        if x.type.quant is not None:
+            return _clip_stored(builder, raw, x)
         if x.type.dtype != "float32":
             raise ImportFailed(f"{x.type.dtype} input: only float32 is supported yet")
         return builder.op("clip", [x], attrs, name=raw.name)
+
+
+def _clip_stored(builder: GraphBuilder, raw: RawNode, x: Value) -> Value:
+    """Stored integers, rescaled to the output and limited to the activation's range."""
+    from edgec.ops.activation import activation_range  # which has these clips
+    from edgec.ops.requantize import RequantizeAttrs
+
+    declared = raw.declared()
+    low, high = activation_range(raw.kind, declared)
+    assert declared.quant is not None
+    factor = x.type.scalar_quant()[0] / declared.scalar_quant()[0]
+    attrs = RequantizeAttrs((factor,), declared.quant, low, high, raw.rounding, declared.dtype)
+    return builder.op("requantize", [x], attrs, name=raw.name)
 
 
 _import_tflite("RELU", ClipAttrs(minimum=0.0))

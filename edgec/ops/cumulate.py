@@ -83,4 +83,8 @@ def cumulate_attrs(raw: RawNode, is_product: bool = False) -> CumulateAttrs:
 def import_cumulated(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX CumSum and CumProd, and TFLite CUMSUM."""
     attrs = cumulate_attrs(raw, raw.kind == "CumProd")
+    if raw.operand(0).type.quant is not None:
+        from edgec.ops.tflite_quantized import append_cumulated  # which makes sums of these
+
+        return append_cumulated(builder, raw)
     return builder.op("cumulate", [raw.operand(0)], attrs, name=raw.name)

@@ -152,6 +152,10 @@ class RowOp(Op[Any]):
 _BY_KIND: dict[tuple[str, str], list[Row]] = {}
 
 
+#: How TFLite's operators of rows are imported where their operands are quantized.
+OF_STORED: dict[str, Callable[[GraphBuilder, RawNode], Value]] = {}
+
+
 def add_rows(rows: Sequence[Row]) -> None:
     """Register an operator for each row, and how the formats name it."""
     for row in rows:
@@ -180,16 +184,22 @@ def _importer(rows: Sequence[Row]) -> Importer:
     def run(builder: GraphBuilder, raw: RawNode) -> Value:
         free = next(n for n in range(len(raw.inputs) + 1) if n not in rows[0].fixed)
         x = raw.operand(free).type
-        known = [row for row in rows if x.dtype in row.dtypes or (row.stored and x.is_quantized)]
-        if not known:
-            dtypes = dict.fromkeys(dtype for row in rows for dtype in row.dtypes)
-            raise ImportFailed(f"{x.dtype} input: only {', '.join(dtypes)} is supported yet")
-        chosen = next((row for row in known if row.when(raw)), None)
-        if chosen is None:
-            raise ImportFailed(f"this form of it is not supported for {x.dtype}")
-        return import_row(builder, raw, chosen.name)
+        if x.quant is not None and raw.kind in OF_STORED:
+            return OF_STORED[raw.kind](builder, raw)
+        return import_row(builder, raw, _chosen(rows, raw, x).name)
 
     return run
+
+
+def _chosen(rows: Sequence[Row], raw: RawNode, x: TensorType) -> Row:
+    known = [row for row in rows if x.dtype in row.dtypes or (row.stored and x.is_quantized)]
+    if not known:
+        dtypes = dict.fromkeys(dtype for row in rows for dtype in row.dtypes)
+        raise ImportFailed(f"{x.dtype} input: only {', '.join(dtypes)} is supported yet")
+    chosen = next((row for row in known if row.when(raw)), None)
+    if chosen is None:
+        raise ImportFailed(f"this form of it is not supported for {x.dtype}")
+    return chosen
 
 
 def import_row(builder: GraphBuilder, raw: RawNode, name: str) -> Value:

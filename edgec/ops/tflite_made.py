@@ -15,6 +15,7 @@ from edgec.ops.op import RawNode, from_tflite
 from edgec.ops.parts import Parts
 from edgec.ops.reduce import ReduceAttrs
 from edgec.ops.slice import constant_integers, sliced
+from edgec.ops.tflite_quantized import append_sum_of_many
 from edgec.ops.tflite_window_sums import combined
 
 #: A norm is not less. Source: L2Normalization of TFLite's reference kernels.
@@ -89,6 +90,8 @@ def import_reverse(builder: GraphBuilder, raw: RawNode) -> Value:
 @from_tflite("ADD_N")
 def import_add_n(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite ADD_N of floats and integers, added from the first on."""
+    if raw.operand(0).type.quant is not None:
+        return append_sum_of_many(builder, raw)
     total, *others = raw.operands()
     for number, x in enumerate(others, 1 - len(others)):
         total = combined(Parts(builder, raw), "add", total, x, str(number) if number else "")

@@ -27,12 +27,6 @@ WRONG_REFERENCES = (
 _FIRST, _LAST = (0, 4, 1, 2, 3), (0, 2, 3, 4, 1)
 
 
-def _require_floats(*values: Value) -> None:
-    for value in values:
-        if value.type.dtype != "float32" or len(value.type.shape) != 5:
-            raise ImportFailed(f"{value.type}: only float32 of rank 5 is supported")
-
-
 def _finished(builder: GraphBuilder, raw: RawNode, made: Value, bias: Value | None) -> Value:
     """Channels-first sums with their bias and activation, channels last."""
     parts = Parts(builder, raw)
@@ -46,7 +40,6 @@ def _finished(builder: GraphBuilder, raw: RawNode, made: Value, bias: Value | No
 def import_conv_3d(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite CONV_3D of floats: input [N, D, H, W, C], weights [D, H, W, C, O]."""
     x, w = raw.operand(0), raw.operand(1)
-    _require_floats(x, w)
     parts = Parts(builder, raw)
     strides, dilations = raw.attribute("stride"), raw.attribute("dilation")
     padding = _padding(raw, x.type.shape[1:4], w.type.shape[:3])
@@ -70,7 +63,6 @@ def import_conv_3d_transpose(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite CONV_3D_TRANSPOSE of floats to a constant shape; weights [D, H, W, O, C]."""
     shape = constant_integers(raw.operand(0), "the output's shape")
     w, x = raw.operand(1), raw.operand(2)
-    _require_floats(x, w)
     if len(shape) != 5 or shape[0] != x.type.shape[0] or shape[4] != w.type.shape[3]:
         raise ImportFailed(f"an output of {shape} for {x.type} and weights {w.type}")
     parts, extents = Parts(builder, raw), tuple(shape[1:4])

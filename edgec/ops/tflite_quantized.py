@@ -1,0 +1,135 @@
+"""TFLite's element-wise operators on quantized integers, as TFLite Micro's kernels compute them.
+
+Operands are lifted to one scale, combined as int32, and requantized. Functions of one int8 operand
+are tables.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from edgec.errors import ImportFailed
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Value
+from edgec.graph.types import TensorType
+from edgec.numerics.fixed_point import quantize_multiplier, requantize_tflm, round_half_away
+from edgec.ops.cumulate import cumulate_attrs
+from edgec.ops.lift import LiftAttrs
+from edgec.ops.lookup import LookupAttrs
+from edgec.ops.op import RawNode
+from edgec.ops.parts import Parts
+from edgec.ops.requantize import RequantizeAttrs
+from edgec.ops.row import OF_STORED
+from edgec.ops.table import OPERANDS
+
+#: Bits by which comparisons, and sums of many, raise operands: comparisons.cc, add_n.cc, cumsum.cc.
+COMPARED_BITS, SUM_BITS = 8, 20
+#: Bits by which differences raise theirs, by dtype. Source: squared_difference.cc.
+DIFFERENCE_BITS = {"int8": 7, "int16": 0}
+
+
+def _require(raw: RawNode, *dtypes: str) -> float:
+    """The declared scale. Raises ImportFailed for operands that are not of one scale each."""
+    for type_ in (raw.declared(), *(value.type for value in raw.operands())):
+        if type_.dtype not in dtypes or type_.quant is None or not type_.quant.per_tensor:
+            raise ImportFailed(f"{type_}: only {' and '.join(dtypes)} of one scale are supported")
+    return raw.declared().scalar_quant()[0]
+
+
+def _requantized(parts: Parts, declared: TensorType, acc: Value, factor: float) -> Value:
+    if declared.quant is None:
+        raise ImportFailed(f"the output is {declared}, without quantization")
+    info = np.iinfo(declared.dtype)
+    attrs = RequantizeAttrs((factor,), declared.quant, int(info.min), int(info.max), "tflm",
+                            declared.dtype)  # fmt: skip
+    return parts.op("requantize", [acc], attrs)
+
+
+def _compare(builder: GraphBuilder, raw: RawNode) -> Value:
+    """The comparisons of any two scales below 1."""
+    parts, scales = Parts(builder, raw), [x.type.scalar_quant()[0] for x in raw.operands(2)]
+    if max(scales) >= 1:
+        raise ImportFailed(f"scales {scales}: only those below 1 are compared by TFLite")
+    lifted = [
+        parts.op("lift", [x], LiftAttrs(COMPARED_BITS, scale), f"real{number}")
+        for number, (x, scale) in enumerate(zip(raw.operands(2), scales, strict=True))
+    ]
+    return parts.op(raw.kind.lower(), lifted)
+
+
+def _squared_difference(builder: GraphBuilder, raw: RawNode) -> Value:
+    output, parts, (a, b) = _require(raw, "int8", "int16"), Parts(builder, raw), raw.operands(2)
+    bits, scales = DIFFERENCE_BITS[a.type.dtype], [x.type.scalar_quant()[0] for x in (a, b)]
+    twice = 2 * max(scales)
+    lifted = [
+        parts.op("lift", [x], LiftAttrs(bits, scale / twice), f"real{number}")
+        for number, (x, scale) in enumerate(zip((a, b), scales, strict=True))
+    ]
+    difference = parts.op("int_sub", lifted, what="difference")
+    square = parts.op("int_mul", [difference, difference], what="square")
+    factor = twice * twice / ((1 << 2 * bits) * output)
+    return _requantized(parts, raw.declared(), square, factor)
+
+
+def _abs(builder: GraphBuilder, raw: RawNode) -> Value:
+    output, parts, (x,) = _require(raw, "int8", "int16"), Parts(builder, raw), raw.operands(1)
+    size = parts.op("abs", [parts.op("lift", [x], LiftAttrs(), "difference")], what="size")
+    return _requantized(parts, raw.declared(), size, x.type.scalar_quant()[0] / output)
+
+
+def append_sum_of_many(builder: GraphBuilder, raw: RawNode) -> Value:
+    """TFLite ADD_N of int8 of one scale; sums begin, as TFLite Micro's do, with a stored 0."""
+    output, parts, operands = _require(raw, "int8"), Parts(builder, raw), raw.operands()
+    if any(x.type.quant != operands[0].type.quant for x in operands):
+        raise ImportFailed("its operands have different scales")
+    total, factor = _start(parts, operands[0], output)
+    for number, x in enumerate(operands):
+        share = parts.op("lift", [x], LiftAttrs(SUM_BITS, 0.5), f"real{number}")
+        total = parts.op("int_add", [total, share], what=f"sum{number}")
+    return _requantized(parts, raw.declared(), total, factor)
+
+
+def append_cumulated(builder: GraphBuilder, raw: RawNode) -> Value:
+    """TFLite CUMSUM of int8, whose sums begin so, too."""
+    x, parts, declared = raw.operand(0), Parts(builder, raw), raw.declared()
+    if x.type.dtype != "int8" or declared.dtype != "int8":
+        raise ImportFailed(f"{x.type}: only int8 is supported")
+    real = parts.op("lift", [x], LiftAttrs(SUM_BITS, 0.5), "real")
+    sums = parts.op("cumulate", [real], cumulate_attrs(raw), "sums")
+    start, factor = _start(parts, x, declared.scalar_quant()[0])
+    moved = parts.op("int_add", [sums, start], what="moved")
+    return _requantized(parts, declared, moved, factor)
+
+
+def _start(parts: Parts, x: Value, output: float) -> tuple[Value, float]:
+    """What a stored 0 is, lifted for a sum, and the factor from sums to the output's scale."""
+    scale, zero_point = x.type.scalar_quant()
+    raised = np.asarray(-zero_point * (1 << SUM_BITS))
+    start = requantize_tflm(raised, *map(np.asarray, quantize_multiplier(0.5)))
+    return parts.table(start, "start"), 2 * scale / ((1 << SUM_BITS) * output)
+
+
+def _by_table(function: Callable[[float], float], builder: GraphBuilder, raw: RawNode) -> Value:
+    """A function of real numbers of int8 by a table. Source: LUTPopulate of TFLite's common.h."""
+    output, declared, (x,) = _require(raw, "int8"), raw.declared(), raw.operands(1)
+    scale, zero_point = x.type.scalar_quant()
+    real = np.float32(scale) * (OPERANDS - zero_point).astype(np.float32)
+    made = np.array([function(float(each)) for each in real], np.float32)
+    ratio = made * (np.float32(1) / np.float32(output))
+    rounded = round_half_away(np.clip(ratio.astype(np.float64), -1e6, 1e6))
+    results = np.clip(rounded + declared.scalar_quant()[1], -128, 127).tolist()
+    return builder.op("lookup", [x], LookupAttrs(tuple(results), declared.quant), name=raw.name)
+
+
+OF_STORED |= {
+    **dict.fromkeys(
+        ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"), _compare
+    ),
+    "SQUARED_DIFFERENCE": _squared_difference, "ABS": _abs,
+    "ELU": partial(_by_table, lambda x: x if x >= 0 else math.expm1(x)),
+    "EXP": partial(_by_table, lambda x: math.exp(min(x, 80.0))),
+}  # fmt: skip

@@ -1,0 +1,73 @@
+"""TFLite's element-wise operators on quantized integers, in the bits of TFLite Micro or LiteRT."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from tflite_cases import Case, In, Out, check, check_by_c, in_builds, ints
+
+A = {"int8": {"scale": 0.05, "zero_point": -7}, "int16": {"scale": 0.0004, "zero_point": 0}}
+B = {"int8": {"scale": 0.031, "zero_point": 12}, "int16": {"scale": 0.0007, "zero_point": 0}}
+#: About as large as squares of both.
+C = {"int8": {"scale": 0.4, "zero_point": -100}, "int16": {"scale": 0.01, "zero_point": 0}}
+SHAPE = (3, 50)
+
+
+def micro() -> list[Case]:
+    made = []
+    for dtype in ("int8", "int16"):
+        a, b = In(SHAPE, dtype, **A[dtype]), In(SHAPE, dtype, **B[dtype])
+        row = In((50,), dtype, **B[dtype])
+        for kind in ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"):
+            if dtype == "int8":
+                made.append(Case(kind, [a, b], [Out(SHAPE, "bool")]))
+                made.append(Case(kind, [a, row], [Out(SHAPE, "bool")]))
+        made.append(Case("SQUARED_DIFFERENCE", [a, b], [Out(SHAPE, dtype, **C[dtype])]))
+        made.append(Case("ABS", [a], [Out(SHAPE, dtype, **B[dtype])]))
+        made.append(Case("ABS", [a], [Out(SHAPE, dtype, **A[dtype])]))
+        made.append(Case("RELU", [a], [Out(SHAPE, dtype, **B[dtype])]))
+        made.append(Case("RELU6", [a], [Out(SHAPE, dtype, **A[dtype])]))
+        made.append(Case("SELECT_V2", [In(SHAPE, "bool"), a, a], [Out(SHAPE, dtype, **A[dtype])],
+                         "SelectV2Options"))  # fmt: skip
+    a = In(SHAPE, "int8", **A["int8"])
+    made.append(Case("ELU", [a], [Out(SHAPE, "int8", **B["int8"])]))
+    for count in (1, 3):
+        out = Out(SHAPE, "int8", scale=0.1, zero_point=4)
+        made.append(Case("ADD_N", [a] * (count + 1), [out], "AddNOptions"))
+    for flags in range(4):
+        made.append(Case("CUMSUM", [In((3, 4, 5), "int8", **A["int8"]), ints(1)],
+                         [Out((3, 4, 5), "int8", scale=0.2, zero_point=3)], "CumsumOptions",
+                         {"Exclusive": bool(flags & 1), "Reverse": bool(flags & 2)}))  # fmt: skip
+    made.append(Case("SQUARED_DIFFERENCE", [In(SHAPE, "int32", -999, 999)] * 2,
+                     [Out(SHAPE, "int32")]))  # fmt: skip
+    return made
+
+
+def litert() -> list[Case]:
+    made = []
+    for dtype in ("int8", "int16"):
+        a = In(SHAPE, dtype, **A[dtype])
+        for kind in ("RELU_N1_TO_1", "RELU6")[dtype == "int16" :]:
+            made.append(Case(kind, [a], [Out(SHAPE, dtype, **B[dtype])]))
+    made.append(Case("EXP", [In(SHAPE, "int8", **A["int8"])],
+                     [Out(SHAPE, "int8", scale=0.5, zero_point=-128)]))  # fmt: skip
+    powers = [In(SHAPE, "int32", -9, 9), In(SHAPE, "int32", 0, 5)]
+    made.append(Case("POW", powers, [Out(SHAPE, "int32")], "PowOptions"))
+    return made
+
+
+MICRO, CASES = micro(), litert()
+
+
+def test_as_tflite_micro(tmp_path: Path) -> None:
+    check(MICRO, "tflm", tmp_path)
+
+
+def test_as_litert(tmp_path: Path) -> None:
+    check(CASES, "litert", tmp_path)
+
+
+@pytest.mark.parametrize("cases", in_builds([*MICRO, *CASES]), ids=lambda cases: cases[0].kind)
+def test_by_c(cases: list[Case], tmp_path: Path) -> None:
+    check_by_c(cases, "tflm", tmp_path)
