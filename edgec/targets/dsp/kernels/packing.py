@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -100,23 +101,36 @@ def _taps_instructions(**sizes: int) -> float:
     return 60 + 2.75 * window.depth + 3 * (15 + window.depth + slow)
 
 
-for _name, _pixels, _instructions in (
-    ("ec_pack_windows_3_s8_dsp", 3, partial(_windows_instructions, 3)),
-    ("ec_pack_windows_2_s8_dsp", 2, partial(_windows_instructions, 2)),
-    ("ec_pack_taps_3_s8_dsp", 3, _taps_instructions),
-):
-    register(
-        Microkernel(
-            _name,
-            partial(pack_windows, _pixels),
-            sizes=Window.SIZES,
-            indices=("pixel",),
-            header="dsp/matrix_pack_s8.h",
-            needs=frozenset({"dsp"}),
-            alignment=(("to", 4),),
-            instructions=_instructions,
+def _of_rows(at_once: int, call: float, each: float, rest: float) -> Callable[..., float]:
+    """Instructions for one row: `each` for so many inputs, and `rest` where some are left."""
+    return lambda depth: call + each * (depth // at_once) + (rest if depth % at_once else 0)
+
+
+#: Kernels of the DSP extension, the windows' after those of rows.
+_ROWS: tuple[tuple[str, Callable[..., PrimFunc], Callable[..., float]], ...] = (
+    ("ec_pack_rows_2_s8_dsp", partial(pack_rows, 2), _of_rows(4, 30, 11, 25)),
+    ("ec_pack_rows_3_s8_dsp", partial(pack_rows, 3), _of_rows(4, 30, 11, 30)),
+    ("ec_pack_row_s8_dsp", pack_row, _of_rows(8, 20, 9, 50)),
+)
+_WINDOWS: tuple[tuple[str, Callable[..., PrimFunc], Callable[..., float]], ...] = (
+    ("ec_pack_windows_3_s8_dsp", partial(pack_windows, 3), partial(_windows_instructions, 3)),
+    ("ec_pack_windows_2_s8_dsp", partial(pack_windows, 2), partial(_windows_instructions, 2)),
+    ("ec_pack_taps_3_s8_dsp", partial(pack_windows, 3), _taps_instructions),
+)
+for _kernels, _sizes, _indices in ((_ROWS, ("depth",), ()), (_WINDOWS, Window.SIZES, ("pixel",))):
+    for _name, _meaning, _instructions in _kernels:
+        register(
+            Microkernel(
+                _name,
+                _meaning,
+                sizes=_sizes,
+                indices=_indices,
+                header="dsp/matrix_pack_s8.h",
+                needs=frozenset({"dsp"}),
+                alignment=(("to", 4),),
+                instructions=_instructions,
+            )
         )
-    )
 register(
     Microkernel(
         "ec_pad_s8",
@@ -128,36 +142,3 @@ register(
         instructions=lambda width, channels, out_height, **_: out_height * (12 + width * channels),
     )
 )  # fmt: skip
-register(
-    Microkernel(
-        "ec_pack_rows_2_s8_dsp",
-        partial(pack_rows, 2),
-        sizes=("depth",),
-        header="dsp/matrix_pack_s8.h",
-        needs=frozenset({"dsp"}),
-        alignment=(("to", 4),),
-        instructions=lambda depth: 30 + 11 * (depth // 4) + (25 if depth % 4 else 0),
-    )
-)
-register(
-    Microkernel(
-        "ec_pack_rows_3_s8_dsp",
-        partial(pack_rows, 3),
-        sizes=("depth",),
-        header="dsp/matrix_pack_s8.h",
-        needs=frozenset({"dsp"}),
-        alignment=(("to", 4),),
-        instructions=lambda depth: 30 + 11 * (depth // 4) + (30 if depth % 4 else 0),
-    )
-)
-register(
-    Microkernel(
-        "ec_pack_row_s8_dsp",
-        pack_row,
-        sizes=("depth",),
-        header="dsp/matrix_pack_s8.h",
-        needs=frozenset({"dsp"}),
-        alignment=(("to", 4),),
-        instructions=lambda depth: 20 + 9 * (depth // 8) + (50 if depth % 8 else 0),
-    )
-)
