@@ -12,6 +12,7 @@ Arena and scratch parameters may overlap, so only constants are `restrict`.
 
 from __future__ import annotations
 
+import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -51,7 +52,7 @@ from edgec.loop.ir import (
     While,
 )
 from edgec.loop.lanes import private_buffers, why_not_at_once
-from edgec.loop.microkernel import written_by
+from edgec.loop.microkernel import stream_of_call, written_by
 from edgec.loop.rewrite import expressions, subexpressions, walk
 from edgec.numerics.term import Term, Var
 
@@ -309,7 +310,7 @@ class _FunctionPrinter:
             elif isinstance(stmt, While):
                 lines += self.repeat(stmt, depth)
             elif isinstance(stmt, Call):
-                lines.append(INDENT * depth + self.call(stmt))
+                lines += [INDENT * depth + line for line in (*_stream_note(stmt), self.call(stmt))]
             elif isinstance(stmt, Sync):
                 lines.append(INDENT * depth + self.barrier(stmt))
             position += 1
@@ -542,3 +543,9 @@ def _accesses(run: Sequence[Store]) -> list[tuple[Buffer, tuple[Term, ...]]]:
                 found.append((expr.buffer, expr.indices))
         found.append((store.buffer, store.indices))
     return found
+
+
+def _stream_note(call: Call) -> list[str]:
+    """A comment on the constants that a kernel reads as one array, if it does."""
+    held = stream_of_call(call)
+    return textwrap.wrap(f"/* constants: {held} */", 80, subsequent_indent=" * ") if held else []

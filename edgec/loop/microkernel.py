@@ -136,6 +136,16 @@ def stated_instructions(kernel: Microkernel, call: Call) -> float | None:
     return float(kernel.instructions(**sizes))
 
 
+def stream_of_call(call: Call) -> str:
+    """What the constants are that a call reads as one array; empty where it reads none so."""
+    kernel = _REGISTRY.get(call.callee)
+    if kernel is None or kernel.stream is None:
+        return ""
+    return kernel.stream.describe(
+        **dict(zip(kernel.sizes, _sizes_of_call(kernel, call), strict=True))
+    )
+
+
 def pointed_at(call: Call) -> list[tuple[BufferRef, int]]:
     """The pointers of a microkernel's call, and how many elements its meaning has after each."""
     kernel = get_microkernel(call.callee)

@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -49,8 +50,12 @@ class Field:
     @property
     def unit_bytes(self) -> int:
         """Bytes of a unit."""
-        count = int(np.prod(self.shape[1:], dtype=np.int64))
-        return count * np.dtype(self.dtype).itemsize
+        return prod(self.shape[1:]) * self.item_bytes
+
+    @property
+    def item_bytes(self) -> int:
+        """Bytes of a number."""
+        return np.dtype(self.dtype).itemsize
 
     def pack(self, arrays: Mapping[str, Array]) -> Array:
         """The bytes of all units, [units, bytes]."""
@@ -199,6 +204,18 @@ class Stream:
                 field.unpack(packed, found)
         given = self.restore(found, **sizes) if self.restore else found
         return {source: given[source] for source in self.sources if source in given}
+
+    def describe(self, **sizes: int) -> str:
+        """What is in the array, in the order of its fields; those of one constant together."""
+        parts = []
+        for units, fields in _by_units(self.fields(**sizes)):
+            counts: dict[str, int] = {}
+            for field in fields:
+                name = f"{field.dtype} {field.source}"
+                counts[name] = counts.get(name, 0) + field.unit_bytes // field.item_bytes
+            listed = ", ".join(f"{name}[{count}]" for name, count in counts.items())
+            parts.append(f"{units} times {listed}" if units > 1 else listed)
+        return "; ".join(parts)
 
 
 def _by_units(fields: Sequence[Field]) -> Iterator[tuple[int, Iterator[Field]]]:

@@ -21,6 +21,7 @@ def test_fields_of_as_many_units_alternate():
     bytes_ = [int.from_bytes(bytes(part), "little") for part in ([6, 5, 4, 3], [4, 3, 2, 1])]
     assert words.tolist() == [1, 5 * 256, -6 * 256, bytes_[0], -6 * 256, 7 * 256, bytes_[1]]
     assert stream.words() == len(words)
+    assert stream.describe() == "int16 w[2]; 2 times int32 bias[2], int8 w[4]"
     found = stream.unpack(words)
     assert {name: array.tolist() for name, array in found.items()} == {
         name: array.tolist() for name, array in arrays.items()
