@@ -20,7 +20,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
 from edgec.graph.limits import DEFAULT_BUDGET, Spending
 from edgec.graph.types import Array, TensorType
-from edgec.ops.op import RawNode, find_importer
+from edgec.ops.onnx_call import append_onnx
 
 #: The ONNX operator set whose importers are used.
 OPSET = 20
@@ -53,22 +53,11 @@ class Call:
         self, kind: str, *inputs: Operand, results: int = 1, **attributes: Any
     ) -> tuple[Value, ...]:
         """All results of an ONNX node; constants are computed at once."""
-        importer = find_importer("onnx", kind, OPSET)
-        if importer is None:
-            raise ImportFailed(f"it needs ONNX {kind}, which is not supported")
-        raw = RawNode(
-            kind=kind,
-            name=self.name,
-            attributes=attributes,
-            inputs=tuple(self.value(operand) for operand in inputs),
-            outputs=(self.name,) * results,
-            output_types=(None,) * results,
-            opset=OPSET,
-            rounding="onnx",
-        )
+        inputs_given = [self.value(operand) for operand in inputs]
         first = len(self.builder.nodes)
-        made = importer(self.builder, raw)
-        made = made if isinstance(made, tuple) else (made,)
+        made = append_onnx(
+            self.builder, self.name, kind, inputs_given, attributes, opset=OPSET, results=results
+        )
         return folded(self.builder, made, first, Spending(DEFAULT_BUDGET))
 
     def value(self, operand: Operand) -> Value | None:

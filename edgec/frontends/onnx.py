@@ -70,9 +70,10 @@ def import_onnx(
         )
     model = with_known_opset(read_onnx(path), path)
     edgec.ops.load()
-    opset = opset_of(model)
+    opsets = {entry.domain: entry.version for entry in model.opset_import}
+    opsets[""] = opset_of(model)
     rounding = _ROUNDING[match or "onnx"]
-    importer = _GraphImporter(path, opset, rounding, shapes or {}, values or {}, budget)
+    importer = _GraphImporter(path, opsets, rounding, shapes or {}, values or {}, budget)
     function = importer.run(model.graph)
     return Module({"main": function}, source=path.name, format="onnx")
 
@@ -93,7 +94,7 @@ class _GraphImporter:
     def __init__(
         self,
         path: Path,
-        opset: int,
+        opsets: Mapping[str, int],
         rounding: Rounding,
         shapes: Mapping[str, tuple[int, ...]],
         values: Mapping[str, float | Array],
@@ -103,7 +104,8 @@ class _GraphImporter:
         self.spending = Spending(budget)
         self.shapes = shapes
         self.fixed = values
-        self.opset = opset
+        self.opset = opsets[""]
+        self.opsets = opsets
         self.rounding = rounding
         self.builder = GraphBuilder()
         self.values: dict[str, Value] = {}
@@ -196,7 +198,9 @@ class _GraphImporter:
         return self.values.get(name)
 
     def node(self, node: Any, name: str) -> None:
-        kind = node.op_type if node.domain in STANDARD else f"{node.domain}.{node.op_type}"
+        is_standard = node.domain in STANDARD
+        kind = node.op_type if is_standard else f"{node.domain}.{node.op_type}"
+        opset = self.opset if is_standard else self.opsets.get(node.domain, 0)
         if kind == "Constant":
             self.constant_node(node, name)
             return
@@ -209,7 +213,7 @@ class _GraphImporter:
                     hint="the graph is cyclic or damaged",
                 )
             return
-        importer = find_importer("onnx", kind, self.opset)
+        importer = find_importer("onnx", kind, opset)
         graphs = {a.name: a.g for a in node.attribute if a.HasField("g")}
         raw = RawNode(
             kind=kind,
@@ -220,7 +224,7 @@ class _GraphImporter:
             inputs=tuple(self.values[i] if i else None for i in node.input),
             outputs=tuple(node.output),
             output_types=tuple(map(self.declared_type, node.output)),
-            opset=self.opset,
+            opset=opset,
             rounding=self.rounding,
             read_body=lambda body, given: self.read_body(name, graphs, body, given),
             inline=lambda body, values: self.inline(name, graphs, body, values),
@@ -260,7 +264,7 @@ class _GraphImporter:
         is_known = raw.kind not in KEPT and all(
             operand is None or isinstance(operand, Constant) for operand in raw.inputs
         )
-        failure: Exception = ImportFailed(_not_supported(raw.kind, self.opset))
+        failure: Exception = ImportFailed(_not_supported(raw.kind, raw.opset))
         first = len(self.builder.nodes)
         if importer is not None:
             try:
