@@ -9,7 +9,8 @@
   2. Unrolled loops of constant extent are written out; loops of one step lose their `for`.
   3. Conditions that the bounds of their terms decide are taken or dropped, and choices by the
      number of a step.
-  4. Two loops that walk evenly through everything become one (`collapse.py`).
+  4. Loops that change nothing any more are left (`settled.py`).
+  5. Two loops that walk evenly through everything become one (`collapse.py`).
 What remains are loops (serial, vectorized, parallel), If, Branch, While, Store, Call and Seq.
 """
 
@@ -18,6 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgec.codegen.collapse import collapse
+from edgec.codegen.settled import leave_settled
 from edgec.loop.ir import (
     Binary,
     Block,
@@ -46,7 +48,7 @@ _First = tuple[tuple[Term, Term], ...] | None
 
 def expand(func: PrimFunc) -> tuple[Stmt, ...]:
     """The function's body as a flat list of statements."""
-    return tuple(collapse(stmt) for stmt in _Expander().stmts(func.body, {}, {}))
+    return tuple(collapse(leave_settled(stmt)) for stmt in _Expander().stmts(func.body, {}, {}))
 
 
 class _Decided(Substitute):

@@ -14,7 +14,6 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import ImportFailed
 from edgec.frontends.imported import folded
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value

@@ -204,14 +204,7 @@ class _GraphImporter:
         if kind == "Constant":
             self.constant_node(node, name)
             return
-        missing = [i for i in node.input if i and self.find(i) is None]
-        if missing:
-            if not self.problems:  # otherwise it follows from an unsupported node
-                raise ImportFailed(
-                    f"{self.path.name}: node {name!r} reads {missing[0]!r}, which nothing before"
-                    " it computes",
-                    hint="the graph is cyclic or damaged",
-                )
+        if self.lacks_input(node, name):
             return
         importer = find_importer("onnx", kind, opset)
         graphs = {a.name: a.g for a in node.attribute if a.HasField("g")}
@@ -242,6 +235,17 @@ class _GraphImporter:
             return
         for output, value in zip(node.output, made, strict=False):
             self.values[output] = named(self.builder, value, output, first)
+
+    def lacks_input(self, node: Any, name: str) -> bool:
+        """Whether a node reads what an unsupported one makes; ImportFailed if nothing makes it."""
+        missing = [i for i in node.input if i and self.find(i) is None]
+        if missing and not self.problems:
+            raise ImportFailed(
+                f"{self.path.name}: node {name!r} reads {missing[0]!r}, which nothing before"
+                " it computes",
+                hint="the graph is cyclic or damaged",
+            )
+        return bool(missing)
 
     def failed(self, what: str, error: EdgecError) -> None:
         """Note what is not supported, and which inputs would decide it."""

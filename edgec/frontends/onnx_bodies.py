@@ -18,7 +18,8 @@ from edgec.ops.cast import ELEMENT_TYPES
 
 #: The operator set that bodies are written in.
 OPSET = 24
-INPUTS = "abcdefghijklmn"
+#: The names of inputs; only sums and the like have more than a few.
+INPUTS = (*"abcdefghijklmn", *(f"in{number}" for number in range(14, 1024)))
 _NUMBERS = {name: number for number, name in ELEMENT_TYPES.items()}
 
 
@@ -453,6 +454,8 @@ def own_body(use: Use) -> Any:
 
     if use.kind not in _BODIES:
         return None
+    if len(use.types) > len(INPUTS):
+        raise ImportFailed(f"{len(use.types)} inputs are too many")
     text = _BODIES[use.kind](use)
     given = ", ".join(INPUTS[: len(use.types)])
     wanted = ", ".join("xyz"[: max(use.outputs, 1)])

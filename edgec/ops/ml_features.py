@@ -17,6 +17,8 @@ from edgec.ops.op import RawNode, from_onnx
 
 #: Keys that lie so dense are looked up by a table of all numbers between the ends.
 _DENSE = 4
+#: From this opset on a NaN finds the key NaN; before, it finds none.
+_NAN_IS_A_KEY = 4
 
 
 def _each(node: MlNode, key: str, features: int) -> Array:
@@ -198,7 +200,7 @@ def _sparse_place(node: MlNode, x: Value, keys: Array) -> Value:
         raise ImportFailed(f"{len(keys)} keys for {x.type.elements} elements are too many")
     column = node.shaped(x, *x.type.shape, 1)
     same = node.call("Equal", column, keys)
-    if keys.dtype.kind == "f" and np.isnan(keys).any():
+    if keys.dtype.kind == "f" and np.isnan(keys).any() and node.raw.opset >= _NAN_IS_A_KEY:
         both = node.call("And", node.call("IsNaN", column), np.isnan(keys))
         same = node.call("Or", same, both)
     numbers = np.arange(1, len(keys) + 1)

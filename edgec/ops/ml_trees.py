@@ -1,11 +1,11 @@
 """Trees of ai.onnx.ml in the one form that `edgec.ops.tree_ensemble` walks.
 
-  1. A tree's nodes follow each other, its root first; a tree of one leaf gets a node over it.
-  2. Every comparison becomes `feature <= threshold`: `<` by the next smaller number, `>` and `>=`
-     with the branches changed, `==` and membership by two nodes for each number.
-  3. A NaN goes where it went before: left where a flag says so, else right.
-  4. A leaf adds to every target; where each tree adds to one target alone, and each target has as
-     many trees, the trees of a target follow each other and a leaf is one number.
+1. A tree's nodes follow each other, its root first; a tree of one leaf gets a node over it.
+2. Every comparison becomes `feature <= threshold`: `<` by the next smaller number, `>` and `>=`
+   with the branches changed, `==` and membership by two nodes for each number.
+3. A NaN goes where it went before: left where a flag says so, else right.
+4. A leaf adds to every target; where each tree adds to one target alone, and each target has as
+   many trees, the trees of a target follow each other and a leaf is one number.
 """
 
 from __future__ import annotations

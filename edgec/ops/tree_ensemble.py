@@ -71,19 +71,10 @@ class TreeEnsemble(Op[TreeEnsembleAttrs]):
         """[rows, targets]."""
         if len(inputs) != 6:
             raise TypeMismatch(f"tree_ensemble has 6 operands, not {len(inputs)}")
-        x, feature, threshold, child, root, leaf = inputs
+        x, _, threshold, _, _, leaf = inputs
         if x.dtype not in FLOATS or {threshold.dtype, leaf.dtype} != {x.dtype}:
             raise TypeMismatch(f"tree_ensemble of {x}, {threshold} and {leaf}")
-        (nodes,) = feature.shape
-        shapes = [t.shape for t in (threshold, child, root, leaf)]
-        trees = root.elements
-        fits = shapes[:3] == [(nodes,), (nodes, 2), (trees,)] and len(x.shape) == len(leaf.shape)
-        if not fits or len(x.shape) != 2 or leaf.shape[1] not in (1, attrs.targets):
-            raise TypeMismatch(f"tree_ensemble of {x} by tables of {shapes}")
-        if leaf.shape[1] != attrs.targets and trees % attrs.targets:
-            raise TypeMismatch(f"{trees} trees for {attrs.targets} targets")
-        if attrs.aggregate not in AGGREGATES or attrs.depth < 1 or not trees:
-            raise TypeMismatch(f"tree_ensemble by {attrs.aggregate!r}, {trees} trees")
+        _check_tables(attrs, x, [each.shape for each in inputs[1:]])
         return (TensorType((x.shape[0], attrs.targets), x.dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
@@ -122,6 +113,20 @@ class TreeEnsemble(Op[TreeEnsembleAttrs]):
             "total", node.output.type.shape, x.dtype, [("k", 0, each)],
             init=lambda row, column: neutral, update=update,
         )  # fmt: skip
+
+
+def _check_tables(
+    attrs: TreeEnsembleAttrs, x: TensorType, shapes: Sequence[tuple[int, ...]]
+) -> None:
+    """Raise TypeMismatch where tables do not fit each other, the attributes, or x."""
+    feature, threshold, child, root, leaf = shapes
+    is_whole = [len(shape) for shape in (x.shape, root, leaf)] == [2, 1, 2]
+    if not is_whole or threshold != feature or child != (*feature, 2):
+        raise TypeMismatch(f"tree_ensemble of {x} by tables of {shapes}")
+    if leaf[1] != attrs.targets and (leaf[1] != 1 or root[0] % attrs.targets):
+        raise TypeMismatch(f"{root[0]} trees for {attrs.targets} targets, leaves {leaf}")
+    if attrs.aggregate not in AGGREGATES or attrs.depth < 1 or not root[0]:
+        raise TypeMismatch(f"tree_ensemble by {attrs.aggregate!r}, {root[0]} trees")
 
 
 class _Tables:

@@ -15,6 +15,7 @@ dtype. They are made in the order of `EDITS`:
    same.
 4. `int8_values`: its kernels of uint8 values and int8 weights add pairs of products in 16 bits on
    many CPUs, where large ones saturate. Stored numbers and zero points become less by 128.
+5. `maps_as_tensors`: what ZipMap makes, a sequence of maps, becomes the tensor that it is made of.
 """
 
 from __future__ import annotations
@@ -319,4 +320,24 @@ def _remove_attributes(node: Any, *names: str) -> None:
     node.attribute.extend(kept)
 
 
-EDITS: tuple[Edit, ...] = (int8_weights, merge_equal_quantize, limits_after_rounding, int8_values)
+def maps_as_tensors(graph: OnnxGraph) -> set[str]:
+    """Edit 5. The types of such outputs are left to be inferred."""
+    changed: set[str] = set()
+    for node in graph.nodes:
+        if (node.domain, node.op_type) == ("ai.onnx.ml", "ZipMap"):
+            node.domain, node.op_type = "", "Identity"
+            del node.attribute[:]
+            changed.update(node.output)
+    for entry in graph.graph.output:
+        if entry.name in changed:
+            entry.ClearField("type")
+    return changed
+
+
+EDITS: tuple[Edit, ...] = (
+    int8_weights,
+    merge_equal_quantize,
+    limits_after_rounding,
+    int8_values,
+    maps_as_tensors,
+)

@@ -30,6 +30,7 @@ CHOSEN = (
     "network_float", "network_int16", "operators_int16", "network_dynamic_range", "conv2d",
     "conv2d_wide", "depthwise_conv2d", "dense", "transpose_conv2d", "lstm", "lstm_float",
     "signal_rfft", "svdf", "transformer", "nonzero", "GRU", "RNN", "matmul", "stored_matmul",
+    "pair_coupling",
 )  # fmt: skip
 edgec.ops.load()
 WRITTEN = {
@@ -69,6 +70,10 @@ def function_of(name: str, folder: Path) -> Function:
         return run_passes(
             test_matmul.quantized_product(("int8",) * 3, (2, 7, 7), (2, 7, 7)), "onnx"
         )
+    if name == "pair_coupling":
+        builder = GraphBuilder()
+        pairs = builder.param("x", TensorType((3, 6), "float32"))
+        return builder.finish([builder.op("pair_coupling", [pairs], name="node")])
     if name in ("GRU", "RNN"):
         x = np.zeros((test_gru_float.STEPS, test_gru_float.BATCH, test_gru_float.DEPTH), np.float32)
         given = test_gru_float.constants(name)

@@ -31,6 +31,7 @@ from edgec.targets.common.recurrent import is_filter, is_lstm, schedule_filters,
 from edgec.targets.common.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
 from edgec.targets.common.sums import Kind
 from edgec.targets.common.svdf import schedule_push
+from edgec.targets.common.walks import is_walk, schedule_walks
 from edgec.targets.common.weights import begin, finish
 from edgec.targets.rule import Nest, Rule, always
 
@@ -149,6 +150,10 @@ def _filters(nest: Nest, schedule: Schedule) -> None:
     schedule_filters(schedule, _unrolled(nest))
 
 
+def _walks(nest: Nest, schedule: Schedule) -> None:
+    schedule_walks(schedule)
+
+
 def _rows(nest: Nest, schedule: Schedule) -> None:
     schedule_rows(schedule, _unrolled(nest))
 
@@ -170,6 +175,7 @@ LOOPS = tuple(
     Rule(name, match, apply, ends_menu=always)
     for name, match, apply in (
         ("elements", lambda nest: not nest.temporaries, _finished(_elements)),
+        ("walks", is_walk, _finished(_walks)),
         ("gates", is_lstm, _finished(_lstm)),
         ("filters", is_filter, _finished(_filters)),
         ("rows", lambda nest: "acc" not in nest.temporaries, _finished(_rows)),
