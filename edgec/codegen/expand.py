@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from edgec.codegen.collapse import collapse
-from edgec.codegen.settled import leave_settled
+from edgec.codegen.settled import LeaveSettled
 from edgec.loop.ir import (
     Binary,
     Block,
@@ -48,7 +48,9 @@ _First = tuple[tuple[Term, Term], ...] | None
 
 def expand(func: PrimFunc) -> tuple[Stmt, ...]:
     """The function's body as a flat list of statements."""
-    return tuple(collapse(leave_settled(stmt)) for stmt in _Expander().stmts(func.body, {}, {}))
+    return tuple(
+        collapse(LeaveSettled().stmt(stmt)) for stmt in _Expander().stmts(func.body, {}, {})
+    )
 
 
 class _Decided(Substitute):

@@ -16,12 +16,10 @@ from dataclasses import replace
 from edgec.loop.dtype import is_float
 from edgec.loop.ir import (
     Binary,
-    Branch,
     Cast,
     Const,
     Expr,
     For,
-    If,
     IndexValue,
     Load,
     Select,
@@ -29,56 +27,36 @@ from edgec.loop.ir import (
     Stmt,
     Store,
     While,
-)
-from edgec.loop.rewrite import Substitute, subexpressions
-from edgec.numerics.term import Var, as_term
+)  # fmt: skip
+from edgec.loop.rewrite import Rewriter, Substitute, subexpressions
+from edgec.numerics.term import as_term
 
 
-def leave_settled(stmt: Stmt) -> Stmt:
+class LeaveSettled(Rewriter):
     """All such loops as loops that end; blocks must be gone."""
-    if isinstance(stmt, Seq):
-        return Seq(tuple(leave_settled(child) for child in stmt.stmts))
-    if isinstance(stmt, (If, Branch)):
-        otherwise = None if stmt.otherwise is None else leave_settled(stmt.otherwise)
-        return replace(stmt, body=leave_settled(stmt.body), otherwise=otherwise)
-    if isinstance(stmt, While):
-        return replace(stmt, head=leave_settled(stmt.head), body=leave_settled(stmt.body))
-    if not isinstance(stmt, For):
-        return stmt
-    found = _ending(stmt) if stmt.kind == "serial" else None
-    return replace(stmt, body=leave_settled(stmt.body)) if found is None else found
 
+    def store(self, store: Store) -> Stmt:
+        """As it is."""
+        return store
 
-def _ending(loop: For) -> While | None:
-    """The loop as one that ends, where it may."""
-    store, steps = loop.body, (loop.stop - loop.start).constant
-    if not isinstance(store, Store) or not isinstance(store.value, Select) or steps is None:
-        return None
-    kept = store.value.yes
-    is_own = isinstance(kept, Load) and (kept.buffer, kept.indices) == (store.buffer, store.indices)
-    if not is_own or _counts(store, loop.var) or not _reads_only(store.value.condition, kept):
-        return None
-    going = _negated(store.value.condition)
-    return While(Seq(()), going, replace(store, value=store.value.no), steps)
+    def loop(self, loop: For) -> Stmt:
+        """A loop that ends, where it may."""
+        store, steps = loop.body, (loop.stop - loop.start).constant
+        if loop.kind != "serial" or not isinstance(store, Store) or steps is None:
+            return super().loop(loop)
+        kept, own = store.value, Load(store.buffer, store.indices)
+        counts = Substitute({loop.var: as_term(loop.var.start - 1)}).stmt(store) != store
+        if counts or not isinstance(kept, Select) or kept.yes != own:
+            return loop
+        reads = (part for part in subexpressions(kept.condition) if part != own)
+        if not all(isinstance(part, (Const, Binary, Cast, IndexValue)) for part in reads):
+            return loop
+        return While(Seq(()), _negated(kept.condition), replace(store, value=kept.no), steps)
 
 
 def _negated(condition: Expr) -> Expr:
-    """Whether a condition does not hold; of floats that may be NaNs as `== 0`."""
-    if isinstance(condition, Binary) and condition.op == "lt":
-        left, right = condition.left, condition.right
-        if not is_float(left.dtype):
+    """Whether a condition does not hold; of floats, which may be NaNs, as `== 0`."""
+    match condition:
+        case Binary("lt", left, right) if not is_float(left.dtype):
             return Binary("le", right, left)
     return Binary("eq", condition, Const(0, "bool"))
-
-
-def _counts(store: Store, var: Var) -> bool:
-    """Whether a store uses the number of the step."""
-    return Substitute({var: as_term(var.start - 1)}).stmt(store) != store
-
-
-def _reads_only(condition: Expr, own: Expr) -> bool:
-    """Whether a condition is made of an element and constants."""
-    return all(
-        part == own or isinstance(part, (Const, Binary, Cast, IndexValue))
-        for part in subexpressions(condition)
-    )

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from edgec.codegen.settled import leave_settled
+from edgec.codegen.settled import LeaveSettled
 from edgec.loop.ir import Binary, Buffer, Const, For, IndexValue, Load, Select, Seq, Store, While
 from edgec.numerics.term import Var, as_term
 
@@ -23,7 +23,7 @@ def walk(store: Store, stop: object = 9) -> For:
 
 
 def test_a_walk_ends() -> None:
-    made = leave_settled(For(ROW, as_term(0), as_term(4), "serial", walk(STORE)))
+    made = LeaveSettled().stmt(For(ROW, as_term(0), as_term(4), "serial", walk(STORE)))
     going = Binary("le", Const(0, "int32"), OWN)
     assert made.body == While(Seq(()), going, replace(STORE, value=NEXT), 9)
 
@@ -33,7 +33,7 @@ def test_floats_may_be_nans() -> None:
     own = Load(floats, (as_term(ROW),))
     ended = Binary("lt", own, Const(0.0, "float32"))
     store = Store(floats, own.indices, Select(ended, own, Const(1.0, "float32")))
-    assert leave_settled(walk(store)).condition == Binary("eq", ended, Const(0, "bool"))
+    assert LeaveSettled().stmt(walk(store)).condition == Binary("eq", ended, Const(0, "bool"))
 
 
 @pytest.mark.parametrize(
@@ -48,4 +48,4 @@ def test_floats_may_be_nans() -> None:
     ],
 )
 def test_what_stays(loop: For) -> None:
-    assert leave_settled(loop) == loop
+    assert LeaveSettled().stmt(loop) == loop
