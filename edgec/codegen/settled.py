@@ -44,14 +44,21 @@ class LeaveSettled(Rewriter):
         store, steps = loop.body, (loop.stop - loop.start).constant
         if loop.kind != "serial" or not isinstance(store, Store) or steps is None:
             return super().loop(loop)
-        kept, own = store.value, Load(store.buffer, store.indices)
-        counts = Substitute({loop.var: as_term(loop.var.start - 1)}).stmt(store) != store
-        if counts or not isinstance(kept, Select) or kept.yes != own:
-            return loop
-        reads = (part for part in subexpressions(kept.condition) if part != own)
-        if not all(isinstance(part, (Const, Binary, Cast, IndexValue)) for part in reads):
+        uncounted = Substitute({loop.var: as_term(loop.var.start - 1)}).stmt(store)
+        kept = _kept(store) if uncounted == store else None
+        if kept is None:
             return loop
         return While(Seq(()), _negated(kept.condition), replace(store, value=kept.no), steps)
+
+
+def _kept(store: Store) -> Select | None:
+    """The choice by which an element stays as it is, of nothing but itself and constants."""
+    match store.value:
+        case Select(condition, yes, _) if yes == Load(store.buffer, store.indices):
+            reads = (part for part in subexpressions(condition) if part != yes)
+            if all(isinstance(part, (Const, Binary, Cast, IndexValue)) for part in reads):
+                return store.value
+    return None
 
 
 def _negated(condition: Expr) -> Expr:

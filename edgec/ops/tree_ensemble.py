@@ -121,11 +121,12 @@ def _check_tables(
     """Raise TypeMismatch where tables do not fit each other, the attributes, or x."""
     feature, threshold, child, root, leaf = shapes
     is_whole = [len(shape) for shape in (x.shape, root, leaf)] == [2, 1, 2]
-    if not is_whole or threshold != feature or child != (*feature, 2):
+    if not is_whole or (threshold, child) != (feature, (*feature, 2)):
         raise TypeMismatch(f"tree_ensemble of {x} by tables of {shapes}")
-    if leaf[1] != attrs.targets and (leaf[1] != 1 or root[0] % attrs.targets):
+    each = attrs.targets if leaf[1] == 1 else 1  # targets that share the trees evenly
+    if leaf[1] not in (1, attrs.targets) or root[0] % each:
         raise TypeMismatch(f"{root[0]} trees for {attrs.targets} targets, leaves {leaf}")
-    if attrs.aggregate not in AGGREGATES or attrs.depth < 1 or not root[0]:
+    if attrs.aggregate not in AGGREGATES or min(attrs.depth, root[0]) < 1:
         raise TypeMismatch(f"tree_ensemble by {attrs.aggregate!r}, {root[0]} trees")
 
 
