@@ -11,16 +11,19 @@ from iree_runs import assert_tosa_is_the_same
 from onnx_builder import float_network, quantized_network
 from tflite_builder import TfliteBuilder
 
+from edgec import ops
 from edgec.errors import EdgecError
 from edgec.exporters.tosa.function import tosa_text
 from edgec.exporters.tosa.steps import find_steps
 from edgec.exporters.tosa.text import CannotSay, TosaText
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Function
+from edgec.graph.ir import Function, State
 from edgec.graph.operator import get_op
 from edgec.graph.types import Quant, TensorType
 from edgec.options import Options
 from edgec.pipeline import read_model, simplified
+
+ops.load()
 
 
 def passed(path: Path) -> Function:
@@ -141,12 +144,26 @@ def test_everything_that_cannot_be_said_is_refused_at_once() -> None:
 
 
 def test_integers_that_hang_on_the_last_bit_of_a_float_are_refused() -> None:
-    builder = GraphBuilder("main")
-    x = builder.param("x", TensorType((1, 4), "float32"))
-    whole = builder.op("cast", [builder.op("exp", [x], name="e")],
-                       get_op("cast").attrs_class("int32"), name="c")  # fmt: skip
-    text = tosa_text(builder.finish([whole]))  # the exponential is a float of the model itself
-    assert '"tosa.exp"' in text and '"tosa.floor"' in text
+    scale = float(np.float32(0.1))
+    function = unary("quantize", TensorType((1, 4), "float32"), output=Quant((scale,), (0,)),
+                     dtype="int16")  # fmt: skip
+    with pytest.raises(EdgecError, match="quantize layer: integers that hang on the last bit"):
+        tosa_text(function)
+    # A power of two has an exact reciprocal.
+    exact = unary("quantize", TensorType((1, 4), "float32"), output=Quant((0.25,), (0,)),
+                  dtype="int16")  # fmt: skip
+    assert '"tosa.mul"' in tosa_text(exact)
+
+
+def test_states_are_inputs_and_outputs() -> None:
+    builder, type_ = GraphBuilder("main"), TensorType((1, 4), "float32")
+    x = builder.param("x", type_)
+    zeros = builder.constant("zeros", np.zeros((1, 4), np.float32))
+    before = builder.param("before", type_)
+    total = builder.op("add", [x, before], get_op("add").attrs_class(), name="total")
+    function = builder.finish([total, total], (State(before, total, zeros),))
+    one = "tensor<1x4xf32>"
+    assert f"@main(%x0: {one}, %x1: {one}) -> ({one}, {one})" in tosa_text(function)
 
 
 def test_constants_are_what_they_hold() -> None:
