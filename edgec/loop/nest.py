@@ -20,13 +20,21 @@ def nest_of_stage(stage: Stage, *, needs_own_init: bool) -> list[Stmt]:
 
     `for acc_n in ..: for acc_k in ..: block acc(n: spatial = acc_n, k: reduce = acc_k) {...}`.
     With `needs_own_init` (some element may have no reduce step) the initial value is stored by a
-    nest of its own, before, whose block is `<stage>_init`.
+    nest of its own, before, whose block is `<stage>_init`. Without any reduce step it is all.
     """
-    if stage.update is None:
+    if stage.update is None or _never_steps(stage):
         return [_plain(stage, stage.name)]
     if needs_own_init:
         return [_plain(stage, f"{stage.name}_init"), _reduction(stage, with_init=False)]
     return [_reduction(stage, with_init=True)]
+
+
+def _never_steps(stage: Stage) -> bool:
+    """Whether a reduce axis has no step for any element."""
+    return any(
+        isinstance(start, int) and isinstance(stop, int) and stop <= start
+        for _, start, stop in stage.reduce_axes
+    )
 
 
 def loop_of_steps(steps: Steps, nests: list[Stmt]) -> Stmt:

@@ -18,6 +18,7 @@ import numpy as np
 import onnxruntime
 import pytest
 from float_cases import float_values
+from onnx import helper
 from sanitized import check_sanitized
 from single_node import check_nests, save_node
 from tflite_builder import TfliteBuilder
@@ -28,6 +29,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Module
 from edgec.graph.types import TensorType
+from edgec.onnx_backend import run_node
 from edgec.ops.reduce import Reduce, ReduceAttrs
 from edgec.ops.reductions import BY_NAME, ROWS
 from edgec.ops.row import FLOATS
@@ -216,3 +218,13 @@ def test_other_dtypes_of_a_model_are_refused(tmp_path: Path) -> None:
     with pytest.raises(EdgecError) as refused:
         import_model(path)
     assert "float64 input: only float32" in "\n".join(refused.value.details)
+
+
+@pytest.mark.parametrize(("kind", "wanted"), [("ReduceSum", 0), ("ReduceProd", 1)])
+def test_nothing_is_reduced_by_c(
+    kind: str, wanted: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("EDGEC_CACHE", str(tmp_path))
+    node = helper.make_node(kind, ["x"], ["y"])
+    (found,) = run_node(node, [np.zeros((2, 0, 3), np.float32)])
+    np.testing.assert_array_equal(found, np.full((1, 1, 1), wanted, np.float32), strict=True)
