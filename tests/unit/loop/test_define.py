@@ -169,7 +169,7 @@ def wrong_rank(b, x, out):
 
 
 def empty_reduction(b, x, out):
-    b.reduce(out, [("k", 2, 2)], init=lambda i: 0, update=lambda acc, i, k: acc)
+    b.reduce(out, [("k", lambda i: 2, 2)], init=lambda i: 0, update=lambda acc, i, k: acc)
 
 
 @pytest.mark.parametrize(
