@@ -162,6 +162,7 @@ def check_nodes(function: Any, inputs: Sequence[Sequence[Array]], answers: Seque
     for arrays, answer in list(zip(inputs, answers, strict=True))[:1]:
         known = dict(zip(function.params, [*arrays, *initial_state(function)], strict=True))
         drift: dict[Any, float] = {}  # of floats that are our own so far
+        sizes: dict[Any, float] = {}  # what errors of these are small beside
         for node in function.nodes:
             given = [v.data if isinstance(v, Constant) else known[v] for v in node.inputs]
             has_nan = any(x.dtype.kind == "f" and np.isnan(x).any() for x in given)
@@ -169,8 +170,12 @@ def check_nodes(function: Any, inputs: Sequence[Sequence[Array]], answers: Seque
                 found = node.evaluate(given, lambda body, x: ())
             tolerance = 4 * node.op.tolerance_of(node.input_types)
             tolerance += max((drift.get(value, 0.0) for value in node.inputs), default=0.0)
+            magnitude = max((float(np.max(np.abs(x[np.isfinite(x)]), initial=0)) for x in given
+                             if x.dtype.kind == "f"), default=0.0)  # fmt: skip
+            magnitude = max(magnitude, *(sizes.get(value, 0.0) for value in node.inputs), 0.0)
+            magnitude = node.op.scale(node.attrs, *([magnitude] * len(given)))
             for value, array in zip(node.outputs, found, strict=True):
-                known[value], drift[value] = array, tolerance
+                known[value], drift[value], sizes[value] = array, tolerance, magnitude
                 if array.shape != value.type.shape or array.dtype != value.type.dtype:
                     raise Wrong(f"{node.op.name} gave {array.dtype}{array.shape}, not {value.type}")
                 want = _source(value, answer)
@@ -180,12 +185,10 @@ def check_nodes(function: Any, inputs: Sequence[Sequence[Array]], answers: Seque
                 if has_nan and node.op.fusion is Fusion.REDUCTION:  # no framework says which
                     known[value] = want.astype(array.dtype)
                     continue
-                magnitude = max((float(np.max(np.abs(x[np.isfinite(x)]), initial=0)) for x in given
-                                 if x.dtype.kind == "f"), default=0.0)  # fmt: skip
-                magnitude = node.op.scale(node.attrs, *([magnitude] * len(given)))
                 compare(f"{node.op.name} {value.name}", want, array, tolerance, magnitude,
                         steps=_steps(value, answer, node))  # fmt: skip
-                known[value], drift[value] = want.astype(array.dtype), 0.0
+                known[value] = want.astype(array.dtype)
+                drift[value] = sizes[value] = 0.0
 
 
 def _source(value: Any, answer: Any) -> Array | None:

@@ -121,3 +121,60 @@ def _compress(maker: Maker, kind: str) -> Proposal:
 @makes("CastLike")
 def _cast_like(maker: Maker, kind: str) -> Proposal:
     return Proposal(kind, [any_value(maker), any_value(maker)])
+
+
+@makes("RoiAlign", "MaxRoiPool")
+def _regions(maker: Maker, kind: str) -> Proposal:
+    rng, x = maker.rng, floats(maker, 4)
+    images, _, height, width = maker.tensors[x].shape
+    count = int(rng.integers(1, 4))
+    corners = np.sort(rng.uniform(0, 1, (2, count, 2)), axis=0) * [width, height]
+    boxes = np.concatenate([*corners], 1).astype(np.float32)
+    numbers = rng.integers(0, images, count)
+    shape = [int(extent) for extent in rng.integers(1, 4, 2)]
+    if kind == "MaxRoiPool":
+        rows = np.concatenate([numbers[:, None].astype(np.float32), boxes], 1)
+        return Proposal(kind, [x, maker.constant(rows)], {"pooled_shape": shape})
+    fields = {"output_height": shape[0], "output_width": shape[1],
+              "sampling_ratio": int(rng.integers(0, 3))}  # fmt: skip
+    return Proposal(kind, [x, maker.constant(boxes), _ints(maker, numbers)], fields)
+
+
+@makes("Det")
+def _determinant(maker: Maker, kind: str) -> Proposal:
+    x = maker.pick(
+        lambda t: t.dtype == "float32" and len(t.shape) > 1 and t.shape[-1] == t.shape[-2]
+    )
+    return Proposal(kind, [x])
+
+
+@makes("TfIdfVectorizer")
+def _ngrams(maker: Maker, kind: str) -> Proposal:
+    x = maker.pick(lambda t: t.dtype in ("int32", "int64") and len(t.shape) in (1, 2))
+    fields: dict[str, Any] = {
+        "min_gram_length": 1, "max_gram_length": 2, "mode": str(maker.rng.choice(["TF", "IDF"])),
+        "max_skip_count": int(maker.rng.integers(0, 3)), "ngram_counts": [0, 2],
+        "ngram_indexes": [2, 0, 1], "pool_int64s": [0, 1, 0, 1],
+    }  # fmt: skip
+    return Proposal(kind, [x], fields)
+
+
+@makes("DeformConv")
+def _deformed(maker: Maker, kind: str) -> Proposal:
+    rng, x = maker.rng, floats(maker, 4)
+    n, channels, height, width = maker.tensors[x].shape
+    if min(height, width) < 2:
+        raise LookupError
+    places = rng.uniform(-1, 1, (n, 8, height - 1, width - 1)).astype(np.float32)
+    return Proposal(kind, [x, weights(maker, (3, channels, 2, 2)), maker.constant(places)])
+
+
+@makes("Range", "ConstantOfShape", "HannWindow", "HammingWindow", "BlackmanWindow")
+def _made_of_constants(maker: Maker, kind: str) -> Proposal:
+    rng = maker.rng
+    if kind == "Range":
+        ends = (np.float32(value) for value in (rng.integers(-3, 3), rng.integers(4, 8), 1.5))
+        return Proposal(kind, [maker.constant(np.asarray(end)) for end in ends])
+    if kind == "ConstantOfShape":
+        return Proposal(kind, [_ints(maker, rng.integers(1, 4, 2))])
+    return Proposal(kind, [maker.constant(np.asarray(rng.integers(2, 9)))])
