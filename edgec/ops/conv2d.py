@@ -27,7 +27,7 @@ from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.columns import Read, lower_product
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
 from edgec.ops.onnx_graph import TO_FIRST, OnnxGraph, write_convolution
-from edgec.ops.op import Op, RawNode, from_tflite
+from edgec.ops.op import Op, RawNode
 from edgec.ops.requantize import (
     append_requantize,
     product_multipliers,
@@ -236,7 +236,6 @@ def _window_reader(x: Tensor, node: Node, window: Window) -> Read:
     return read
 
 
-@from_tflite("CONV_2D")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite CONV_2D: a conv2d and a requantize, or in float32 and a clip."""
     operands = tflite_operands(

@@ -24,7 +24,7 @@ from edgec.ops.conv2d import centred, check_operands, with_bias
 from edgec.ops.dynamic_range import RescaleRowsAttrs, append_hybrid
 from edgec.ops.onnx_graph import OnnxGraph, as_stored
 from edgec.ops.onnx_layout import bias_of, rearranged_weights
-from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.requantize import (
     append_requantize,
     product_multipliers,
@@ -102,7 +102,6 @@ class Dense(Op[NoAttrs]):
         out.emit("Gemm", operands, out.define_own(node.output), transB=1)
 
 
-@from_tflite("FULLY_CONNECTED")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite FULLY_CONNECTED: a dense and a requantize, between reshapes where ranks differ.
 

@@ -18,6 +18,7 @@ from edgec.loop.values import int32
 from edgec.ops.moved import Moved
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import RawNode, axis_of, from_onnx, from_tflite
+from edgec.ops.parts import Parts
 from edgec.ops.scattered import AxisAttrs, GatherAt, picked_axis
 
 
@@ -81,10 +82,25 @@ def _gathered(builder: GraphBuilder, raw: RawNode, axis: int) -> Value:
 
 @from_tflite("GATHER")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite GATHER without batch dimensions."""
+    """TFLite GATHER, by batch where it says so."""
     if raw.attribute("batch_dims", 0):
-        raise ImportFailed("batch dimensions are not supported")
+        return _gathered_by_batch(builder, raw)
     return _gathered(builder, raw, raw.attribute("axis"))
+
+
+def _gathered_by_batch(builder: GraphBuilder, raw: RawNode) -> Value:
+    """The first axes of data and indices are the same; the axis is moved after these and back."""
+    x, indices = raw.operands(2)
+    parts, rank, count = Parts(builder, raw), len(x.type.shape), len(indices.type.shape)
+    axis, batch = axis_of(raw.attribute("axis"), rank), axis_of(raw.attribute("batch_dims"), count)
+    order = (*range(batch), axis, *(n for n in range(batch, rank) if n != axis))
+    moved = parts.moved(x, order, "moved") if axis != batch else x
+    tuples = parts.reshaped(parts.places(indices), (*indices.type.shape, 1), "tuples")
+    made = parts.op("gather_nd", [moved, tuples], AxisAttrs(batch), "elements")
+    between = range(count, count + axis - batch)
+    rest = range(count + axis - batch, len(made.type.shape))
+    back = (*range(batch), *between, *range(batch, count), *rest)
+    return parts.last(parts.moved(made, back, "back") if between else made)
 
 
 @from_onnx("Gather")

@@ -16,7 +16,14 @@ from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value
 from edgec.graph.types import TensorType
-from edgec.numerics.fixed_point import quantize_multiplier, requantize_tflm, round_half_away
+from edgec.numerics.fixed_point import (
+    quantize_multiplier,
+    requantize_tflm,
+    round_half_away,
+    rounding_divide_by_power_of_two,
+    rounding_doubling_high_multiply,
+    saturating_shift_left,
+)
 from edgec.ops.cumulate import cumulate_attrs
 from edgec.ops.lift import LiftAttrs
 from edgec.ops.lookup import LookupAttrs
@@ -125,11 +132,58 @@ def _by_table(function: Callable[[float], float], builder: GraphBuilder, raw: Ra
     return builder.op("lookup", [x], LookupAttrs(tuple(results), declared.quant), name=raw.name)
 
 
+#: Bits that keep an inverse root an integer. Source: RsqrtEvalQuantized of elementwise.cc.
+ROOT_BITS = 20
+
+
+def _inverse_roots(builder: GraphBuilder, raw: RawNode) -> Value:
+    """RSQRT by a table; of a real 0, or less, the largest result."""
+    output, declared, (x,) = _require(raw, "int8"), raw.declared(), raw.operands(1)
+    scale, zero_point = x.type.scalar_quant()
+    multiplier, shift = quantize_multiplier(1 / (math.sqrt(scale) * output))
+    results = []
+    for value in (OPERANDS - zero_point).tolist():
+        root, root_shift = inverse_root(max(value, 1))
+        one = _rescaled(1, root, root_shift + ROOT_BITS)
+        found = _rescaled(one, multiplier, shift - ROOT_BITS) + declared.scalar_quant()[1]
+        results.append(min(max(found, -128), 127) if value > 0 else 127)
+    return builder.op("lookup", [x], LookupAttrs(tuple(results), declared.quant), name=raw.name)
+
+
+def _rescaled(value: int, multiplier: int, shift: int) -> int:
+    return int(requantize_tflm(np.asarray(value), np.asarray(multiplier), np.asarray(shift)))
+
+
+def inverse_root(value: int) -> tuple[int, int]:
+    """(multiplier, shift) of 1 / sqrt(value) for a positive integer.
+
+    Source: GetInvSqrtQuantizedMultiplierExp of TFLite's common.h: five steps of Newton's method in
+    fixed point with 28 fraction bits.
+    """
+    if value <= 1:
+        return 2**31 - 1, 0
+    shift = 11
+    while value >= 1 << 29:
+        value, shift = value // 4, shift + 1
+    pairs = (31 - value.bit_length()) // 2 - 1
+    shift -= pairs
+    value <<= 2 * pairs
+    high = rounding_doubling_high_multiply
+    given = np.asarray(value >> 1)
+    half, x = rounding_divide_by_power_of_two(given, 1), np.asarray(1 << 28)
+    three_halves = np.asarray((1 << 28) + (1 << 27))
+    for _ in range(5):
+        cube = saturating_shift_left(high(high(x, x), x), 6)
+        x = saturating_shift_left(high(three_halves, x) - high(half, cube), 3)
+    root = int(high(x, np.asarray(1518500250)))
+    return (root << -shift, 0) if shift < 0 else (root, -shift)
+
+
 OF_STORED |= {
     **dict.fromkeys(
         ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"), _compare
     ),
-    "SQUARED_DIFFERENCE": _squared_difference, "ABS": _abs,
+    "SQUARED_DIFFERENCE": _squared_difference, "ABS": _abs, "RSQRT": _inverse_roots,
     "ELU": partial(_by_table, lambda x: x if x >= 0 else math.expm1(x)),
     "EXP": partial(_by_table, lambda x: math.exp(min(x, 80.0))),
 }  # fmt: skip

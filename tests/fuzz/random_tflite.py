@@ -358,6 +358,20 @@ def _resize(maker: Maker) -> None:
          AlignCorners=how == 1, HalfPixelCenters=how == 2)  # fmt: skip
 
 
+@makes(2)
+def _of_stored(maker: Maker) -> None:
+    """Differences and magnitudes of stored integers, and sums along an axis."""
+    x, rng = _value(maker, None, "int8"), maker.rng
+    t = maker.tensors[x]
+    kind = str(rng.choice(["ABS", "SQUARED_DIFFERENCE", "CUMSUM"]))
+    if kind == "CUMSUM":
+        emit(maker, kind, [x, _integers(maker, int(rng.integers(len(t.shape))))], _fresh(maker, x),
+             "CumsumOptions", Exclusive=bool(rng.random() < 0.5))  # fmt: skip
+        return
+    other = maker.pick(lambda o: o.dtype == t.dtype and o.shape == t.shape)
+    emit(maker, kind, [x, other][: 1 + (kind != "ABS")], _fresh(maker, x))
+
+
 @makes(1)
 def _quantize(maker: Maker) -> None:
     x = _value(maker)

@@ -117,6 +117,10 @@ def places() -> list[Case]:
                 near=3e-7,
             )
         )
+    for dtype in ("float32", "int32", "int8"):
+        for axis, out in ((1, (2, 4, 5)), (2, (2, 3, 4))):
+            made.append(Case("GATHER", [In((2, 3, 5), dtype), index((2, 4), 3)], [Out(out, dtype)],
+                             "GatherOptions", {"Axis": axis, "BatchDims": 1}))  # fmt: skip
     return made
 
 

@@ -5,7 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tflite_cases import Case, In, Out, check, check_by_c, in_builds, ints
+from tflite_cases import Case, In, Out, check, check_by_c, in_builds, ints, model_of
+
+from edgec.errors import ImportFailed
+from edgec.frontends import import_model
+from edgec.ops.tflite_quantized import inverse_root
 
 A = {"int8": {"scale": 0.05, "zero_point": -7}, "int16": {"scale": 0.0004, "zero_point": 0}}
 B = {"int8": {"scale": 0.031, "zero_point": 12}, "int16": {"scale": 0.0007, "zero_point": 0}}
@@ -32,6 +36,8 @@ def micro() -> list[Case]:
                          "SelectV2Options"))  # fmt: skip
     a = In(SHAPE, "int8", **A["int8"])
     made.append(Case("ELU", [a], [Out(SHAPE, "int8", **B["int8"])]))
+    given = In(SHAPE, "int8", scale=0.05, zero_point=-128)
+    made.append(Case("RSQRT", [given], [Out(SHAPE, "int8", **B["int8"])]))
     for count in (1, 3):
         out = Out(SHAPE, "int8", scale=0.1, zero_point=4)
         made.append(Case("ADD_N", [a] * (count + 1), [out], "AddNOptions"))
@@ -46,10 +52,9 @@ def micro() -> list[Case]:
 
 def litert() -> list[Case]:
     made = []
-    for dtype in ("int8", "int16"):
-        a = In(SHAPE, dtype, **A[dtype])
-        for kind in ("RELU_N1_TO_1", "RELU6")[dtype == "int16" :]:
-            made.append(Case(kind, [a], [Out(SHAPE, dtype, **B[dtype])]))
+    a = In(SHAPE, "int8", **A["int8"])
+    for kind, out in (("RELU_N1_TO_1", B["int8"]), ("RELU6", A["int8"])):
+        made.append(Case(kind, [a], [Out(SHAPE, "int8", **out)]))
     made.append(Case("EXP", [In(SHAPE, "int8", **A["int8"])],
                      [Out(SHAPE, "int8", scale=0.5, zero_point=-128)]))  # fmt: skip
     powers = [In(SHAPE, "int32", -9, 9), In(SHAPE, "int32", 0, 5)]
@@ -71,3 +76,17 @@ def test_as_litert(tmp_path: Path) -> None:
 @pytest.mark.parametrize("cases", in_builds([*MICRO, *CASES]), ids=lambda cases: cases[0].kind)
 def test_by_c(cases: list[Case], tmp_path: Path) -> None:
     check_by_c(cases, "tflm", tmp_path)
+
+
+def test_inverse_roots_are_near() -> None:
+    for value in (2, 3, 255, 65_025, 1 << 20, 1 << 30):
+        multiplier, shift = inverse_root(value)
+        assert multiplier * 2.0 ** (shift - 31) == pytest.approx(value**-0.5, rel=2e-5)
+
+
+def test_relu6_to_another_scale_is_refused(tmp_path: Path) -> None:
+    case = Case("RELU6", [In(SHAPE, "int8", **A["int8"])], [Out(SHAPE, "int8", **B["int8"])])
+    (tmp_path / "m.tflite").write_bytes(model_of([case]))
+    with pytest.raises(ImportFailed) as failure:
+        import_model(tmp_path / "m.tflite")
+    assert "rescales to another scale" in failure.value.details[0]
