@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import groupby
 from math import prod
 from typing import Any
@@ -72,6 +73,9 @@ class Field:
 
     def encode(self, entries: Array) -> Array:
         """The numbers that are stored."""
+        is_plain = isinstance(self.times, int) and isinstance(self.plus, int)
+        if is_plain and (self.times, self.plus) == (1, 0):
+            return entries
         if np.dtype(self.dtype).kind == "f":
             return np.asarray(entries.astype(self.dtype) * np.float32(self.times))
         return np.asarray(entries.astype(np.int64) * self.times + self.plus)
@@ -173,7 +177,7 @@ class Stream:
 
     def words(self, **sizes: int) -> int:
         """The length of the array, in words of four bytes."""
-        return -(-sum(f.units * f.unit_bytes for f in self.fields(**sizes)) // 4)
+        return _facts(self, tuple(sizes.items()))[0]
 
     def pack(self, arrays: Mapping[str, Array], **sizes: int) -> Array:
         """The array, from the constants by their names in the meaning."""
@@ -207,15 +211,22 @@ class Stream:
 
     def describe(self, **sizes: int) -> str:
         """What is in the array, in the order of its fields; those of one constant together."""
-        parts = []
-        for units, fields in _by_units(self.fields(**sizes)):
-            counts: dict[str, int] = {}
-            for field in fields:
-                name = f"{field.dtype} {field.source}"
-                counts[name] = counts.get(name, 0) + field.unit_bytes // field.item_bytes
-            listed = ", ".join(f"{name}[{count}]" for name, count in counts.items())
-            parts.append(f"{units} times {listed}" if units > 1 else listed)
-        return "; ".join(parts)
+        return _facts(self, tuple(sizes.items()))[1]
+
+
+@lru_cache(maxsize=4096)
+def _facts(stream: Stream, sizes: tuple[tuple[str, int], ...]) -> tuple[int, str]:
+    """The length of a stream in words, and its description: fields of large layers are large."""
+    parts, length = [], 0
+    for units, fields in _by_units(stream.fields(**dict(sizes))):
+        counts: dict[str, int] = {}
+        for field in fields:
+            name = f"{field.dtype} {field.source}"
+            counts[name] = counts.get(name, 0) + field.unit_bytes // field.item_bytes
+            length += units * field.unit_bytes
+        listed = ", ".join(f"{name}[{count}]" for name, count in counts.items())
+        parts.append(f"{units} times {listed}" if units > 1 else listed)
+    return -(-length // 4), "; ".join(parts)
 
 
 def _by_units(fields: Sequence[Field]) -> Iterator[tuple[int, Iterator[Field]]]:
