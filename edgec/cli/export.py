@@ -80,7 +80,7 @@ def command(
             raise click.UsageError("--target and --name: the folder is compiled already")
         library = read_library(model)
     else:
-        options = make_options(**words, model_name=model_name)
+        options = make_options(**_as_text(words), model_name=model_name)
         core = find_core(target or FORMATS[format_name].core)
         compiled = compile_module(read_model(model, options), core, options, dump=dump)
         with work_folder("export") as folder:
@@ -93,6 +93,11 @@ def command(
     echo(f"{FORMATS[format_name].title}: {output}")
     for path in files:
         echo(f"  {path}")
+
+
+def _as_text(words: dict[str, Any]) -> dict[str, Any]:
+    """The options with large weights in C: packages have sources and headers alone."""
+    return {**words, "weights": "text"} if words["weights"] == "auto" else words
 
 
 def _refuse_for_graphs(*given: object) -> None:

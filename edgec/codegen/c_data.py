@@ -23,6 +23,8 @@ LINES_AT_ONCE = 1024
 #: nine digits, which always suffice, since finding the fewest takes five times as long.
 FEW_FLOATS = 4096
 WEIGHT_ALIGNMENT = 4  # word loads of int8 weights, also by LDM and LDRD, which need it
+#: Constants of so many bytes are a file of their own: compilers are slow at reading numbers.
+BLOB_BYTES = 4 << 20
 WEIGHTS_OBJECT = "weights"  # after the model's name
 
 
@@ -71,6 +73,11 @@ class WeightsObject:
     def stored_bytes(self) -> int:
         """Bytes of all arrays as they lie in memory."""
         return sum(array.stored_bytes for array in self.arrays)
+
+    @property
+    def bytes(self) -> Iterator[memoryview]:
+        """These bytes, array by array."""
+        return (array.stored.data.cast("B") for array in self.arrays)
 
 
 @dataclass(frozen=True)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from edgec import __version__
 from edgec.codegen.c_data import (
+    BLOB_BYTES,
     WEIGHTS_OBJECT,
     Weights,
     WeightsObject,
@@ -122,6 +123,7 @@ class ModelText:
     caller_inputs: bool
     no_asm: bool
     threads: int
+    has_blob: bool
     checks_cpu: bool
     fed: FedText | None
     hash: str
@@ -222,6 +224,7 @@ def make_text(program: Program) -> EmittedModel:
         caller_inputs=program.io != "arena",
         no_asm=program.no_asm,
         threads=program.threads,
+        has_blob=_has_blob(program, weights),
         checks_cpu=checks_cpu,
         fed=_fed(program),
         hash=f"0x{program.schema_hash:08X}u",
@@ -263,6 +266,12 @@ def make_text(program: Program) -> EmittedModel:
     steps_own = dict.fromkeys(step_functions)
     placeable = (*(f.name for f in callee_functions), *steps_own, *kernels)
     return EmittedModel(text, tuple(step_functions), weights, placeable, callees)
+
+
+def _has_blob(program: Program, weights: Weights) -> bool:
+    """Whether constants are a file of bytes."""
+    is_large = program.weights == "blob" or weights.stored_bytes >= BLOB_BYTES
+    return bool(weights.objects) and program.weights != "text" and is_large
 
 
 def _marker(word: str, function: str, homes: ProgramHomes) -> str:

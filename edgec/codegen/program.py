@@ -34,6 +34,7 @@ from edgec.numerics.narrow_float import STORED_IN
 from edgec.numerics.term import Term
 
 IoMode = Literal["arena", "caller", "rows"]
+WeightsForm = Literal["auto", "text", "blob"]
 
 DTYPE_BYTES: Mapping[str, int] = {
     "bool": 1, "int8": 1, "uint8": 1, "int16": 2, "uint16": 2, "int32": 4, "uint32": 4,
@@ -219,8 +220,9 @@ class Program:
     `areas` is what activations need besides the arena, and `area_of` names the region of each
     buffer that lies there. `homes` has what else lies in a certain region of the board. With
     `merges_functions`, functions that differ in integers alone become one. `no_asm` keeps assembly
-    out of the C. `threads` share its parallel loops. `sizes` are those that each run may choose,
-    `counts` says how much of outputs is in use where data decide that.
+    out of the C. `threads` share its parallel loops. `weights` says in which form
+    constants are written. `sizes` are those that each run may choose, `counts` says how much of
+    outputs is in use where data decide that.
     """
 
     model: str
@@ -239,6 +241,7 @@ class Program:
     io: IoMode = "arena"
     no_asm: bool = False
     threads: int = 1
+    weights: WeightsForm = "auto"
     golden: Golden | None = None
     board: str = ""
     target: str = ""

@@ -1,6 +1,7 @@
 """Write a project folder: the model's C files, and for a board its program, ports and link.
 
     <model>.h  <model>.c  <model>_weights.h  <model>_weights.c  ec_status.h
+    <model>_weights.bin                                            only for large weights
     CMakeLists.txt  manifest.json
     main.c  link.ld  port/  link/                                  only for a microcontroller board
     toolchain.cmake  CMakePresets.json  debug.gdb                  likewise
@@ -18,6 +19,7 @@ from pathlib import Path
 from edgec.boards.board import Board
 from edgec.boards.board_files import board_header, linker_script, port_headers, port_sources
 from edgec.boards.toolchain import EMBEDDED_FLAGS
+from edgec.codegen.c_data import WEIGHTS_OBJECT
 from edgec.codegen.harness import harness_text
 from edgec.codegen.manifest import MANIFEST_NAME, Manifest, describe
 from edgec.codegen.model_text import EmittedModel, ModelText, make_text
@@ -123,7 +125,15 @@ def _write_model(folder: Path, text: ModelText) -> tuple[tuple[str, ...], int]:
                 data = piece.encode("utf-8")
                 crc = zlib.crc32(data, crc)
                 stream.write(data)
-    return tuple(texts), crc
+    if not text.has_blob:
+        return tuple(texts), crc
+    blobs = [f"{text.model}_{WEIGHTS_OBJECT}{part.suffix}.bin" for part in text.weights]
+    for name, part in zip(blobs, text.weights, strict=True):
+        with (folder / name).open("wb") as stream:
+            for array in part.bytes:
+                crc = zlib.crc32(array, crc)
+                stream.write(array)
+    return (*texts, *blobs), crc
 
 
 def _main_files(

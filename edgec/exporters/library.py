@@ -71,6 +71,11 @@ def read_library(project: Path) -> Library:
             details=("a package has to work without that board's linker script",),
             hint=f"export {manifest.source_file} itself, with --target {manifest.target}",
         )
+    if any(name.endswith(".bin") for name in manifest.files):
+        raise BuildFailed(
+            f"{project} has its weights in a file of bytes, which packages do not",
+            hint="build it again with --weights text",
+        )
     names = [f"{manifest.model}{end}" for end in MODEL_FILES] + ["ec_status.h"]
     missing = [name for name in names if not (project / name).is_file()]
     if missing:
