@@ -142,8 +142,8 @@ class Options:
     every machine; "free", on this computer, multiplies and adds in one instruction that rounds
     once: faster, and as close to the framework.
     threads: that share long loops, on PCs and Linux boards; results are the same for every number.
-    weights: "text" writes constants as numbers in C, "blob" as bytes in a file that the assembler
-    includes, which for large models takes a hundredth of the time; "auto": those of 4 MB and more.
+    weights_form: "text" writes constants as numbers in C, "blob" as bytes in a file that the
+    assembler includes, much faster for large models; "auto": the bytes from 4 MB on.
     trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
     harness: which program of a board serves the model; "own" is the C file `main`.
     input_shapes: (name, shape) of inputs whose extents the file leaves open; a range stays open.
@@ -163,7 +163,7 @@ class Options:
     c_optimize: str | None = None
     float_sums: FloatSums = "ordered"
     threads: int = 1
-    weights: WeightsForm = "auto"
+    weights_form: WeightsForm = "auto"
     trace: bool = False
     model_name: str | None = None
     max_ram_bytes: int | None = None

@@ -241,7 +241,9 @@ def _emit(
         golden=golden_run(module.main) if options.float_sums == "ordered" else None,
         merge=options.optimize == "size",
     )
-    return replace(program, no_asm=options.no_asm, threads=options.threads, weights=options.weights)
+    return replace(
+        program, no_asm=options.no_asm, threads=options.threads, weights_form=options.weights_form
+    )
 
 
 def golden_run(function: Function) -> Golden | None:

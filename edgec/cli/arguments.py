@@ -153,7 +153,7 @@ _COMPILE_OPTIONS = (
                  help="free: products and sums of floats in one instruction, on this computer."),
     click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True,
                  help="Threads that share long loops, on this computer and Linux boards."),
-    click.option("--weights", type=click.Choice(["auto", "text", "blob"]), default="auto",
+    click.option("--weights-form", type=click.Choice(["auto", "text", "blob"]), default="auto",
                  show_default=True,
                  help="Constants as numbers in C, or as a file that the assembler includes, which "
                  "auto takes from 4 MB on."),
@@ -171,7 +171,7 @@ _COMPILE_OPTIONS = (
 #: Names of the options that `compile_options` adds.
 COMPILE_OPTIONS = (
     "optimize", "match", "io", "unfused", "no_asm", "compiler", "c_optimize", "float_sums",
-    "threads", "weights", "input_shape", "input_value", "place",
+    "threads", "weights_form", "input_shape", "input_value", "place",
     "compile_budget", "dump",
 )  # fmt: skip
 

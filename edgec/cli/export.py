@@ -97,7 +97,7 @@ def command(
 
 def _as_text(words: dict[str, Any]) -> dict[str, Any]:
     """The options with large weights in C: packages have sources and headers alone."""
-    return {**words, "weights": "text"} if words["weights"] == "auto" else words
+    return {**words, "weights_form": "text"} if words["weights_form"] == "auto" else words
 
 
 def _refuse_for_graphs(*given: object) -> None:

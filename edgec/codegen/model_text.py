@@ -124,7 +124,7 @@ class ModelText:
     no_asm: bool
     threads: int
     has_blob: bool
-    checks_cpu: bool
+    cpu_check: str
     fed: FedText | None
     hash: str
     arena_bytes: int
@@ -203,8 +203,8 @@ def make_text(program: Program) -> EmittedModel:
     pointers = Pointers(program, weights)
     calls = _calls(program, step_functions, step_numbers, pointers)
     # What one core's branch of an #if calls is unused on others, of which clang would warn.
-    checks_cpu = program.target in CORES and CORES[program.target].has("sse4")
-    checks = ["ec_has_vectors_x86()"] if checks_cpu else []
+    cpu_check = _cpu_check(program.target)
+    checks = [f"{cpu_check}()"] if cpu_check else []
     needed = needed_functions([*(f.text for f in functions), *checks])
     helpers = [
         f.text.replace("\nstatic inline ", "\nEC_HELPER ").replace(
@@ -225,7 +225,7 @@ def make_text(program: Program) -> EmittedModel:
         no_asm=program.no_asm,
         threads=program.threads,
         has_blob=_has_blob(program, weights),
-        checks_cpu=checks_cpu,
+        cpu_check=cpu_check,
         fed=_fed(program),
         hash=f"0x{program.schema_hash:08X}u",
         arena_bytes=program.arena_bytes,
@@ -268,10 +268,17 @@ def make_text(program: Program) -> EmittedModel:
     return EmittedModel(text, tuple(step_functions), weights, placeable, callees)
 
 
+def _cpu_check(target: str) -> str:
+    """The function that says whether a processor has what the target has; "" if all have it."""
+    features = CORES[target].features if target in CORES else frozenset[str]()
+    checks = {"sse4": "ec_has_vectors_x86", "dotprod": "ec_has_vectors_aarch64"}
+    return next((check for feature, check in checks.items() if feature in features), "")
+
+
 def _has_blob(program: Program, weights: Weights) -> bool:
     """Whether constants are a file of bytes."""
-    is_large = program.weights == "blob" or weights.stored_bytes >= BLOB_BYTES
-    return bool(weights.objects) and program.weights != "text" and is_large
+    is_large = program.weights_form == "blob" or weights.stored_bytes >= BLOB_BYTES
+    return bool(weights.objects) and program.weights_form != "text" and is_large
 
 
 def _marker(word: str, function: str, homes: ProgramHomes) -> str:

@@ -220,7 +220,7 @@ class Program:
     `areas` is what activations need besides the arena, and `area_of` names the region of each
     buffer that lies there. `homes` has what else lies in a certain region of the board. With
     `merges_functions`, functions that differ in integers alone become one. `no_asm` keeps assembly
-    out of the C. `threads` share its parallel loops. `weights` says in which form
+    out of the C. `threads` share its parallel loops. `weights_form` says how
     constants are written. `sizes` are those that each run may choose, `counts` says how much of
     outputs is in use where data decide that.
     """
@@ -241,7 +241,7 @@ class Program:
     io: IoMode = "arena"
     no_asm: bool = False
     threads: int = 1
-    weights: WeightsForm = "auto"
+    weights_form: WeightsForm = "auto"
     golden: Golden | None = None
     board: str = ""
     target: str = ""

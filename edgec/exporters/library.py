@@ -74,7 +74,7 @@ def read_library(project: Path) -> Library:
     if any(name.endswith(".bin") for name in manifest.files):
         raise BuildFailed(
             f"{project} has its weights in a file of bytes, which packages do not",
-            hint="build it again with --weights text",
+            hint="build it again with --weights-form text",
         )
     names = [f"{manifest.model}{end}" for end in MODEL_FILES] + ["ec_status.h"]
     missing = [name for name in names if not (project / name).is_file()]

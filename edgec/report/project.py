@@ -116,7 +116,7 @@ def _options(options: Options) -> dict[str, Any]:
         "c_optimize",
         "float_sums",
         "threads",
-        "weights",
+        "weights_form",
     )
     own = picked(options, *names)
     return {

@@ -5,6 +5,7 @@ Instructions of one inference stay within `budgets.toml`.
 
 from __future__ import annotations
 
+import subprocess
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -96,6 +97,17 @@ def test_instructions(
         for times in (1, 2)
     )
     assert twice - once <= BUDGETS["emulated"][name][core], f"{twice - once:,}"
+
+
+def test_an_older_processor_is_told_so(tmp_path: Path) -> None:
+    """Before any of its instructions is missing."""
+    if is_this_computer(BOARD.core):
+        pytest.skip("only an emulator can be an older processor")
+    _, _, program = build(DIGITS, CORES["aarch64+dotprod"], tmp_path / "project")
+    command = ["cortex-a53" if word == "max" else word for word in emulator()]
+    done = subprocess.run([*command, str(program)], input=b"", check=False)
+    assert done.returncode == 4  # of the driver, where init or the self-test fails
+    assert subprocess.run([*emulator(), str(program)], input=b"", check=False).returncode == 0
 
 
 def test_a_project_is_built_and_says_where_it_runs(tmp_path: Path) -> None:

@@ -45,8 +45,8 @@ def run(built, engine: str = "host") -> bytes:
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_file_of_bytes_has_the_bits_of_numbers(compiler: str, tmp_path: Path) -> None:
     text = build(DIGITS, tmp_path / "text", compiler=compiler)
-    blob = build(DIGITS, tmp_path / "blob", compiler=compiler, weights="blob")
-    again = build(DIGITS, tmp_path / "again", compiler=compiler, weights="blob")
+    blob = build(DIGITS, tmp_path / "blob", compiler=compiler, weights_form="blob")
+    again = build(DIGITS, tmp_path / "again", compiler=compiler, weights_form="blob")
     name = f"{blob.manifest.model}_weights.bin"
     assert name in blob.manifest.files and name not in text.manifest.files
     data = (blob.project / name).read_bytes()
@@ -59,7 +59,7 @@ def test_a_file_of_bytes_has_the_bits_of_numbers(compiler: str, tmp_path: Path) 
 
 def test_firmware_has_it_in_flash(tmp_path: Path) -> None:
     text = build(DIGITS, tmp_path / "text", "mps2_an386")
-    blob = build(DIGITS, tmp_path / "blob", "mps2_an386", weights="blob")
+    blob = build(DIGITS, tmp_path / "blob", "mps2_an386", weights_form="blob")
     assert text.image is not None and blob.image is not None
     assert 0 <= blob.image.weights_bytes - text.image.weights_bytes < 16
     assert run(blob, "core") == run(text, "core")
@@ -68,7 +68,7 @@ def test_firmware_has_it_in_flash(tmp_path: Path) -> None:
 def test_cmake_finds_it(tmp_path: Path) -> None:
     if shutil.which("cmake") is None:
         pytest.skip("CMake is not installed")
-    blob = build(DIGITS, tmp_path / "blob", weights="blob")
+    blob = build(DIGITS, tmp_path / "blob", weights_form="blob")
     build_dir = tmp_path / "out"
     subprocess.run(["cmake", "-S", str(blob.project), "-B", str(build_dir)], check=True)
     subprocess.run(["cmake", "--build", str(build_dir)], check=True)
