@@ -17,6 +17,7 @@ pytest.importorskip("matplotlib", reason=WHY.format("matplotlib"))
 EXAMPLE = Path(__file__).parents[2] / "examples" / "torch_kws"
 
 
+@pytest.mark.full  # `test_example_torch_kws.py` runs the same as a script
 @pytest.mark.filterwarnings("ignore")  # the kernel's own, of its event loop
 def test_the_notebook_runs(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("OPENBLAS_NUM_THREADS", "1")
