@@ -58,8 +58,8 @@ class CorrectedErrors:
         batches = [Batch(insert_qdq(self.function, one).function, 1) for one in schemes]
         return error_of_runs(self.tests, [batch.run for batch in batches])
 
-    def is_worth_correcting(self, scheme_of: Callable[[Seen], Scheme]) -> bool:
-        """Whether correcting biases makes outputs better on samples that it did not see.
+    def settled(self, scheme_of: Callable[[Seen], Scheme]) -> tuple[float, bool]:
+        """The error on samples held out, and whether correcting biases makes it that small.
 
         Means over few samples are off by chance, which passes on to what was right before. What is
         about as good either way stays as it is.
@@ -67,7 +67,8 @@ class CorrectedErrors:
         plain, corrected = (
             self.error(self.schemes(scheme_of, correct=correct)) for correct in (False, True)
         )
-        return ABOUT_SAME * corrected < plain
+        is_worth = ABOUT_SAME * corrected < plain
+        return (corrected if is_worth else plain), is_worth
 
     def _fold(self, seen: Seen) -> _Fold:
         samples = seen.followed[:CORRECTION_SAMPLES]

@@ -30,6 +30,8 @@ Run = Callable[[Sequence[Array]], Sequence[Array]]
 #: A way is tried on as many samples as take this many multiply-accumulates, 16 at least.
 TRIAL_MACS = 4e9
 LEAST_TRIALS = 16
+#: Of each half, at most so many; and so many tell good ways from bad ones.
+MOST_TRIALS, FEW_TRIALS = 32, 12
 #: With fewer samples in a half, ways are fitted to all samples and tried on all.
 LEAST_HALF = 4
 #: Errors that differ by less than this factor count as equal: few samples make most of an error.
@@ -86,6 +88,7 @@ def held_out(function: Function, statistics: Statistics) -> list[Held]:
     folds = fitted_to(statistics)
     macs = function.macs
     most = -(-max(LEAST_TRIALS, int(TRIAL_MACS / max(macs, 1))) // len(folds))
+    most = min(most, MOST_TRIALS)
     return [
         Held(samples, [interpret(function, sample) for sample in samples])
         for samples in (seen.followed[:most] for seen in reversed(folds))
@@ -113,10 +116,9 @@ def error_of_runs(tests: Sequence[Held], runs: Sequence[Run]) -> float:
     return float(np.mean(noises / np.where(powers > 0, powers, 1.0)))
 
 
-def best_first(errors: Sequence[float]) -> list[int]:
-    """The places of errors: of those about as small as the least the first, then by size."""
-    taken = next(n for n, error in enumerate(errors) if error <= ABOUT_SAME * min(errors))
-    return sorted(range(len(errors)), key=lambda n: (n != taken, errors[n]))
+def few_of(tests: Sequence[Held]) -> list[Held]:
+    """The first samples of each test."""
+    return [Held(test.samples[:FEW_TRIALS], test.expected[:FEW_TRIALS]) for test in tests]
 
 
 def decibels(error: float) -> float:

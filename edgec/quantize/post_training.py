@@ -8,6 +8,7 @@ from functools import cached_property
 from itertools import chain, islice, product
 
 from edgec.errors import EdgecError
+from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Module, Node, Value
 from edgec.graph.types import Array
 from edgec.loop.primitives.shifts import LEAST_GROUP
@@ -24,10 +25,9 @@ from edgec.quantize.held_out import (
     Held,
     Trial,
     before_softmax,
-    best_first,
     decibels,
+    few_of,
     fitted_to,
-    held_out,
     output_error,
 )
 from edgec.quantize.insert import Quantized, insert_qdq
@@ -42,9 +42,13 @@ from edgec.quantize.scheme import FLOAT, Range, Scheme, Weights, decide_integer_
 Sample = Sequence[Array]
 Progress = Callable[[], None]
 
-#: What `auto` tries: `local` is the observer with the least error for each value by itself. Of what
-#: is equally good the first is taken, which clips nothing.
-CANDIDATES = ("minmax", "local", "percentile", "mse")
+#: What `auto` tries: `local` is the observer with the least error for each value by itself.
+CANDIDATES = ("minmax", "local", "percentile", "mse", "entropy")
+#: Ways whose errors on a few samples are within this factor of the least are tried on all, and at
+#: most so many.
+NEAR, MOST_FINALISTS = 1.6, 3
+#: Samples of calibration that a finished model is measured on.
+OWN_SAMPLES = 64
 #: Whether channels are equalized; `auto`: if that makes the outputs better.
 EQUALIZE = ("auto", "always", "never")
 #: The first samples, by which channels are equalized.
@@ -178,6 +182,24 @@ class PostTraining:
         samples = self.statistics.kept[:count]
         return leave_one_out(function, quantized, self.scheme, samples, progress)
 
+    def own_error(self) -> float:
+        """That of this very model, before softmax, on samples of calibration."""
+        function = before_softmax(self.source)
+        samples = self.statistics.followed[:OWN_SAMPLES]
+        held = Held(samples, [interpret(function, sample) for sample in samples])
+        return output_error([held], [run_passes(self._compared[1].function, "onnx")])
+
+    def held_out_db(self) -> float | None:
+        """The signal to noise of the outputs, before softmax, on samples not calibrated on.
+
+        That of two models made the same way, each of one half of the samples and measured on the
+        other one; None with fewer than eight samples, and for weights of fewer than eight bits.
+        """
+        is_known = self.plan is not None and self.recipe.weights == "int8"
+        if self.plan is None or not is_known or len(fitted_to(self.statistics)) < 2:
+            return None
+        return decibels(self.plan.settled()[0])
+
     def explain(
         self,
         samples: Iterable[Sample],
@@ -224,17 +246,36 @@ def quantize_function(
         names = ("minmax",)
     firsts = [Plan(form, seen, recipe, names[0]) for form, seen in zip(forms, found, strict=True)]
     plans = [first.other(observer=name) for first, name in product(firsts, names)]
-    trials = []
-    if len(plans) > 1:
-        tests = held_out(function, found[0])
-        errors = [plan.error(tests) for plan in plans]
-        order = best_first(errors)
-        plans = [plans[n] for n in order]
-        trials = [
-            Trial(plan.observer, plan.function is not function, decibels(errors[n]))
-            for plan, n in zip(plans, order, strict=True)
-        ]
-    return plans[0].finished(trials)
+    return best_of(plans, function) if len(plans) > 1 else plans[0].finished()
+
+
+def best_of(plans: Sequence[Plan], function: Function) -> PostTraining:
+    """What the best of some plans makes, with what all came to.
+
+    A few samples that were held out name the best ones. Each of these is finished, and has two
+    errors: what its way comes to on samples that it was not fitted to, with biases corrected where
+    that helps, and what the finished model itself comes to on samples of calibration. The first
+    one shows what ranges clip, the second one how this very rounding turned out; their mean is the
+    least for the model that is taken. function: the one whose channels are as they were.
+    """
+    screened = [plan.error(few_of(plans[0].errors.tests)) for plan in plans]
+    order = sorted(range(len(plans)), key=screened.__getitem__)
+    least = screened[order[0]]
+    last = [n for n in order if screened[n] <= NEAR * least][:MOST_FINALISTS]
+    finals = [(n, plans[n].settled()[0]) for n in last]
+    made: dict[int, PostTraining] = {}
+    if plans[0].recipe.weights == "int8":
+        made = {n: plans[n].finished() for n in last}
+        finals = [(n, (error + made[n].own_error()) / 2) for n, error in finals]
+    finals.sort(key=lambda pair: pair[1])
+    taken = [n for n, _ in finals]
+    errors = {**dict(enumerate(screened)), **{n: plans[n].settled()[0] for n in taken}}
+    trials = tuple(
+        Trial(plans[n].observer, plans[n].function is not function, decibels(errors[n]))
+        for n in (*taken, *(n for n in order if n not in taken))
+    )
+    best = taken[0]
+    return replace(made[best], trials=trials) if best in made else plans[best].finished(trials)
 
 
 class Plan:
@@ -248,6 +289,8 @@ class Plan:
         self._rounding: dict[Node, Weights] = {}
         self._ranges = Ranges(function, symmetric=recipe.symmetric)
         self._errors: CorrectedErrors | None = None
+        self._root = self  # of plans of one function, which measure alike
+        self._settled: tuple[float, bool] | None = None
         is_short = recipe.weights == "int4"
         self._bits = dict.fromkeys(statistics.moments, WEIGHT_BITS["int4"]) if is_short else None
 
@@ -256,14 +299,25 @@ class Plan:
         recipe, observer = recipe or self.recipe, observer or self.observer
         made = Plan(self.function, self.statistics, recipe, observer)
         made._rounding, made._ranges = self._rounding, self._ranges
-        made._errors = self._errors
+        made._root = self._root
         return made
 
     @property
     def errors(self) -> CorrectedErrors:
-        if self._errors is None:
-            self._errors = CorrectedErrors(self.function, self.statistics)
-        return self._errors
+        root = self._root
+        if root._errors is None:
+            root._errors = CorrectedErrors(self.function, self.statistics)
+        return root._errors
+
+    def settled(self) -> tuple[float, bool]:
+        """The error on samples held out, and whether biases are corrected for it."""
+        if self._settled is None:
+            recipe = self.recipe
+            if recipe.correct_biases and recipe.weights != "int4":
+                self._settled = self.errors.settled(lambda seen: self.scheme(seen)[0])
+            else:
+                self._settled = self.error(self.errors.tests), False
+        return self._settled
 
     def scheme(self, seen: Seen) -> tuple[Scheme, dict[Value, Range]]:
         """Parameters with ranges fitted to what was seen, weights to all samples; the ranges."""
@@ -301,9 +355,7 @@ class Plan:
         )  # fmt: skip
         if recipe.weights == "int4":
             return with_bits(made, dict.fromkeys(scheme.weights, WEIGHT_BITS[recipe.weights]))
-        is_corrected = recipe.correct_biases and self.errors.is_worth_correcting(
-            lambda seen: self.scheme(seen)[0]
-        )
+        is_corrected = recipe.correct_biases and self.settled()[1]
         return with_corrected_biases(made) if is_corrected else made
 
 

@@ -73,11 +73,12 @@ def test_biases_are_settled_where_that_helps_on_samples_held_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = plan(images(24))
-    assert made.errors.is_worth_correcting(lambda seen: with_drift(made.scheme(seen)[0]))
+    assert made.errors.settled(lambda seen: with_drift(made.scheme(seen)[0]))[1]
     for settled, is_worth in ((0.97, True), (0.99, False), (1.5, False)):  # of the plain error
         found = iter((1.0, settled))
         monkeypatch.setattr(CorrectedErrors, "error", lambda *_, found=found: next(found))
-        assert made.errors.is_worth_correcting(lambda seen: made.scheme(seen)[0]) == is_worth
+        least = settled if is_worth else 1.0
+        assert made.errors.settled(lambda seen: made.scheme(seen)[0]) == (least, is_worth)
 
 
 def test_the_finished_model_has_settled_biases_if_they_are_worth_it(
@@ -87,10 +88,8 @@ def test_the_finished_model_has_settled_biases_if_they_are_worth_it(
     plain = made.scheme(made.statistics)[0]
     settled = corrected_biases(made.function, plain, made.statistics.kept)
     for is_worth, expected in ((False, plain), (True, settled)):
-        monkeypatch.setattr(
-            CorrectedErrors, "is_worth_correcting", lambda *_, worth=is_worth: worth
-        )
-        finished = made.finished()
+        monkeypatch.setattr(CorrectedErrors, "settled", lambda *_, worth=is_worth: (1.0, worth))
+        finished = made.other().finished()
         assert finished.has_corrected_biases == is_worth
         for node, weights in finished.scheme.weights.items():
             assert np.array_equal(weights.bias, expected.weights[node].bias)

@@ -15,10 +15,8 @@ from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
 from edgec.quantize.calibrate import calibrate
 from edgec.quantize.held_out import (
-    ABOUT_SAME,
     LEAST_HALF,
     before_softmax,
-    best_first,
     fitted_to,
     held_out,
     output_error,
@@ -73,20 +71,13 @@ def test_the_way_that_is_taken_has_the_least_error() -> None:
     function, samples = network(), images(24)
     made = quantize_function(function, samples, Recipe())
     found = [trial.sqnr_db for trial in made.trials]
-    assert found[1:] == sorted(found[1:], reverse=True) and 15 < min(found) <= max(found) < 60
-    assert found[0] >= max(found) - 10 * np.log10(ABOUT_SAME)
+    assert 5 < min(found) <= max(found) < 60
     ways = {(trial.observer, trial.equalized) for trial in made.trials}
     assert ways == {(name, yes) for name in CANDIDATES for yes in (False, True)}
     best = made.trials[0]
     asked = Recipe(best.observer, equalize="always" if best.equalized else "never")
     again = quantize_function(function, samples, asked)
     assert again.trials == () and qdq_bytes(again) == qdq_bytes(made)
-
-
-def test_of_what_is_equally_good_the_first_is_taken() -> None:
-    assert best_first([1.01, 1.0, 3.0, 2.0]) == [0, 1, 3, 2]
-    assert best_first([1.1, 1.0, 3.0, 0.99]) == [1, 3, 0, 2]
-    assert best_first([1e-9, 0.0]) == [1, 0]
 
 
 @pytest.mark.parametrize(("choice", "equalized"), [("always", True), ("never", False)])
