@@ -163,6 +163,8 @@ def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[
         "recipe": dataclasses.asdict(made.recipe),
         "trials": [dataclasses.asdict(trial) for trial in made.trials],
         "settled_biases": made.has_corrected_biases,
+        "held_out_sqnr_db": made.held_out_db(),
+        "is_tested": given.test_source is not None,
         **mixes,
         **dataclasses.asdict(explanation),
     }

@@ -12,7 +12,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
-from edgec.graph.traits import Products
+from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -61,6 +61,8 @@ class TransposeConv2d(Op[TransposeConv2dAttrs]):
     fusion = Fusion.COMPLEX
     tolerance = 2e-6
     products = Products(outputs=0, inputs=3, window=(1, 2), scatters=True)
+    integer_form = IntegerForm.PRODUCTS
+    approximates = True
 
     def infer(self, attrs: TransposeConv2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The attributes' extents; the accumulators' dtype without quantization."""

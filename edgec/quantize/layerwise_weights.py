@@ -82,7 +82,7 @@ def layerwise_weights(
     weights: dict[Node, Weights] = dict(scheme.weights)
     others: dict[Node, Weights] = {}
     for node in function.nodes:
-        if node not in weights:
+        if node not in weights or node.op.dot_products is None:
             continue
         place = named[node.name]
         exact.run_before(node)

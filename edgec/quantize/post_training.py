@@ -22,6 +22,7 @@ from edgec.quantize.equalize import equalize
 from edgec.quantize.explain import Explanation, explain
 from edgec.quantize.half_weights import with_half_weights
 from edgec.quantize.held_out import (
+    ABOUT_SAME,
     Held,
     Trial,
     before_softmax,
@@ -46,7 +47,9 @@ Progress = Callable[[], None]
 CANDIDATES = ("minmax", "local", "percentile", "mse", "entropy")
 #: Ways whose errors on a few samples are within this factor of the least are tried on all, and at
 #: most so many.
-NEAR, MOST_FINALISTS = 1.6, 3
+NEAR, MOST_FINALISTS = 1.6, 4
+#: Finished models whose errors differ by less than this factor count as equal.
+ALIKE = 1.05
 #: Samples of calibration that a finished model is measured on.
 OWN_SAMPLES = 64
 #: Whether channels are equalized; `auto`: if that makes the outputs better.
@@ -241,7 +244,9 @@ def quantize_function(
     if recipe.equalize == "auto" and forms[0] is not function:
         forms.append(function)
     found = calibrate_all(forms, chain(first, stream), progress)
-    names = CANDIDATES if recipe.observer == "auto" else (recipe.observer,)
+    names: tuple[str, ...] = CANDIDATES if recipe.observer == "auto" else (recipe.observer,)
+    if recipe.weights != "int8":
+        names = tuple(name for name in names if name != "entropy" or recipe.observer == name)
     if recipe.activations not in INT8_FIRST:  # nothing needs to be clipped
         names = ("minmax",)
     firsts = [Plan(form, seen, recipe, names[0]) for form, seen in zip(forms, found, strict=True)]
@@ -256,26 +261,42 @@ def best_of(plans: Sequence[Plan], function: Function) -> PostTraining:
     errors: what its way comes to on samples that it was not fitted to, with biases corrected where
     that helps, and what the finished model itself comes to on samples of calibration. The first
     one shows what ranges clip, the second one how this very rounding turned out; their mean is the
-    least for the model that is taken. function: the one whose channels are as they were.
+    least for the model that is taken, or about the least: then of ways about as good the first one,
+    which clips least. function: the one whose channels are as they were.
     """
+    if plans[0].recipe.weights != "int8":
+        return _best_of_plain(plans, function)
     screened = [plan.error(few_of(plans[0].errors.tests)) for plan in plans]
     order = sorted(range(len(plans)), key=screened.__getitem__)
     least = screened[order[0]]
-    last = [n for n in order if screened[n] <= NEAR * least][:MOST_FINALISTS]
-    finals = [(n, plans[n].settled()[0]) for n in last]
-    made: dict[int, PostTraining] = {}
-    if plans[0].recipe.weights == "int8":
-        made = {n: plans[n].finished() for n in last}
-        finals = [(n, (error + made[n].own_error()) / 2) for n, error in finals]
-    finals.sort(key=lambda pair: pair[1])
-    taken = [n for n, _ in finals]
+    # Observers that find the same ranges have the same error: the first stands for all.
+    near = {screened[n]: n for n in reversed(order) if screened[n] <= NEAR * least}
+    last = [n for n in order if near.get(screened[n]) == n][:MOST_FINALISTS]
+    made = {n: plans[n].finished() for n in last}
+    finals = [(n, (plans[n].settled()[0] + made[n].own_error()) / 2) for n in last]
+    enough = ALIKE * min(error for _, error in finals)
+    first = min(n for n, error in finals if error <= enough)
+    taken = [n for n, _ in sorted(finals, key=lambda pair: (pair[0] != first, pair[1]))]
     errors = {**dict(enumerate(screened)), **{n: plans[n].settled()[0] for n in taken}}
-    trials = tuple(
+    ranked = [*taken, *(n for n in order if n not in taken)]
+    return replace(made[first], trials=_trials(plans, ranked, errors, function))
+
+
+def _best_of_plain(plans: Sequence[Plan], function: Function) -> PostTraining:
+    """For weights of fewer bits, which are fitted later and slowly: the least error before that."""
+    errors = dict(enumerate(plan.error(plans[0].errors.tests) for plan in plans))
+    first = next(n for n in errors if errors[n] <= ABOUT_SAME * min(errors.values()))
+    ranked = sorted(errors, key=lambda n: (n != first, errors[n]))
+    return plans[first].finished(_trials(plans, ranked, errors, function))
+
+
+def _trials(
+    plans: Sequence[Plan], ranked: Sequence[int], errors: Mapping[int, float], function: Function
+) -> tuple[Trial, ...]:
+    return tuple(
         Trial(plans[n].observer, plans[n].function is not function, decibels(errors[n]))
-        for n in (*taken, *(n for n in order if n not in taken))
+        for n in ranked
     )
-    best = taken[0]
-    return replace(made[best], trials=trials) if best in made else plans[best].finished(trials)
 
 
 class Plan:
@@ -354,7 +375,7 @@ class Plan:
             tuple(trials), self,
         )  # fmt: skip
         if recipe.weights == "int4":
-            return with_bits(made, dict.fromkeys(scheme.weights, WEIGHT_BITS[recipe.weights]))
+            return with_bits(made, dict.fromkeys(statistics.moments, WEIGHT_BITS[recipe.weights]))
         is_corrected = recipe.correct_biases and self.settled()[1]
         return with_corrected_biases(made) if is_corrected else made
 

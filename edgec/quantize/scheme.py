@@ -18,7 +18,7 @@ from edgec.ops.requantize import WIDENING
 from edgec.quantize.calibrate import has_weights
 from edgec.quantize.group_scales import group_of, group_scales
 from edgec.quantize.integer_forms import IntegerForms
-from edgec.quantize.moments import as_rows, from_rows, products_of
+from edgec.quantize.moments import as_rows, from_rows
 from edgec.quantize.recurrent import operand_forms
 
 Range = tuple[float, float]
@@ -138,7 +138,7 @@ def make_scheme(
     weights = {
         node: nearest_weights(node, values[node.inputs[0]], (bits or {}).get(node, 8), group)
         for node in function.nodes
-        if node.op.dot_products is not None and forms.has_integer_form(node)
+        if node.op.products is not None and forms.has_integer_form(node)
     }
     for node in function.nodes:
         if node.op.integer_form is IntegerForm.RECURRENT and forms.has_integer_form(node):
@@ -209,7 +209,8 @@ def nearest_weights(node: Node, x: Stored | None, bits: int = 8, group: int = 0)
     """A node's own weights, rounded to nearest, and its own bias. x: None for float inputs."""
     weights, bias = node.inputs[1:]
     assert isinstance(weights, Constant) and isinstance(bias, Constant)
-    axis = products_of(node).outputs
+    assert node.op.products is not None
+    axis = node.op.products.outputs
     least = least_scales(weights.data, bias.data, axis, x)
     size = group_of(node, group) if bits == 4 else 0
     if size:

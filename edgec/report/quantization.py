@@ -35,8 +35,13 @@ def print_quantization(report: Mapping[str, Any]) -> None:
     lines += [
         "",
         f"outputs: {_outputs(report)}; the same answer as in float for"
-        f" {100 * report['agreement']:.2f} % of {plural(report['samples'], 'sample')}",
+        f" {100 * report['agreement']:.2f} % of {plural(report['samples'], 'sample')}"
+        f"{'' if report['is_tested'] else ' that it was calibrated on'}",
     ]
+    if report["held_out_sqnr_db"] is not None:
+        lines.append(
+            f"on samples not calibrated on: {report['held_out_sqnr_db']:.1f} dB, before softmax"
+        )
     if report["accuracy"] is not None:
         lines.append(
             f"accuracy: {100 * report['float_accuracy']:.2f} % in float,"
@@ -175,6 +180,9 @@ def _tiles(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         ("same answer", f"{100 * report['agreement']:.2f} %",
          f"of {plural(report['samples'], 'sample')}, as in float"),
     ]  # fmt: skip
+    if report["held_out_sqnr_db"] is not None:
+        db = f"{report['held_out_sqnr_db']:.1f} dB"
+        tiles.insert(1, ("not calibrated on", db, "signal to noise before softmax"))
     if report["accuracy"] is not None:
         points = 100 * (report["accuracy"] - report["float_accuracy"])
         tiles += [

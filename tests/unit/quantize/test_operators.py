@@ -150,3 +150,43 @@ def test_each_operator_on_int16_is_no_further_off(stride: int, tmp_path: Path) -
     least = decibels[""]
     assert decibels["all"] > least + 6.0
     assert {n: d for n, d in decibels.items() if d < least - 1.5} == {}, decibels
+
+
+def decoder(seed: int, path: Path) -> Path:
+    """Convolution and transposed convolutions, with and without what is cut off."""
+    rng = np.random.default_rng(seed)
+    model = OnnxBuilder(seed, (1, 3, 8, 10))
+
+    def floats(*shape: int) -> str:
+        return model.constant(rng.normal(0, 0.25, shape).astype(np.float32), "w")
+
+    y = model.add("Conv", ["x", floats(6, 3, 3, 3), floats(6)], strides=[2, 2], pads=[1, 1, 1, 1])
+    y = model.add("Relu", [y])
+    y = model.add("ConvTranspose", [y, floats(6, 5, 3, 3), floats(5)], strides=[2, 2],
+                  pads=[1, 1, 1, 1], output_padding=[1, 1])  # fmt: skip
+    y = model.add("Relu", [y])
+    y = model.add("ConvTranspose", [y, floats(5, 2, 2, 2), floats(2)], strides=[2, 2])
+    return model.save(model.add("Tanh", [y]), path)
+
+
+@pytest.mark.parametrize(("recipe", "least_db"), [
+    (Recipe("minmax", equalize="never"), 30), (Recipe(activations="int16"), 40),
+    (Recipe("minmax", weights="int4"), 10),
+])  # fmt: skip
+def test_transposed_convolutions(recipe: Recipe, least_db: float, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    from edgec.oracle.frameworks import open_oracle
+
+    rng = np.random.default_rng(1)
+    samples = [[rng.normal(0, 1, (1, 3, 8, 10)).astype(np.float32)] for _ in range(20)]
+    result = quantize_model(decoder(3, tmp_path / "m.onnx"), samples[:12], recipe)
+    path = tmp_path / "quantized.onnx"
+    path.write_bytes(qdq_bytes(result))
+    back = integer_form(import_model(path).main)
+    floats = {n.op.name for n in back.nodes if any(v.type.is_float for v in n.outputs)}
+    assert floats <= {"dequantize", "tanh", "reshape", "transpose"}
+    assert result.explain(samples[12:]).output_sqnr_db > least_db
+    oracle = open_oracle(path)
+    for sample in samples[12:]:
+        (ours,) = interpret(back, sample)
+        np.testing.assert_allclose(ours, oracle.run(sample).outputs[0], atol=0.02)
