@@ -226,18 +226,18 @@ def from_torch(
     every operator that is not supported, by module name and source line; ToolMissing without torch.
     """
     from edgec.frontends.torch_export import exported, import_program
-    from edgec.frontends.torch_sizes import has_open_sizes, import_open
+    from edgec.frontends.torch_sizes import has_open_sizes, import_dynamic, import_open
 
     if hasattr(module, "edgec_module"):  # of `quantize_aware`: its integers
         return TorchModel(module.edgec_module())
     is_program = hasattr(module, "graph_signature")
-    options = {} if dynamic_shapes is None else {"dynamic_shapes": dynamic_shapes}
-    program = module if is_program else exported(module, example_inputs, **options)
     source = "model.pt2" if is_program else f"{type(module).__name__.lower()}.pt2"
+    if not is_program and dynamic_shapes is not None:
+        return TorchModel(import_dynamic(module, example_inputs, dynamic_shapes, source))
+    program = module if is_program else exported(module, example_inputs)
     if not has_open_sizes(program):
         return TorchModel(import_program(program, source))
-    origin = program.module() if is_program else module
-    return TorchModel(import_open(program, origin, source, dynamic_shapes))
+    return TorchModel(import_open(program, program.module(), source))
 
 
 def _built(compiled: Compiled, board: Board, engine: str, output: str | Path | None) -> Model:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from itertools import cycle
 from pathlib import Path
 from typing import Any
 
 from edgec.errors import EdgecError
+from edgec.graph.extents import at_sizes, symbols_of
 from edgec.graph.ir import Value
+from edgec.graph.types import TensorType
+from edgec.numerics.fit_term import Sizes
 from edgec.runners.inputs import load_arrays
 from edgec.runners.sample_files import open_samples
 from edgec.runners.samples import generate_inputs
@@ -30,13 +34,32 @@ def ports_of(params: Sequence[Value]) -> list[_Port]:
     return [_Port(value) for value in params]
 
 
-def load_cases(params: Sequence[Value], path: Path | None, generated: int) -> list[list[Any]]:
-    """One list of arrays per case: what `open_samples` reads, or this many generated ones."""
+def load_cases(
+    params: Sequence[Value], path: Path | None, generated: int, *, every_size: bool = False
+) -> list[list[Any]]:
+    """One list of arrays per case: what `open_samples` reads, or this many generated ones.
+
+    every_size: where sizes are open, generated cases have the largest, the least and those in the
+    middle in turn; else the largest.
+    """
     ports = ports_of(params)
     if path is not None:
         return list(open_samples(ports, path))
-    types = [(port.shape, port.dtype) for port in ports]
-    return [list(generate_inputs(seed, types)) for seed in range(1, generated + 1)]
+    return [
+        list(generate_inputs(seed, [(t.shape, t.dtype) for t in types]))
+        for seed, types in zip(range(1, generated + 1), _types(params, every_size), strict=False)
+    ]
+
+
+def _types(params: Sequence[Value], every_size: bool) -> Iterator[list[TensorType]]:
+    """The types of the inputs, case after case."""
+    symbols = symbols_of(value.type for value in params)
+    turns: list[Sizes] = [{var: var.stop - 1 for var in symbols}]
+    if every_size:
+        turns.append({var: var.start for var in symbols})
+        turns.append({var: (var.start + var.stop - 1) // 2 for var in symbols})
+    for sizes in cycle(turns):
+        yield [at_sizes(value.type, sizes) for value in params]
 
 
 def load_labels(path: Path, samples: int) -> list[int]:

@@ -71,7 +71,10 @@ def command(model: Path, board: str, as_json: bool, **given: Any) -> None:
     pool = Pool.load(pool_file) if pool_file is not None else None
     name = _engine(words, pool, chosen)
     options = make_options(**given)
-    cases = load_cases(read_model(model, options).main.inputs, inputs_file, random_cases or 4)
+    cases = load_cases(
+        read_model(model, options).main.inputs, inputs_file, random_cases or 4,
+        every_size=pool is None and name in ("host", "core"),
+    )  # fmt: skip
     with (
         work_folder("verify") as work,
         pool or nullcontext(),

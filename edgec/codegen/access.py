@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from edgec.codegen.c_term import flat_term
 from edgec.loop.ir import Buffer, Cast, Const, Expr, Gather, IndexValue, Load, Store
 from edgec.loop.rewrite import subexpressions
-from edgec.numerics.term import Term
+from edgec.numerics.term import Term, as_term
 
 
 @dataclass(frozen=True)
@@ -28,6 +28,8 @@ class Place:
 
 def place_of(buffer: Buffer, indices: Sequence[Term]) -> tuple[Place, int]:
     """The place of an access, and its constant distance from it in elements."""
+    if buffer.extents is not None:  # strides are no constants
+        return Place(buffer, as_term(0)), 0
     flat = flat_term(indices, buffer.shape)
     return Place(buffer, flat - flat.offset), flat.offset
 

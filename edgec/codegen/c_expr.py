@@ -51,6 +51,7 @@ from edgec.loop.ir import (
     Load,
     Select,
 )
+from edgec.numerics.term import as_term
 
 # operator -> (C operator, its precedence); bool operands have spellings of their own
 OPERATORS: Mapping[str, tuple[str, int]] = {
@@ -166,8 +167,10 @@ class ExprPrinter:
 
     def _gather(self, expr: Gather) -> Text:
         flat: Expr = Const(0, "int32")
-        for index, extent in zip(expr.indices, expr.buffer.shape, strict=True):
-            flat = Binary("add", Binary("mul", flat, Const(extent, "int32")), index)
+        extents = expr.buffer.extents or tuple(map(as_term, expr.buffer.shape))
+        for index, extent in zip(expr.indices, extents, strict=True):
+            size = IndexValue(extent) if extent.parts else Const(extent.offset, "int32")
+            flat = Binary("add", Binary("mul", flat, size), index)
         flat = _simplified(flat)
         return Text(f"{self.buffer(expr.buffer)}[{self.as_dtype(flat, 'int32')}]")
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, replace
 
 from edgec.codegen.access import Place, common_places, place_of, repeated_values
 from edgec.codegen.c_expr import CValue, ExprPrinter
-from edgec.codegen.c_term import RELATION, SUM, Text, flat_index, term_text
+from edgec.codegen.c_term import RELATION, SUM, Text, element_index, term_text
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.expand import expand
 from edgec.codegen.names import identifier
@@ -260,7 +260,7 @@ class _FunctionPrinter:
         if place in self.pointers:
             name, base = self.pointers[place]
             return Text(f"{name}[{offset - base}]")
-        index = flat_index(indices, buffer.shape, self.var_name)
+        index = element_index(buffer, indices, self.var_name)
         return Text(f"{self.buffer_name(buffer)}[{index.text}]")
 
     # statements -------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ class _FunctionPrinter:
             if self.in_registers(place.buffer):
                 continue
             stored = any(s.buffer == place.buffer for s in run)
-            text = flat_index(indices, place.buffer.shape, self.var_name).text
+            text = element_index(place.buffer, indices, self.var_name).text
             buffer = self.buffer_name(place.buffer)
             name = self.fresh(f"{buffer}_at")
             const = "" if stored else "const "
@@ -507,7 +507,7 @@ class _FunctionPrinter:
         args = []
         for arg in call.args:
             if isinstance(arg, BufferRef):
-                index = flat_index(arg.indices, arg.buffer.shape, self.var_name).text
+                index = element_index(arg.buffer, arg.indices, self.var_name).text
                 name = self.buffer_name(arg.buffer)
                 args.append(name if index == "0" else f"&{name}[{index}]")
             else:
@@ -521,7 +521,7 @@ class _FunctionPrinter:
         elements = 1
         for extent in row.box:
             elements *= extent
-        place = flat_index(row.indices, row.buffer.shape, self.var_name).text
+        place = element_index(row.buffer, row.indices, self.var_name).text
         at = term_text(index.term, self.var_name).text
         return (
             f"EC_TRACE(context, trace + {int(number.value)}u, &{self.buffer_name(row.buffer)}"

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from edgec.loop.ir import Buffer
 from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Term, Var, as_term
 
 # Binding strength of C's operators, from loose to tight.
@@ -47,6 +48,28 @@ def term_text(term: Term, name: VarName) -> Text:
     for minus, piece in pieces[1:]:
         out += f" {'-' if minus else '+'} {piece.at(PRODUCT)}"
     return Text(out, SUM)
+
+
+def element_index(buffer: Buffer, indices: Sequence[Term], name: VarName) -> Text:
+    """The row-major offset of an element of a buffer."""
+    if buffer.extents is None:
+        return flat_index(indices, buffer.shape, name)
+    return _open_index(indices, buffer.extents, name)
+
+
+def _open_index(indices: Sequence[Term], extents: Sequence[Term], name: VarName) -> Text:
+    """The offset where extents are those of a run: `(h * width + w) * 64 + c`."""
+    out = Text("0")
+    for index, extent in zip(indices, extents, strict=True):
+        if extent.constant == 1:
+            continue
+        if out.text != "0":
+            size = term_text(extent, name)
+            out = Text(f"{out.at(PRODUCT)} * {size.at(UNARY)}", PRODUCT)
+        if index.constant != 0:
+            text = term_text(index, name)
+            out = text if out.text == "0" else _sum(out, text)
+    return out
 
 
 def flat_index(indices: Sequence[Term], shape: Sequence[int], name: VarName) -> Text:

@@ -12,10 +12,12 @@ become one long inner loop, and an elementwise layer becomes flat.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Sequence
 from dataclasses import replace
 
 from edgec.codegen.c_term import flat_term
-from edgec.loop.ir import Branch, BufferRef, Expr, For, If, Load, Seq, Stmt, Store, While
+from edgec.loop.ir import Branch, Buffer, BufferRef, Expr, For, If, Load, Seq, Stmt, Store, While
 from edgec.loop.rewrite import Rewriter, Substitute
 from edgec.numerics.term import Term, Var, as_term
 
@@ -82,18 +84,26 @@ class _Terms(Rewriter):
             self.found.add(term)
         return term
 
+    def place(self, buffer: Buffer, indices: Sequence[Term]) -> None:
+        """The flat offset, or where extents are open its parts between these."""
+        starts = [0, len(indices)]
+        if buffer.extents is not None:
+            starts[1:1] = [axis for axis, term in enumerate(buffer.extents) if axis and term.parts]
+        for start, stop in itertools.pairwise(starts):
+            self.term(flat_term(indices[start:stop], buffer.shape[start:stop]))
+
     def load(self, load: Load) -> Expr:
-        self.term(flat_term(load.indices, load.buffer.shape))
+        self.place(load.buffer, load.indices)
         return load
 
     def store(self, store: Store) -> Stmt:
-        self.term(flat_term(store.indices, store.buffer.shape))
+        self.place(store.buffer, store.indices)
         self.expr(store.value)
         return store
 
     def argument(self, argument: BufferRef | Expr) -> BufferRef | Expr:
         if isinstance(argument, BufferRef):
-            self.term(flat_term(argument.indices, argument.buffer.shape))
+            self.place(argument.buffer, argument.indices)
             return argument
         return super().argument(argument)
 

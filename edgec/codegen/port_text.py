@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -12,7 +13,7 @@ from edgec.codegen.c_types import C_TYPE, INT_RANGE, literal
 from edgec.codegen.program import DTYPE_BYTES, Port, Program
 from edgec.loop.ir import Buffer, PrimFunc
 from edgec.numerics.narrow_float import stored_in
-from edgec.numerics.term import Term, Var, as_term
+from edgec.numerics.term import Term, Var
 
 
 @dataclass(frozen=True)
@@ -189,11 +190,12 @@ def _meaning(scale: str, zero_point: int) -> str:
 
 
 def _used_bytes(port: Port, pointers: Pointers) -> str:
-    """How many bytes of a port are in use: rows beyond an open first size are not."""
-    first, *rest = port.extents or (as_term(0),)
-    if first.constant is not None or any(term.constant is None for term in rest):
+    """How many bytes of a port are in use: its elements at the sizes of a run lie without gaps."""
+    if not any(term.parts for term in port.extents):
         return f"{port.nbytes}u"
-    return f"{pointers.extent(first)} * {port.nbytes // port.shape[0]}u"
+    fixed = math.prod(term.offset for term in port.extents if not term.parts)
+    factors = [pointers.extent(term) for term in port.extents if term.parts]
+    return " * ".join((*factors, f"{fixed * DTYPE_BYTES[port.dtype]}u"))
 
 
 def state_texts(program: Program, weights: Weights) -> tuple[StateText, ...]:

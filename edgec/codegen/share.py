@@ -8,7 +8,7 @@ shape share code; functions that differ in a constant inside stay apart.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -95,15 +95,16 @@ class _Canonical(Rewriter):
         self._buffers: dict[Buffer, Buffer] = {}
         self._vars: list[tuple[Var, Term]] = []
         self._count = 0
+        indices = tuple(self._bind(var) for var in func.indices)
         params = self._renamed(func.params)
         allocs = self._renamed(func.allocs)
-        indices = tuple(self._bind(var) for var in func.indices)
         self.result = PrimFunc("f", params, allocs, self.stmt(func.body), indices)
 
     def _renamed(self, buffers: Sequence[Buffer]) -> tuple[Buffer, ...]:
         for buffer in buffers:
             name = f"b{len(self._buffers)}"
-            self._buffers[buffer] = Buffer(name, buffer.shape, buffer.dtype, buffer.scope)
+            extents = None if buffer.extents is None else self.terms(buffer.extents)
+            self._buffers[buffer] = replace(buffer, name=name, extents=extents)
         return tuple(self._buffers[buffer] for buffer in buffers)
 
     def _bind(self, var: Var) -> Var:

@@ -15,11 +15,12 @@ from dataclasses import replace
 import numpy as np
 
 from edgec.errors import ImportFailed
-from edgec.graph.extents import Sizes, function_at, open_type, symbols_of
+from edgec.graph.extents import function_at, open_type, symbols_of
 from edgec.graph.interpret import initial_state, interpret
 from edgec.graph.ir import Function, Module, Value
 from edgec.graph.open_function import HINT, opened_function
 from edgec.graph.types import Array
+from edgec.numerics.fit_term import Sizes
 from edgec.numerics.term import Term, Var, as_term
 
 #: What floats may differ by where a size makes an importer take another way.
@@ -38,8 +39,11 @@ def open_module(import_at: ImportAt, extents: Mapping[str, tuple[Term, ...]]) ->
     """
     symbols = symbols_of(open_type("float32", *terms) for terms in extents.values())
     largest = import_at({var: var.stop - 1 for var in symbols})
-    function = opened_function(largest.main, extents)
-    for sizes in sizes_to_compare(symbols):
+    least, middle, *others = sizes_to_compare(symbols)
+    between = import_at(middle).main
+    function = opened_function(largest.main, extents, between)
+    require_same(function, between, middle)
+    for sizes in (least, *others):
         require_same(function, import_at(sizes).main, sizes)
     return replace(largest, functions={**largest.functions, "main": function})
 

@@ -7,13 +7,13 @@ again at numbers, and `edgec/frontends/open_sizes.py` makes one model of these.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from edgec.errors import ContractError, ImportFailed
 from edgec.frontends.open_sizes import open_module
 from edgec.frontends.torch_export import exported, import_program
-from edgec.graph.extents import Sizes
 from edgec.graph.ir import Module
+from edgec.numerics.fit_term import Sizes
 from edgec.numerics.term import Term, Var, as_term
 from edgec.numerics.term_text import read_term
 
@@ -39,6 +39,67 @@ def import_open(program: Any, module: Any, source: str, dynamic_shapes: Any = No
     inputs = list(_inputs(program))
     extents = {name: _terms(tensor, variables, f"{source}: input {name!r}")
                for name, tensor in inputs}  # fmt: skip
+    return _import_at_sizes(inputs, extents, module, source)
+
+
+def import_dynamic(
+    module: Any, example_inputs: Sequence[Any], dynamic_shapes: Any, source: str
+) -> Module:
+    """A module of which these dimensions are open.
+
+    Where torch can trace it at numbers only, as a recurrent layer, the ranges of `torch.export.Dim`
+    are taken as they are given. Raises ImportFailed.
+    """
+    try:
+        program = exported(module, example_inputs, dynamic_shapes=dynamic_shapes)
+    except ImportFailed:
+        program = exported(module, example_inputs)
+        inputs = list(_inputs(program))
+        extents = _given_terms(inputs, dynamic_shapes, source)
+        if not extents:
+            raise
+        return _import_at_sizes(inputs, extents, module, source)
+    if not has_open_sizes(program):
+        return import_program(program, source)
+    return import_open(program, module, source, dynamic_shapes)
+
+
+def _given_terms(
+    inputs: Sequence[tuple[str, Any]], dynamic_shapes: Any, source: str
+) -> dict[str, tuple[Term, ...]]:
+    """The extents of inputs by the user's own words; none where a dimension is no plain `Dim`."""
+    given = list(dynamic_shapes.values() if isinstance(dynamic_shapes, Mapping) else dynamic_shapes)
+    found = {}
+    for (name, tensor), dims in zip(inputs, given, strict=False):
+        terms = [as_term(int(extent)) for extent in tensor.shape]
+        known = {axis: dim for axis, dim in _by_axis(dims) if dim is not None}
+        if not all(_is_plain(dim) for dim in known.values()):
+            return {}
+        for axis, dim in known.items():
+            if not isinstance(dim, int):
+                range_ = _Range(dim.min, dim.max)
+                terms[axis] = as_term(_variable(dim.__name__, range_, dim.__name__, source))
+        found[name] = tuple(terms)
+    return found
+
+
+def _is_plain(dim: Any) -> bool:
+    """Whether a dimension is a number or a `Dim` with a range of its own."""
+    return isinstance(dim, int) or (hasattr(dim, "max") and not hasattr(dim, "root"))
+
+
+class _Range(NamedTuple):
+    lower: int
+    upper: int
+
+
+def _import_at_sizes(
+    inputs: Sequence[tuple[str, Any]],
+    extents: Mapping[str, tuple[Term, ...]],
+    module: Any,
+    source: str,
+) -> Module:
+    """The module, exported at numbers as often as it is compared."""
 
     def import_at(sizes: Sizes) -> Module:
         values = {var.name: size for var, size in sizes.items()}

@@ -8,21 +8,22 @@ several sizes, and the terms that give all of these answers are the extents.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.operator import Operator, Signature
 from edgec.graph.types import TensorType
+from edgec.numerics.fit_term import Sizes, fit_term, value_at
 from edgec.numerics.term import Term, Var, as_term
 
 #: Sizes of one symbol at which type relations are asked.
 MOST_SAMPLES = 16
-
-#: The value of each symbol.
-Sizes = Mapping[Var, int]
+#: Sizes one after the other at both ends of a range: windows divide them.
+NEIGHBOURS = 4
 
 
 def open_type(dtype: str, *extents: Term | Var | int) -> TensorType:
@@ -42,7 +43,7 @@ def at_sizes(type_: TensorType, sizes: Sizes) -> TensorType:
     """The closed type where the symbols have these values."""
     if type_.extents is None:
         return type_
-    shape = tuple(_value(term, sizes) for term in type_.extents)
+    shape = tuple(value_at(term, sizes) for term in type_.extents)
     return replace(type_, shape=shape, extents=None)
 
 
@@ -55,6 +56,15 @@ def infer_types(
         return op.infer_bodies(attrs, bodies, *inputs)
     if bodies:
         raise TypeMismatch(f"{op.name} with bodies takes no open sizes: {_listed(inputs)}")
+    return _open_types(op, attrs, tuple(inputs))
+
+
+@lru_cache(maxsize=1024)  # a module is verified after every pass
+def _open_types(
+    op: Operator[Any], attrs: Any, inputs: tuple[TensorType, ...]
+) -> tuple[TensorType, ...]:
+    """The types of the outputs, of which each extent is a term through all answers."""
+    symbols = symbols_of(inputs)
     most = {var: var.stop - 1 for var in symbols}
     largest = [at_sizes(type_, most) for type_ in inputs]
     bounds = op.infer_bodies(attrs, (), *largest)
@@ -63,22 +73,38 @@ def infer_types(
         smaller = [at_sizes(type_, sizes) for type_ in inputs]
         return op.infer_bodies(op.attrs_at(attrs, largest, smaller), (), *smaller)
 
-    terms = [[as_term(extent) for extent in type_.shape] for type_ in bounds]
-    for var in symbols:
-        below = asked({**most, var: most[var] - 1})
-        for each, lower, type_ in zip(terms, below, bounds, strict=True):
-            for axis, extent in enumerate(type_.shape):
-                slope = extent - lower.shape[axis]
-                each[axis] = each[axis] + slope * (as_term(var) - most[var])
-    found = tuple(_opened(t, tuple(each)) for t, each in zip(bounds, terms, strict=True))
-    for sizes in _samples(symbols):
-        if asked(sizes) != tuple(at_sizes(type_, sizes) for type_ in found):
-            raise TypeMismatch(
-                f"{op.name} of {_listed(inputs)}: the sizes of its outputs are not linear in"
-                f" {', '.join(var.name for var in symbols)}",
-                hint="fix the sizes that are open",
-            )
-    return found
+    samples = _samples(symbols)
+    answers = [asked(sizes) for sizes in samples]
+    bases = [term for type_ in inputs for term in type_.extents or ()]
+    found = tuple(
+        _fitted(type_, [answer[position] for answer in answers], samples, bases)
+        for position, type_ in enumerate(bounds)
+    )
+    if None in found:
+        raise TypeMismatch(
+            f"{op.name} of {_listed(inputs)}: the sizes of its outputs do not follow from"
+            f" {', '.join(var.name for var in symbols)}",
+            hint="fix the sizes that are open",
+        )
+    return tuple(type_ for type_ in found if type_ is not None)
+
+
+def _fitted(
+    bound: TensorType,
+    answers: Sequence[TensorType],
+    samples: Sequence[Sizes],
+    bases: Sequence[Term],
+) -> TensorType | None:
+    """The type that is each of the answers at its sizes; None if there is no such."""
+    shapes = list(zip(*(answer.shape for answer in answers), strict=True))
+    terms = [fit_term(extents, samples, bases) for extents in shapes]
+    known = tuple(term for term in terms if term is not None)
+    most = tuple(term.bounds()[1] for term in known)
+    if len(known) < len(terms) or most != bound.shape or any(t.bounds()[0] < 0 for t in known):
+        return None
+    opened = _opened(bound, known)
+    pairs = zip(samples, answers, strict=True)
+    return opened if all(at_sizes(opened, sizes) == answer for sizes, answer in pairs) else None
 
 
 def function_at(function: Function, sizes: Sizes) -> Function:
@@ -90,7 +116,7 @@ def function_at(function: Function, sizes: Sizes) -> Function:
     }
     nodes = []
     for node in function.nodes:
-        nodes.append(_node_at(node, sizes, values))
+        nodes.append(node_at(node, sizes, values))
     results = tuple(values.get(value, value) for value in function.results)
     states = tuple(
         replace(s, before=values[s.before], after=values.get(s.after, s.after))
@@ -106,7 +132,7 @@ def at_largest(function: Function) -> Function:
     return function_at(function, {var: var.stop - 1 for var in symbols})
 
 
-def _node_at(node: Node, sizes: Sizes, values: dict[Value, Value]) -> Node:
+def node_at(node: Node, sizes: Sizes, values: dict[Value, Value]) -> Node:
     """The node on values of closed types; its outputs are added to `values`."""
     if not symbols_of((*node.input_types, *(value.type for value in node.outputs))):
         values.update((value, value) for value in node.outputs)
@@ -147,14 +173,11 @@ def _samples(symbols: Sequence[Var]) -> list[Sizes]:
     for var in symbols:
         others = [other for other in symbols if other != var]
         step = max(1, (var.stop - var.start) // MOST_SAMPLES)
-        for value in (*range(var.start, var.stop, step), var.stop - 1):
+        every = range(var.start, var.stop)
+        for value in sorted({*every[::step], *every[:NEIGHBOURS], *every[-NEIGHBOURS:]}):
             for ends in itertools.product(*((o.start, o.stop - 1) for o in others)):
                 found.append({var: value, **dict(zip(others, ends, strict=True))})
     return found
-
-
-def _value(term: Term, sizes: Sizes) -> int:
-    return term.evaluate({var.name: size for var, size in sizes.items()})
 
 
 def _listed(types: Sequence[TensorType]) -> str:

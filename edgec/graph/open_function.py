@@ -13,8 +13,15 @@ from edgec.numerics.term import Term
 HINT = "give the sizes as numbers, and build the model once for each of them"
 
 
-def opened_function(function: Function, extents: Mapping[str, tuple[Term, ...]]) -> Function:
-    """A function of the largest sizes with open inputs; every type follows."""
+def opened_function(
+    function: Function, extents: Mapping[str, tuple[Term, ...]], other: Function | None = None
+) -> Function:
+    """A function of the largest sizes with open inputs; every type follows.
+
+    other: the same function at smaller sizes, for what attributes do not say about sizes.
+    """
+    if other is not None:
+        function = _compared(function, other)
     known: dict[Value, Value] = {}
     for param in function.params:
         name = param.origin.tensor if param.origin else param.name
@@ -33,6 +40,19 @@ def opened_function(function: Function, extents: Mapping[str, tuple[Term, ...]])
                                hint=HINT)  # fmt: skip
     params = tuple(known[param] for param in function.params)
     return replace(function, params=params, nodes=tuple(nodes), results=results, states=states)
+
+
+def _compared(function: Function, other: Function) -> Function:
+    """The function with attributes that know which of their numbers are those of sizes."""
+    if [node.op.name for node in function.nodes] != [node.op.name for node in other.nodes]:
+        return function
+    nodes = []
+    for node, smaller in zip(function.nodes, other.nodes, strict=True):
+        attrs = node.op.attrs_of_two(
+            node.attrs, smaller.attrs, node.input_types, smaller.input_types
+        )
+        nodes.append(replace(node, attrs=attrs))
+    return replace(function, nodes=tuple(nodes))
 
 
 def _opened(node: Node, known: dict[Value, Value]) -> Node:

@@ -141,6 +141,13 @@ class Operator(Generic[AttrsT]):
         """
         return attrs
 
+    def attrs_of_two(
+        self, attrs: AttrsT, other: AttrsT, largest: Sequence[TensorType],
+        inputs: Sequence[TensorType],
+    ) -> AttrsT:  # fmt: skip
+        """The attributes for the largest inputs, with what those for smaller ones say of sizes."""
+        return attrs
+
     def infer_bodies(
         self, attrs: AttrsT, bodies: Sequence[Signature], *inputs: TensorType
     ) -> tuple[TensorType, ...]:

@@ -63,7 +63,7 @@ class TensorType:
     """Shape (row-major), element type and quantization of a value.
 
     extents: where a size is open, every dimension as a term over symbols; `shape` is then the
-    largest that each can be, and rows lie as in a tensor of that shape.
+    largest that each can be. Elements lie row after row at the sizes of a run.
     """
 
     shape: tuple[int, ...]

@@ -33,7 +33,7 @@ def same_place_inputs(func: PrimFunc) -> tuple[str, ...]:
 
 
 def _may_share(body: Stmt, x: Buffer, out: Buffer) -> bool:
-    if (x.shape, x.dtype) != (out.shape, out.dtype):
+    if (x.shape, x.extents, x.dtype) != (out.shape, out.extents, out.dtype):
         return False
     loops, home = _home(body, x, out)
     read = region(x, home, outer=loops, only="reads")

@@ -50,12 +50,17 @@ Use = Literal["", "reads", "writes", "updates"]
 
 @dataclass(frozen=True)
 class Buffer:
-    """A row-major array. Names are unique within a PrimFunc."""
+    """A row-major array. Names are unique within a PrimFunc.
+
+    extents: where sizes are open, what each dimension is in a run, and with it how elements lie;
+    `shape` is then the largest.
+    """
 
     name: str
     shape: tuple[int, ...]
     dtype: str
     scope: Scope
+    extents: tuple[Term, ...] | None = None
 
     @property
     def elements(self) -> int:

@@ -6,7 +6,8 @@ expected there.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import cast, get_args
 
 from edgec.loop.dtype import DTYPES
@@ -70,6 +71,9 @@ class _FuncParser(ExprParser):
             if bounds is None:
                 self.fail("bounds of the index")
             indices.append(Var(index, *bounds))
+        with self.scope({v.name: v for v in indices}):
+            while self.accept("sizes"):
+                params = self.opened(params)
         self.expect("{")
         allocs: list[Buffer] = []
         while self.accept("alloc"):
@@ -79,6 +83,16 @@ class _FuncParser(ExprParser):
         if self.peek() != "":
             self.fail("the end")
         return PrimFunc(name, tuple(params), tuple(allocs), body, tuple(indices))
+
+    def opened(self, params: Sequence[Buffer]) -> list[Buffer]:
+        """The parameters, of which one has the extents that follow."""
+        name = self.name()
+        self.expect("[")
+        extents = tuple(self.separated(self.term, "]"))
+        if name not in self.buffers or len(self.buffers[name].shape) != len(extents):
+            self.fail("the sizes of a parameter")
+        self.buffers[name] = replace(self.buffers[name], extents=extents)
+        return [self.buffers[param.name] for param in params]
 
     def declaration(self) -> Buffer:
         name = self.name()

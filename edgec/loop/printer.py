@@ -53,7 +53,8 @@ def print_func(func: PrimFunc) -> str:
     """The whole function as text, with a final newline."""
     params = ", ".join(f"{p.name}: {_type(p)}" for p in func.params)
     indices = ", ".join(f"{v.name}[{v.start}..{v.stop}]" for v in func.indices)
-    lines = [f"func {func.name}({params}){f' at {indices}' if indices else ''} {{"]
+    head = f"func {func.name}({params}){f' at {indices}' if indices else ''}"
+    lines = [f"{head}{''.join(map(_extents, func.params))} {{"]
     lines += [f"  alloc {a.name}: {_type(a)}" for a in func.allocs]
     lines += print_stmt(func.body, "  ")
     return "\n".join([*lines, "}"]) + "\n"
@@ -61,6 +62,13 @@ def print_func(func: PrimFunc) -> str:
 
 def _type(buffer: Buffer) -> str:
     return f"{buffer.scope} {buffer.dtype}[{', '.join(map(str, buffer.shape))}]"
+
+
+def _extents(buffer: Buffer) -> str:
+    """What the dimensions of a buffer are in a run, if sizes are open."""
+    if buffer.extents is None:
+        return ""
+    return f" sizes {buffer.name}[{', '.join(map(str, buffer.extents))}]"
 
 
 def print_stmt(stmt: Stmt, indent: str = "") -> list[str]:

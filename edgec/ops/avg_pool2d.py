@@ -100,6 +100,17 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
     clamps = True
     keeps_factors = True
 
+    def attrs_at(
+        self, attrs: AvgPool2dAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
+    ) -> AvgPool2dAttrs:
+        """A window of the whole height or width stays that."""
+        before, now = largest[0].shape[1:3], inputs[0].shape[1:3]
+        height, width = (
+            few if size == extent else size
+            for size, extent, few in zip(attrs.kernel, before, now, strict=True)
+        )
+        return replace(attrs, kernel=(height, width))
+
     def infer(self, attrs: AvgPool2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Extents by the window's geometry, with the output's quantization."""
         (x,) = inputs

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -40,13 +40,8 @@ class Reshape(Op[ReshapeAttrs]):
     def attrs_at(
         self, attrs: ReshapeAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
     ) -> ReshapeAttrs:
-        """The first axis that is not 1 takes all of an open size."""
-        axis = next((axis for axis, extent in enumerate(attrs.shape) if extent != 1), 0)
-        rest = math.prod(attrs.shape[axis + 1 :])
-        if not attrs.shape or not rest or inputs[0].elements % rest:
-            return attrs
-        open_extent = inputs[0].elements // rest
-        return ReshapeAttrs((*attrs.shape[:axis], open_extent, *attrs.shape[axis + 1 :]))
+        """Axes that are others in neither shape stay; see `_shape_at` for those that are."""
+        return ReshapeAttrs(_shape_at(attrs.shape, largest[0].shape, inputs[0].shape))
 
     def infer(self, attrs: ReshapeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The same dtype and quantization with another shape."""
@@ -87,6 +82,50 @@ class Reshape(Op[ReshapeAttrs]):
         """Reshape."""
         shape = out.initializer(f"{node.name}.shape", np.asarray(node.output.type.shape, np.int64))
         out.emit("Reshape", [out.own(node.inputs[0]), shape], out.define_own(node.output))
+
+
+def _shape_at(
+    shape: tuple[int, ...], largest: tuple[int, ...], now: tuple[int, ...]
+) -> tuple[int, ...]:
+    """The shape that an input of the extents `now` gets where `largest` gets `shape`.
+
+    Both are split into the shortest runs of axes with equal elements. In a run the axis that has
+    the extent of the open one takes its size, or else the first one that is not 1.
+    """
+    found = list(shape)
+    for before, after in _runs(largest, shape):
+        old, new = largest[before], now[before]
+        if old == new or len(old) != len(new):
+            continue
+        changed = [a for a, b in zip(old, new, strict=True) if a != b]
+        axis = after.start + _open_axis(shape[after], changed)
+        rest = math.prod(shape[after]) // max(shape[axis], 1)
+        if rest and not math.prod(new) % rest:
+            found[axis] = math.prod(new) // rest
+    return tuple(found)
+
+
+def _open_axis(shape: tuple[int, ...], changed: Sequence[int]) -> int:
+    """The axis of a run that takes the size of those that changed."""
+    if len(changed) == 1 and changed[0] in shape:
+        return shape.index(changed[0])
+    return next((axis for axis, extent in enumerate(shape) if extent != 1), 0)
+
+
+def _runs(one: tuple[int, ...], other: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
+    """The shortest runs of axes with as many elements in both shapes, from the first axis on."""
+    i = j = 0
+    while i < len(one) and j < len(other):
+        start, behind = i, j
+        i, j = i + 1, j + 1
+        while (mine := math.prod(one[start:i])) != (theirs := math.prod(other[behind:j])):
+            if mine < theirs and i < len(one):
+                i += 1
+            elif j < len(other):
+                j += 1
+            else:
+                return
+        yield slice(start, i), slice(behind, j)
 
 
 @from_tflite("RESHAPE")

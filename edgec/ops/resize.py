@@ -136,6 +136,17 @@ class Resize(Op[ResizeAttrs]):
     tolerance = 5e-7
     integer_form = IntegerForm.SHARED
 
+    def attrs_at(
+        self, attrs: ResizeAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
+    ) -> ResizeAttrs:
+        """A size that is a whole multiple stays that."""
+        before, now = largest[0].shape[1:3], inputs[0].shape[1:3]
+        height, width = (
+            size // extent * few if size % extent == 0 else size
+            for size, extent, few in zip(attrs.size, before, now, strict=True)
+        )
+        return replace(attrs, size=(height, width))
+
     def infer(self, attrs: ResizeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The new height and width; quantization stays."""
         (x,) = inputs

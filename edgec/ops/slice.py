@@ -25,11 +25,16 @@ from edgec.ops.transpose import in_order
 
 @dataclass(frozen=True)
 class SliceAttrs:
-    """For each axis: the first index, the step (negative: backwards), and how many."""
+    """For each axis: the first index, the step (negative: backwards), and how many.
+
+    moves: of axes whose size is open what changes with it: `begin`, `count`, or what `attrs_at`
+    takes for granted (an empty word, or no words at all).
+    """
 
     begin: tuple[int, ...]
     stride: tuple[int, ...]
     shape: tuple[int, ...]
+    moves: tuple[str, ...] = ()
 
 
 @register
@@ -44,14 +49,25 @@ class Slice(Moved[SliceAttrs]):
     def attrs_at(
         self, attrs: SliceAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
     ) -> SliceAttrs:
-        """An axis that is taken as a whole stays whole."""
-        axes = zip(attrs.begin, attrs.stride, attrs.shape, largest[0].shape, inputs[0].shape,
-                   strict=True)  # fmt: skip
-        shape = tuple(
-            now if (begin, stride, count) == (0, 1, extent) else count
-            for begin, stride, count, extent, now in axes
-        )
-        return replace(attrs, shape=shape)
+        """Axes that are taken up to their end still are, unless `moves` says something else."""
+        moves = attrs.moves or ("",) * len(attrs.begin)
+        axes = zip(attrs.begin, attrs.stride, attrs.shape, moves, largest[0].shape,
+                   inputs[0].shape, strict=True)  # fmt: skip
+        found = [_part_at(*axis) for axis in axes]
+        begin, shape = zip(*found, strict=True) if found else ((), ())
+        return replace(attrs, begin=begin, shape=shape)
+
+    def attrs_of_two(
+        self, attrs: SliceAttrs, other: SliceAttrs, largest: Sequence[TensorType],
+        inputs: Sequence[TensorType],
+    ) -> SliceAttrs:  # fmt: skip
+        """What moves along each axis, by where the other slice begins and how many it takes."""
+        moves = []
+        for axis, (begin, now) in enumerate(zip(attrs.begin, other.begin, strict=True)):
+            count, few = attrs.shape[axis], other.shape[axis]
+            is_moved, is_counted = begin != now, count != few
+            moves.append("" if is_moved == is_counted else "begin" if is_moved else "count")
+        return replace(attrs, moves=tuple(moves) if any(moves) else ())
 
     def shape(self, attrs: SliceAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
         """That of the attributes; TypeMismatch where an index leaves the input."""
@@ -86,7 +102,9 @@ class Slice(Moved[SliceAttrs]):
     def attrs_for_permutation(self, attrs: SliceAttrs, order: Sequence[int]) -> SliceAttrs:
         """Places and extents by the axes of x."""
         listed = (attrs.begin, attrs.stride, attrs.shape)
-        return SliceAttrs(*(in_order(each, order) for each in listed))
+        begin, stride, shape = (in_order(each, order) for each in listed)
+        moves = in_order(attrs.moves, order) if attrs.moves else ()
+        return SliceAttrs(begin, stride, shape, moves)
 
     def attrs_for_samples(self, attrs: SliceAttrs, count: int) -> SliceAttrs:
         """Where the first axis has one sample, it has all."""
@@ -115,6 +133,22 @@ class Slice(Moved[SliceAttrs]):
             )
         ]  # fmt: skip
         out.emit("Slice", [*inputs, *ranges], output)
+
+
+def _part_at(
+    begin: int, stride: int, count: int, moves: str, extent: int, now: int
+) -> tuple[int, int]:
+    """(begin, count) along an axis of the extent `now`, from those along `extent`."""
+    if moves == "begin":
+        return begin + now - extent, count
+    if stride < 0:
+        is_whole = (begin, stride, count) == (extent - 1, -1, extent)
+        return (now - 1, now) if is_whole else (begin, count)
+    whole = -(-(extent - begin) // stride)
+    if moves == "count" or count == whole:
+        rest = 0 if count == whole else extent - begin - count * stride
+        return begin, -(-(now - begin - rest) // stride)
+    return begin, count
 
 
 def _is_inside(extent: int, begin: int, stride: int, count: int) -> bool:

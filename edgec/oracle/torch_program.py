@@ -38,7 +38,8 @@ class TorchOracle(Oracle):
             if spec.kind.name == "USER_INPUT":
                 value = node.meta["val"]
                 dtype = np.dtype(str(value.dtype).removeprefix("torch."))
-                found.append((node.name, tuple(value.shape), dtype))
+                shape = tuple(e if isinstance(e, int) else -1 for e in value.shape)
+                found.append((node.name, shape, dtype))
         return tuple(found)
 
     def reset(self) -> None:

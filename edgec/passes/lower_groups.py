@@ -240,6 +240,12 @@ def _define(group: Group, form: str, rescaling: str) -> tuple[Lowering, dict[str
     return lowering, values
 
 
+def plain_variant(group: Group) -> Variant:
+    """The group's loops as its operators define them, with what they read."""
+    lowering, values = _define(group, "direct", "")
+    return _variant(Schedule(lowering.build()), lowering, values)
+
+
 def plain_nest(group: Group) -> PrimFunc:
     """The group's loops as its operators define them, before any schedule."""
     return _define(group, "direct", "")[0].build()

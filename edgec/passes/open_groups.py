@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from edgec.errors import ImportFailed
+from edgec.errors import ScheduleError
 from edgec.graph.extents import at_sizes, infer_types, symbols_of
 from edgec.graph.ir import Node, Value
 from edgec.graph.types import TensorType
@@ -26,6 +26,7 @@ from edgec.loop.spot import Spot
 from edgec.numerics.term import Term, Var, as_term
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group, plain_nest
+from edgec.passes.open_nests import lower_open_nests
 from edgec.targets.target import Target
 
 
@@ -38,11 +39,15 @@ def is_open(group: Group) -> bool:
 def lower_open_group(group: Group, target: Target) -> LoweredGroup:
     """The menu of a group's slice, each variant in a loop.
 
-    Raises ImportFailed, with the nodes' names, where another dimension than the first is open or
-    slices depend on each other.
+    Of a group whose slices depend on each other, or where another dimension than the first is open,
+    the loops of `edgec.passes.open_nests`. Raises ImportFailed, with the nodes' names, where these
+    have no open form.
     """
-    extent = _first_extent(group)
-    _require_slices(group, extent)
+    try:
+        extent = _first_extent(group)
+        _require_slices(group, extent)
+    except ScheduleError:
+        return lower_open_nests(group, target)
     values: dict[Value, Value] = {}
     for value in group.inputs:
         values[value] = replace(value, type=_slice_type(value.type))
@@ -63,11 +68,11 @@ def _first_extent(group: Group) -> Term:
         axis = open_axis(value.type)
         before, after = value.type.shape[:axis], extents[axis + 1 :]
         if any(extent != 1 for extent in before) or any(t.constant is None for t in after):
-            raise _refused(group, f"{value} is {value.type}: only the first size may be open")
+            raise ScheduleError(f"{value} is {value.type}: another size than the first is open")
         found.add(extents[axis])
     if len(found) != 1 or any(value.type.extents is None for value in group.outputs):
         sizes = ", ".join(sorted(map(str, found)))
-        raise _refused(group, f"its values have the sizes {sizes}, or lose them")
+        raise ScheduleError(f"its values have the sizes {sizes}, or lose them")
     return found.pop()
 
 
@@ -89,7 +94,7 @@ def _require_slices(group: Group, extent: Term) -> None:
             buffer.name in names and names[buffer.name].name not in is_sliced
         )
         if not (_is_fixed(access) if is_whole else _is_own_slice(access, count)):
-            raise _refused(group, "its slices along the first size depend on each other")
+            raise ScheduleError("its slices along the first size depend on each other")
 
 
 def _outermost(access: Access) -> For | None:
@@ -202,12 +207,4 @@ def _looped(variant: Variant, extent: Term, whole: dict[Value, Value]) -> Varian
         instructions=round(estimate(function, callees=callees).instructions),
         same_place=(),
         callees=callees,
-    )
-
-
-def _refused(group: Group, problem: str) -> ImportFailed:
-    operators = "+".join(node.op.name for node in group.nodes)
-    return ImportFailed(
-        f"{operators} node {group.name!r} cannot run at open sizes: {problem}",
-        hint="fix the sizes that are open",
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -42,17 +43,17 @@ def shape_of(manifest: Manifest, port: PortEntry, sizes: Sequence[int]) -> tuple
 
 
 def at_largest(port: PortEntry, array: Array) -> Array:
-    """An array with its elements where they lie in one of the port's largest shape."""
+    """The bytes of a port of the largest shape, of which an array is the beginning."""
     if array.shape == tuple(port.shape):
         return array
     largest = np.zeros(port.shape, array.dtype)
-    largest[tuple(slice(0, extent) for extent in array.shape)] = array
+    largest.reshape(-1)[: array.size] = array.reshape(-1)
     return largest
 
 
 def in_use(array: Array, shape: tuple[int, ...]) -> Array:
-    """The part of an array of the largest shape that a run computed."""
-    return array[tuple(slice(0, extent) for extent in shape)]
+    """The elements of an array of the largest shape that a run computed: the first ones."""
+    return array.reshape(-1)[: math.prod(shape)].reshape(shape)
 
 
 def _terms(manifest: Manifest, port: PortEntry) -> tuple[Term, ...]:

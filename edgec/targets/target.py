@@ -53,18 +53,20 @@ class Target:
 
     in_rows: functions are single rows of images, as layers that stream run. paired: channels
     stand in an order that kernels can take two by two. It brings weights of -128 to kernels that
-    are fast, but may take more scratch and code than loops.
+    are fast, but may take more scratch and code than loops. only_loops: no kernels.
     """
 
     core: Core
     options: Options
     in_rows: bool = False
     paired: bool = False
+    only_loops: bool = False
 
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Those of its instruction set that it may use, the best first."""
-        return tuple(r for r in RULES[self.core.isa] if r.is_for(self.core, self.options))
+        known = loops.LOOPS if self.only_loops else RULES[self.core.isa]
+        return tuple(r for r in known if r.is_for(self.core, self.options))
 
     def menu(self, lower: Lower) -> Iterator[list[Offer]]:
         """The schedules of a group, the fastest first: those of rules that begin alike together.

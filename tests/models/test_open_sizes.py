@@ -24,9 +24,11 @@ from edgec.graph.operator import Fusion, NoAttrs
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.loop.parser import parse_func
 from edgec.loop.printer import print_func
+from edgec.numerics.term import Var
 from edgec.ops.op import Op
-from edgec.ops.reduce import ReduceAttrs
+from edgec.ops.resize import ResizeAttrs
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_module
 from edgec.runners.engine import STATUS_NAMES, open_session
@@ -158,18 +160,6 @@ def test_a_batch_runs_the_function_of_a_single_one() -> None:
     assert canonical(callee) == canonical(single.function)
 
 
-@pytest.mark.parametrize(
-    ("problem", "axes"), [("or lose them", (0,)), ("only the first size may be open", (1,))]
-)
-def test_what_slices_do_not_serve_is_refused(problem: str, axes: tuple[int, ...]) -> None:
-    b = GraphBuilder()
-    x = b.param("x", open_type("float32", *(BATCH, 4) if axes == (0,) else (4, BATCH)))
-    y = b.op("reduce", [x], ReduceAttrs(axes, "max"), name="highest")
-    module = Module({"main": b.finish([y])}, source="refused.text")
-    with pytest.raises(ImportFailed, match=f"reduce node 'highest' cannot run.*{problem}"):
-        compile_module(module, load_board("host").core, Options())
-
-
 class Mirror(Op[NoAttrs]):
     """The rows from the last to the first: types like those of a batch, but no batch."""
 
@@ -185,11 +175,27 @@ class Mirror(Op[NoAttrs]):
         return target.compute("mirror", (rows, columns), "float32", lambda n, c: x[rows - 1 - n, c])
 
 
-def test_slices_that_depend_on_each_other_are_refused() -> None:
+def test_slices_that_depend_on_each_other_run_in_loops_of_their_own(tmp_path: Path) -> None:
     b = GraphBuilder()
     x = b.param("x", open_type("float32", BATCH, 4))
     module = Module({"main": b.finish([b.op(Mirror(), [x], name="mirror")])}, source="m.text")
-    with pytest.raises(ImportFailed, match=r"'mirror'.*depend on each other"):
+    board = load_board("host")
+    compiled = compile_module(module, board.core, Options())
+    text = print_func(compiled.chosen[0].function)
+    assert parse_func(text) == compiled.chosen[0].function
+    assert "sizes x[batch, 4] sizes out[batch, 4]" in text
+    with open_session("host", deploy(compiled, board, tmp_path)) as session:
+        for rows in (1, 3, MOST):
+            x = batch(compiled, rows)
+            np.testing.assert_array_equal(session.run([x]).outputs[0], x[::-1])
+
+
+def test_a_table_that_follows_from_a_size_is_refused() -> None:
+    b = GraphBuilder()
+    x = b.param("x", open_type("float32", 1, Var("height", 4, 9), 3, 1))
+    attrs = ResizeAttrs((16, 6), "bilinear", half_pixel_centers=True)
+    module = Module({"main": b.finish([b.op("resize", [x], attrs, name="up")])}, source="up.text")
+    with pytest.raises(ImportFailed, match="resize node 'up' cannot run at open sizes: the table"):
         compile_module(module, load_board("host").core, Options())
 
 

@@ -155,11 +155,3 @@ def test_what_cannot_be_open_is_refused(
     dims = ({0: Dim("rows", min=1, **range_)},)
     with pytest.raises(ImportFailed, match=message):
         edgec.from_torch(Function(function), (batch(4, (3,)),), dynamic_shapes=dims)
-
-
-def test_rows_that_depend_on_each_other_are_refused_by_name() -> None:
-    imported = edgec.from_torch(
-        Function(lambda x: x - x.amax(0)), (batch(4, (3,)),), dynamic_shapes=({0: BATCH},)
-    )
-    with pytest.raises(ImportFailed, match="cannot run at open sizes"):
-        imported.build()

@@ -19,6 +19,7 @@ from edgec.numerics.term import Var, as_term
 from edgec.ops.concat import ConcatAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.reduce import ReduceAttrs
+from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.slice import SliceAttrs
 from edgec.ops.transpose import TransposeAttrs
 
@@ -71,14 +72,22 @@ def test_two_sizes_in_one_type() -> None:
     assert [var.name for var in symbols_of([y.type])] == ["batch", "length"]
 
 
-def test_sizes_that_are_not_linear_are_refused() -> None:
+def test_strides_divide_sizes() -> None:
     length = Var("length", 3, 21)
     b = GraphBuilder()
     x = b.param("x", open_type("float32", 1, length, 1, 2))
     w = b.constant("w", np.ones((4, 3, 1, 2), np.float32))
     bias = b.constant("bias", np.zeros(4, np.float32))
-    with pytest.raises(TypeMismatch, match=r"'conv': conv2d of .* are not linear in length"):
-        b.op("conv2d", [x, w, bias], Conv2dAttrs(stride=(2, 1)), name="conv")
+    y = b.op("conv2d", [x, w, bias], Conv2dAttrs(stride=(2, 1)), name="conv")
+    assert [str(term) for term in y.type.extents or ()] == ["1", "(length + 1) // 2 - 1", "1", "4"]
+
+
+def test_sizes_that_multiply_are_refused() -> None:
+    b = GraphBuilder()
+    height, width = Var("height", 2, 9), Var("width", 2, 9)
+    x = b.param("x", open_type("float32", height, width))
+    with pytest.raises(TypeMismatch, match=r"'flat': reshape of .* do not follow from height, wid"):
+        b.op("reshape", [x], ReshapeAttrs((64,)), name="flat")
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -1,0 +1,83 @@
+"""Terms through known values: what an integer is at some sizes, it is as a term at all of them.
+
+An integer that follows from sizes is asked for at several of them. The term is the simplest of
+a few forms that has all of these values; whoever asks checks it at others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import product
+
+import numpy as np
+
+from edgec.numerics.term import Term, Var, as_term, floor_div
+
+#: Divisors of windows' strides and factors of images that grow.
+MOST_DIVISOR, MOST_FACTOR = 16, 8
+
+#: The value of each symbol.
+Sizes = Mapping[Var, int]
+
+
+def fit_term(
+    values: Sequence[int], sizes: Sequence[Sizes], bases: Iterable[Term] = ()
+) -> Term | None:
+    """The term that has these values at these sizes, or None.
+
+    In this order: a constant, a base, a sum of multiples of the symbols, the same of a base, of all
+    bases, of bases and symbols, and (a*base + b) // d. bases: terms that it is likely to be made
+    of, such as the extents of inputs.
+    """
+    return next((term for term in _forms(values, sizes, bases) if term is not None), None)
+
+
+def _forms(
+    values: Sequence[int], sizes: Sequence[Sizes], bases: Iterable[Term]
+) -> Iterator[Term | None]:
+    """One form after the other, None for those that do not have the values."""
+    if len(set(values)) == 1:
+        yield as_term(values[0])
+    symbols = sorted({var for each in sizes for var in each}, key=lambda var: var.name)
+    plain = [as_term(var) for var in symbols if var.stop - var.start > 1]
+    given = [term for term in dict.fromkeys(bases) if term.constant is None]
+    yield from (term for term in given if _has(term, values, sizes))
+    every = [*given, *plain]
+    for terms in (plain, *([term] for term in given), given, every):
+        yield _linear(values, sizes, terms)
+    for term in every:
+        yield _divided(values, sizes, term)
+
+
+def value_at(term: Term, sizes: Sizes) -> int:
+    """The value of a term where the symbols have these."""
+    return term.evaluate({var.name: size for var, size in sizes.items()})
+
+
+def _linear(values: Sequence[int], sizes: Sequence[Sizes], terms: Sequence[Term]) -> Term | None:
+    """A constant and multiples of terms."""
+    if not terms:
+        return None
+    rows = np.array([[*(value_at(term, each) for term in terms), 1] for each in sizes], float)
+    solved = np.linalg.lstsq(rows, np.array(values, float), rcond=None)[0]
+    factors = [round(float(factor)) for factor in solved]
+    total = as_term(factors[-1])
+    for term, factor in zip(terms, factors, strict=False):
+        total = total + term * factor
+    return total if _has(total, values, sizes) else None
+
+
+def _divided(values: Sequence[int], sizes: Sequence[Sizes], term: Term) -> Term | None:
+    """(a*term + b) // d of small a and d."""
+    places = np.array([value_at(term, each) for each in sizes])
+    wanted = np.array(values)
+    for divisor, factor in product(range(2, MOST_DIVISOR + 1), range(1, MOST_FACTOR + 1)):
+        least = wanted * divisor - places * factor
+        low, high = int(least.max()), int(least.min()) + divisor - 1
+        if low <= high:
+            return floor_div(term * factor + low, divisor)
+    return None
+
+
+def _has(term: Term, values: Sequence[int], sizes: Sequence[Sizes]) -> bool:
+    return all(value_at(term, each) == value for value, each in zip(values, sizes, strict=True))

@@ -1,0 +1,221 @@
+"""Groups of which any dimensions are open: one function whose loops run to the sizes of a run.
+
+    for (h = 0; h < height; ++h) {
+        for (w = 0; w < width; ++w) {
+            out[h * width + w] = x[h * width + w] * 2;
+    } }
+
+The group is lowered at several sizes, and one function is made of these (`edgec.loop.unify`). It
+is then run at small sizes, where borders are close to each other, and compared with the operators'
+own meaning. Kernels and vectors are for static builds, which `--specialize` makes as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from itertools import count, islice
+
+import numpy as np
+
+from edgec.errors import EdgecError, ImportFailed, ScheduleError
+from edgec.graph.extents import at_sizes, node_at, symbols_of
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.types import Array
+from edgec.loop.cost import estimate
+from edgec.loop.in_place import same_place_inputs
+from edgec.loop.interpret import interpret
+from edgec.loop.ir import Call, For, PrimFunc, Stmt
+from edgec.loop.rewrite import Rewriter, walk
+from edgec.loop.schedule import Schedule
+from edgec.loop.simplify import simplify
+from edgec.loop.unify import Unifier, closed_at
+from edgec.numerics.fit_term import Sizes, value_at
+from edgec.numerics.term import Term, Var
+from edgec.passes.fuse_groups import Group
+from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group, plain_variant
+from edgec.targets.target import Target
+
+#: Sizes one after the other at which a group is lowered: strides of 2 and 3 divide some of them.
+NEIGHBOURS = 4
+#: Elements that the comparison computes with; beyond, a size is left out.
+MOST_ELEMENTS = 4_000
+
+
+def lower_open_nests(group: Group, target: Target) -> LoweredGroup:
+    """The menu of a group: its plain loops, scheduled if the schedule is the same at all sizes.
+
+    Raises ImportFailed with the nodes' names where a constant or the order of loops follows from a
+    size.
+    """
+    symbols = symbols_of(v.type for node in group.nodes for v in (*node.inputs, *node.outputs))
+    bases = _bases(group)
+    points = _points(symbols, bases)
+    groups = [group_at(group, sizes) for sizes in points]
+    unifier = Unifier(tuple(points), bases)
+    problems: list[str] = []
+    for versions in _versions(groups, target):
+        try:
+            variant = _unified(group, unifier, versions)
+            _compare(group, variant, symbols)
+            return LoweredGroup(group, (variant,))
+        except EdgecError as error:
+            problems.append(error.message)
+    operators = "+".join(node.op.name for node in group.nodes)
+    raise ImportFailed(
+        f"{operators} node {group.name!r} cannot run at open sizes: {problems[-1]}",
+        hint="fix the sizes that are open",
+    )
+
+
+def _points(symbols: Sequence[Var], bases: Sequence[Term]) -> list[Sizes]:
+    """The largest sizes and some above: there no window is larger than what it moves over.
+
+    One after the other, as far as they change the extents of the group.
+    """
+    most = {var: var.stop - 1 for var in symbols}
+    found: list[Sizes] = [most]
+    together = [most]
+    for var in symbols:
+        steps = list(islice(_changing(most, var, bases), NEIGHBOURS))
+        found += steps
+        for at, step in enumerate(steps[:2], start=1):
+            known = together[at] if at < len(together) else most
+            together[at:] = [{**known, var: step[var]}]
+    return found + (together[1:] if len(symbols) > 1 else [])
+
+
+def _changing(most: Sizes, var: Var, bases: Sequence[Term]) -> Iterator[Sizes]:
+    """Larger values of one symbol, each of which changes a term."""
+    known = [value_at(term, most) for term in bases]
+    for value in count(most[var] + 1):
+        sizes = {**most, var: value}
+        here = [value_at(term, sizes) for term in bases]
+        if here != known:
+            known = here
+            yield sizes
+
+
+def group_at(group: Group, sizes: Sizes) -> Group:
+    """The group where the symbols have these values."""
+    values: dict[Value, Value] = {
+        value: replace(value, type=at_sizes(value.type, sizes))
+        for value in group.inputs
+        if not isinstance(value, Constant)
+    }
+    nodes = tuple(node_at(node, sizes, values) for node in group.nodes)
+    return Group(nodes, tuple(values.get(value, value) for value in group.inputs))
+
+
+def _bases(group: Group) -> tuple[Term, ...]:
+    """The extents of all values of a group."""
+    values = (v for node in group.nodes for v in (*node.inputs, *node.outputs))
+    terms = (term for value in values for term in value.type.extents or ())
+    return tuple(dict.fromkeys(term for term in terms if term.constant is None))
+
+
+def _versions(groups: Sequence[Group], target: Target) -> Iterator[list[Variant]]:
+    """The group's variants at each size, alike as far as schedules are; at last without any."""
+    loops = replace(target, only_loops=True)
+    menus = [lower_group(group, loops).variants for group in groups]
+    for versions in zip(*menus, strict=False):
+        yield list(versions)
+    yield [plain_variant(group) for group in groups]
+
+
+def _unified(group: Group, unifier: Unifier, versions: Sequence[Variant]) -> Variant:
+    """One variant of all; it keeps the arrays of the largest sizes."""
+    largest = versions[0]
+    if any(isinstance(s, Call) for each in versions for s, _ in walk(each.function.body)):
+        raise ScheduleError("it calls a kernel")
+    function = unifier.function([_serial(each.function) for each in versions])
+    for each in versions:
+        _require_prefixes(largest.constants, each.constants)
+    whole = {value.name: value for value in (*group.inputs, *group.outputs)}
+    args = tuple(None if value is None else whole[value.name] for value in largest.args)
+    names = {param.name: value for param, value in zip(function.params, args, strict=True)}
+    in_place = (names[name] for name in same_place_inputs(function))
+    return replace(
+        largest,
+        schedule=Schedule(function),
+        function=function,
+        args=args,
+        instructions=round(estimate(closed_at(function, unifier.sizes[0])).instructions),
+        same_place=tuple(value for value in in_place if value is not None),
+    )
+
+
+def _serial(function: PrimFunc) -> PrimFunc:
+    """The function without vectors and threads, whose widths divide the sizes."""
+    return replace(function, body=_Serial().stmt(function.body))
+
+
+class _Serial(Rewriter):
+    def loop(self, loop: For) -> Stmt:
+        kind = loop.kind if loop.kind in ("serial", "unrolled") else "serial"
+        return super().loop(replace(loop, kind=kind))
+
+
+def _require_prefixes(largest: Mapping[str, Array], others: Mapping[str, Array]) -> None:
+    """Tables at sizes above the largest begin with those of the largest."""
+    for name, array in largest.items():
+        other = others.get(name)
+        if other is None or other.ndim != array.ndim:
+            raise ScheduleError(f"the table {name!r} has other axes at other sizes")
+        axes = zip(array.shape, other.shape, strict=True)
+        common = tuple(slice(0, min(pair)) for pair in axes)
+        if not np.array_equal(array[common], other[common]):
+            raise ScheduleError(f"the table {name!r} follows from a size")
+
+
+def _compare(group: Group, variant: Variant, symbols: Sequence[Var]) -> None:
+    """Raise ScheduleError where the function is not what the nodes mean at small sizes."""
+    random = np.random.default_rng(1)
+    for sizes in _small(symbols):
+        closed = group_at(group, sizes)
+        if sum(v.type.elements for v in (*closed.inputs, *closed.outputs)) > MOST_ELEMENTS:
+            continue
+        arrays = {v.name: _numbers(v, random) for v in closed.activations}
+        found = _run(variant, sizes, arrays)
+        for name, array in _evaluated(closed.nodes, arrays).items():
+            if name in found and not np.array_equal(found[name], array, equal_nan=True):
+                words = ", ".join(f"{var.name}={size}" for var, size in sizes.items())
+                raise ScheduleError(f"its loops mean something else at {words}")
+
+
+def _run(variant: Variant, sizes: Sizes, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """What the function leaves in its buffers at these sizes, by the values' names."""
+    function = closed_at(variant.function, sizes)
+    params = zip(function.params, variant.args, strict=True)
+    names = {param.name: value.name for param, value in params if value is not None}
+    given = {param: arrays[name] for param, name in names.items() if name in arrays}
+    found = interpret(simplify(function), {**variant.constants, **given})
+    return {names[param]: array for param, array in found.items() if param in names}
+
+
+def _small(symbols: Sequence[Var]) -> Iterator[Sizes]:
+    """The least sizes, those after them, and some larger ones."""
+    for step in (0, 1, 2, 3, 6, 14):
+        yield {var: min(var.start + step, var.stop - 1) for var in symbols}
+    if len(symbols) > 1:
+        for var in symbols:
+            yield {v: v.start if v is var else min(v.start + 5, v.stop - 1) for v in symbols}
+
+
+def _numbers(value: Value, random: np.random.Generator) -> Array:
+    if value.type.is_float:
+        return random.normal(size=value.type.shape).astype(value.type.dtype)
+    return random.integers(0, 2, value.type.shape).astype(value.type.dtype)
+
+
+def _evaluated(nodes: Sequence[Node], arrays: Mapping[str, Array]) -> dict[str, Array]:
+    known = dict(arrays)
+    for node in nodes:
+        inputs = [v.data if isinstance(v, Constant) else known[v.name] for v in node.inputs]
+        for value, array in zip(node.outputs, node.evaluate(inputs, _no_body), strict=True):
+            known[value.name] = array
+    return known
+
+
+def _no_body(*_: object) -> tuple[Array, ...]:
+    raise ScheduleError("bodies take no open sizes")
