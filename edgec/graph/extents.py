@@ -151,15 +151,22 @@ def sizes_of(function: Function, shapes: Sequence[tuple[int, ...]]) -> Sizes:
     sizes: dict[Var, int] = {}
     for param, shape in zip(function.inputs, shapes, strict=False):
         for term, extent in zip(param.type.extents or (), shape, strict=False):
-            if len(term.parts) == 1 and isinstance(term.parts[0][0], Var):
-                var, factor = term.parts[0]
-                assert isinstance(var, Var)
-                sizes.setdefault(var, (extent - term.offset) // factor)
+            if (found := solved(term, extent)) is not None:
+                sizes.setdefault(*found)
     for var in symbols_of(value.type for value in function.inputs):
         if var not in sizes or not var.start <= sizes[var] < var.stop:
             given = sizes.get(var, "not given")
             raise TypeMismatch(f"size {var.name} is {given}, not {var.start} to {var.stop - 1}")
     return sizes
+
+
+def solved(term: Term, extent: int) -> tuple[Var, int] | None:
+    """The symbol of a term that is a multiple of it and an offset, where the term is the extent."""
+    if len(term.parts) != 1 or not isinstance(term.parts[0][0], Var):
+        return None
+    var, factor = term.parts[0]
+    assert isinstance(var, Var)
+    return var, (extent - term.offset) // factor
 
 
 def _opened(type_: TensorType, terms: tuple[Term, ...]) -> TensorType:
