@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from onnx_makers import MAKERS, Proposal, any_value, axis_of, floats, makes, weights
+from onnx_makers import Proposal, any_value, axis_of, floats, makes, weights
+from onnx_ml_makers import MAKERS
 from random_models import Maker, random_array
 
 #: All makers, those of `onnx_makers` too.

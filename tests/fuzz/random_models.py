@@ -9,7 +9,7 @@ package, and a step that ONNX Runtime or edgec refuses by itself is not taken.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,6 +23,8 @@ Array = np.ndarray[Any, Any]
 MOST_ELEMENTS = 4000
 EXTENTS = (1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17)
 SCALES = (0.0078125, 0.05, 0.1, 0.25, 0.5, 0.0371, 1.0)
+#: Versions of the ONNX domains that are not the standard one.
+OTHER_OPSETS = {"ai.onnx.ml": 3}
 
 
 @dataclass(frozen=True)
@@ -46,6 +48,26 @@ class Step:
     outputs: tuple[str, ...]
     fields: dict[str, Any] = field(default_factory=dict)
     options: str = ""
+
+
+def onnx_node(step: Step) -> Any:
+    """A step as a node; what is before the last dot of its kind is a domain."""
+    from onnx import helper
+
+    domain, _, kind = step.kind.rpartition(".")
+    name = f"n_{step.outputs[0]}"
+    return helper.make_node(
+        kind, step.inputs, step.outputs, name=name, domain=domain, **step.fields
+    )
+
+
+def onnx_opsets(steps: Iterable[Step], opset: int) -> list[Any]:
+    """The versions of the domains that the steps are of."""
+    from onnx import helper
+
+    domains = sorted({step.kind.rpartition(".")[0] for step in steps} - {""})
+    others = [helper.make_opsetid(domain, OTHER_OPSETS[domain]) for domain in domains]
+    return [helper.make_opsetid("", opset), *others]
 
 
 @dataclass(frozen=True)
@@ -105,19 +127,15 @@ class Model:
             kind = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
             return helper.make_tensor_value_info(name, kind, tensor.shape)
 
-        nodes = [
-            helper.make_node(s.kind, s.inputs, s.outputs, name=f"n_{s.outputs[0]}", **s.fields)
-            for s in self.steps
-        ]
         constants = [
             numpy_helper.from_array(tensor.data, name)
             for name, tensor in self.tensors.items() if tensor.data is not None
         ]  # fmt: skip
         graph = helper.make_graph(
-            nodes, "random", [entry(n) for n in self.inputs], [entry(n) for n in self.outputs],
-            constants,
+            [onnx_node(s) for s in self.steps], "random", [entry(n) for n in self.inputs],
+            [entry(n) for n in self.outputs], constants,
         )  # fmt: skip
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", self.opset)])
+        model = helper.make_model(graph, opset_imports=onnx_opsets(self.steps, self.opset))
         model.ir_version = 9
         onnx.checker.check_model(model)
         return bytes(model.SerializeToString())

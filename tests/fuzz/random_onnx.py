@@ -18,6 +18,8 @@ from random_models import (
     Rng,
     Step,
     Tensor,
+    onnx_node,
+    onnx_opsets,
     random_shape,
 )
 
@@ -78,13 +80,15 @@ def output_types(step: Step, given: dict[str, Tensor], opset: int) -> list[Tenso
     from onnx import helper, numpy_helper
 
     graph = helper.make_graph(
-        [helper.make_node(step.kind, step.inputs, step.outputs, **step.fields)], "one",
+        [onnx_node(step)], "one",
         [helper.make_tensor_value_info(n, helper.np_dtype_to_tensor_dtype(np.dtype(t.dtype)),
                                        t.shape) for n, t in given.items() if t.data is None],
         [onnx.ValueInfoProto(name=name) for name in step.outputs],
         [numpy_helper.from_array(t.data, n) for n, t in given.items() if t.data is not None],
     )  # fmt: skip
-    model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+    model = helper.make_model(graph, opset_imports=onnx_opsets([step], opset))
+    if "." in step.kind:
+        return run_types(model, given)
     try:
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True, data_prop=True)
     except Exception:  # whatever onnx raises for a node that is not valid
@@ -97,6 +101,22 @@ def output_types(step: Step, given: dict[str, Tensor], opset: int) -> list[Tenso
         shape = tuple(d.dim_value for d in tensor.shape.dim)
         found.append(Tensor(shape, helper.tensor_dtype_to_np_dtype(tensor.elem_type).name))
     return found
+
+
+def run_types(model: Any, given: dict[str, Tensor]) -> list[Tensor] | None:
+    """The outputs' types by a run of ONNX Runtime: onnx infers few of other domains."""
+    import onnxruntime
+
+    model.ir_version = 9
+    try:
+        session = onnxruntime.InferenceSession(
+            model.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        zeros = {n: np.zeros(t.shape, t.dtype) for n, t in given.items() if t.data is None}
+        outputs = session.run(None, zeros)
+    except Exception:  # whatever ONNX Runtime raises
+        return None
+    return [Tensor(array.shape, array.dtype.name) for array in outputs]
 
 
 @functools.cache
