@@ -23,7 +23,7 @@ LINES_AT_ONCE = 1024
 #: nine digits, which always suffice, since finding the fewest takes five times as long.
 FEW_FLOATS = 4096
 WEIGHT_ALIGNMENT = 4  # word loads of int8 weights, also by LDM and LDRD, which need it
-#: Constants of so many bytes are a file of their own: compilers are slow at reading numbers.
+#: From this many bytes on, constants are a file of their own: compilers read numbers slowly.
 BLOB_BYTES = 4 << 20
 WEIGHTS_OBJECT = "weights"  # after the model's name
 

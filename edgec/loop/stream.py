@@ -250,5 +250,5 @@ def rows_at(lanes: Array, length: int) -> Array:
 
 
 def zeros(units: int, count: int) -> Array:
-    """The places of so many zeros in each unit."""
+    """The places of the zeros that fill each unit."""
     return np.full((units, count), -1)

@@ -31,7 +31,7 @@ from edgec.ops.op import Op, RawNode, from_onnx
 class DeformAttrs:
     """By axis: extents of the window, strides, dilations, padding before the first element.
 
-    groups: channels lie in so many groups, which have offsets of their own.
+    groups: the number of groups of channels, each with offsets of its own.
     """
 
     window: tuple[int, ...]

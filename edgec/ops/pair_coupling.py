@@ -43,7 +43,7 @@ class PairCoupling(Op[NoAttrs]):
     tolerance = 2e-5
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """As many classes as have so many pairs."""
+        """The number of classes that have this number of pairs."""
         (x,) = inputs
         pairs = x.shape[-1] if len(x.shape) == 2 else 0
         classes = (1 + isqrt(1 + 8 * pairs)) // 2

@@ -116,16 +116,16 @@ def _runs(one: tuple[int, ...], other: tuple[int, ...]) -> Iterator[tuple[slice,
     """The shortest runs of axes with as many elements in both shapes, from the first axis on."""
     i = j = 0
     while i < len(one) and j < len(other):
-        start, behind = i, j
+        first, other_first = i, j
         i, j = i + 1, j + 1
-        while (mine := math.prod(one[start:i])) != (theirs := math.prod(other[behind:j])):
+        while (mine := math.prod(one[first:i])) != (theirs := math.prod(other[other_first:j])):
             if mine < theirs and i < len(one):
                 i += 1
             elif j < len(other):
                 j += 1
             else:
                 return
-        yield slice(start, i), slice(behind, j)
+        yield slice(first, i), slice(other_first, j)
 
 
 @from_tflite("RESHAPE")

@@ -26,7 +26,7 @@ def _samples(raw: RawNode) -> Value:
 
 
 def _memory(builder: GraphBuilder, raw: RawNode, x: Value, count: int) -> Value:
-    """A state of so many samples for each line of x, which begin as zeros."""
+    """A state of `count` samples for each line of x, which begin as zeros."""
     type_ = x.type.with_shape((*x.type.shape[:-1], count))
     return builder.state(f"{raw.name}.memory", type_, np.zeros(type_.shape, type_.dtype))
 
@@ -47,7 +47,7 @@ def _after_memory(builder: GraphBuilder, raw: RawNode, x: Value, count: int) -> 
 
 @from_tflite("CUSTOM:SignalDelay")
 def import_delay(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite Micro's SignalDelay: samples of so many places before."""
+    """TFLite Micro's SignalDelay: the samples that came `delay_length` places before."""
     x, delay, parts = _samples(raw), int(raw.attribute("delay_length", 0)), Parts(builder, raw)
     if delay < 0:
         raise ImportFailed(f"a delay of {delay} samples")

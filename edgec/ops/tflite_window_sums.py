@@ -59,7 +59,7 @@ def reduced_windows(parts: Parts, x: Value, window: Window, function: str) -> Va
 
 
 def dilated(parts: Parts, x: Value, steps: Sequence[int], value: float) -> Value:
-    """The elements of x at every so many places, a value between them."""
+    """The elements of x with a value in the places between them, as dilation has it."""
     shape = x.type.shape
     if all(step == 1 for step in steps):
         return x

@@ -107,7 +107,7 @@ def import_old_topk(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ..
 
 @from_onnx("TopK", since=10)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ...]:
-    """ONNX TopK, always sorted; of a computed count all elements, of which so many are in use."""
+    """ONNX TopK, always sorted; with a computed count, all elements and how many are in use."""
     x, count = raw.operands(2)
     axis = axis_of(int(raw.attribute("axis", -1)), len(x.type.shape))
     extent, largest = x.type.shape[axis], bool(raw.attribute("largest", 1))

@@ -39,7 +39,7 @@ AGGREGATES: dict[str, tuple[float, Callable[[Value, Value], Value]]] = {
     "min": (np.inf, minimum),
     "max": (-np.inf, maximum),
 }
-#: What is told of a node in its feature's number.
+#: A bit beside the number of a node's feature: a missing value goes left.
 MISSING_LEFT = 1
 
 

@@ -3,7 +3,7 @@
 Between dequantize(x) and quantize a QDQ graph may compute anything element by element: an
 activation, x * sigmoid(x), a hard swish of several nodes. Each stored value then has one result.
 The operators themselves compute all 256, so the table has their bits. Of int16 they compute all
-65,536, and the table has so many of them that lines between them are near the others.
+65,536, and the table has as many of them as keep the lines between them near the others.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ Run = Callable[[Sequence[Array]], Sequence[Array]]
 #: A way is tried on as many samples as take this many multiply-accumulates, 16 at least.
 TRIAL_MACS = 4e9
 LEAST_TRIALS = 16
-#: Of each half, at most so many; and so many tell good ways from bad ones.
+#: The most samples of each half; and how many are enough to tell good ways from bad ones.
 MOST_TRIALS, FEW_TRIALS = 32, 12
 #: With fewer samples in a half, ways are fitted to all samples and tried on all.
 LEAST_HALF = 4

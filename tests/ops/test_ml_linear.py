@@ -23,7 +23,7 @@ def numbers(*shape: int) -> list[float]:
 
 
 def machine(kernel: str, per_class: list[int], **more: Any) -> dict[str, Any]:
-    """Attributes of a classifier with so many vectors of each class."""
+    """Attributes of a classifier with these numbers of vectors for each class."""
     count, classes = sum(per_class), len(per_class)
     return {
         "kernel_type": kernel, "kernel_params": [0.3, 0.2, 3.0], "vectors_per_class": per_class,

@@ -112,7 +112,7 @@ def _choose(
     paired: bool,
     nibbles: bool,
 ) -> _Chosen | None:
-    """The kernel for these sums, whose size counts so many `quads`; None where none fits."""
+    """The kernel for these sums, whose inputs come in `quads` of four; None where none fits."""
     found = find_limits(func)
     if found is None or not found.rescaling.needs <= features:
         return None

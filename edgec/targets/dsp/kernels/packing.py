@@ -102,7 +102,7 @@ def _taps_instructions(**sizes: int) -> float:
 
 
 def _of_rows(at_once: int, call: float, each: float, rest: float) -> Callable[..., float]:
-    """Instructions for one row: `each` for so many inputs, and `rest` where some are left."""
+    """Instructions for one row: `each` for a full step of inputs, `rest` for what is left."""
     return lambda depth: call + each * (depth // at_once) + (rest if depth % at_once else 0)
 
 
