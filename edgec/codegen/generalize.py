@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 
 from edgec.codegen.c_function import CFunction
 from edgec.codegen.runtime_source import runtime_functions
 
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|.", re.S)
+_COMMENT = re.compile(r"^ */\*.*?\*/\n", re.S | re.M)
 _DECLARED_ARRAY = re.compile(r" *\w+ \w+\[\d+\];")
 _BINARY = ("+", "-", "*")
 #: Where everything is of type int32_t.
@@ -39,17 +40,25 @@ class General:
 def generalize(functions: Sequence[CFunction]) -> tuple[General, ...]:
     """One function for each set of functions that differ in integers alone, in order."""
     groups: dict[tuple[object, ...], list[int]] = {}
-    split = [_split(function) for function in functions]
+    split = [_split(_without_comments(function)) for function in functions]
     for position, (function, (pieces, _)) in enumerate(zip(functions, split, strict=True)):
         groups.setdefault((pieces, function.params), []).append(position)
     result = []
     for members in groups.values():
-        general = _common(functions[members[0]], members, [split[m] for m in members])
+        general = None
+        if len(members) > 1:
+            general = _common(functions[members[0]], members, [split[m] for m in members])
         if general is None:
             result += [General(functions[m], (m,), ((),)) for m in members]
         else:
             result.append(general)
     return tuple(sorted(result, key=lambda general: general.members))
+
+
+def _without_comments(function: CFunction) -> CFunction:
+    """What a comment says of one function is not true of all."""
+    text = _COMMENT.sub("", "\n".join(function.lines))
+    return replace(function, lines=tuple(text.split("\n")))
 
 
 def _common(

@@ -32,7 +32,7 @@ def test_every_command_has_a_file_and_help(edgec: Callable) -> None:
     assert listing.status == 0
     for name in COMMANDS:
         assert f"\n  {name} " in listing.out
-        assert (REPO_ROOT / "edgec" / "cli" / f"{name}.py").is_file()
+        assert (REPO_ROOT / "edgec" / "cli" / f"{name.replace('-', '_')}.py").is_file()
         ran = edgec(name, "-h")
         assert ran.status == 0 and ran.out.startswith(f"Usage: edgec {name} ")
 

@@ -88,6 +88,19 @@ def test_too_many_parameters_are_not_worth_it() -> None:
     assert len(generalize([long(1), long(1)])) == 1
 
 
+def test_what_comments_say_is_no_parameter() -> None:
+    """A comment on the numbers of one function goes where it is shared, and stays where not."""
+
+    def one(size: int) -> CFunction:
+        return function("f", f"/* w[{size}],", f" * b[{size}] */", f"out[{3 * size}] = 0;")
+
+    (general,) = generalize([one(4), one(7)])
+    assert general.function.lines == ("out[n0] = 0;",)
+    assert general.function.params[-1:] == ("int32_t n0",)
+    (alone,) = generalize([one(4)])
+    assert alone.function == one(4)
+
+
 def test_convolutions_of_two_sizes_share_code_that_computes_both(tmp_path: Path) -> None:
     shapes = [{"size": 6, "channels": 8}, {"size": 9, "channels": 12}]
     funcs = [conv_func(**shape) for shape in shapes]

@@ -151,7 +151,7 @@ def register_convolutions(
             Microkernel(
                 rescaling.kernel("conv", vectors.suffix), partial(meaning, rescaling), _CONV,
                 header, vectors.needs, alignment=(("bias", 4),),
-                in_order=("out_d0", vectors.pixels), stream=_conv_stream(vectors, rescaling),
+                in_order=("result_d0", vectors.pixels), stream=_conv_stream(vectors, rescaling),
                 instructions=instructions, code_bytes=code_bytes,
             )
         )  # fmt: skip

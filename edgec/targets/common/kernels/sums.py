@@ -51,6 +51,8 @@ def rescaled_sums(
     """out[at] = rescaled bias[c] + sum over the steps of x(*at, *step) * w(*at, *step).
 
     c is the last of `at`, which are all indices of `out`. steps: extents by name. dtype: of sums.
+    The loops over `at` are `result_d0` and so on: a nest has none of these names, of whose
+    variables an index argument may be made.
     """
     channels = out.shape[-1]
     bias = definition.constant("bias", (channels,), dtype)
@@ -68,9 +70,9 @@ def rescaled_sums(
         channel = at[-1] % results.factors if results.factors else at[-1]
         return results.stored(out, at, rescaling.rounded(acc[at], tables, channel))
 
-    definition.compute(out, result)
+    definition.compute(out, result, name="result")
     schedule = Schedule(definition.build())
-    schedule.compute_at("acc", f"out_d{len(out.shape) - 1}")
+    schedule.compute_at("acc", f"result_d{len(out.shape) - 1}")
     if prod(steps.values()) > 1:
         schedule.decompose_reduction("acc", f"acc_{next(iter(steps))}")
     schedule.simplify()

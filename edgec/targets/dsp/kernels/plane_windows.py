@@ -85,7 +85,7 @@ register(
         header="dsp/plane_windows_s8.h",
         needs=frozenset({"dsp"}),
         alignment=(("bias", 4),),
-        in_order=("out_d0", 1),
+        in_order=("result_d0", 1),
         stream=Stream(TFLM.sources, _fields, add_zero_point),
         instructions=_instructions,
         code_bytes=360,

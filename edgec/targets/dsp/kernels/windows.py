@@ -141,7 +141,7 @@ for _rescaling in (*RESCALINGS, ONNX_TO_16):
             header=f"dsp/depthwise_windows_{_rescaling.file}",
             needs=frozenset({"dsp"}) | _rescaling.needs,
             alignment=(("bias", 4), *(() if _is_short else (("out", 4),))),
-            in_order=("out_d0", 1),
+            in_order=("result_d0", 1),
             stream=Stream(_rescaling.sources, partial(_fields, _rescaling), _prepare),
             instructions=_instructions,
             code_bytes=620,

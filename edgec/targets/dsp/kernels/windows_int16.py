@@ -45,7 +45,7 @@ for _products, _rescaling, _ends, _aligned in (
             header="dsp/depthwise_windows_s16.h",
             needs=frozenset({"dsp"}),
             alignment=tuple((name, 4) for name in _aligned),
-            in_order=("out_d0", 1),
+            in_order=("result_d0", 1),
             stream=Stream(_rescaling.sources, _fields, add_halves),
             instructions=_instructions,
             code_bytes=850,

@@ -197,7 +197,7 @@ for _rescaling in RESCALINGS:
             header=f"helium/depthwise_s8{_rescaling.suffix}.h",
             needs=frozenset({"mve"}) | _rescaling.needs,
             alignment=(("bias", 4),),
-            in_order=("out_d1", 1),
+            in_order=("result_d1", 1),
             stream=Stream(
                 _rescaling.sources, partial(_fields, _rescaling), _prepare, _restore
             ),

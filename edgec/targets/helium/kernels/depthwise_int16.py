@@ -80,7 +80,7 @@ for _rescaling in (TFLM16_HIGH, TFLM16_TO_8, ONNX_TO_16):
             header=f"helium/depthwise_s16{_SOURCES.get(_rescaling, '')}.h",
             needs=frozenset({"mve"}) | _rescaling.needs,
             alignment=(("bias", 4),),
-            in_order=("out_d1", 1),
+            in_order=("result_d1", 1),
             stream=Stream(
                 _rescaling.sources, partial(_fields, _rescaling), partial(_prepare, _rescaling)
             ),

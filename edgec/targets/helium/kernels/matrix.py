@@ -263,7 +263,7 @@ class Products:
         sizes = ("kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels")
         self.register(
             "conv", conv, (CONV_UNIT, _conv_shape), instructions, code_bytes,
-            sizes=(*sizes, *self.limits), in_order=("out_d0", 2),
+            sizes=(*sizes, *self.limits), in_order=("result_d0", 2),
         )  # fmt: skip
 
 
