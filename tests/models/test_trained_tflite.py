@@ -16,8 +16,6 @@ from built_models import build
 from test_same_bits import need_tools
 from tflite_builder import TfliteBuilder
 
-from edgec.errors import ImportFailed
-from edgec.frontends import import_model
 from edgec.graph.ir import Constant
 from edgec.oracle.frameworks import open_oracle
 from edgec.runners.engine import open_session
@@ -92,14 +90,3 @@ def test_parameters_and_bits(tmp_path: Path) -> None:
             inputs = generate_inputs(seed, [((1, 8, 8, 3), "float32")])
             (answer,), (wanted,) = session.run(inputs).outputs, oracle.run(inputs).outputs
             assert len(np.unique(wanted)) > 20 and np.array_equal(answer, wanted)
-
-
-def test_fake_quantization_that_was_not_converted_is_refused(tmp_path: Path) -> None:
-    model = TfliteBuilder()
-    x, y = model.tensor("x", (1, 4), "float32"), model.tensor("y", (1, 4), "float32")
-    model.operator("FAKE_QUANT", [x], [y], "FakeQuantOptions", Min=-1.0, Max=1.0, NumBits=8)
-    path = tmp_path / "fake.tflite"
-    path.write_bytes(model.build([x], [y]))
-    with pytest.raises(ImportFailed) as refused:
-        import_model(path)
-    assert any("FAKE_QUANT" in line for line in refused.value.details)
