@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 
 import click
@@ -29,4 +30,4 @@ def command(name: Path, model: Path, board: str, as_json: bool) -> None:
         print_json({"project": str(name), "board": chosen.name, "files": list(files)})
         return
     echo(f"{name}: {', '.join(files)}")
-    echo(f"next   edgec build {name / model.name}")
+    echo(f"next   {shlex.join(['edgec', 'build', str(name / model.name)])}")
