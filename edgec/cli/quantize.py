@@ -165,6 +165,7 @@ def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[
         "settled_biases": made.has_corrected_biases,
         "held_out_sqnr_db": made.held_out_db(),
         "is_tested": given.test_source is not None,
+        "float_nodes": [dataclasses.asdict(node) for node in made.float_nodes()],
         **mixes,
         **dataclasses.asdict(explanation),
     }

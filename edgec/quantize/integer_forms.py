@@ -30,10 +30,20 @@ from edgec.graph.traits import IntegerForm, Movement
 from edgec.passes.tabulate import is_elementwise
 from edgec.quantize.recurrent import has_recurrent_form
 
+#: Why what only moves elements stays in float beside inputs and outputs of floats.
+EDGE = "it moves floats at the model's edge"
+
 
 def shares_parameters(node: Node) -> bool:
     """Whether a node's result has the parameters of its inputs."""
     return node.op.integer_form is IntegerForm.SHARED
+
+
+def _is_of_one(node: Node) -> bool:
+    """Whether the integers that a node reads are those of its first operand alone."""
+    if node.op.integer_form is IntegerForm.SHARED:
+        return node.op.movement is not Movement.JOIN
+    return node.op.integer_form in (IntegerForm.PRODUCTS, IntegerForm.ONE_OPERAND)
 
 
 def _takes_clip(node: Node) -> bool:
@@ -62,11 +72,15 @@ class IntegerForms:
         self._read = {*self.consumers, *function.results}
         self._sources: dict[Value, Value] = {}
         self._integer: set[Node] = set()
+        self._refusals: dict[Node, str] = {}
         self._above: dict[Value, Value] = {}
         for node in function.nodes:
             self._trace(node)
-            if self._decide(node):
+            refusal = self._refusal(node)
+            if refusal is None:
                 self._integer.add(node)
+            else:
+                self._refusals[node] = refusal
         self._leave_edges()
         for node in function.nodes:
             if self._is_moving(node):
@@ -77,6 +91,10 @@ class IntegerForms:
     def has_integer_form(self, node: Node) -> bool:
         """Whether a node becomes an operator on integers."""
         return node in self._integer
+
+    def refusal(self, node: Node) -> str | None:
+        """Why a node has no integer form; None for one that has, or is part of the one before."""
+        return None if self.is_fused_clip(node) else self._refusals.get(node)
 
     def ends_in_clip(self, node: Node) -> bool:
         """Whether a clip that becomes part of the node is the only reader of its output."""
@@ -154,55 +172,76 @@ class IntegerForms:
         if len(found) == 1:
             self._sources[node.output] = found.pop()
 
-    def _decide(self, node: Node) -> bool:
+    def _refusal(self, node: Node) -> str | None:
+        """Why a node has no integer form, None if it has one."""
         if node in self.kept:
-            return False
+            return "the options keep it in float"
         if has_recurrent_form(node, self._read):
-            return True
+            return None
         data = node.activations
-        values = (*data, *node.outputs)
-        if not data or any(value.type.dtype != "float32" for value in values):
-            return False
-        return len(node.outputs) == 1 and self._has_form(node, data)
+        if not data:
+            return "it is of constants alone"
+        others = {v.type.dtype for v in (*data, *node.outputs)} - {"float32"}
+        if others:
+            return f"it reads or makes {' and '.join(sorted(others))}"
+        if node.op.integer_form is IntegerForm.RECURRENT:
+            return "the integer form is of one batch from constant states, for its sequence alone"
+        is_of_elements = node.op.integer_form is None and node.op.is_elementwise
+        return self._without_table(node) if is_of_elements else self._misfit(node, data)
 
-    def _has_form(self, node: Node, data: Sequence[Value]) -> bool:
-        """Whether a node that makes one float value of these has a form on integers."""
-        reads_first, is_found = data == node.inputs[:1], any(map(self.in_integers, data))
-        match node.op.integer_form:
-            case IntegerForm.PRODUCTS:
-                return reads_first
-            case IntegerForm.OPERANDS:
-                takes = reads_first or node.op.computes is not None  # else of constants alone
-                is_worth_it = (len(data) > 1 or is_found) and self.source(
-                    node.output
-                ) is node.output
-                return takes and is_worth_it
-            case IntegerForm.MATRICES:
-                return True
-            case IntegerForm.ONE_OPERAND:
-                return reads_first and is_found
-            case IntegerForm.MEAN:
-                return is_found
-            case IntegerForm.SHARED:
-                return is_found and (reads_first or node.op.movement is Movement.JOIN)
-        return False
+    def _without_table(self, node: Node) -> str:
+        """Why a function of elements is no table; of one that may be a table: what it reads."""
+        source = self.source(node.output)
+        if source is node.output:
+            return f"{node.op.name} has no integer form of several values"
+        if not self.in_integers(source):
+            return "what it reads is in float"
+        return "its result is read in float"
+
+    def _misfit(self, node: Node, data: Sequence[Value]) -> str | None:
+        """Why a node that makes one float value of these has no form on integers, None if it has
+        one."""
+        form = node.op.integer_form
+        if form is None or len(node.outputs) != 1:
+            return f"{node.op.name} has no integer form"
+        if _is_of_one(node) and data != node.inputs[:1]:
+            return "its parameters are computed"
+        if form is IntegerForm.OPERANDS:
+            return self._misfit_of_operands(node, data)
+        free = (IntegerForm.PRODUCTS, IntegerForm.MATRICES)
+        if form in free or any(map(self.in_integers, data)):
+            return None
+        return "what it reads is in float"
+
+    def _misfit_of_operands(self, node: Node, data: Sequence[Value]) -> str | None:
+        if data != node.inputs[:1] and node.op.computes is None:
+            return "its parameters are computed"
+        if self.source(node.output) is not node.output:
+            return self._without_table(node)
+        if len(data) > 1 or any(map(self.in_integers, data)):
+            return None
+        return "what it reads is in float, and what follows rounds once"
 
     def _leave_edges(self) -> None:
         """Take back the integer forms of what moves floats at the function's edges, or makes parts
         of 1 for outputs alone."""
         for node in reversed(self.function.nodes):
             if node in self._integer and node.op.normalizes and not self._is_needed(node.output):
-                self._integer.remove(node)
+                self._take_back(node, "no integers are made of its result, whose last bits count")
             if not self._is_moving(node):
                 continue
             is_split = node.op.movement is Movement.PART and self._moves_input(node)
             is_idle = node.op.movement is Movement.JOIN or self._moves_input(node)
             if is_split or (is_idle and not self._is_needed(node.output)):
-                self._integer.remove(node)
+                self._take_back(node, EDGE)
         for node in self.function.nodes:
             data = node.activations
             if self._is_moving(node) and not any(self.in_integers(value) for value in data):
-                self._integer.remove(node)
+                self._take_back(node, "what it reads is in float")
+
+    def _take_back(self, node: Node, why: str) -> None:
+        self._integer.remove(node)
+        self._refusals[node] = why
 
     def _is_moving(self, node: Node) -> bool:
         return node in self._integer and shares_parameters(node)

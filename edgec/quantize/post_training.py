@@ -20,6 +20,7 @@ from edgec.quantize.choose_ranges import Ranges, observed_ranges
 from edgec.quantize.corrected_errors import CorrectedErrors
 from edgec.quantize.equalize import equalize
 from edgec.quantize.explain import Explanation, explain
+from edgec.quantize.float_nodes import FloatNode, float_nodes
 from edgec.quantize.half_weights import with_half_weights
 from edgec.quantize.held_out import (
     ABOUT_SAME,
@@ -218,6 +219,12 @@ class PostTraining:
             self.source, self.integers, self.scheme, self.statistics.histograms, samples,
             labels=labels, blames=blames, progress=progress,
         )  # fmt: skip
+
+    def float_nodes(self) -> tuple[FloatNode, ...]:
+        """What is not in integers, node by node in order, and why."""
+        is_whole = self.recipe.activations == FLOAT or self.recipe.weights == HALF
+        asked = None if is_whole else named_layers(self.source, self.recipe.keep_float)
+        return float_nodes(self.integers, self.scheme.forms, asked)
 
     def module(self, source: str) -> Module:
         """The QDQ model as the compiler takes it. source: file name of the float model."""

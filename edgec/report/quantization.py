@@ -32,6 +32,7 @@ WIDTH, HEIGHT = 280.0, 84.0
 def print_quantization(report: Mapping[str, Any]) -> None:
     """The table of all values, and what it comes to."""
     lines = _table(report).text()
+    lines += ["", "what stays in float:", *_float_table(report).text()]
     lines += [
         "",
         f"outputs: {_outputs(report)}; the same answer as in float for"
@@ -99,6 +100,19 @@ def _table(report: Mapping[str, Any]) -> Table:
     return Table(columns, rows)
 
 
+def _float_table(report: Mapping[str, Any]) -> Table:
+    """The nodes that read or make floats, and why."""
+    columns = (
+        TableColumn("node", least=16, cut="start"), TableColumn("operator", optional=1),
+        TableColumn("why", least=24),
+    )  # fmt: skip
+    rows = [
+        (short_title(node["name"]), node["operator"], node["reason"])
+        for node in report["float_nodes"]
+    ]
+    return Table(columns, rows)
+
+
 def _outputs(report: Mapping[str, Any]) -> str:
     """Signal to noise of all outputs, and of each where there are several."""
     whole = f"{report['output_sqnr_db']:.1f} dB"
@@ -143,6 +157,7 @@ def render_quantization(report: Mapping[str, Any]) -> str:
             precision=report["precision"] and shown_precision(report["precision"]),
             values=report["values"] and shown_values(report["values"]),
             table=_table(report),
+            float_table=_float_table(report),
             rows=rows,
             long_table=LONG_TABLE,
             settings=[

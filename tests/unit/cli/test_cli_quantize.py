@@ -33,6 +33,7 @@ def test_a_float_model_becomes_firmware(edgec: Callable, samples: Path) -> None:
     assert report["accuracy"] >= report["float_accuracy"] - 0.025
     assert report["agreement"] >= 0.95 and report["output_sqnr_db"] > 25
     assert report["coarse"] is None
+    assert [node["operator"] for node in report["float_nodes"]][::3] == ["quantize"]
     assert report["settled_biases"] in (True, False)
     assert len(report["trials"]) == 10 and report["recipe"]["equalize"] == "auto"
     assert 25 < report["held_out_sqnr_db"] == report["trials"][0]["sqnr_db"]
@@ -79,6 +80,7 @@ def test_images_and_a_page(edgec: Callable, samples: Path) -> None:
     assert ran.status == 0, ran.err
     assert "most of the error: " in ran.out and "page written to" in ran.out
     page = (samples / "q.html").read_text("utf-8")
+    assert "what stays in float:" in ran.out and "What stays in float" in page
     assert "Layers to blame" in page and "<script" not in page and "http" not in page
     assert page.count('aria-label="histogram of') >= 6
     assert "accuracy in float" in page

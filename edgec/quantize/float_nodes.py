@@ -1,0 +1,92 @@
+"""Which nodes of a quantized model compute or read floats, and why: the edges, what the user keeps
+in float, and what has no integer form."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from edgec.graph.ir import Function, Node
+from edgec.graph.traits import IntegerForm, Storage
+from edgec.passes.tabulate import is_elementwise
+from edgec.quantize.integer_forms import EDGE, IntegerForms
+
+#: Why a node that has an integer form is in float after the passes all the same.
+BEYOND = "no integer form has its dtype, scales and attributes"
+#: Why a function of elements of int16 is none.
+UNTABLED = "no table of int16 is near enough to it"
+
+
+@dataclass(frozen=True)
+class FloatNode:
+    """A node with a float operand or result, its operator, and why it is not in integers."""
+
+    name: str
+    operator: str
+    reason: str
+
+
+def float_nodes(
+    integers: Function, forms: IntegerForms, asked: Collection[Node] | None
+) -> tuple[FloatNode, ...]:
+    """The nodes of `integers` that read or make floats, in order; constant operands do not count.
+
+    forms: of the float function that the integers were made of. asked: its nodes that the user
+    keeps in float, None for all.
+    """
+    known = {node.name: node for node in forms.function.nodes}
+    known |= {value.name: node for node in forms.function.nodes for value in node.outputs}
+    return tuple(
+        FloatNode(node.name, node.op.name, _reason(node, known, integers, forms, asked))
+        for node in integers.nodes
+        if any(value.type.is_float for value in (*node.activations, *node.outputs))
+    )
+
+
+def _reason(
+    node: Node,
+    known: dict[str, Node],
+    integers: Function,
+    forms: IntegerForms,
+    asked: Collection[Node] | None,
+) -> str:
+    if node.op.storage is Storage.QUANTIZE:
+        return _stored(node, integers)
+    if node.op.storage is Storage.DEQUANTIZE:
+        return _restored(node, integers)
+    if asked is None:
+        return "values stay in float, as the options say"
+    old = next((known[name] for name in _names(node) if name in known), None)
+    refusal = None if old is None else _refusal(old, forms, asked)
+    if node.op.movement is not None and refusal in (None, BEYOND):
+        return EDGE
+    return refusal or f"{node.op.name} has no integer form"
+
+
+def _refusal(old: Node, forms: IntegerForms, asked: Collection[Node]) -> str:
+    """Of a node of the float function."""
+    if old.op.integer_form is IntegerForm.RECURRENT and old in forms.kept and old not in asked:
+        return "its integer form is of int8 alone"
+    is_table = old.op.integer_form is None and is_elementwise(old)
+    return forms.refusal(old) or (UNTABLED if is_table else BEYOND)
+
+
+def _names(node: Node) -> Iterator[str]:
+    yield node.name
+    yield from (value.name for value in node.outputs)
+    yield from node.sources
+
+
+def _stored(node: Node, integers: Function) -> str:
+    """Of a quantize: where the floats that it reads are from."""
+    above = integers.producers().get(node.inputs[0])
+    return f"it reads {'an input' if above is None else above.name} in float"
+
+
+def _restored(node: Node, integers: Function) -> str:
+    """Of a dequantize: what reads the floats that it makes."""
+    if any(value in integers.results for value in node.outputs):
+        return "it makes an output of floats"
+    readers = integers.consumers().get(node.outputs[0], [])
+    names = list(dict.fromkeys(reader.name for reader in readers))
+    return f"{', '.join(names)} read{'s' * (len(names) == 1)} floats"

@@ -1,0 +1,74 @@
+"""What stays in float is named, node by node, with why."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from small_network import images, network
+
+from edgec import ops
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Function
+from edgec.graph.types import TensorType
+from edgec.ops.mul import MulAttrs
+from edgec.ops.softmax import SoftmaxAttrs
+from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
+
+ops.load()
+PLAIN = Recipe("minmax", equalize="never", reconstruct=False)
+
+
+def reasons(made: PostTraining) -> dict[str, str]:
+    """The reason of each node, and that there are just those with a float operand or result."""
+    found = made.float_nodes()
+    wanted = [
+        node.name
+        for node in made.integers.nodes
+        if any(v.type.is_float for v in (*node.activations, *node.outputs))
+    ]
+    assert [node.name for node in found] == wanted
+    return {node.name: node.reason for node in found}
+
+
+def odd_operators() -> Function:
+    """A dense layer, two operators without an integer form, and what reads them."""
+    rng = np.random.default_rng(3)
+    b = GraphBuilder()
+
+    def normal(*shape: int) -> np.ndarray:
+        return rng.normal(0, 0.4, shape).astype(np.float32)
+
+    x = b.param("x", TensorType((3, 8), "float32"))
+    y = b.op("dense", [x, b.constant("w", normal(8, 8)), b.constant("b", normal(8))], name="dense")
+    logarithms = b.op("log_softmax", [y], name="logs")
+    scaled = b.op("mul", [logarithms, b.constant("c", normal(8))], MulAttrs(), name="scaled")
+    power = b.op("atan2", [y, scaled], name="angle")
+    shares = b.op("softmax", [y], SoftmaxAttrs(), name="shares")
+    return b.finish([power, shares])
+
+
+def test_edges_options_and_operators() -> None:
+    samples = [[np.random.default_rng(n).normal(size=(3, 8)).astype(np.float32)] for n in range(4)]
+    assert reasons(quantize_function(odd_operators(), samples, PLAIN)) == {
+        "x.q": "it reads an input in float",
+        "dense.dq": "logs, angle, shares read floats",
+        "logs": "log_softmax has no integer form",
+        "scaled": "what it reads is in float, and what follows rounds once",
+        "angle": "atan2 has no integer form of several values",
+        "shares": "no integers are made of its result, whose last bits count",
+    }
+
+
+@pytest.mark.parametrize("options", [{"activations": "float32"}, {"weights": "float16"}])
+def test_of_a_model_that_stays_in_float_it_is_all(options: dict[str, str]) -> None:
+    found = reasons(quantize_function(network(), images(3), Recipe("minmax", **options)))
+    assert set(found.values()) == {"values stay in float, as the options say"}
+
+
+def test_layers_that_the_user_keeps() -> None:
+    found = reasons(quantize_function(network(), images(3), Recipe("minmax", keep_float=("second",),
+                                      equalize="never")))  # fmt: skip
+    assert found["second"] == "the options keep it in float"
+    assert found["relu2"] == "what it reads is in float"
+    assert found["x.nhwc"] == "it moves floats at the model's edge"
+    assert {"first", "third", "fourth"}.isdisjoint(found)
