@@ -60,7 +60,7 @@ class Toolchain:
 
     `name` is what the user asked for or would ask for ("gcc", "clang"); `command` starts the
     compiler; `version` is the first line it says about itself; `is_zig` says that it is the
-    clang inside ziglang.
+    clang inside ziglang; `file_cores` the names of files that are for another core than `core`.
     """
 
     name: str
@@ -69,11 +69,15 @@ class Toolchain:
     command: tuple[str, ...]
     version: str
     is_zig: bool
+    file_cores: tuple[tuple[str, Core], ...] = ()
 
     @property
     def core_flags(self) -> tuple[str, ...]:
         """The flags that select the core."""
-        return self.core.clang_flags if self.is_zig else self.core.gcc_flags
+        return self._flags_of(self.core)
+
+    def _flags_of(self, core: Core) -> tuple[str, ...]:
+        return core.clang_flags if self.is_zig else core.gcc_flags
 
     def compile_command(
         self,
@@ -85,7 +89,8 @@ class Toolchain:
         defines: Sequence[str] = (),
     ) -> list[str]:
         """Return the arguments that compile one C file to one object file."""
-        command = [*self.command, *self.core_flags, *LANGUAGE_FLAGS]
+        core = dict(self.file_cores).get(source.name, self.core)
+        command = [*self.command, *self._flags_of(core), *LANGUAGE_FLAGS]
         if self.core.is_embedded:
             command += EMBEDDED_FLAGS
             command.append("-fstack-size-section" if self.family == "clang" else "-fstack-usage")

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from edgec.options import Options
     from edgec.pipeline import Compiled
     from edgec.quantize.post_training import PostTraining
+    from edgec.targets.core import Core
 
 #: The QDQ model in the project of a float model that was built with samples.
 QUANTIZED_NAME = "quantized.onnx"
@@ -36,7 +37,8 @@ QUANTIZED_NAME = "quantized.onnx"
 @click.argument("model", type=MODEL)
 @click.option("--board", metavar="B", help="Board name, alias or TOML file: see `edgec boards`; "
               "host without --target.")  # fmt: skip
-@click.option("--target", metavar="CORE", help="Emit the library alone for a core.")
+@click.option("--target", metavar="CORE", help="Emit the library alone for a core, or for"
+              " several of this kind of computer: A,B takes the best at the start.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR",
               help="Project folder, else build/NAME; written whole or not at all.")  # fmt: skip
 @click.option("--name", "model_name", metavar="NAME", help="C identifier of the model.")
@@ -64,12 +66,9 @@ QUANTIZED_NAME = "quantized.onnx"
 def command(model: Path, board: str | None, target: str | None, **given: Any) -> Path:
     """Compile MODEL and build it for a board, or emit a library for a core."""
     from edgec.codegen.names import model_identifier
-    from edgec.deploy.limits import build_within, with_ways_out
-    from edgec.deploy.project import OverBudget
     from edgec.pipeline import read_model
     from edgec.report.project import write_report
     from edgec.report.summary import build_report, print_build
-    from edgec.targets.core import find_core
 
     output, traced, dump, as_json, calibration, pixels = (
         given.pop(key) for key in ("output", "traced", "dump", "as_json", "calibration", "pixels")
@@ -79,25 +78,42 @@ def command(model: Path, board: str | None, target: str | None, **given: Any) ->
     output = output or Path("build") / (given["model_name"] or model_identifier(model.name))
     _decide_harness(given, board, traced)
     options = make_options(**given)
-    chosen = None if board is None else _board(board, target)
+    chosen, cores = _target(board, target)
     _check_limits(options, chosen)
-    core = find_core(str(target)) if chosen is None else chosen.core
     module, finish = read_model(model, options), write_report
     if calibration is not None:
         made = quantize_module(module, calibration, pixels, as_json)
         module, finish = made.module(module.source), partial(_finish_quantized, made)
-    try:
-        compiled, built = build_within(
-            module, chosen, core, options, output, traced=traced, finish=finish, dump=dump
-        )
-    except OverBudget as error:
-        raise with_ways_out(error, module, chosen, core, options) from None
+    where: dict[str, Any] = {"out": output, "traced": traced, "finish": finish, "dump": dump}
+    compiled, built = _build(module, chosen, cores, options, where)
     report = build_report(compiled, built)
     if as_json:
         print_json(report)
     else:
         print_build(report)
     return built.project
+
+
+def _build(
+    module: Module,
+    board: Board | None,
+    cores: tuple[Core, ...],
+    options: Options,
+    where: dict[str, Any],
+) -> tuple[Compiled, Built]:
+    """Build for one core, or one library for several; `where` as of `build_within`."""
+    from edgec.deploy.levels import build_levels
+    from edgec.deploy.limits import build_within, with_ways_out
+    from edgec.deploy.project import OverBudget
+
+    if len(cores) > 1:
+        if where.pop("traced") or where.pop("dump") is not None:
+            raise click.UsageError("--trace and --dump need one core")
+        return build_levels(module, cores, board, options, **where)
+    try:
+        return build_within(module, board, cores[0], options, **where)
+    except OverBudget as error:
+        raise with_ways_out(error, module, board, cores[0], options) from None
 
 
 def _decide_harness(given: dict[str, Any], board: str | None, traced: bool) -> None:
@@ -113,18 +129,21 @@ def _decide_harness(given: dict[str, Any], board: str | None, traced: bool) -> N
         given["harness"] = "own"
 
 
-def _board(name: str, target: str | None) -> Board:
-    """The board; this computer may be built for as an older one."""
+def _target(name: str | None, target: str | None) -> tuple[Board | None, tuple[Core, ...]]:
+    """The board, if there is one, and the cores; this computer may be built for as others."""
     from edgec.boards.board import load_board
-    from edgec.targets.core import find_core, is_this_computer
+    from edgec.deploy.levels import find_levels
+    from edgec.targets.core import is_this_computer
 
-    board = load_board(name)
+    board = None if name is None else load_board(name)
     if target is None:
-        return board
-    core = find_core(target)
-    if not board.is_host or not is_this_computer(core):
+        return board, () if board is None else (board.core,)
+    cores = find_levels(target)
+    if board is None:
+        return None, cores
+    if not board.is_host or not any(map(is_this_computer, cores)):
         raise click.UsageError("give either --board or --target, or --board host with a core of it")
-    return replace(board, core=core)
+    return replace(board, core=next(filter(is_this_computer, cores))), cores
 
 
 def _check_limits(options: Options, board: Board | None) -> None:

@@ -114,6 +114,13 @@ class GoldenText:
 
 @dataclass(frozen=True)
 class ModelText:
+    """All of a model's files.
+
+    front: the model that calls this one, whose context and memory it uses; "" for a whole model.
+    compile_flags: what a compiler needs for the core, separated by semicolons, where a build for
+    the computer itself has no toolchain file that says so.
+    """
+
     version: str
     model: str
     upper: str
@@ -152,6 +159,8 @@ class ModelText:
     state_home: str
     sizes: tuple[SizeText, ...]
     counts: tuple[str, ...]
+    front: str = ""
+    compile_flags: str = ""
 
 
 @dataclass(frozen=True)
@@ -262,6 +271,7 @@ def make_text(program: Program) -> EmittedModel:
         state_home=homes.state,
         sizes=_sizes(program),
         counts=_counts(program, pointers),
+        compile_flags=_compile_flags(program.target),
     )
     steps_own = dict.fromkeys(step_functions)
     placeable = (*(f.name for f in callee_functions), *steps_own, *kernels)
@@ -273,6 +283,14 @@ def _cpu_check(target: str) -> str:
     features = CORES[target].features if target in CORES else frozenset[str]()
     checks = {"sse4": "ec_has_vectors_x86", "dotprod": "ec_has_vectors_aarch64"}
     return next((check for feature, check in checks.items() if feature in features), "")
+
+
+def _compile_flags(target: str) -> str:
+    """Flags of GCC and clang for the vectors of a computer's core; "" for its oldest kind."""
+    core = CORES.get(target)
+    if core is None or core.is_embedded or not core.has("sse4") | core.has("dotprod"):
+        return ""
+    return ";".join(core.gcc_flags)
 
 
 def _has_blob(program: Program, weights: Weights) -> bool:

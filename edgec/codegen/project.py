@@ -70,14 +70,16 @@ def write_project(
     """
     program.check()
     emitted = make_text(program)
-    written, build_hash = _write_model(folder, emitted.text)
+    written, build_hash = write_model(folder, emitted.text)
     files: dict[str, str] = {}
     firmware = None
     if board is not None and board.core.is_embedded:
         files = _main_files(program, emitted, board, harness, main, build_hash)
         files |= _board_files(program, emitted, board, harness)
         firmware = _firmware_text(board, harness, files)
-    files["CMakeLists.txt"] = _render("CMakeLists.txt.j2", m=emitted.text, firmware=firmware)
+    files["CMakeLists.txt"] = render(
+        "CMakeLists.txt.j2", m=emitted.text, levels=(), firmware=firmware
+    )
     manifest = describe(
         program,
         emitted.step_functions,
@@ -88,7 +90,7 @@ def write_project(
         build_hash,
     )
     files[MANIFEST_NAME] = manifest.to_json()
-    _write(folder, files)
+    write_files(folder, files)
     return manifest
 
 
@@ -104,7 +106,7 @@ def _firmware_text(board: Board, harness: Harness, files: Iterable[str]) -> Firm
     )
 
 
-def _write_model(folder: Path, text: ModelText) -> tuple[tuple[str, ...], int]:
+def write_model(folder: Path, text: ModelText) -> tuple[tuple[str, ...], int]:
     """Write the model's C files as their text is made: of a large model's it never exists whole.
 
     Returns their names, and a CRC-32 of names and texts: two builds that differ in anything differ
@@ -149,11 +151,11 @@ def _main_files(
     if harness == "mlperf-tiny":
         types = tuple(port.c_type for port in text.outputs)
         h = harness_text(program, types)
-        return {MAIN: _render("main_mlperf_tiny.c.j2", m=text, h=h)}
+        return {MAIN: render("main_mlperf_tiny.c.j2", m=text, h=h)}
     if harness == "own" and main is not None:
-        return {MAIN: _read_main(main), "ec_main.h": _render("ec_main.h.j2", m=text)}
+        return {MAIN: _read_main(main), "ec_main.h": render("ec_main.h.j2", m=text)}
     return {
-        MAIN: _render(
+        MAIN: render(
             "main.c.j2",
             m=text,
             board_name=board.name,
@@ -180,14 +182,14 @@ def _board_files(
     files = {
         LINKER_SCRIPT: linker_script(board, placed=program.homes.parts),
         f"{PORT_DIR}/ec_board.h": board_header(board),
-        "toolchain.cmake": _render(
+        "toolchain.cmake": render(
             "toolchain.cmake.j2",
             core=board.core.name,
             prefix=board.core.gcc_programs[0].removesuffix("gcc"),
             processor={"thumb": "arm", "rv32": "riscv"}[board.core.isa],
         ),
-        "CMakePresets.json": _render("CMakePresets.json.j2", board_name=board.name, optimize="-O2"),
-        DEBUG_SCRIPT: _render(
+        "CMakePresets.json": render("CMakePresets.json.j2", board_name=board.name, optimize="-O2"),
+        DEBUG_SCRIPT: render(
             "debug.gdb.j2",
             m=text,
             board_name=board.name,
@@ -209,11 +211,11 @@ def _tick_unit(board: Board) -> str:
     return "EC_LINK_TICK_CYCLES" if board.qemu is None else "EC_LINK_TICK_INSTRUCTIONS"
 
 
-def _render(template: str, **values: object) -> str:
+def render(template: str, **values: object) -> str:
     return text_templates().get_template(template).render(**values)
 
 
-def _write(folder: Path, files: Mapping[str, str]) -> None:
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
     for name, text in files.items():
         path = folder / name
         path.parent.mkdir(parents=True, exist_ok=True)

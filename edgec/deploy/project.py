@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgec.boards.board import Board, load_board
-from edgec.boards.toolchain import find_toolchain
+from edgec.boards.toolchain import Toolchain, find_toolchain
 from edgec.build.firmware import ELF_NAME, build_firmware
 from edgec.build.host import build_host_library, library_name
 from edgec.build.image import Image, measure
@@ -46,6 +46,16 @@ class Built:
     traced: Path | None
     image: Image | None
     figures: Figures | None = None
+
+    def moved(self, folder: Path) -> Built:
+        """The same where the project's folder has got another name."""
+
+        def there(path: Path | None) -> Path | None:
+            return None if path is None else folder / path.relative_to(self.project)
+
+        return replace(
+            self, project=folder, artefact=there(self.artefact), traced=there(self.traced)
+        )
 
 
 class OverBudget(BudgetExceeded):
@@ -90,15 +100,7 @@ def deploy(
         figures = check_budgets(compiled, staged)
         if finish is not None:
             finish(compiled, staged)
-    out = out.absolute()
-
-    def moved(path: Path | None) -> Path | None:
-        return None if path is None else out / path.relative_to(folder)
-
-    return replace(
-        staged, project=out, artefact=moved(staged.artefact), traced=moved(staged.traced),
-        figures=figures,
-    )  # fmt: skip
+    return replace(staged.moved(out.absolute()), figures=figures)
 
 
 def _staged(compiled: Compiled, board: Board, folder: Path, traced: bool) -> Built:
@@ -173,21 +175,7 @@ def _build(
     toolchain = find_toolchain(board.core, options.compiler)
     sources = sorted(path.relative_to(folder) for path in folder.glob("*.c"))
     if not board.core.is_embedded:
-        out.mkdir()
-        files = [folder / source for source in sources]
-        if TRACE_DEFINE in defines:
-            files.append(resource_dir("runtime_c") / "host" / "ec_trace_callback.c")
-        library = build_host_library(
-            files,
-            out / library_name(manifest.model),
-            toolchain=toolchain,
-            include_dirs=[folder, resource_dir("runtime_c") / "link"],
-            defines=defines,
-            optimize=options.c_optimize or "-O3",
-            flags=FREE_SUMS if options.float_sums == "free" else (),
-            openmp=options.threads > 1,
-        )
-        return library, None
+        return host_library(folder, manifest, toolchain, options, out, defines=defines), None
     sources += sorted(path.relative_to(folder) for path in folder.glob("*/*.c"))
     image = build_firmware(
         folder,
@@ -200,6 +188,32 @@ def _build(
         out=out,
     )
     return image.elf, image
+
+
+def host_library(
+    folder: Path,
+    manifest: Manifest,
+    toolchain: Toolchain,
+    options: Options,
+    out: Path,
+    *,
+    defines: tuple[str, ...] = (),
+) -> Path:
+    """The shared library of a project's C files, in the new folder `out`."""
+    out.mkdir()
+    files = sorted(folder.glob("*.c"))
+    if TRACE_DEFINE in defines:
+        files.append(resource_dir("runtime_c") / "host" / "ec_trace_callback.c")
+    return build_host_library(
+        files,
+        out / library_name(manifest.model),
+        toolchain=toolchain,
+        include_dirs=[folder, resource_dir("runtime_c") / "link"],
+        defines=defines,
+        optimize=options.c_optimize or "-O3",
+        flags=FREE_SUMS if options.float_sums == "free" else (),
+        openmp=options.threads > 1,
+    )
 
 
 def _with_hot_code(compiled: Compiled, image: Image | None) -> Program | None:
