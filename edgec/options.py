@@ -148,10 +148,11 @@ class Options:
     harness: which program of a board serves the model; "own" is the C file `main`.
     input_shapes: (name, shape) of inputs whose extents the file leaves open; a range stays open.
     input_values: (name, number) of its inputs that are no inputs of the program, but always this
-    number. places: (what, region) of a board, see `edgec.memory.pins`. compile_budget: by what
-    factor a model may be larger than the limits of `edgec.graph.limits.Budget`. plan_nodes:
-    placements that are tried for the final memory plan, some seconds: the same plan on every
-    machine.
+    number. specialize: (name, values) of sizes that are open: each choice of values gets code of
+    its own, as fast as a build with closed sizes; in Python a dictionary. places: (what, region) of
+    a board, see `edgec.memory.pins`. compile_budget: by what factor a model may be larger than the
+    limits of `edgec.graph.limits.Budget`. plan_nodes: placements that are tried for the final
+    memory plan, some seconds: the same plan on every machine.
     """
 
     optimize: Optimize | Prices = "balanced"
@@ -175,6 +176,7 @@ class Options:
     main: Path | None = None
     input_shapes: tuple[tuple[str, tuple[int | range, ...]], ...] = ()
     input_values: tuple[tuple[str, float], ...] = ()
+    specialize: tuple[tuple[str, tuple[int, ...]], ...] = ()
     places: tuple[tuple[str, str], ...] = ()
     compile_budget: float = 1.0
     plan_nodes: int = 40_000
@@ -205,7 +207,7 @@ class Options:
         Raises EdgecError for a name that is no option, and for a word that is none of its choices.
         """
         hints = get_type_hints(Options)
-        words = _with_prices(words)
+        words = _with_pairs(_with_prices(words))
         for name, value in words.items():
             if name not in hints:
                 near = difflib.get_close_matches(name, hints, n=3, cutoff=0.4) or sorted(hints)
@@ -228,6 +230,23 @@ def _with_prices(words: Mapping[str, Any]) -> Mapping[str, Any]:
         return {**words, "optimize": Prices.of_text(text)}
     except ValueError as error:
         raise EdgecError(str(error)) from None
+
+
+def _with_pairs(words: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keywords, with pairs in place of the dictionary of `specialize`."""
+    given = words.get("specialize")
+    if not isinstance(given, Mapping):
+        return words
+    try:
+        pairs = tuple(
+            (str(name), (values,) if isinstance(values, int) else tuple(map(int, values)))
+            for name, values in given.items()
+        )
+    except (TypeError, ValueError):
+        raise EdgecError(
+            f"specialize={given!r} has no numbers", hint='use specialize={"batch": (1, 8)}'
+        ) from None
+    return {**words, "specialize": pairs}
 
 
 def _choices(hint: Any) -> Iterator[Any]:

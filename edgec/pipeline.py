@@ -17,12 +17,15 @@ from edgec.codegen.assemble import Identity, assemble, output_crc
 from edgec.codegen.names import checked_model_name, model_identifier
 from edgec.codegen.placement import place_program
 from edgec.codegen.program import Golden, Program
-from edgec.errors import BuildFailed, EdgecError
+from edgec.codegen.versions import Special, has_same_outputs, pinned, with_versions
+from edgec.errors import BuildFailed, EdgecError, PlanError
 from edgec.frontends import import_model
+from edgec.graph.extents import function_at
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Function, Module
 from edgec.graph.limits import DEFAULT_BUDGET, check_limits
 from edgec.graph.printer import print_module
+from edgec.graph.special_sizes import special_sizes, words_of
 from edgec.graph.types import Array
 from edgec.graph.verify import verify_module
 from edgec.loop.printer import print_func
@@ -32,11 +35,13 @@ from edgec.memory.layout import placement_problem, with_states
 from edgec.memory.prices import decide_by_prices
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.solve import plan_memory
+from edgec.numerics.fit_term import Sizes
 from edgec.numerics.fixed_point import Rounding
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.options import Options
 from edgec.passes.accumulator_ranges import Overflow, find_overflows
 from edgec.passes.copy_outputs import copy_outputs
+from edgec.passes.fuse_groups import storage
 from edgec.passes.idle_clamps import IdleClamp, drop_idle_clamps
 from edgec.passes.lower_groups import LoweredGroup, Variant
 from edgec.passes.merge_duplicates import merge_duplicates
@@ -60,7 +65,8 @@ class Compiled:
     imported: the graph as the file has it. module: after all passes. shrinkage: channels that
     were removed. idle_clamps: those that can never fire. groups, chosen: the menus and the variant
     taken from each. problem, plan: the memory. program: what codegen writes. homes: the board's
-    regions, None without a board.
+    regions, None without a board. specials: the same for each choice of sizes that has code of its
+    own; `program` has all of it.
     """
 
     imported: Module
@@ -74,6 +80,7 @@ class Compiled:
     options: Options
     overflows: tuple[Overflow, ...] = ()
     homes: Homes | None = None
+    specials: tuple[Compiled, ...] = ()
 
     @property
     def groups(self) -> tuple[LoweredGroup, ...]:
@@ -84,6 +91,19 @@ class Compiled:
     def chosen(self) -> tuple[Variant, ...]:
         """The variant of each group."""
         return self.choice.variants
+
+    @property
+    def every_group(self) -> tuple[tuple[LoweredGroup, Variant], ...]:
+        """Group and variant of each step of the program, those of special sizes as well."""
+        every = (self, *self.specials)
+        return tuple(p for each in every for p in zip(each.groups, each.chosen, strict=True))
+
+    @property
+    def special_functions(self) -> tuple[tuple[str, Function], ...]:
+        """The functions of special sizes after all passes, with the sizes as words."""
+        choices = special_sizes(self.imported.main, self.options.specialize)
+        mains = (each.module.main for each in self.specials)
+        return tuple(zip(map(words_of, choices), mains, strict=True))
 
     @property
     def macs(self) -> int:
@@ -160,30 +180,111 @@ def compile_module(
     reserved: Mapping[str, int] | None = None,
 ) -> Compiled:
     """Stages 2 to 6, of a module as a frontend makes it. Raises PlanError as `compile_model`."""
-    stages = _Dump(dump)
     options = _for_core(options, core)
-    stages.check("import", imported)
-    check_limits(imported.main, DEFAULT_BUDGET.times(options.compile_budget))
-    module, shrinkage, idle_clamps = _simplify(imported, options, stages)
-    decided = decide_by_prices(module.main, core, options, arena_limit_bytes)
-    options, choice = decided.options, decided.choice
-    module = module.with_main(decided.function)
-    stages.check("order_channels", module)
-    stages.write("loops", _loops_text, choice.variants)
-    homes = homes_of(board, options.places, reserved or {})
-    problem = _placement(module.main, choice, homes, options)
-    plan = plan_memory(problem, node_limit=options.plan_nodes)
-    stages.write("plan", _plan_text, problem, plan)
-    name = checked_model_name(options.model_name or model_identifier(imported.source))
-    identity = Identity(name, board.name if board else board_name, core.name)
-    program = _emit(module, choice, problem, plan, identity, options)
+    if options.specialize and options.io == "rows":
+        raise EdgecError("--specialize runs whole inputs, --io rows feeds them row by row")
+    job = _Job(core, options, board, board_name, arena_limit_bytes, reserved or {})
+    choices = special_sizes(imported.main, options.specialize)
+    compiled = job.compiled(imported, _Dump(dump))
+    specials = tuple(job.special(imported, sizes, compiled) for sizes in choices)
+    program = compiled.program
+    if specials:
+        found = [
+            Special(
+                {var.name: value for var, value in sizes.items()}, words_of(sizes), each.program
+            )
+            for sizes, each in zip(choices, specials, strict=True)
+        ]
+        program = with_versions(program, found)
+    homes = compiled.homes
     if homes is not None:
-        program = place_program(program, homes, copies=options.optimize == "time")
+        program = place_program(program, homes, copies=compiled.options.optimize == "time")
     program.check()
-    return Compiled(
-        imported, module, shrinkage, idle_clamps, choice, problem, plan, program, options,
-        find_overflows(module.main), homes,
-    )  # fmt: skip
+    return replace(compiled, program=program, specials=specials)
+
+
+@dataclass(frozen=True)
+class _Job:
+    """What all versions of a model are compiled for; see `compile_module`."""
+
+    core: Core
+    options: Options
+    board: Board | None
+    board_name: str
+    arena_limit_bytes: int | None
+    reserved: Mapping[str, int]
+
+    def special(self, imported: Module, sizes: Sizes, general: Compiled) -> Compiled:
+        """The model at certain sizes, its inputs and states where the general plan has them."""
+        module = imported.with_main(function_at(imported.main, sizes))
+        try:
+            found = self.compiled(module, _Dump(None), general)
+        except PlanError:
+            found = None
+        if found is None or not has_same_outputs(general.program, found.program):
+            found = self.compiled(module, _Dump(None), general, copies=True)
+            if not has_same_outputs(general.program, found.program):
+                raise PlanError(
+                    f"the outputs at {words_of(sizes)} cannot lie where those of other sizes do",
+                    hint="build with --io caller",
+                )
+        is_largest = all(value == var.stop - 1 for var, value in sizes.items())
+        golden = golden_run(found.module.main) if is_largest else None
+        if general.program.golden is None or golden is None:
+            return found
+        return replace(found, program=replace(found.program, golden=golden))
+
+    def compiled(
+        self,
+        imported: Module,
+        stages: _Dump,
+        beside: Compiled | None = None,
+        *,
+        copies: bool = False,
+    ) -> Compiled:
+        """One version, before things are placed in a board's flash.
+
+        beside: the one whose inputs, outputs and states have the places that this one's get.
+        """
+        core = self.core
+        stages.check("import", imported)
+        check_limits(imported.main, DEFAULT_BUDGET.times(self.options.compile_budget))
+        module, shrinkage, idle_clamps = _simplify(imported, self.options, stages, copies=copies)
+        decided = decide_by_prices(module.main, core, self.options, self.arena_limit_bytes)
+        options, choice = decided.options, decided.choice
+        module = module.with_main(decided.function)
+        stages.check("order_channels", module)
+        stages.write("loops", _loops_text, choice.variants)
+        homes = homes_of(self.board, options.places, self.reserved)
+        problem = _placement(module.main, choice, homes, options)
+        if beside is not None:
+            problem = pinned(problem, beside.plan, _same_places(module.main, beside))
+        plan = plan_memory(problem, node_limit=options.plan_nodes)
+        stages.write("plan", _plan_text, problem, plan)
+        name = checked_model_name(options.model_name or model_identifier(imported.source))
+        board_name = self.board.name if self.board else self.board_name
+        identity = Identity(name, board_name, core.name)
+        golden = None
+        # What free sums give depends on the C compiler.
+        if beside is None and options.float_sums == "ordered":
+            golden = golden_run(module.main)
+        program = _emit(module, choice, problem, plan, identity, options, golden)
+        return Compiled(
+            imported, module, shrinkage, idle_clamps, choice, problem, plan, program, options,
+            find_overflows(module.main), homes,
+        )  # fmt: skip
+
+
+def _same_places(function: Function, beside: Compiled) -> dict[str, str]:
+    """The buffers of a function whose places are those of another one's."""
+    other, roots, known = beside.module.main, storage(function), beside.problem.buffers
+    names = {
+        param.name: same.name for param, same in zip(function.params, other.params, strict=True)
+    }
+    for value, port in zip(function.outputs, beside.program.outputs, strict=True):
+        if any(port.buffer == buffer.name for buffer in known):
+            names.setdefault(roots.get(value, value).name, port.buffer)
+    return names
 
 
 def simplified(module: Module, options: Options) -> Module:
@@ -192,9 +293,12 @@ def simplified(module: Module, options: Options) -> Module:
 
 
 def _simplify(
-    module: Module, options: Options, stages: _Dump
+    module: Module, options: Options, stages: _Dump, *, copies: bool = False
 ) -> tuple[Module, tuple[Shrinkage, ...], tuple[IdleClamp, ...]]:
-    """Stages 2 to 4 without fusion, and the channels and clamps that were removed."""
+    """Stages 2 to 4 without fusion, and the channels and clamps that were removed.
+
+    copies: every output is made by a copy, which can be made anywhere.
+    """
     framework = options.match or ("onnx" if module.format in ("onnx", "torch") else "tflm")
     rounding: Rounding = "single" if framework == "litert" else framework
     for name, run in PASSES:
@@ -203,7 +307,7 @@ def _simplify(
     function, equal = merge_duplicates(module.main)
     function, shrinkage = shrink_channels(function, equal)
     function, idle_clamps = drop_idle_clamps(function)
-    module = module.with_main(copy_outputs(function, options.io))
+    module = module.with_main(copy_outputs(function, options.io, every=copies))
     stages.check("shrink_channels", module)
     return module, shrinkage, idle_clamps
 
@@ -227,6 +331,7 @@ def _emit(
     plan: Plan,
     identity: Identity,
     options: Options,
+    golden: Golden | None,
 ) -> Program:
     """Stage 7: the program that codegen writes."""
     program = assemble(
@@ -237,8 +342,7 @@ def _emit(
         plan,
         identity,
         io=options.io,
-        # What free sums give depends on the C compiler.
-        golden=golden_run(module.main) if options.float_sums == "ordered" else None,
+        golden=golden,
         merge=options.optimize == "size",
     )
     return replace(

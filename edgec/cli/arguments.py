@@ -79,6 +79,21 @@ class InputValueType(WordType):
 INPUT_VALUE = InputValueType()
 
 
+class SpecialSizesType(WordType):
+    """`batch=1,8`: an open size and the values that get code of their own."""
+
+    name = "NAME=N,..."
+
+    def read(self, text: str) -> tuple[str, tuple[int, ...]]:
+        match = re.fullmatch(r"(.+?)=([0-9]{1,9}(?:,[0-9]{1,9})*)", text)
+        if match is None:
+            raise ValueError(f"{text!r} is no size with values: use NAME=1,8")
+        return match[1], tuple(map(int, match[2].split(",")))
+
+
+SPECIAL_SIZES = SpecialSizesType()
+
+
 class PixelsType(WordType):
     """`-1:1`: the values of black and white."""
 
@@ -161,6 +176,8 @@ _COMPILE_OPTIONS = (
                  help="Shape of an input that the file leaves open; 1..8 stays open within it."),
     click.option("--input-value", type=INPUT_VALUE, multiple=True,
                  help="What an ONNX input always is; it is no input any more."),
+    click.option("--specialize", type=SPECIAL_SIZES, multiple=True,
+                 help="Values of an open size that get fast code of their own."),
     click.option("--place", type=PLACE, multiple=True,
                  help="Lay weights, a value or code into a region of the board."),
     compile_budget_option,
@@ -171,8 +188,8 @@ _COMPILE_OPTIONS = (
 #: Names of the options that `compile_options` adds.
 COMPILE_OPTIONS = (
     "optimize", "match", "io", "unfused", "no_asm", "compiler", "c_optimize", "float_sums",
-    "threads", "weights_form", "input_shape", "input_value", "place",
-    "compile_budget", "dump",
+    "threads", "weights_form", "input_shape", "input_value", "specialize",
+    "place", "compile_budget", "dump",
 )  # fmt: skip
 
 
@@ -248,6 +265,7 @@ def make_options(**words: Any) -> Options:
     return Options(
         input_shapes=tuple(words.pop("input_shape")),
         input_values=tuple(words.pop("input_value", ())),
+        specialize=tuple(words.pop("specialize", ())),
         places=tuple(pair for pairs in places for pair in pairs),
         **words,
     )

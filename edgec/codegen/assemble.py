@@ -60,7 +60,7 @@ def assemble(
     """
     function = module.main
     roots = storage(function)
-    constants = _Constants()
+    constants = Constants()
     sizes = {buffer.name: buffer.size_bytes for buffer in problem.buffers}
     offsets = dict(plan.offsets)
     area_of = {n: r for n, r in plan.region_of.items() if r not in (ARENA, STATE)}
@@ -156,12 +156,19 @@ class _Renamed(Rewriter):
         return super().stmt(stmt)
 
 
-class _Constants:
+def renamed_calls(function: PrimFunc, names: Mapping[str, str]) -> PrimFunc:
+    """The function with its calls of these by other names."""
+    return replace(function, body=_Renamed(names).stmt(function.body)) if names else function
+
+
+class Constants:
     """Constants of a program by name; equal arrays are kept once."""
 
-    def __init__(self) -> None:
+    def __init__(self, known: Mapping[str, Array] | None = None) -> None:
         self.arrays: dict[str, Array] = {}
         self._names: dict[tuple[str, tuple[int, ...], bytes], str] = {}
+        for name, array in (known or {}).items():
+            self.add(name, array)
 
     def add(self, name: str, array: Array) -> str:
         key = (array.dtype.name, array.shape, array.tobytes())
@@ -177,7 +184,7 @@ def _step(
     group: Group,
     variant: Variant,
     roots: Mapping[Value, Value],
-    constants: _Constants,
+    constants: Constants,
 ) -> Step:
     args = []
     for param, value in zip(variant.function.params, variant.args, strict=True):
@@ -188,16 +195,13 @@ def _step(
             args.append(constants.add(name, variant.constants[param.name]))
         else:
             args.append(_scratch_param(position, param.name))
-    function_ = variant.function
-    if variant.callees:
-        names = {name: _callee_name(position, name) for name in variant.callees}
-        function_ = replace(function_, body=_Renamed(names).stmt(function_.body))
+    names = {name: _callee_name(position, name) for name in variant.callees}
     operators = _operators(group)
     if variant.parts and not group.nodes[0].bodies:
         operators = f"{group.nodes[0].op.name} to {group.nodes[-1].op.name} by rows"
     given = {p.name: arg for p, arg in zip(variant.function.params, args, strict=True)}
     return Step(
-        function=function_,
+        function=renamed_calls(variant.function, names),
         args=tuple(args),
         title=f'{operators} "{group.name}"',
         sources=group.sources,
@@ -267,7 +271,7 @@ def _to_source(origin: Origin) -> tuple[int, ...]:
     return tuple(int(axis) for axis in np.argsort(origin.permutation or ()))
 
 
-def _state(state: graph_ir.State, constants: _Constants) -> State:
+def _state(state: graph_ir.State, constants: Constants) -> State:
     """A state whose initial bytes are all equal needs no constant."""
     value, initial = state.before, np.ascontiguousarray(state.initial.data)
     raw = initial.reshape(-1).view(np.uint8)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -96,6 +96,15 @@ class TraceEntry:
 
 
 @dataclass(frozen=True)
+class VersionEntry:
+    """Steps `start` to `stop` - 1 run alone where the sizes are these, in the manifest's order."""
+
+    sizes: tuple[int, ...]
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
 class AreaEntry:
     """Memory of activations besides the arena, in a region of the board."""
 
@@ -139,6 +148,18 @@ class Manifest:
     areas: tuple[AreaEntry, ...] = ()
     sizes: tuple[Size, ...] = ()
     counts: tuple[Count, ...] = ()
+    versions: tuple[VersionEntry, ...] = ()
+
+    def steps_at(self, sizes: Sequence[int]) -> range:
+        """The numbers of the steps that run at these sizes."""
+        found = [v for v in self.versions if v.sizes == tuple(sizes)]
+        first = self.versions[0].start if self.versions else len(self.steps)
+        return range(found[0].start, found[0].stop) if found else range(first)
+
+    def traces_at(self, sizes: Sequence[int]) -> tuple[TraceEntry, ...]:
+        """The values that runs of these sizes show."""
+        steps = self.steps_at(sizes)
+        return tuple(trace for trace in self.traces if trace.step in steps)
 
     @property
     def answers(self) -> tuple[PortEntry, ...]:
@@ -156,6 +177,11 @@ class Manifest:
         for step in self.steps:
             found += [part for part in self.parts if part.step == step.id] or [step]
         return tuple(found)
+
+    @staticmethod
+    def step_of(layer: StepEntry) -> int:
+        """The number of the step that a layer is, or is a part of."""
+        return layer.step if isinstance(layer, PartEntry) else layer.id
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -214,6 +240,7 @@ class Manifest:
 _ENTRIES: dict[str, type] = {
     "inputs": PortEntry, "outputs": PortEntry, "steps": StepEntry, "parts": PartEntry,
     "traces": TraceEntry, "areas": AreaEntry, "sizes": Size, "counts": Count,
+    "versions": VersionEntry,
 }  # fmt: skip
 
 
@@ -239,7 +266,6 @@ def describe(
         edgec_version=__version__,
         arena_alignment=program.alignment,
         weights_bytes=weights.nbytes,
-        macs=sum(step.macs for step in program.steps),
         inputs=tuple(map(partial(_port, program), program.inputs, in_names)),
         outputs=tuple(map(partial(_port, program), program.outputs, out_names)),
         steps=tuple(steps),
@@ -250,6 +276,7 @@ def describe(
         build_hash=build_hash,
         weights_crc=weights.crc,
         areas=tuple(AreaEntry(area.region, area.nbytes) for area in program.areas),
+        versions=tuple(_like(VersionEntry, version) for version in program.versions),
     )
 
 

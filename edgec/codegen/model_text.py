@@ -27,7 +27,7 @@ from edgec.codegen.port_text import (
     port_text,
     state_texts,
 )
-from edgec.codegen.program import DTYPE_BYTES, Program, ProgramHomes
+from edgec.codegen.program import DTYPE_BYTES, Program, ProgramHomes, Version
 from edgec.codegen.runtime_source import needed_functions
 from edgec.codegen.share import share, share_callees
 from edgec.targets.core import CORES
@@ -81,6 +81,15 @@ class CallText:
     comment: str
     lines: tuple[str, ...]
     traces: tuple[TraceText, ...]
+
+
+@dataclass(frozen=True)
+class VersionText:
+    """Calls that run in the place of all others where a condition holds; the sizes as words."""
+
+    condition: str
+    words: str
+    calls: tuple[CallText, ...]
 
 
 @dataclass(frozen=True)
@@ -159,6 +168,7 @@ class ModelText:
     state_home: str
     sizes: tuple[SizeText, ...]
     counts: tuple[str, ...]
+    versions: tuple[VersionText, ...] = ()
     front: str = ""
     compile_flags: str = ""
 
@@ -244,7 +254,7 @@ def make_text(program: Program) -> EmittedModel:
         weights_bytes=weights.nbytes,
         weights_stored_bytes=weights.stored_bytes,
         weights_crc="" if weights.crc is None else f"0x{weights.crc:08X}u",
-        macs=sum(step.macs for step in program.steps),
+        macs=program.macs,
         uses_float=any("float" in f.text or "double" in f.text for f in functions),
         inputs=tuple(
             port_text(program, port, name, i, "input", pointers)
@@ -258,7 +268,7 @@ def make_text(program: Program) -> EmittedModel:
         notes=lifetime_notes(program),
         helpers=tuple(helpers),
         functions=tuple(functions),
-        calls=calls,
+        calls=calls[: len(program.general_steps)],
         weights=weights.objects,
         weights_crc_call=_crc_call(program.model, weights),
         golden=_golden(program),
@@ -272,6 +282,14 @@ def make_text(program: Program) -> EmittedModel:
         sizes=_sizes(program),
         counts=_counts(program, pointers),
         compile_flags=_compile_flags(program.target),
+        versions=tuple(
+            VersionText(
+                pointers.condition(version),
+                _words(program, version),
+                calls[version.start : version.stop],
+            )
+            for version in program.versions
+        ),
     )
     steps_own = dict.fromkeys(step_functions)
     placeable = (*(f.name for f in callee_functions), *steps_own, *kernels)
@@ -411,6 +429,11 @@ def _sizes(program: Program) -> tuple[SizeText, ...]:
         SizeText(index, comment_text(size.name), name, size.minimum, size.maximum)
         for index, (size, name) in enumerate(zip(program.sizes, names, strict=True))
     )
+
+
+def _words(program: Program, version: Version) -> str:
+    pairs = zip(program.sizes, version.sizes, strict=True)
+    return comment_text(", ".join(f"{size.name} = {value}" for size, value in pairs))
 
 
 def _fed(program: Program) -> FedText | None:

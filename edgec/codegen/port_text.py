@@ -10,7 +10,7 @@ from edgec.codegen.c_data import Weights, comment_text
 from edgec.codegen.c_function import writes_param
 from edgec.codegen.c_term import term_text
 from edgec.codegen.c_types import C_TYPE, INT_RANGE, literal
-from edgec.codegen.program import DTYPE_BYTES, Port, Program
+from edgec.codegen.program import DTYPE_BYTES, Port, Program, Version
 from edgec.loop.ir import Buffer, PrimFunc
 from edgec.numerics.narrow_float import stored_in
 from edgec.numerics.term import Term, Var
@@ -84,6 +84,11 @@ class Pointers:
         """The value of an open size."""
         names = [size.name for size in self._program.sizes]
         return f"(int32_t)context->sizes[{names.index(var.name)}]"
+
+    def condition(self, version: Version) -> str:
+        """Whether the sizes are those of a version."""
+        pairs = enumerate(version.sizes)
+        return " && ".join(f"context->sizes[{number}] == {value}u" for number, value in pairs)
 
     def extent(self, term: Term) -> str:
         if term.constant is not None:

@@ -164,6 +164,19 @@ class Step:
 
 
 @dataclass(frozen=True)
+class Version:
+    """Steps that run in the place of all others where the open sizes have certain values.
+
+    sizes: in the program's order. start, stop: its steps. Inputs, outputs and states lie where they
+    do for all sizes.
+    """
+
+    sizes: tuple[int, ...]
+    start: int
+    stop: int
+
+
+@dataclass(frozen=True)
 class Area:
     region: str
     nbytes: int
@@ -222,7 +235,8 @@ class Program:
     `merges_functions`, functions that differ in integers alone become one. `no_asm` keeps assembly
     out of the C. `threads` share its parallel loops. `weights_form` says how
     constants are written. `sizes` are those that each run may choose, `counts` says how much of
-    outputs is in use where data decide that.
+    outputs is in use where data decide that. `versions` are for some values of the sizes; the steps
+    before theirs run at all others.
     """
 
     model: str
@@ -252,6 +266,17 @@ class Program:
     merges_functions: bool = False
     sizes: tuple[Size, ...] = ()
     counts: tuple[Count, ...] = ()
+    versions: tuple[Version, ...] = ()
+
+    @property
+    def general_steps(self) -> tuple[Step, ...]:
+        """The steps that run where no version does."""
+        return self.steps[: self.versions[0].start] if self.versions else self.steps
+
+    @property
+    def macs(self) -> int:
+        """Multiply-accumulates that the compiled model does at its largest sizes."""
+        return sum(step.macs for step in self.general_steps)
 
     @property
     def activation_bytes(self) -> int:
@@ -273,6 +298,7 @@ class Program:
         for port in (*self.inputs, *self.outputs):
             lines += map(str, port.extents)
         lines += map(str, self.counts)
+        lines += [f"{v.sizes}:{v.start}:{v.stop}" for v in self.versions]
         for step in self.steps:
             lines += [step.title, *(part.title for part in step.parts)]
             lines += [f"{t.value}:{t.dtype}:{t.shape}:{t.source}" for t in step.traces]

@@ -111,9 +111,7 @@ def function_at(function: Function, sizes: Sizes) -> Function:
     """The function where the symbols have these values: no size is open."""
     if not symbols_of(value.type for value in function.params):
         return function
-    values: dict[Value, Value] = {
-        param: replace(param, type=at_sizes(param.type, sizes)) for param in function.params
-    }
+    values: dict[Value, Value] = {param: _value_at(param, sizes) for param in function.params}
     nodes = []
     for node in function.nodes:
         nodes.append(node_at(node, sizes, values))
@@ -124,6 +122,17 @@ def function_at(function: Function, sizes: Sizes) -> Function:
     )
     params = tuple(values[param] for param in function.params)
     return replace(function, params=params, nodes=tuple(nodes), results=results, states=states)
+
+
+def _value_at(value: Value, sizes: Sizes) -> Value:
+    """The value of the closed type; its source tensor has the same sizes."""
+    type_, origin = at_sizes(value.type, sizes), value.origin
+    if origin is not None and origin.kept_channels is None and value.type.extents is not None:
+        axes = origin.permutation or tuple(range(len(origin.shape)))
+        if tuple(origin.shape[axis] for axis in axes) == value.type.shape:
+            shape = tuple(type_.shape[axes.index(axis)] for axis in range(len(axes)))
+            origin = replace(origin, shape=shape)
+    return replace(value, type=type_, origin=origin)
 
 
 def at_largest(function: Function) -> Function:
@@ -141,7 +150,7 @@ def node_at(node: Node, sizes: Sizes, values: dict[Value, Value]) -> Node:
     most = {var: var.stop - 1 for var in symbols_of(node.input_types)}
     largest = [at_sizes(type_, most) for type_ in node.input_types]
     attrs = node.op.attrs_at(node.attrs, largest, [value.type for value in inputs])
-    outputs = tuple(replace(v, type=at_sizes(v.type, sizes)) for v in node.outputs)
+    outputs = tuple(_value_at(v, sizes) for v in node.outputs)
     values.update(zip(node.outputs, outputs, strict=True))
     return replace(node, attrs=attrs, inputs=inputs, outputs=outputs)
 

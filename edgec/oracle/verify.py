@@ -15,7 +15,8 @@ from typing import Any
 import numpy as np
 
 from edgec.boards.board import Board
-from edgec.codegen.manifest import TraceEntry
+from edgec.codegen.manifest import Manifest, TraceEntry
+from edgec.codegen.versions import special_name
 from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError, RunFailed
 from edgec.graph.ir import Function, Value
@@ -27,6 +28,7 @@ from edgec.oracle.tolerances import scales, steps_of, tolerances
 from edgec.pipeline import Compiled, compile_model
 from edgec.runners.engine import RunResult, Transfer, open_session
 from edgec.runners.pool import Pool
+from edgec.runners.sizes import chosen_sizes
 
 Prepare = Callable[[Built], None]
 """Brings a built project onto a board."""
@@ -289,17 +291,28 @@ class _Comparing:
     ) -> None:  # fmt: skip
         self.result, self.oracle, self.runner = result, oracle, runner
         self.layers, self.only, self.compiled = layers, only, compiled
-        self.function = function = compiled.module.main
-        self.values = {value.name: value for value in function.values()}
-        self.values |= dict(function.inner_values())
-        self.operators = {v.name: node.op.name for node in function.nodes for v in node.outputs}
-        self.allowed = tolerances(function, oracle.some_in_floats)
-        self.least = scales(function, self.allowed)
+        self.function = compiled.module.main
+        self.values: dict[str, Value] = {}
+        self.operators: dict[str, str] = {}
+        self.allowed: dict[Value, float] = {}
+        self.least: dict[Value, float] = {}
         self.rows: dict[str, Comparison] = {}
+        self._add_values("", self.function)
+        for words, special in compiled.special_functions:
+            self._add_values(special_name(words, ""), special)
+
+    def _add_values(self, prefix: str, function: Function) -> None:
+        """The values of the function for all sizes, or for certain ones, by their trace's names."""
+        own = {value.name: value for value in function.values()} | dict(function.inner_values())
+        self.values |= {prefix + name: value for name, value in own.items()}
+        operators = {v.name: node.op.name for node in function.nodes for v in node.outputs}
+        self.operators |= {prefix + name: operator for name, operator in operators.items()}
+        self.allowed |= tolerances(function, self.oracle.some_in_floats)
+        self.least |= scales(function, self.allowed)
         for value in function.values():
             if steps := steps_of(value, self.allowed.get(value, 0.0)):
-                most = result.rounded_steps.get(value.type.dtype, 0)
-                result.rounded_steps[value.type.dtype] = max(steps, most)
+                most = self.result.rounded_steps.get(value.type.dtype, 0)
+                self.result.rounded_steps[value.type.dtype] = max(steps, most)
 
     @property
     def compared(self) -> set[str]:
@@ -318,18 +331,25 @@ class _Comparing:
                 self._check(outputs, expected, found)
                 for row, want, got in zip(outputs, expected.outputs, found.outputs, strict=True):
                     row.add(case, np.asarray(want), got)
-            for trace in built.manifest.traces if self._shows_layers(inputs[case]) else ():
+            for trace in self._traces(built.manifest, inputs[case]):
                 self._add_trace(case, trace, expected, found)
         _check_count("cases", len(inputs), done, f"the engine {self.runner.name}")
         if self.only is None:
             self.result.outputs = outputs
         self.result.layers += self.rows.values()
 
-    def _shows_layers(self, inputs: Sequence[Array]) -> bool:
-        """Whether layers are compared: where sizes are open, of the largest alone."""
-        shapes = [value.type.shape for value in self.function.inputs]
-        is_open = any(value.type.extents for value in self.function.inputs)
-        return self.layers and not (is_open and [array.shape for array in inputs] != shapes)
+    def _traces(self, manifest: Manifest, inputs: Sequence[Array]) -> Sequence[TraceEntry]:
+        """Compared values: with open sizes, those of the largest and of special ones."""
+        if not self.layers:
+            return ()
+        if not manifest.sizes:
+            return manifest.traces
+        sizes = chosen_sizes(manifest, inputs)
+        steps = manifest.steps_at(sizes)
+        is_largest = sizes == tuple(size.maximum for size in manifest.sizes)
+        if steps.start == 0 and not is_largest:
+            return ()
+        return manifest.traces_at(sizes)
 
     def _check(self, outputs: list[Comparison], expected: OracleResult, found: RunResult) -> None:
         _check_count("outputs", len(expected.outputs), len(outputs), "the compiled model")
@@ -358,16 +378,16 @@ class _Comparing:
             return
         if trace.id not in found.traces:
             raise RunFailed(f"the {self.runner.name} engine did not trace {value.name}")
-        if value.name not in self.rows:
-            operator = self.operators.get(value.name, "")
-            self.rows[value.name] = self._row(value, operator, tensor.shape)
+        if trace.value not in self.rows:
+            operator = self.operators.get(trace.value, "")
+            self.rows[trace.value] = self._row(value, operator, tensor.shape)
         raw = found.traces[trace.id][-trace.bytes :]  # of a body in a loop, the last round
         raw = raw.view(value.type.dtype).reshape(value.type.shape)
         assert value.origin is not None
         found_tensor = value.origin.to_source(raw)
         if found_tensor.shape == tensor.shape:
             _forget(tensor, found_tensor, value.origin)
-        self.rows[value.name].add(case, tensor, found_tensor)
+        self.rows[trace.value].add(case, tensor, found_tensor)
 
 
 def _check_count(what: str, wanted: int, found: int, who: str) -> None:

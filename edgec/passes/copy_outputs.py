@@ -4,7 +4,8 @@ A view has no code: its bytes are those of another value. That is not enough for
 
 1. that is a constant, which lies in flash;
 2. that is a view of an input, where the input does not lie in the arena (`--io caller`, `rows`);
-3. that has the same bytes as an output before it, where each output lies in memory of the caller.
+3. that has the same bytes as an output before it, where each output lies in memory of the caller;
+4. that is asked to lie in a certain place, where it could not be computed (`every`).
 
 Each of these becomes a `copy`.
 """
@@ -18,15 +19,20 @@ from edgec.options import Io
 from edgec.passes.fuse_groups import storage
 
 
-def copy_outputs(function: Function, io: Io) -> Function:
-    """The function with these copies; itself if it needs none."""
+def copy_outputs(function: Function, io: Io, *, every: bool = False) -> Function:
+    """The function with these copies, or with one of every output; itself if it needs none."""
     roots = storage(function)
     outside = set(function.inputs) if io != "arena" else set()
     taken: set[Value] = set()
     copied: list[int] = []
     for number, value in enumerate(function.outputs):
         root = roots.get(value, value)
-        if isinstance(root, Constant) or root in outside or (io == "caller" and root in taken):
+        if (
+            every
+            or isinstance(root, Constant)
+            or root in outside
+            or (io == "caller" and root in taken)
+        ):
             copied.append(number)
         taken.add(root)
     if not copied:

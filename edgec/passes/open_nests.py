@@ -7,7 +7,7 @@
 
 The group is lowered at several sizes, and one function is made of these (`edgec.loop.unify`). It
 is then run at small sizes, where borders are close to each other, and compared with the operators'
-own meaning. Kernels and vectors are for static builds, which `--specialize` makes as well.
+own meaning. Kernels and vectors are for static builds, which `--specialize` adds.
 """
 
 from __future__ import annotations

@@ -123,6 +123,7 @@ def _options(options: Options) -> dict[str, Any]:
         **own,
         "input_shapes": {name: [*map(_extent, shape)] for name, shape in options.input_shapes},
         "input_values": dict(options.input_values),
+        "specialize": {name: [*values] for name, values in options.specialize},
         "places": [f"{what}={region}" for what, region in options.places],
     }
 
@@ -267,9 +268,7 @@ def _memory_by_layer(compiled: Compiled) -> list[dict[str, Any]]:
         return sum(constants[name].nbytes for name in new)
 
     found = []
-    for step, lowered, variant in zip(
-        compiled.program.steps, compiled.groups, compiled.chosen, strict=True
-    ):
+    for step, (lowered, variant) in zip(compiled.program.steps, compiled.every_group, strict=True):
         layers = [
             (own.group.name, part.constants, part.scratch_bytes)
             for own, part in zip(variant.parts, step.parts, strict=True)

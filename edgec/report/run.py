@@ -92,7 +92,12 @@ def _layers(built: Built, profiled: Sequence[RunResult], profile: Profile) -> li
             }
             | ({profile.unit: layer.median} if layer else {})
         )
-    return rows
+    return _that_ran(rows) if built.manifest.versions else rows
+
+
+def _that_ran(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The layers without those that are for other sizes than the run's."""
+    return [row for row in rows if (row["instructions"], row["cycles"]) != (0, 0)]
 
 
 def print_run(report: dict[str, Any], profile: bool) -> None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from edgec.codegen.manifest import PartEntry
 from edgec.report.figures import count, picked, plural
 from edgec.report.float_layers import float_layer_lines, float_layers
 from edgec.report.table import Column, format_table, number
@@ -18,7 +17,7 @@ if TYPE_CHECKING:
 
 def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
     """All figures of a build, by the names that scripts rely on; sizes in bytes."""
-    image, region = built.image, compiled.plan.certificate.region("arena")
+    image = built.image
     program = compiled.program
     regions = {r.region: r for r in compiled.plan.certificate.regions}
     weights = image.weights_bytes if image else built.manifest.weights_bytes
@@ -30,8 +29,9 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "project": str(built.project),
         "elf": str(built.artefact) if built.artefact else None,
         "macs": compiled.macs,
+        "compiled_macs": program.macs,
         "arena_bytes": program.arena_bytes,
-        "arena_lower_bound": region.lower_bound_bytes,
+        "arena_lower_bound": program.arena_lower_bound,
         "areas": [
             {"region": area.region, "bytes": area.nbytes,
              "lower_bound": regions[area.region].lower_bound_bytes}
@@ -52,6 +52,10 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         ],
         "idle_clamps": [asdict(clamp) for clamp in compiled.idle_clamps],
         "overflows": [asdict(overflow) for overflow in compiled.overflows],
+        "specialized": [
+            dict(zip((size.name for size in program.sizes), version.sizes, strict=True))
+            for version in program.versions
+        ],
         "float_layers": float_layers(compiled.imported.main, compiled.module.main),
         "certificate": compiled.plan.certificate.to_dict(),
         "front": [
@@ -62,7 +66,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         ],
         "front_complete": compiled.choice.is_complete,
         "layers": [
-            {"step": layer.step if isinstance(layer, PartEntry) else layer.id,
+            {"step": built.manifest.step_of(layer),
              **picked(layer, "title", "function", "shapes", "macs"),
              "sources": list(layer.sources)}
             for layer in built.manifest.layers
@@ -92,10 +96,11 @@ def print_build(report: dict[str, Any]) -> None:
     removed = report["removed_channels"]
     gone = sum(len(r["constant"]) + len(r["duplicate"]) + len(r["unread"]) for r in removed)
     if gone:
-        done = sum(layer["macs"] for layer in report["layers"])
         lines.append(
-            f"{gone:,} constant, equal or unread channels removed: {done:,} remain to be done"
+            f"{gone:,} constant, equal or unread channels removed: {report['compiled_macs']:,} "
+            "remain to be done"
         )
+    lines += _special_lines(report["specialized"])
     lines += _live_lines(report["certificate"])
     lines += _front_lines(report["front"], report["front_complete"])
     lines += [
@@ -108,6 +113,12 @@ def print_build(report: dict[str, Any]) -> None:
     if report["elf"]:
         lines.append(f"binary:  {report['elf']}")
     echo_lines(lines)
+
+
+def _special_lines(specialized: list[dict[str, int]]) -> list[str]:
+    """The sizes that have code of their own."""
+    words = (", ".join(f"{name}={n}" for name, n in sizes.items()) for sizes in specialized)
+    return [f"code of its own at {each}" for each in words]
 
 
 def _bound_note(size: int, bound: int) -> str:

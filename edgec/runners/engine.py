@@ -126,6 +126,8 @@ class Session:
             self._check_traces(result)
         shapes = (shape_of(self.manifest, port, self.sizes) for port in self.manifest.outputs)
         outputs = tuple(map(in_use, result.outputs, shapes))
+        if self.manifest.versions:
+            result = replace(result, layers=self._layers_that_ran(result))
         if self.manifest.counts:
             return replace(result, outputs=answers_in_use(outputs, self.manifest.counts))
         return result if not self.sizes else replace(result, outputs=outputs)
@@ -197,8 +199,17 @@ class Session:
                 hint="use --engine host or core",
             )
 
+    def _layers_that_ran(self, result: RunResult) -> tuple[RunCost, ...]:
+        """The costs of the layers; those that are for other sizes cost nothing."""
+        running = self.manifest.steps_at(self.sizes)
+        pairs = zip(self.manifest.layers, result.layers, strict=False)
+        return tuple(
+            cost if self.manifest.step_of(layer) in running else RunCost(0, 0)
+            for layer, cost in pairs
+        )
+
     def _check_traces(self, result: RunResult) -> None:
-        for entry in self.manifest.traces:
+        for entry in self.manifest.traces_at(self.sizes):
             found = result.traces.get(entry.id)
             if entry.is_inside and (found is None or found.nbytes % entry.bytes == 0):
                 continue  # of a body that did not run, or ran several times

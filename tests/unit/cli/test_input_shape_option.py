@@ -65,3 +65,20 @@ def test_open_sizes_are_not_quantized(tmp_path: Path, edgec: Callable) -> None:
     words = ("--calibration", data, "--input-shape", "x=1..5,4", "-o", tmp_path / "q.onnx")
     refused = edgec("quantize", path, *words)
     assert refused.status == 1 and "has open sizes" in refused.err
+
+
+def test_sizes_with_code_of_their_own(tmp_path: Path, edgec: Callable) -> None:
+    text = """<ir_version: 9, opset_import: ["":17]> net (float[batch,4] x) => (float[batch,4] y)
+        { y = Sigmoid(x) }"""
+    path = tmp_path / "net.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    (tmp_path / "edgec.toml").write_text('specialize = ["batch=1,5"]\n', "utf-8")
+    words = ("build", path, "--board", "host", "--input-shape", "x=1..5,4", "-o", tmp_path / "out")
+    built = edgec(*words)
+    assert built.status == 0 and "code of its own at batch=5" in built.out, built.err
+    for text, status, message in (
+        ("batch=6", 1, "--specialize batch=6: 1 to 5 are possible"),
+        ("batch", 2, "is no size with values"),
+    ):
+        refused = edgec(*words, "--specialize", text)
+        assert refused.status == status and message in refused.err
