@@ -35,6 +35,7 @@ from edgec.loop.primitives.flatten import flatten
 from edgec.loop.primitives.flatten_steps import flatten_steps
 from edgec.loop.primitives.fold_offset import fold_offset
 from edgec.loop.primitives.fold_storage import fold_storage
+from edgec.loop.primitives.fuse_axes import fuse_axes
 from edgec.loop.primitives.gather import gather
 from edgec.loop.primitives.halves import pack_halves
 from edgec.loop.primitives.inline_constant import inline_constant
@@ -119,6 +120,11 @@ class Schedule:
     def fuse(self, outer: str, inner: str) -> str:
         """Make one loop of two that are directly nested, `<outer>_<inner>`."""
         name: str = self._apply(loops.fuse, outer=outer, inner=inner)
+        return name
+
+    def fuse_axes(self, block: str, first: str, second: str) -> str:
+        """Make one axis of two of a block, whose loops and buffers are fused; returns its name."""
+        name: str = self._apply(fuse_axes, block=block, first=first, second=second)
         return name
 
     def reorder(self, *order: str) -> None:
@@ -407,8 +413,9 @@ def _from_json(value: Any, results: list[Any]) -> Any:
 
 REPLAYABLE = frozenset(
     {
-        "split", "cut", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
-        "compute_inline", "slide", "fold_storage", "roll", "cache_read", "cache_write",
+        "split", "cut", "fuse", "fuse_axes", "reorder", "set_kind", "compute_at",
+        "reverse_compute_at", "compute_inline", "slide", "fold_storage", "roll", "cache_read",
+        "cache_write",
         "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "pack_steps",
         "pack_shifts", "complement", "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",

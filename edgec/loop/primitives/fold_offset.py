@@ -44,7 +44,7 @@ def fold_offset(func: PrimFunc, block: str, buffer: str) -> tuple[PrimFunc, Pack
     outputs = {var for a in term.block.axes if a.kind != "reduce" for var in a.binding.variables()}
     moved = [a for a in term.block.axes if a.kind == "reduce" and a.binding.variables() & outputs]
     is_guarded = any(isinstance(stmt, If) for stmt in term.above)
-    varies = any((loop.stop - loop.start).constant is None for loop in term.loops)
+    varies = any(None in (loop.start.constant, loop.stop.constant) for loop in term.loops)
     if moved or is_guarded or varies:
         raise ScheduleError(f"fold_offset: not every output of {block} adds all products")
     for index, extent in zip(weight.indices, weight.buffer.shape, strict=True):

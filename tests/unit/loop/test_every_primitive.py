@@ -26,6 +26,7 @@ from edgec.loop.primitives import (
     flatten_steps,
     fold_offset,
     fold_storage,
+    fuse_axes,
     gather,
     halves,
     inline_constant,
@@ -48,7 +49,7 @@ from edgec.loop.schedule import Schedule
 
 MODULES = (
     barriers, cache, complement, compute_at, compute_inline, cut, flatten, flatten_steps,
-    fold_offset, fold_storage, gather,
+    fold_offset, fold_storage, fuse_axes, gather,
     halves, inline_constant, layout, loops, nibbles, reduction, reverse_compute_at, roll, sampling,
     shifts, slide, spread, steps, storage, tensorize, whole_windows, simplify_module,
 )  # fmt: skip

@@ -26,6 +26,7 @@ from edgec.loop.window import clipped
 #: Primitives tried here.
 WINDOWING = (
     "pad_reads", "pad_copy", "gather", "fold_offset", "spread", "flatten", "flatten_steps",
+    "fuse_axes",
 )  # fmt: skip
 
 
@@ -86,6 +87,7 @@ def one(s: Schedule, choose: random.Random) -> str:
             choose.choice([*sources[1:], "w", "acc"]), *sorted(choose.sample(range(3), 2))
         ),
         "flatten_steps": lambda: s.flatten_steps("acc"),
+        "fuse_axes": lambda: s.fuse_axes("acc", *choose.sample(["h", "w", "c", "kh"], 2)),
         "split": lambda: s.split(choose.choice(sorted(loops_of(s.func.body))), 2),
     }
     name = choose.choice(sorted(tries))
@@ -179,6 +181,7 @@ def half(clips: bool) -> PrimFunc:
         (False, lambda s: s.fold_offset("acc", "x"), "not those of an output"),
         (False, lambda s: s.spread("bias", "acc"), "no constant of one element"),
         (True, lambda s: s.flatten_steps("acc"), "not its steps"),
+        (False, lambda s: s.fuse_axes("acc", "h", "nope"), "no axes h and nope"),
         (False, lambda s: s.flatten("x", 0, 1), "no dimensions 0 to 1"),
         (True, lambda s: s.gather("nope", "x", "col"), "no block 'nope'"),
     ],
