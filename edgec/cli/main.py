@@ -32,6 +32,7 @@ COMMANDS = {
     "verify": "Compare what the target computes with the model's own framework.",
     "flash": "Write a project's program into a board's flash, and compare.",
     "quantize": "Turn a float model into an integer one, with samples of its input.",
+    "tune": "Search for faster schedules of a model, measured on a simulated core.",
     "inspect": "Show a model's graph, its operators, shapes and sizes.",
     "ops": "List the operators that are supported, and how each format names them.",
     "boards": "List the boards, or show one.",

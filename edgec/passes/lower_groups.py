@@ -163,13 +163,14 @@ def lower_group(group: Group, policy: Target, *, until_free: bool = False) -> Lo
 
     variants: list[Variant] = []
     for offers in policy.menu(lower):
-        variants += (_variant(offer.schedule, offer.lowering, values) for offer in offers)
+        variants += (variant_of(offer.schedule, offer.lowering, values) for offer in offers)
         if until_free and any(not variant.places for variant in variants):
             break
     return LoweredGroup(group, tuple(variants))
 
 
-def _variant(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]) -> Variant:
+def variant_of(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]) -> Variant:
+    """What a schedule of a lowered group is in its menu; values: what its parameters stand for."""
     function = simplify(schedule.func)
     constants: dict[str, Array] = {}
     for param in function.params:
@@ -243,7 +244,15 @@ def _define(group: Group, form: str, rescaling: str) -> tuple[Lowering, dict[str
 def plain_variant(group: Group) -> Variant:
     """The group's loops as its operators define them, with what they read."""
     lowering, values = _define(group, "direct", "")
-    return _variant(Schedule(lowering.build()), lowering, values)
+    return variant_of(Schedule(lowering.build()), lowering, values)
+
+
+def lowering_of(group: Group, rescaling: str = "") -> tuple[Lowering, dict[str, Value]]:
+    """The group's loops as its operators define them, and what the parameters stand for.
+
+    rescaling: how sums may be rescaled, see `edgec.loop.lowering`.
+    """
+    return _define(group, "direct", rescaling)
 
 
 def plain_nest(group: Group) -> PrimFunc:

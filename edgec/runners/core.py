@@ -23,17 +23,10 @@ from edgec.runners.engine import (
     Traced,
     collect_traces,
 )
-from edgec.sim.core import CallResult, CoreSimulator, Span
+from edgec.sim.core import CallResult, CoreSimulator, Span, simulated_as
 
 # The cost table is the Cortex-M4's, and the M3 has the same pipeline; other cores differ.
 _MODELLED_CORES = frozenset({"cortex-m3", "cortex-m4"})
-# Cores that differ from a simulated one in speed, or lack an FPU: that nothing uses what the core
-# lacks is checked in the image itself (`edgec.build.check_image`).
-_SIMULATED_AS = {
-    "cortex-m0plus": "cortex-m0",
-    "cortex-m4+nofp": "cortex-m4",
-    "cortex-m7+nofp.dp": "cortex-m7",
-}
 
 
 class CoreModel:
@@ -41,7 +34,7 @@ class CoreModel:
 
     def __init__(self, elf: Path, core: str, manifest: Manifest) -> None:
         self._manifest = manifest
-        self._simulator = CoreSimulator(elf, _SIMULATED_AS.get(core, core))
+        self._simulator = CoreSimulator(elf, simulated_as(core))
         try:
             self._context = self._simulator.span("ec_main_context", write=True)
             names = ("ec_main_arena", *(f"ec_main_arena_{area.region}" for area in manifest.areas))

@@ -29,11 +29,23 @@ from edgec.sim.thumb import aligned_base
 __all__ = ["CORES", "CallResult", "CoreSimulator", "FunctionCost", "Span", "Symbol", "TraceEvent"]
 
 CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
+# Cores that differ from a simulated one in speed, or lack an FPU: that nothing uses what the core
+# lacks is checked in the image itself (`edgec.build.check_image`).
+_SIMULATED_AS = {
+    "cortex-m0plus": "cortex-m0",
+    "cortex-m4+nofp": "cortex-m4",
+    "cortex-m7+nofp.dp": "cortex-m7",
+}
 _ELSEWHERE = "(outside any function)"
 # No instruction takes this long in the slowest mode; a longer silence is a fault of the worker.
 _SECONDS_PER_INSTRUCTION = 5e-6
 _LEAST_TIMEOUT_S = 120.0
 _MOST_TIMEOUT_S = 3600.0
+
+
+def simulated_as(core: str) -> str:
+    """The core that is simulated in the place of one that runs the same code."""
+    return _SIMULATED_AS.get(core, core)
 
 
 @dataclass(frozen=True)

@@ -11,14 +11,14 @@ from repo_files import REPO_ROOT, relative
 
 #: Each row may import the rows above it; within a row, an area may import those before it.
 ROWS = (
-    ("errors", "resources", "numerics", "options"),
+    ("errors", "resources", "numerics", "tuned", "options"),
     ("graph", "loop"),
     ("ops",),
     ("frontends", "targets", "boards", "passes", "quantize"),
     ("memory",),
     ("codegen",),
     ("build", "exporters", "link", "sim", "runners"),
-    ("pipeline", "deploy"),
+    ("pipeline", "deploy", "tune"),
     ("report",),
     ("oracle", "api", "onnx_backend"),
     ("cli", "dynamo", "training"),
@@ -35,6 +35,7 @@ FOREIGN = {
     "flatbuffers": ("edgec/frontends/", "edgec/oracle/"),
     "torch": ("edgec/frontends/", "edgec/oracle/", "edgec/dynamo/", "edgec/training/"),
     "unicorn": ("edgec/sim/",),
+    "distributed": ("edgec/tune/workers.py",),
 }
 
 #: The program that runs in a process of its own, since unicorn's licence is the GPL.

@@ -16,6 +16,7 @@ SLACK = 15
 #: What stands beside the folders of the package.
 TOP_FILES = {
     "__init__", "__main__", "api", "errors", "onnx_backend", "options", "pipeline", "resources",
+    "tuned",
 }  # fmt: skip
 
 

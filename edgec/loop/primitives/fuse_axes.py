@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Axis, PrimFunc
+from edgec.loop.ir import Axis, Block, PrimFunc
 from edgec.loop.primitives.lookup import find_block, with_changes
 from edgec.loop.rewrite import Substitute
 from edgec.numerics.term import Var, as_term, floor_div, floor_mod
@@ -24,18 +24,10 @@ def fuse_axes(func: PrimFunc, block: str, first: str, second: str) -> tuple[Prim
     spatial and start at 0. Returns the name of the new axis.
     """
     found, _ = find_block(func, block)
-    axes = {axis.var.name: axis for axis in found.axes}
-    if first not in axes or second not in axes or first == second:
-        raise ScheduleError(
-            f"fuse_axes: block {block} has no axes {first} and {second}",
-            details=(f"axes: {', '.join(axes)}",),
-        )
-    a, b = axes[first], axes[second]
-    if (a.kind, b.kind) != ("spatial", "spatial") or a.var.start or b.var.start:
-        raise ScheduleError(f"fuse_axes: {first} and {second} of {block} are not plainly spatial")
+    a, b = (_spatial(found, name) for name in (first, second))
     name = f"{first}_{second}"
-    if name in axes:
-        raise ScheduleError(f"fuse_axes: block {block} already has an axis {name}")
+    if a is b or any(axis.var.name == name for axis in found.axes):
+        raise ScheduleError(f"fuse_axes: block {block} has one axis {first}, or one {name}")
     width = b.var.stop
     var = Var(name, 0, a.var.stop * width)
     fused = Axis(var, "spatial", a.binding * width + b.binding)
@@ -48,3 +40,16 @@ def fuse_axes(func: PrimFunc, block: str, first: str, second: str) -> tuple[Prim
         body=replaced.stmt(found.body),
     )
     return with_changes(func, [(found, made)]), name
+
+
+def _spatial(block: Block, name: str) -> Axis:
+    """The axis of this name, which has to be spatial and start at 0."""
+    axis = next((each for each in block.axes if each.var.name == name), None)
+    if axis is None:
+        known = ", ".join(each.var.name for each in block.axes)
+        raise ScheduleError(
+            f"fuse_axes: block {block.name} has no axis {name}", details=(f"axes: {known}",)
+        )
+    if axis.kind != "spatial" or axis.var.start:
+        raise ScheduleError(f"fuse_axes: axis {name} of {block.name} is not plainly spatial")
+    return axis

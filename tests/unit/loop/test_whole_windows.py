@@ -181,7 +181,7 @@ def half(clips: bool) -> PrimFunc:
         (False, lambda s: s.fold_offset("acc", "x"), "not those of an output"),
         (False, lambda s: s.spread("bias", "acc"), "no constant of one element"),
         (True, lambda s: s.flatten_steps("acc"), "not its steps"),
-        (False, lambda s: s.fuse_axes("acc", "h", "nope"), "no axes h and nope"),
+        (False, lambda s: s.fuse_axes("acc", "h", "nope"), "no axis nope"),
         (False, lambda s: s.flatten("x", 0, 1), "no dimensions 0 to 1"),
         (True, lambda s: s.gather("nope", "x", "col"), "no block 'nope'"),
     ],

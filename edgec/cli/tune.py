@@ -1,0 +1,142 @@
+"""`edgec tune`: search for faster schedules, measured on a simulated core."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from edgec.cli.arguments import (
+    MODEL,
+    WordType,
+    compile_options,
+    json_option,
+    make_options,
+    print_json,
+)
+from edgec.report.terminal import echo, visible
+
+if TYPE_CHECKING:
+    from edgec.tune.model import Event
+    from edgec.tuned import Tuned
+
+
+class WorkersType(WordType):
+    """A count of local processes, or the address of a farm."""
+
+    name = "COUNT|tcp://HOST:PORT"
+
+    def read(self, text: str) -> str:
+        is_count = text.isdigit() and 1 <= int(text) <= 256
+        if not is_count and "://" not in text:
+            raise ValueError(
+                f"{text!r} is no count from 1 to 256 and no address like tcp://HOST:PORT"
+            )
+        return text
+
+
+@click.command()
+@click.argument("model", type=MODEL, required=False)
+@click.option("--board", metavar="B", help="Measure on this board's core.")
+@click.option("--target", metavar="CORE", help="Measure on this core.")
+@click.option("--trials", type=click.IntRange(0, 1_000_000), default=200, show_default=True,
+              help="Schedules to measure, of all layers together.")  # fmt: skip
+@click.option("--seed", type=int, default=0, show_default=True,
+              help="Of all that is drawn: the same seed finds the same.")  # fmt: skip
+@click.option("--workers", type=WorkersType(), default="1", show_default=True,
+              help="Local processes that measure, or a farm of dask.distributed.")  # fmt: skip
+@click.option("--merge", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
+              help="Take in what another file knows; without MODEL, do nothing else.")  # fmt: skip
+@click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
+              help="What was found; MODEL.tune.json beside MODEL by default. What it knows already"
+              " is not measured again.")  # fmt: skip
+@compile_options
+@json_option
+def command(model: Path | None, output: Path | None, **given: Any) -> None:
+    """Search for faster schedules of MODEL's layers; `edgec build` takes what is found.
+
+    Candidates run on a simulated Cortex-M, which counts their instructions exactly.
+    """
+    from edgec.tuned import SUFFIX
+
+    if model is None:
+        _merge(given["merge"], output)
+        return
+    if (given["board"] is None) == (given["target"] is None):
+        raise click.UsageError("give --board or --target: what is found is for one core")
+    _tune(model, output or model.with_suffix(SUFFIX), given)
+
+
+def _merge(files: tuple[Path, ...], output: Path | None) -> None:
+    """Write one file with what several know."""
+    from edgec.tuned import merged, read_tuned
+
+    if not files or output is None:
+        raise click.UsageError("without MODEL, give --merge FILE at least once, and -o FILE")
+    tuned = merged(read_tuned(path) for path in files)
+    _save(output, tuned)
+    echo(f"{output}: {len(tuned.groups)} nests")
+
+
+def _tune(model: Path, output: Path, given: dict[str, Any]) -> None:
+    from edgec.boards.board import load_board
+    from edgec.pipeline import read_model
+    from edgec.report.tuning import print_tuning, tuning_report
+    from edgec.targets.core import find_core
+    from edgec.tune.model import Plan, require_measurable, tune
+    from edgec.tune.workers import open_workers
+    from edgec.tuned import Tuned, merged, read_tuned
+
+    board, target, trials, seed, workers, merge, as_json, _ = (
+        given.pop(key)
+        for key in ("board", "target", "trials", "seed", "workers", "merge", "as_json",
+                    "dump")
+    )  # fmt: skip
+    core = find_core(target) if board is None else load_board(board).core
+    require_measurable(core)
+    options = make_options(**given)
+    module = read_model(model, options)
+    known = merged([read_tuned(p) for p in ([output] if output.exists() else []) + [*merge]])
+    plan = Plan(core, options, trials, seed)
+    with open_workers(workers) as pool, _bar(trials, quiet=as_json) as watch:
+        _, layers = tune(module, plan, pool, known or Tuned(), watch, lambda t: _save(output, t))
+    report = tuning_report(model, core.name, output, layers)
+    if as_json:
+        print_json(report)
+    else:
+        print_tuning(report)
+
+
+def _save(output: Path, tuned: Tuned) -> None:
+    from edgec.build.staging import staged_file
+    from edgec.tuned import to_json
+
+    with staged_file(output, "choose another file with -o") as path:
+        path.write_text(to_json(tuned), encoding="utf-8")
+
+
+@contextmanager
+def _bar(trials: int, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
+    """Show how many candidates were tried, and the best of the layer so far."""
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
+
+    console = Console(stderr=True)
+    columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False)
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
+        task = bar.add_task("", total=trials)
+        done: dict[int, int] = {}
+
+        def watch(event: Event) -> None:
+            done[id(event.layers)] = event.trials
+            best, default = event.best, event.default
+            share = f"{best.instructions / default.instructions:.0%} of the default" if (
+                best and default) else "nothing measured"  # fmt: skip
+            text = f"{visible(event.layers.group.name)}: {share}"
+            bar.update(task, completed=sum(done.values()), description=text)
+
+        yield watch

@@ -1,0 +1,171 @@
+"""The candidates of one group: what its rules offer, and what decisions make of its nest."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from edgec.errors import EdgecError
+from edgec.graph.types import Array
+from edgec.loop.dtype import is_integer
+from edgec.loop.ir import PrimFunc
+from edgec.loop.lowering import HIGH, PARTS, Lowering
+from edgec.loop.printer import print_func
+from edgec.passes.fuse_groups import Group
+from edgec.passes.lower_groups import Variant, lower_group, lowering_of, variant_of
+from edgec.targets.common.sums import find_sums
+from edgec.targets.rule import Nest
+from edgec.targets.target import Target
+from edgec.tune.c_text import c_text
+from edgec.tune.decisions import Decisions, Made
+from edgec.tune.measure import NAME, Argument, Candidate
+from edgec.tune.sketches import find_sketch
+from edgec.tuned import Winner, digest
+
+#: Of the random inputs of every candidate.
+INPUT_SEED = 1
+#: Scratch starts with these bytes: what reads it before it writes it differs from the reference.
+_STALE = b"\x5a"
+
+
+@dataclass(frozen=True)
+class Found:
+    """A schedule that may be measured. made, choices: its decisions; empty for one of the rules'.
+
+    winner: how it is written to a file, without figures.
+    """
+
+    variant: Variant
+    digest: str
+    made: Made
+    choices: Mapping[str, tuple[int | str | bool, ...]]
+    winner: Winner | None = None
+
+
+class Candidates:
+    """The candidates of a group for a target."""
+
+    def __init__(self, group: Group, target: Target) -> None:
+        self.group = group
+        self.target = target
+        self._nests: dict[str, tuple[Nest, Lowering, Mapping[str, object]]] = {}
+
+    @cached_property
+    def nest(self) -> str:
+        """The digest of the nest as the operators define it."""
+        return digest(print_func(self._nest("")[0].func))
+
+    @cached_property
+    def defaults(self) -> tuple[Found, ...]:
+        """What the rules offer, the fastest first."""
+        variants = lower_group(self.group, self.target).variants
+        return tuple(Found(v, digest(print_func(v.function)), {}, {}) for v in variants)
+
+    @property
+    def has_space(self) -> bool:
+        """Whether there are candidates besides what the rules offer."""
+        nest = self._nest("")[0]
+        return find_sketch(nest) is not None
+
+    def draw(self, given: Made, rng: random.Random) -> Found | None:
+        """What decisions make; those that are not given are drawn. None where they do not fit."""
+        ask = Decisions(given, rng)
+        rescaling = ask.choose("rescaling", self._rescalings)
+        nest, lowering, values = self._nest(rescaling)
+        sketch = find_sketch(nest)
+        if sketch is None:
+            return None
+        try:
+            schedule = sketch.write(nest, ask)
+            variant = variant_of(schedule, lowering, values)  # type: ignore[arg-type]
+        except EdgecError:
+            return None
+        made = digest(print_func(variant.function))
+        winner = Winner(rescaling, schedule.trace_json(), made)
+        return Found(variant, made, ask.made, ask.choices, winner)
+
+    def candidate(self, found: Found, position: int) -> Candidate:
+        """What a worker needs to measure it as a function of this number."""
+        variant = found.variant
+        names = {id(v): name for name, v in self._nest("")[2].items()}
+        arguments = []
+        for param, value in zip(variant.function.params, variant.args, strict=True):
+            if param.scope == "constant":
+                arguments.append(Argument(variant.constants[param.name].tobytes()))
+            elif value is None:
+                size = param.elements * np.dtype(param.dtype).itemsize
+                arguments.append(Argument(_STALE * size, is_written=True))
+            elif (name := names[id(value)]) in self.inputs:
+                arguments.append(Argument(self.inputs[name].tobytes()))
+            else:
+                expected = self.reference[name].tobytes()
+                arguments.append(Argument(_STALE * len(expected), True, expected))
+        text = c_text(variant, NAME.format(position))
+        return Candidate(text, tuple(arguments), variant.scratch_bytes)
+
+    @cached_property
+    def inputs(self) -> Mapping[str, Array]:
+        """Random inputs by parameter name: the same for every candidate."""
+        return random_inputs(self.plain, INPUT_SEED)
+
+    @cached_property
+    def reference(self) -> Mapping[str, Array]:
+        """What the operators' own definition makes of the inputs, on NumPy's arrays."""
+        lowering = self._nest("")[1]
+        return lowering.definition.evaluate({**self.inputs, **lowering.tables})
+
+    @property
+    def plain(self) -> PrimFunc:
+        """The nest as the operators define it."""
+        return self._nest("")[0].func
+
+    @property
+    def tables(self) -> Mapping[str, Array]:
+        """The constants of `plain`."""
+        return self._nest("")[1].tables
+
+    @cached_property
+    def _rescalings(self) -> list[str]:
+        if not is_integer(self._nest("")[0].dtype):
+            return [""]
+        lines = HIGH if self.target.core.multiplies_wide else PARTS
+        is_other = print_func(self._nest(lines)[0].func) != print_func(self._nest("")[0].func)
+        return ["", lines] if is_other else [""]
+
+    def _nest(self, rescaling: str) -> tuple[Nest, Lowering, Mapping[str, object]]:
+        if rescaling not in self._nests:
+            lowering, values = lowering_of(self.group, rescaling)
+            target, func = self.target, lowering.build()
+            nest = Nest(
+                func, lowering.tables, lowering.window, target.core, target.options,
+                sums=find_sums(func),
+            )  # fmt: skip
+            if rescaling:
+                plain = self._nest("")[0]
+                nest = Nest(
+                    func, lowering.tables, lowering.window, target.core, target.options,
+                    sums=plain.sums,
+                )  # fmt: skip
+            self._nests[rescaling] = nest, lowering, values
+        return self._nests[rescaling]
+
+
+def random_inputs(func: PrimFunc, seed: int) -> dict[str, Array]:
+    """Random arrays for the inputs of a function, by parameter name."""
+    rng = np.random.default_rng(seed)
+    reads = [p for p in func.params if p.scope == "arena" and p.name.startswith("x")]
+    return {p.name: _random(p.shape, p.dtype, rng) for p in reads}
+
+
+def _random(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> Array:
+    if is_integer(dtype):
+        info = np.iinfo(dtype)
+        low, high = max(info.min, -(1 << 15)), min(info.max, (1 << 15) - 1)
+        return rng.integers(low, high + 1, shape).astype(dtype)
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(np.bool_)
+    return rng.standard_normal(shape).astype(dtype)

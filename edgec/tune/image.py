@@ -1,0 +1,89 @@
+"""An image of functions for a simulated core: each in a C file of its own, all linked together.
+
+Workers import this and no more of the compiler than they need.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from edgec.boards.toolchain import Toolchain
+from edgec.errors import BuildFailed
+
+#: How the C file of every function begins.
+HEAD = """#include <stddef.h>
+#include <stdint.h>
+
+void Reset_Handler(void);
+"""
+#: What every image needs, once: a start that nobody runs, and the functions of C's library that
+#: compilers call.
+START = (
+    HEAD
+    + """
+void Reset_Handler(void) { for (;;) { } }
+void *memcpy(void *to, const void *from, size_t bytes);
+void *memcpy(void *to, const void *from, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) { ((volatile char *)to)[i] = ((const char *)from)[i]; }
+    return to;
+}
+void *memmove(void *to, const void *from, size_t bytes);
+void *memmove(void *to, const void *from, size_t bytes) {
+    volatile char *a = to;
+    const char *b = from;
+    if (a < b) { for (size_t i = 0; i < bytes; ++i) { a[i] = b[i]; } }
+    else { for (size_t i = bytes; i > 0; --i) { a[i - 1] = b[i - 1]; } }
+    return to;
+}
+void *memset(void *to, int value, size_t bytes);
+void *memset(void *to, int value, size_t bytes) {
+    for (size_t i = 0; i < bytes; ++i) { ((volatile char *)to)[i] = (char)value; }
+    return to;
+}
+void __aeabi_memcpy(void *to, const void *from, size_t bytes);
+void __aeabi_memcpy(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+void __aeabi_memcpy4(void *to, const void *from, size_t bytes);
+void __aeabi_memcpy4(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+void __aeabi_memclr4(void *to, size_t bytes);
+void __aeabi_memclr4(void *to, size_t bytes) { memset(to, 0, bytes); }
+"""
+)
+SCRIPT = """
+ENTRY(Reset_Handler)
+SECTIONS {
+  . = 0; .text : { KEEP(*(.text*)) *(.rodata*) }
+  . = 0x20000000; .data : { *(.data*) *(.bss*) }
+  __stack_limit = 0x20010000; __stack_top = 0x20020000;
+  /DISCARD/ : { *(.comment) *(.ARM.attributes) *(.ARM.exidx*) *(.ARM.extab*) *(.stack_sizes) }
+}
+"""
+
+
+def build_image(
+    folder: Path, toolchain: Toolchain, level: str, texts: Sequence[str], start: str = START
+) -> Path:
+    """Compile and link C files; returns the ELF. Raises BuildFailed."""
+    objects = []
+    for number, text in enumerate((start, *texts)):
+        source = folder / f"part{number}.c"
+        source.write_text(text, encoding="utf-8")
+        objects.append(source.with_suffix(".o"))
+        command = toolchain.compile_command(source, objects[-1], flags=(level,))
+        _run(toolchain, command, folder)
+    (folder / "link.ld").write_text(SCRIPT, encoding="ascii")
+    elf = folder / "image.elf"
+    # Nothing calls the functions: the script keeps them.
+    _run(toolchain, toolchain.link_command(objects, folder / "link.ld", elf), folder)
+    return elf
+
+
+def _run(toolchain: Toolchain, command: Sequence[str], folder: Path) -> None:
+    done = toolchain.run(command, folder)
+    if done.returncode:
+        lines = (done.stdout + done.stderr).strip().splitlines()
+        raise BuildFailed(
+            "the C compiler refused a candidate",
+            details=tuple(lines[:6]),
+            hint="this is a bug in edgec: `edgec build` without --tuned does without candidates",
+        )

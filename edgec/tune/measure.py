@@ -1,0 +1,126 @@
+"""What candidates take on a simulated core: instructions, modelled cycles, bytes of code.
+
+A job is all that a worker needs, as plain bytes and text, so that any process on any computer with
+the same compiler can do it. Every candidate's outputs are compared with the reference: what differs
+by one bit, reaches outside of its buffers or does not compile is no candidate.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from edgec.boards.toolchain import find_toolchain
+from edgec.build.staging import work_folder
+from edgec.errors import BuildFailed, EdgecError, RunFailed
+from edgec.sim.core import CoreSimulator, Span, simulated_as
+from edgec.targets.core import find_core
+from edgec.tune.image import build_image
+from edgec.tuned import Figures
+
+#: The function of candidate i of a job.
+NAME = "candidate_{}"
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A pointer: bytes to be read, or how many are written; `expected`: what must be there then."""
+
+    data: bytes
+    is_written: bool = False
+    expected: bytes | None = None
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A function's C file and its arguments; scratch_bytes: what it needs besides the outputs."""
+
+    text: str
+    arguments: tuple[Argument, ...]
+    scratch_bytes: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """Candidates for one image. core, compiler, level: as of `Options`. budget: instructions."""
+
+    core: str
+    compiler: str | None
+    level: str
+    candidates: tuple[Candidate, ...]
+    budget: int
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """figures of a candidate, or why it has none."""
+
+    figures: Figures | None
+    error: str = ""
+
+
+def measure(job: Job) -> tuple[Outcome, ...]:
+    """Build and run the candidates of a job, in order.
+
+    Raises ToolMissing where the compiler or the simulator is not installed.
+    """
+    with work_folder("tune") as folder:
+        toolchain = find_toolchain(find_core(job.core), job.compiler)
+        texts = [c.text for c in job.candidates]
+        try:
+            elf = build_image(folder, toolchain, job.level, texts)
+        except BuildFailed as error:
+            return _one_by_one(job, str(error))
+        with CoreSimulator(elf, simulated_as(job.core)) as core:
+            return tuple(
+                _outcome(core, NAME.format(i), candidate, job.budget)
+                for i, candidate in enumerate(job.candidates)
+            )
+
+
+def _one_by_one(job: Job, error: str) -> tuple[Outcome, ...]:
+    """Some candidate does not compile: the others are measured without it."""
+    if len(job.candidates) == 1:
+        return (Outcome(None, error),)
+    alone = []
+    for number, candidate in enumerate(job.candidates):
+        text = candidate.text.replace(NAME.format(number), NAME.format(0))
+        single = Candidate(text, candidate.arguments, candidate.scratch_bytes)
+        alone.append(Job(job.core, job.compiler, job.level, (single,), job.budget))
+    return tuple(outcome for each in alone for outcome in measure(each))
+
+
+def _outcome(core: CoreSimulator, name: str, candidate: Candidate, budget: int) -> Outcome:
+    try:
+        return Outcome(_figures(core, name, candidate, budget))
+    except EdgecError as error:
+        return Outcome(None, error.message)
+    finally:
+        core.release()
+
+
+def _figures(core: CoreSimulator, name: str, candidate: Candidate, budget: int) -> Figures:
+    spans = _arguments(core, candidate.arguments)
+    allow = [*spans, *core.read_only_spans()]
+    done = core.call(name, *(s.address for s in spans), allow=allow, budget_instructions=budget)
+    for number, (span, given) in enumerate(zip(spans, candidate.arguments, strict=True)):
+        if given.expected is not None and core.read(span.address, span.size) != given.expected:
+            raise RunFailed(f"argument {number} of {name} is not what the reference has")
+    return Figures(done.instructions, done.cycles, core.symbol(name).size, candidate.scratch_bytes)
+
+
+def _arguments(core: CoreSimulator, arguments: Sequence[Argument]) -> list[Span]:
+    spans = []
+    for number, given in enumerate(arguments):
+        span = core.allocate(f"argument {number}", len(given.data), write=given.is_written)
+        core.write(span.address, given.data)
+        spans.append(span)
+    return spans
+
+
+def environment(core: str, compiler: str | None, level: str) -> Mapping[str, str]:
+    """What figures stand for: the core, and the compiler with its version and level."""
+    toolchain = find_toolchain(find_core(core), compiler)
+    program = os.path.basename(toolchain.command[0])
+    return {"core": core, "compiler": f"{program} {toolchain.version} {level}"}

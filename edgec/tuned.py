@@ -1,0 +1,186 @@
+"""What `edgec tune` found: measured figures of scheduled nests, and the traces of the best.
+
+A file holds groups. Each stands for one nest (by a digest of its text), one core and one compiler;
+it has the figures of every schedule that was measured, by a digest of the scheduled function, and
+the traces of the winners, which `edgec build` replays.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from edgec.errors import EdgecError
+
+FORMAT, VERSION = "edgec-tuned", 1
+#: How a file is called that lies beside a model.
+SUFFIX = ".tune.json"
+_HINT = "`edgec tune MODEL -o FILE` writes such a file"
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What one run of a function takes on a simulated core.
+
+    cycles are modelled (docs/sim.md). code_bytes: of the function itself, inlined kernels included.
+    """
+
+    instructions: int
+    cycles: int
+    code_bytes: int
+    scratch_bytes: int
+
+
+@dataclass(frozen=True)
+class Winner:
+    """A trace that is worth being in a menu.
+
+    rescaling: how sums are rescaled in the nest that it starts from. made: the digest of the
+    scheduled function, whose figures the group has.
+    """
+
+    rescaling: str
+    trace: str
+    made: str
+
+
+@dataclass(frozen=True)
+class TunedGroup:
+    """One nest on one core by one compiler.
+
+    title: the operators and shapes, for people. default: the digest of what runs without the
+    file. figures: by digest; None for a function that could not be measured. tried: the digests in
+    the order in which the search met them.
+    """
+
+    nest: str
+    core: str
+    compiler: str
+    title: str = ""
+    default: str = ""
+    figures: Mapping[str, Figures | None] = field(default_factory=dict)
+    tried: tuple[str, ...] = ()
+    winners: tuple[Winner, ...] = ()
+
+    @property
+    def key(self) -> tuple[str, str, str]:
+        """What two groups that say the same have in common."""
+        return self.nest, self.core, self.compiler
+
+
+@dataclass(frozen=True)
+class Tuned:
+    """The groups of a file, by key."""
+
+    groups: Mapping[tuple[str, str, str], TunedGroup] = field(default_factory=dict)
+
+    def of_nest(self, nest: str) -> TunedGroup | None:
+        """The group of a nest; for one core and one compiler, see `usable`."""
+        return next((g for g in self.groups.values() if g.nest == nest), None)
+
+    def usable(self, core: str, compiler: str) -> Tuned:
+        """The groups for this core and compiler."""
+        return Tuned({k: g for k, g in self.groups.items() if k[1:] == (core, compiler)})
+
+    def with_group(self, group: TunedGroup) -> Tuned:
+        """The same with a group in the place of the one with its key."""
+        return Tuned({**self.groups, group.key: group})
+
+
+def digest(text: str) -> str:
+    """What stands for a text: 16 bytes of its SHA-256, as hexadecimal digits."""
+    return hashlib.sha256(text.encode()).hexdigest()[:32]
+
+
+def merged(several: Iterable[Tuned]) -> Tuned:
+    """All groups of several; of equal keys the one whose best winner takes fewer instructions,
+    with the figures of both."""
+    groups: dict[tuple[str, str, str], TunedGroup] = {}
+    for tuned in several:
+        for key, group in tuned.groups.items():
+            known = groups.get(key)
+            groups[key] = group if known is None else _joined(known, group)
+    return Tuned(groups)
+
+
+def _joined(first: TunedGroup, second: TunedGroup) -> TunedGroup:
+    best, other = sorted((first, second), key=best_instructions)
+    tried = dict.fromkeys((*best.tried, *other.tried))
+    return TunedGroup(
+        best.nest, best.core, best.compiler, best.title, best.default,
+        {**other.figures, **best.figures}, tuple(tried), best.winners,
+    )  # fmt: skip
+
+
+def best_instructions(group: TunedGroup) -> float:
+    """Of the best winner, or of the default where nothing beats it."""
+    digests = (*(winner.made for winner in group.winners), group.default)
+    found = (group.figures.get(each) for each in digests)
+    return min((figures.instructions for figures in found if figures), default=float("inf"))
+
+
+def to_json(tuned: Tuned) -> str:
+    """The text of a file: groups and figures in the order of their digests."""
+    groups = []
+    for _, group in sorted(tuned.groups.items()):
+        figures = {
+            key: None if found is None else list(asdict(found).values())
+            for key, found in sorted(group.figures.items())
+        }
+        groups.append({**asdict(group), "figures": figures})
+    columns = [each.name for each in fields(Figures)]
+    head = {"format": FORMAT, "version": VERSION, "columns": columns, "groups": groups}
+    return json.dumps(head, indent=1) + "\n"
+
+
+def read_tuned(path: Path) -> Tuned:
+    """The groups of a file. Raises EdgecError where it cannot be read or says nothing useful."""
+    try:
+        data = json.loads(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
+        raise EdgecError(f"{path} cannot be read: {problem}", hint=_HINT) from None
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise EdgecError(f"{path} is no file of edgec tune", hint=_HINT)
+    if data.get("version") != VERSION:
+        raise EdgecError(
+            f"{path} has version {data.get('version')!r}; this edgec reads {VERSION}", hint=_HINT
+        )
+    try:
+        groups = [_group(each) for each in data["groups"]]
+    except (KeyError, TypeError, ValueError, AttributeError) as problem:
+        raise EdgecError(f"{path} is damaged: {problem!r}", hint=_HINT) from None
+    return Tuned({group.key: group for group in groups})
+
+
+def _group(data: Mapping[str, Any]) -> TunedGroup:
+    for name in ("nest", "core", "compiler", "title", "default"):
+        _require(data[name], str)
+    winners = tuple(Winner(**each) for each in data["winners"])
+    for winner in winners:
+        for each in asdict(winner).values():
+            _require(each, str)
+    figures = {
+        key: None if row is None else Figures(*(_count(number) for number in row))
+        for key, row in data["figures"].items()
+    }
+    tried = tuple(_require(each, str) for each in data["tried"])
+    return TunedGroup(
+        data["nest"], data["core"], data["compiler"], data["title"], data["default"], figures,
+        tried, winners,
+    )  # fmt: skip
+
+
+def _require(value: Any, kind: type) -> Any:
+    if not isinstance(value, kind):
+        raise ValueError(f"{value!r} is no {kind.__name__}")
+    return value
+
+
+def _count(value: Any) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+        raise ValueError(f"{value!r} is no count")
+    return value

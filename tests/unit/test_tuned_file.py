@@ -1,0 +1,83 @@
+"""The file of what was tuned: written, read, merged, damaged."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from edgec.errors import EdgecError
+from edgec.tuned import Figures, Tuned, TunedGroup, Winner, merged, read_tuned, to_json
+
+GROUP = TunedGroup(
+    "nest", "cortex-m3", "gcc 12 -O2", "conv2d", "d0",
+    {"d0": Figures(100, 120, 40, 0), "d1": Figures(80, 90, 60, 4), "d2": None},
+    ("d0", "d2", "d1"), (Winner("high", "[]", "d1"),),
+)  # fmt: skip
+
+
+def of(*groups: TunedGroup) -> Tuned:
+    return Tuned({group.key: group for group in groups})
+
+
+def test_a_file_is_read_as_it_was_written(tmp_path: Path) -> None:
+    tuned = of(GROUP, replace(GROUP, core="cortex-m4"))
+    path = tmp_path / "m.tune.json"
+    path.write_text(to_json(tuned))
+    assert read_tuned(path) == tuned
+    assert to_json(read_tuned(path)) == to_json(tuned)
+
+
+def test_merging_keeps_the_better_winners_and_all_figures() -> None:
+    better = replace(
+        GROUP, figures={"d0": Figures(100, 120, 40, 0), "d3": Figures(70, 90, 60, 4)},
+        tried=("d0", "d3"), winners=(Winner("", "[]", "d3"),),
+    )  # fmt: skip
+    other = replace(GROUP, nest="other")
+    for several in ((of(GROUP), of(better, other)), (of(better, other), of(GROUP))):
+        tuned = merged(several)
+        group = tuned.groups[GROUP.key]
+        assert group.winners == better.winners and set(group.tried) == {"d0", "d1", "d2", "d3"}
+        assert group.figures.keys() == {"d0", "d1", "d2", "d3"}
+        assert tuned.groups[other.key] == other
+
+
+def test_groups_are_for_one_core_and_compiler() -> None:
+    tuned = of(GROUP, replace(GROUP, core="cortex-m4"), replace(GROUP, compiler="gcc 13 -O2"))
+    assert tuned.usable("cortex-m3", "gcc 12 -O2") == of(GROUP)
+    assert tuned.usable("cortex-m3", "gcc 14 -O2") == Tuned()
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda data: data.pop("groups"),
+        lambda data: data.update(groups=[1]),
+        lambda data: data["groups"][0].pop("nest"),
+        lambda data: data["groups"][0].update(core=3),
+        lambda data: data["groups"][0]["figures"].update(d1=[1, 2]),
+        lambda data: data["groups"][0]["figures"].update(d1=[1, -2, 3, 4]),
+        lambda data: data["groups"][0]["winners"].append({"trace": "[]"}),
+        lambda data: data.update(version=2),
+        lambda data: data.update(format="other"),
+    ],
+)
+def test_a_damaged_file_is_one_error(tmp_path: Path, change: object) -> None:
+    data = json.loads(to_json(of(GROUP)))
+    change(data)  # type: ignore[operator]
+    path = tmp_path / "m.tune.json"
+    path.write_text(json.dumps(data))
+    with pytest.raises(EdgecError, match=r"m\.tune\.json"):
+        read_tuned(path)
+
+
+def test_what_is_no_json_is_one_error(tmp_path: Path) -> None:
+    path = tmp_path / "m.tune.json"
+    for text in ("", "{", "[]"):
+        path.write_text(text)
+        with pytest.raises(EdgecError, match=r"m\.tune\.json"):
+            read_tuned(path)
+    with pytest.raises(EdgecError):
+        read_tuned(tmp_path / "absent.json")

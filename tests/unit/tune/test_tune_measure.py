@@ -1,0 +1,64 @@
+"""Candidates on the simulated core: exact figures, and what is wrong has none."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+import pytest
+from small_groups import candidates
+
+from edgec.tune.measure import Argument, Candidate, Job, environment, measure
+
+pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+
+
+def job(*found: Candidate, budget: int = 10**6) -> Job:
+    return Job("cortex-m3", None, "-O2", found, budget)
+
+
+def test_figures_do_not_depend_on_company_and_wrong_candidates_have_none() -> None:
+    space = candidates("padded")
+    one = space.draw({"windows": "padded", "channels": 2, "pixels": 2}, random.Random(1))
+    assert one is not None
+    default = space.candidate(space.defaults[0], 0)
+    good = space.candidate(one, 1)
+    last = good.arguments[1]
+    assert last.expected is not None
+    wrong = Argument(last.data, True, bytes(b ^ 1 for b in last.expected))
+    lying = replace(
+        space.candidate(one, 2), arguments=(good.arguments[0], wrong, *good.arguments[2:])
+    )
+    short = space.candidate(one, 3)
+    cut = Argument(short.arguments[1].data[:-4], True)
+    reaching = replace(short, arguments=(short.arguments[0], cut, *short.arguments[2:]))
+    outcomes = measure(job(default, good, lying, reaching))
+    assert outcomes[0].figures is not None and outcomes[1].figures is not None
+    assert outcomes[0].figures.instructions < outcomes[0].figures.cycles
+    assert outcomes[1].figures.scratch_bytes == one.variant.scratch_bytes > 0
+    assert "not what the reference has" in outcomes[2].error
+    assert "writes" in outcomes[3].error or "past" in outcomes[3].error
+    assert all(outcome.figures is None for outcome in outcomes[2:])
+    alone = measure(job(space.candidate(one, 0)))
+    assert alone[0].figures == outcomes[1].figures
+
+
+def test_a_candidate_that_does_not_compile_does_not_harm_the_others() -> None:
+    space = candidates("dense")
+    good = space.candidate(space.defaults[0], 0)
+    broken = Candidate("void candidate_1(void) { oops }\n", (), 0)
+    outcomes = measure(job(good, broken))
+    assert outcomes[0].figures is not None
+    assert outcomes[1].figures is None and "refused" in outcomes[1].error
+
+
+def test_who_takes_too_long_is_given_up() -> None:
+    space = candidates("padded")
+    (outcome,) = measure(job(space.candidate(space.defaults[0], 0), budget=50))
+    assert outcome.figures is None and "50" in outcome.error
+
+
+def test_figures_stand_for_a_compiler_and_its_version() -> None:
+    found = environment("cortex-m3", None, "-O2")
+    assert found["core"] == "cortex-m3"
+    assert found["compiler"].endswith("-O2") and "gcc" in found["compiler"]
