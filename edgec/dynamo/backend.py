@@ -3,9 +3,13 @@
 1. torch hands over one graph for each part of a program that it can trace, with guards on whatever
    it assumed; another shape or dtype is another graph.
 2. Parameters and buffers are what they are in the first call: constants. A graph that is called
-   with others is compiled again.
-3. The graph becomes C that runs on the host. One that edgec cannot import, that changes its inputs
-   or that needs gradients runs as PyTorch does it, and a warning says why.
+   with others, or with other sizes where torch leaves these open, is compiled again.
+3. The graph becomes C that runs on the host, reads the tensors where they lie and writes the
+   outputs where they will be. Only a tensor that is not contiguous is copied before or after.
+4. An output that is a view of an input is one here, too, so that who writes to it writes to both.
+5. An input or buffer that the graph writes to gets its new value, which the C computes apart.
+6. A graph that edgec cannot import, or that needs gradients, runs as PyTorch does it, and a warning
+   says why.
 """
 
 from __future__ import annotations
@@ -17,11 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from edgec.api import Model, from_torch
+from edgec.api import from_torch
+from edgec.dynamo.outputs import Output, outputs_of
 from edgec.errors import EdgecError
+from edgec.runners.host import HostModel
 
-#: How often the constants of one graph may change before it is left to PyTorch.
+#: For so many constants and sizes a graph is compiled, before it is left to PyTorch.
 MOST_VERSIONS = 4
+#: An address for tensors without elements.
+_NOWHERE = np.zeros(16, np.uint8)
 
 
 class FallsBack(UserWarning):
@@ -58,73 +66,161 @@ def explain(module: Any, inputs: Sequence[Any]) -> tuple[Part, ...]:
     return tuple(parts)
 
 
+@dataclass(frozen=True)
+class _Program:
+    """A graph as C, for inputs of one kind.
+
+    free: the inputs that it reads at each call. written: those that it writes to, whose new values
+    are the C's last outputs. host: None where all outputs are views. kept: what
+    must live as long.
+    """
+
+    free: tuple[int, ...]
+    outputs: tuple[Output, ...]
+    host: HostModel | None
+    written: tuple[int, ...] = ()
+    kept: object = None
+
+    def __call__(self, inputs: Sequence[Any]) -> tuple[Any, ...]:
+        made = iter(self.computed(inputs) if self.host is not None else ())
+        answers: list[Any] = []
+        for output in self.outputs:
+            if output.of_input is not None:
+                answers.append(output.view(inputs[output.of_input]))
+            elif output.of_output is not None:
+                answers.append(output.view(answers[output.of_output]))
+            else:
+                answers.append(_with_strides(next(made), output))
+        return tuple(answers)
+
+    def computed(self, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs that are no views, from the C; what it changes of the inputs is changed."""
+        import torch
+
+        assert self.host is not None
+        # Kept until C has run: a copy of what is not contiguous has no other owner.
+        given = [inputs[place].contiguous() for place in self.free]
+        own = [torch.empty(each.shape, dtype=each.dtype) for each in self.outputs if each.is_own]
+        changed = [
+            torch.empty(inputs[place].shape, dtype=inputs[place].dtype) for place in self.written
+        ]
+        status = self.host.run_at(_addresses(given), _addresses([*own, *changed]))
+        if status:
+            raise EdgecError(f"the C of a graph failed with status {status}")
+        for place, value in zip(self.written, changed, strict=True):
+            inputs[place].copy_(value)
+        return own
+
+
 class _Lazy:
     """A graph that is compiled when it is first called: only then its constants are known."""
 
     def __init__(self, graph: Any, tell: Callable[[Part], None]) -> None:
         self.graph = graph
         self.tell = tell
-        self.model: Model | None = None
         self.why = ""
-        self.free: list[int] = []
-        self.versions: tuple[tuple[int, int], ...] | None = None
-        self.compiled = 0
-        self.is_tuple = True
+        self.programs: dict[Any, _Program] = {}
+        #: The inputs that are constants, and whether torch left sizes open, which are numbers among
+        #: the inputs then; known from the first call on.
+        self.fixed: tuple[int, ...] | None = None
+        self.has_open_sizes = False
 
     def __call__(self, *inputs: Any) -> Any:
         """The graph's outputs, by C where that is possible."""
-        if not self.why and self._is_stale(inputs):
-            self._compile(inputs)
-        if self.why or self.model is None:
+        if self.why:
             return self.graph(*inputs)
-        import torch
+        if self.fixed is None:
+            self._look_at(inputs)
+        program = self.programs.get(self._key(inputs))
+        if program is None:
+            program = self._compile(inputs)
+        return self.graph(*inputs) if program is None else program(inputs)
 
-        answers = self.model.run_all([_array(inputs[place]) for place in self.free]).outputs
-        return tuple(torch.from_numpy(np.array(answer)) for answer in answers)
-
-    def _is_stale(self, inputs: Sequence[Any]) -> bool:
-        return self.model is None or self.versions != self._versions(inputs)
-
-    def _versions(self, inputs: Sequence[Any]) -> tuple[tuple[int, int], ...]:
-        """Which tensors the constants are, and how often they were written."""
-        fixed = [x for place, x in enumerate(inputs) if place not in self.free]
-        return tuple((x.data_ptr(), x._version) for x in fixed if hasattr(x, "data_ptr"))
-
-    def _compile(self, inputs: Sequence[Any]) -> None:
-        import torch
-
+    def _look_at(self, inputs: Sequence[Any]) -> None:
         nodes = [node for node in self.graph.graph.nodes if node.op == "placeholder"]
-        self.free = [place for place, node in enumerate(nodes)
-                     if not _is_constant(node, inputs[place])]  # fmt: skip
-        self.versions = self._versions(inputs)
-        self.compiled += 1
+        self.fixed = tuple(
+            place
+            for place, (node, value) in enumerate(zip(nodes, inputs, strict=True))
+            if not hasattr(value, "data_ptr") or _is_constant(node, value)
+        )
+        self.has_open_sizes = any(not hasattr(value, "data_ptr") for value in inputs)
+
+    def _key(self, inputs: Sequence[Any]) -> Any:
+        """What the C is made for: which tensors the constants are, how often they were written."""
+        fixed = [inputs[place] for place in self.fixed or ()]
+        if not self.has_open_sizes:
+            return tuple([(x.data_ptr(), x._version) for x in fixed])
+        numbers = [x if not hasattr(x, "data_ptr") else (x.data_ptr(), x._version) for x in fixed]
+        free = [inputs[place] for place in self._free(inputs)]
+        return (*numbers, *((x.shape, x.stride()) for x in free))
+
+    def _free(self, inputs: Sequence[Any]) -> tuple[int, ...]:
+        """The inputs that are read at each call."""
+        return tuple(n for n in range(len(inputs)) if n not in (self.fixed or ()))
+
+    def _compile(self, inputs: Sequence[Any]) -> _Program | None:
+        """The C for such inputs; None where PyTorch runs the graph."""
+        program = None
         self.why = self._refusal(inputs)
         if not self.why:
             try:
-                with torch.no_grad():
-                    closed = _closed(self.graph, inputs, self.free)
-                    imported = from_torch(closed, [inputs[place].clone() for place in self.free])
-                if imported.module.main.states:
-                    raise EdgecError("it changes a buffer, which is the module's own")
-                self.model = imported.build(board="host")
+                program = self._program(inputs)
+                self.programs[self._key(inputs)] = program
             except EdgecError as error:
                 self.why = "; ".join((error.message, *error.details[:3]))
         if self.why:
             warnings.warn(f"PyTorch runs this part, not edgec: {self.why}", FallsBack, stacklevel=4)
         calls = (node for node in self.graph.graph.nodes if node.op.startswith("call_"))
         self.tell(Part(tuple(str(node.target) for node in calls), self.why))
+        return program
+
+    def _program(self, inputs: Sequence[Any]) -> _Program:
+        """The C for such inputs. Raises EdgecError where there is none."""
+        import torch
+
+        outputs, written = outputs_of(self.graph, inputs)
+        self.fixed = tuple(place for place in self.fixed or () if place not in written)
+        own = [number for number, output in enumerate(outputs) if output.is_own]
+        free = self._free(inputs)
+        if not own and not written:
+            return _Program((), outputs, None)
+        with torch.no_grad():
+            closed = _closed(self.graph, inputs, free, own, written)
+            imported = from_torch(closed, [inputs[place].detach().clone() for place in free])
+        model = imported.build(board="host", io="caller", optimize="time", float_sums="free")
+        assert model.built.artefact is not None
+        host = HostModel(model.built.artefact, model.built.manifest)
+        # Its constants live as long, so that no other tensor gets their addresses.
+        kept = model, [x for place, x in enumerate(inputs) if place not in free]
+        return _Program(free, outputs, host, written, kept)
 
     def _refusal(self, inputs: Sequence[Any]) -> str:
         """Why this graph is not compiled, "" if it may be."""
         import torch
 
-        if self.compiled > MOST_VERSIONS:
-            return "its parameters change from call to call"
-        if not all(isinstance(x, torch.Tensor) for x in inputs):
-            return "an input is a number"
-        if torch.is_grad_enabled() and any(x.requires_grad for x in inputs):
+        if len(self.programs) > MOST_VERSIONS:
+            return "its parameters or sizes change from call to call"
+        tensors = [x for x in inputs if isinstance(x, torch.Tensor)]
+        if not all(isinstance(x, (torch.Tensor, int, float)) for x in inputs):
+            return "an input is neither a tensor nor a number"
+        if torch.is_grad_enabled() and any(x.requires_grad for x in tensors):
             return "it needs gradients: call it under torch.no_grad()"
         return ""
+
+
+def _addresses(tensors: Sequence[Any]) -> list[int]:
+    """Where tensors begin; one without elements has no memory, and is never looked at."""
+    return [tensor.data_ptr() or _NOWHERE.ctypes.data for tensor in tensors]
+
+
+def _with_strides(tensor: Any, output: Output) -> Any:
+    """A contiguous tensor in the layout that PyTorch would have made."""
+    import torch
+
+    if tensor.stride() == output.strides or not tensor.numel():
+        return tensor
+    strided = torch.empty_strided(output.shape, output.strides, dtype=output.dtype)
+    return strided.copy_(tensor)
 
 
 def _is_constant(node: Any, value: Any) -> bool:
@@ -141,27 +237,35 @@ def _is_constant(node: Any, value: Any) -> bool:
     return isinstance(value, torch.nn.Parameter) or of_module
 
 
-def _closed(graph: Any, inputs: Sequence[Any], free: Sequence[int]) -> Any:
-    """The graph as a module of its free inputs, the others being buffers."""
+def _closed(
+    graph: Any,
+    inputs: Sequence[Any],
+    free: Sequence[int],
+    kept: Sequence[int],
+    written: Sequence[int],
+) -> Any:
+    """The graph as a module of its free inputs, the others being fixed, and of some outputs.
+
+    What it writes to is a copy, which is an output, too.
+    """
     import torch
 
     class Closed(torch.nn.Module):
         def __init__(self) -> None:
             super().__init__()
             self.graph = graph
-            for place, value in enumerate(inputs):
-                if place not in free:
-                    self.register_buffer(f"fixed{place}", value.detach().clone())
+            fixed = {n: x for n, x in enumerate(inputs) if n not in free}
+            self.numbers = {n: x for n, x in fixed.items() if not isinstance(x, torch.Tensor)}
+            self.places = [n for n in fixed if n not in self.numbers]
+            for place in self.places:
+                self.register_buffer(f"fixed{place}", fixed[place].detach().clone())
 
         def forward(self, *given: Any) -> Any:
-            values = iter(given)
-            return self.graph(*(
-                next(values) if place in free else getattr(self, f"fixed{place}")
-                for place in range(len(inputs))
-            ))  # fmt: skip
+            values = {n: getattr(self, f"fixed{n}") for n in self.places} | self.numbers
+            values |= dict(zip(free, given, strict=True))
+            values |= {place: values[place].clone() for place in written}
+            results = self.graph(*(values[place] for place in range(len(inputs))))
+            results = results if isinstance(results, (tuple, list)) else (results,)
+            return (*(results[number] for number in kept), *(values[place] for place in written))
 
     return Closed()
-
-
-def _array(tensor: Any) -> np.ndarray[Any, Any]:
-    return np.asarray(tensor.detach().cpu().contiguous().numpy())
