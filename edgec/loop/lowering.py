@@ -7,7 +7,6 @@ output or a temporary inside the group is decided here.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from math import prod
 from typing import Any
 
 from edgec.loop.define import Definition, ReduceAxis, Tensor
@@ -16,13 +15,6 @@ from edgec.loop.ir import PrimFunc, shared
 from edgec.loop.values import Array, Operand
 from edgec.loop.window import Window
 from edgec.numerics.narrow_float import stored_in
-
-#: Forms of convolutions and dense as plain matrix products, output [pixels, channels]. COLUMNS: the
-#: inputs of every pixel are gathered as pairs of int16, three pixels side by side; PADDED_COLUMNS:
-#: from a copy of the input with its padding; ROW: one pixel; OFFSET_ROW: one pixel, its inputs
-#: bytes of which every second one has no sign.
-COLUMNS, PADDED_COLUMNS, ROW, OFFSET_ROW = "columns", "padded_columns", "row", "offset_row"
-PRODUCTS = (COLUMNS, PADDED_COLUMNS, ROW, OFFSET_ROW)
 
 #: Forms of recurrences whose steps are products of matrices, by inputs that each form takes at
 #: once: zeros fill them up.
@@ -43,8 +35,7 @@ class Lowering:
 
     `tables` holds the arrays of constants that exist only in the loops: multipliers, shifts,
     folded biases, lookup tables, and the weights. `form` is what the target asked for; an
-    operator that knows only one form ignores it. In the forms of products (`is_product`), values
-    have two dimensions, all but the last flattened. `rescaling` is how accumulators may be rescaled
+    operator that knows only one form ignores it. `rescaling` is how accumulators may be rescaled
     where that is the same ("": only as defined), `accumulators` the smallest and the largest one
     of each channel, if that is known.
     """
@@ -60,20 +51,9 @@ class Lowering:
         self.window: Window | None = None  # of a convolution that is lowered as a product
 
     @property
-    def is_product(self) -> bool:
-        """Whether the group is lowered as a matrix product."""
-        return self.form in PRODUCTS
-
-    @property
     def has_channel_factors(self) -> bool:
         """Whether multipliers and shifts are given for each channel, and may be without a shift."""
-        return self.is_product or self.form in (*STEPS, COLUMN_PLANES)
-
-    def stored(self, shape: Sequence[int]) -> tuple[int, ...]:
-        """The shape in which a value is computed."""
-        if self.is_product:
-            return (prod(shape[:-1]), shape[-1])
-        return tuple(shape)
+        return self.form in (*STEPS, COLUMN_PLANES)
 
     def input(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
         """An activation that comes from outside the group."""
@@ -81,7 +61,7 @@ class Lowering:
 
     def output(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
         """Declare the group's output; the last node of the group writes it."""
-        return self.definition.output(name, self.stored(shape), stored_in(dtype))
+        return self.definition.output(name, shape, stored_in(dtype))
 
     def table(self, name: str, array: Array) -> Tensor:
         """A constant array; its name gets a number if it is taken."""
@@ -110,7 +90,7 @@ class Lowering:
         if self.target is not None:
             return self.definition.compute(self.target, body, **options)
         return self.definition.compute(
-            self.unique(name), body, shape=self.stored(shape), dtype=stored_in(dtype), **options
+            self.unique(name), body, shape=shape, dtype=stored_in(dtype), **options
         )
 
     def reduce(
@@ -131,7 +111,7 @@ class Lowering:
         if self.target is not None and bits(dtype) > 32:
             return self.definition.reduce(self.target, axes, init=init, update=update)
         sums = self.definition.reduce(
-            self.unique(name), axes, init=init, update=update, shape=self.stored(shape), dtype=dtype
+            self.unique(name), axes, init=init, update=update, shape=shape, dtype=dtype
         )
         if self.target is None:
             return sums

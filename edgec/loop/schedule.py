@@ -32,7 +32,6 @@ from edgec.loop.primitives.compute_at import compute_at
 from edgec.loop.primitives.compute_inline import compute_inline
 from edgec.loop.primitives.cut import cut
 from edgec.loop.primitives.flatten import flatten
-from edgec.loop.primitives.flatten_steps import flatten_steps
 from edgec.loop.primitives.fold_offset import fold_offset
 from edgec.loop.primitives.fold_storage import fold_storage
 from edgec.loop.primitives.fuse_axes import fuse_axes
@@ -42,10 +41,12 @@ from edgec.loop.primitives.inline_constant import inline_constant
 from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.nibbles import pack_nibbles
+from edgec.loop.primitives.pair_bytes import pair_bytes
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
 from edgec.loop.primitives.roll import roll
 from edgec.loop.primitives.shifts import pack_shifts
 from edgec.loop.primitives.slide import slide
+from edgec.loop.primitives.split_steps import pad_steps, split_steps
 from edgec.loop.primitives.spread import spread
 from edgec.loop.primitives.steps import pack_steps
 from edgec.loop.primitives.storage import storage_align
@@ -122,11 +123,6 @@ class Schedule:
         name: str = self._apply(loops.fuse, outer=outer, inner=inner)
         return name
 
-    def fuse_axes(self, block: str, first: str, second: str) -> str:
-        """Make one axis of two of a block, whose loops and buffers are fused; returns its name."""
-        name: str = self._apply(fuse_axes, block=block, first=first, second=second)
-        return name
-
     def reorder(self, *order: str) -> None:
         """Put directly nested loops in this order, outermost first."""
         self._apply(loops.reorder, order=list(order))
@@ -168,15 +164,32 @@ class Schedule:
         )
         return made
 
-    def gather(self, block: str, buffer: str, name: str) -> str:
+    def gather(
+        self, block: str, buffer: str, name: str, order: Sequence[str] = (), dtype: str = ""
+    ) -> str:
         """Read what a sum takes of a buffer before it; returns the name of the copy."""
-        made: str = self._apply(gather, block=block, buffer=buffer, name=name)
+        made: str = self._apply(
+            gather, block=block, buffer=buffer, name=name, order=list(order), dtype=dtype
+        )
         return made
 
-    def flatten_steps(self, block: str) -> str:
-        """Sum over one axis where a sum goes over several; returns the name of its loop."""
-        name: str = self._apply(flatten_steps, block=block)
-        return name
+    def fuse_axes(self, block: str, axes: Sequence[str], name: str) -> str:
+        """Make one axis of neighbouring ones of a block; returns the name of its loop."""
+        loop: str = self._apply(fuse_axes, block=block, axes=list(axes), name=name)
+        return loop
+
+    def pad_steps(self, block: str, buffer: str, axis: str, multiple: int) -> None:
+        """Let a sum have a multiple of steps, of which the last add zeros."""
+        made = self._apply(pad_steps, block=block, buffer=buffer, axis=axis, multiple=multiple)
+        self._repack(made.name, made.repack)
+
+    def split_steps(self, block: str, buffer: str, axis: str, parts: Mapping[str, int]) -> None:
+        """Sum over several axes in place of one, in another order."""
+        self._apply(split_steps, block=block, buffer=buffer, axis=axis, parts=dict(parts))
+
+    def pair_bytes(self, buffer: str) -> None:
+        """Store two int8 of a temporary as one int16."""
+        self._apply(pair_bytes, buffer=buffer)
 
     def fold_offset(self, block: str, buffer: str) -> None:
         """Add what a sum adds to each input once, to the constant it starts from."""
@@ -413,13 +426,13 @@ def _from_json(value: Any, results: list[Any]) -> Any:
 
 REPLAYABLE = frozenset(
     {
-        "split", "cut", "fuse", "fuse_axes", "reorder", "set_kind", "compute_at",
+        "split", "cut", "fuse", "reorder", "set_kind", "compute_at",
         "reverse_compute_at", "compute_inline", "slide", "fold_storage", "roll", "cache_read",
         "cache_write",
         "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "pack_steps",
         "pack_shifts", "complement", "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
-        "pad_reads", "pad_copy", "gather", "fold_offset", "spread", "flatten", "flatten_steps",
-        "place_barriers",
+        "pad_reads", "pad_copy", "gather", "fold_offset", "spread", "flatten", "fuse_axes",
+        "pad_steps", "split_steps", "pair_bytes", "place_barriers",
     }
 )  # fmt: skip

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -16,15 +15,14 @@ from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import PADDED_COLUMNS, Lowering
-from edgec.loop.values import Value, cast
-from edgec.loop.window import Window, clipped
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import cast
+from edgec.loop.window import clipped
 from edgec.numerics.fixed_point import wrap_int32
 from edgec.numerics.ordered_sum import ordered_products
-from edgec.ops.accumulate import fold_offset, folded_bias, weight_sums, widened
+from edgec.ops.accumulate import fold_offset, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import constant_of, tensor_of
-from edgec.ops.columns import Read, lower_product
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
 from edgec.ops.onnx_graph import TO_FIRST, OnnxGraph, write_convolution
 from edgec.ops.op import Op, RawNode
@@ -43,7 +41,7 @@ from edgec.ops.window import (
     patches,
     tflite_padding,
 )
-from edgec.ops.window_rows import known_window, pad_image, window_of
+from edgec.ops.window_rows import known_window
 
 
 @dataclass(frozen=True)
@@ -180,16 +178,7 @@ class Conv2d(Op[Conv2dAttrs]):
         (top, _), (left, _) = attrs.padding
         _, height, width, channels = x.shape
         _, kernel_h, kernel_w, _ = w.shape
-        sums = weight_sums(w, (1, 2, 3))
-        if target.is_product:
-            bias = folded_bias(node, bias, sums)
-            target.window = window_of(node, (kernel_h, kernel_w))
-            read = _window_reader(x, node, target.window)
-            if target.form == PADDED_COLUMNS:
-                copy, inner = pad_image(x, node, target.window, target)
-                read = _window_reader(copy, node, inner)
-            return lower_product(node, target, w.reshape(len(w), -1), bias, read)
-        offset, bias = fold_offset(node, bias, sums)
+        offset, bias = fold_offset(node, bias, weight_sums(w, (1, 2, 3)))
         weights, biases = target.table("w", w), target.table("bias", bias)
         target.window = known_window(node, (kernel_h, kernel_w), target)
         rows = clipped(height, kernel_h, stride_h, dilation_h, top)
@@ -223,17 +212,6 @@ class Conv2d(Op[Conv2dAttrs]):
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Conv."""
         write_convolution(out, node, lambda data: data.transpose(TO_FIRST), group=1)
-
-
-def _window_reader(x: Tensor, node: Node, window: Window) -> Read:
-    """A function (pixel, k) -> input k of an output pixel's window; zero points as padding."""
-    _, out_height, out_width, _ = node.output.type.shape
-    image = out_height * out_width
-
-    def read(pixel: Any, k: Any) -> Value:
-        return window.read(x, pixel // image, pixel % image, k)
-
-    return read
 
 
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:

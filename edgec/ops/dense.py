@@ -19,7 +19,6 @@ from edgec.numerics.ordered_sum import ordered_products
 from edgec.ops.accumulate import fold_offset, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import constant_of, tensor_of
-from edgec.ops.columns import lower_product
 from edgec.ops.conv2d import centred, check_operands, with_bias
 from edgec.ops.dynamic_range import RescaleRowsAttrs, append_hybrid
 from edgec.ops.onnx_graph import OnnxGraph, as_stored
@@ -81,8 +80,6 @@ class Dense(Op[NoAttrs]):
         """One accumulation per output."""
         x, w, bias = tensor_of(inputs[0]), constant_of(inputs[1]).data, constant_of(inputs[2]).data
         offset, bias = fold_offset(node, bias, weight_sums(w, 1))
-        if target.is_product:
-            return lower_product(node, target, w, bias, lambda n, k: x[n, k])
         weights, biases = target.table("w", w), target.table("bias", bias)
         return target.reduce(
             "acc",

@@ -1,9 +1,8 @@
-"""Windows of convolutions, and copies of their input with its padding."""
+"""Windows of convolutions."""
 
 from __future__ import annotations
 
 from edgec.graph.ir import Node
-from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.window import Window
 
@@ -32,17 +31,3 @@ def known_window(node: Node, kernel: tuple[int, int], target: Lowering) -> Windo
     """
     is_known = node.output.type.is_float or node.inputs[0].type.quant is not None
     return window_of(node, kernel) if is_known and target.form == "direct" else None
-
-
-def pad_image(x: Tensor, node: Node, window: Window, target: Lowering) -> tuple[Tensor, Window]:
-    """The input with its padding, a stage before unless there is none; the window over it."""
-    inner = window.padded(node.output.type.shape[1])
-    if not window.is_padded:
-        return x, window
-    copy = target.definition.compute(
-        "padded",
-        lambda n, h, w, c: window.pad(x, n, h, w, c),
-        shape=(x.shape[0], *inner.shape),
-        dtype=x.dtype,
-    )
-    return copy, inner

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from edgec.loop.ir import Axis, Block, Buffer, For, IndexValue, Load, PrimFunc, Stmt, Store
+from edgec.errors import ScheduleError
+from edgec.loop.dtype import bits, is_integer
+from edgec.loop.ir import Buffer, Cast, IndexValue, Load, PrimFunc, Store
 from edgec.loop.primitives.lookup import find_block, fresh, with_changes
-from edgec.loop.primitives.sum_term import declare_before, find_term
+from edgec.loop.primitives.sum_term import SumTerm, declare_before, find_term, nest_of_copy
 from edgec.loop.rewrite import subexpressions
 from edgec.numerics.term import Var, as_term
 
 
-def gather(func: PrimFunc, block: str, buffer: str, name: str) -> tuple[PrimFunc, str]:
+def gather(
+    func: PrimFunc, block: str, buffer: str, name: str, order: list[str], dtype: str
+) -> tuple[PrimFunc, str]:
     """Read the elements of a buffer that a sum of products takes before it, in the order of use.
 
         for h in 0..8 {                              for h in 0..8 {
@@ -25,27 +29,39 @@ def gather(func: PrimFunc, block: str, buffer: str, name: str) -> tuple[PrimFunc
                                                                + col[h, k] * w[c, k]
                                                      } } } }
 
-    The copy has a dimension for each axis of the block on which the place depends. Requires: these
-    are loops from 0 to a constant. Returns the name of the copy, which is also that of its block.
+    The copy has a dimension for each axis of the block on which the place depends, or for those
+    that `order` names, and its elements are stored as `dtype`, if any is said. Requires: these are
+    loops from 0 to a constant. Returns the name of the copy, which is also that of its block.
     """
     term = find_term("gather", func, block, buffer)
     name = fresh(func, name)
-    places = [p for p in subexpressions(term.read) if isinstance(p, (Load, IndexValue))]
-    used: set[Var] = set()
-    for place in places:
-        for index in place.indices if isinstance(place, Load) else (place.term,):
-            used |= index.variables()
-    axes = [axis.var for axis in term.block.axes if axis.var in used]
-    extents = [term.extent(var) for var in axes]
-    copy = Buffer(name, tuple(extents), term.source.dtype, "scratch")
-    loops = [Var(f"{name}_{v.name}", 0, e) for v, e in zip(axes, extents, strict=True)]
-    bound = tuple(Axis(v, "spatial", as_term(w)) for v, w in zip(axes, loops, strict=True))
-    at = tuple(as_term(var) for var in axes)
-    nest: Stmt = Block(name, bound, None, Store(copy, at, term.read))
-    for loop in reversed(loops):
-        nest = For(loop, as_term(0), as_term(loop.stop), "serial", nest)
-    func = with_changes(func, [(term.block, term.with_read(Load(copy, at), term.offset))])
+    axes = _axes(term, order)
+    copy = Buffer(name, tuple(map(term.extent, axes)), dtype or term.source.dtype, "scratch")
+    if copy.dtype != term.source.dtype and not _holds(copy.dtype, term.source.dtype):
+        raise ScheduleError(f"gather: {copy.dtype} does not hold all of {term.source.dtype}")
+    value = term.read if copy.dtype == term.source.dtype else Cast(dtype, term.read)
+    read = Load(copy, tuple(as_term(var) for var in axes))
+    func = with_changes(func, [(term.block, term.with_read(read, term.offset))])
     _, above = find_block(func, block)
     store = term.block.body
     assert isinstance(store, Store)
-    return declare_before(func, copy, store.buffer, nest, above), name
+    return declare_before(func, copy, store.buffer, nest_of_copy(copy, axes, value), above), name
+
+
+def _axes(term: SumTerm, order: list[str]) -> list[Var]:
+    """The axes of the copy: those on which the place that is read depends."""
+    places = [p for p in subexpressions(term.read) if isinstance(p, (Load, IndexValue))]
+    indices = [p.indices if isinstance(p, Load) else (p.term,) for p in places]
+    used = {var for each in indices for index in each for var in index.variables()}
+    known = {axis.var.name: axis.var for axis in term.block.axes}
+    if not order:
+        return [var for var in known.values() if var in used]
+    if not {var.name for var in used} <= {*order} <= known.keys() or len({*order}) < len(order):
+        raise ScheduleError(f"gather: {order} are not the axes that {term.block.name} reads by")
+    return [known[name] for name in order]
+
+
+def _holds(wide: str, dtype: str) -> bool:
+    return (
+        is_integer(wide) and is_integer(dtype) and wide[0] == dtype[0] and bits(wide) > bits(dtype)
+    )

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from edgec.errors import ScheduleError
 from edgec.loop.ir import (
+    Axis,
     Binary,
     Block,
     Buffer,
@@ -91,6 +93,17 @@ def _added(store: Store) -> Expr | None:
     if not isinstance(value, Binary) or value.op != "add" or not isinstance(value.left, Load):
         return None
     return value.right if value.left.buffer == store.buffer else None
+
+
+def nest_of_copy(copy: Buffer, axes: Sequence[Var], value: Expr) -> Stmt:
+    """The nest that fills a temporary, with a loop for each of its dimensions."""
+    loops = [replace(var, name=f"{copy.name}_{var.name}") for var in axes]
+    bound = (Axis(v, "spatial", as_term(s)) for v, s in zip(axes, loops, strict=True))
+    store = Store(copy, tuple(as_term(var) for var in axes), value)
+    nest: Stmt = Block(copy.name, tuple(bound), None, store)
+    for loop in reversed(loops):
+        nest = For(loop, as_term(loop.start), as_term(loop.stop), "serial", nest)
+    return nest
 
 
 def declare_before(

@@ -10,7 +10,12 @@ from edgec.errors import ScheduleError
 from edgec.loop.dtype import is_integer
 from edgec.loop.ir import Axis, Block, Buffer, Cast, For, Load, PrimFunc, Stmt, Store
 from edgec.loop.primitives.lookup import find_block, find_loop, fresh, require_unused, with_changes
-from edgec.loop.primitives.sum_term import SumTerm, declare_before, find_term
+from edgec.loop.primitives.sum_term import (
+    SumTerm,
+    declare_before,
+    find_term,
+    nest_of_copy,
+)
 from edgec.loop.rewrite import Substitute
 from edgec.loop.values import ExprValue, Value, index, select
 from edgec.numerics.term import Term, Var, as_term, maximum, minimum
@@ -111,16 +116,7 @@ def _copied(
     assert inside is not None
     value = select(inside, ExprValue(Load(term.source, tuple(indices))), _fill(term))
     assert isinstance(value, ExprValue)
-    axes = list(at.values())
-    loops = [Var(f"{copy.name}_{var.name}", var.start, var.stop) for var in axes]
-    bound = tuple(
-        Axis(var, "spatial", as_term(loop)) for var, loop in zip(axes, loops, strict=True)
-    )
-    store = Store(copy, tuple(as_term(var) for var in axes), value.expr)
-    nest: Stmt = Block(copy.name, bound, None, store)
-    for loop in reversed(loops):
-        nest = For(loop, as_term(loop.start), as_term(loop.stop), "serial", nest)
-    return nest
+    return nest_of_copy(copy, [*at.values()], value.expr)
 
 
 def _fill(term: SumTerm) -> int:
@@ -153,7 +149,7 @@ def is_clipped(func: PrimFunc, block: str) -> bool:
     """Whether loops around a block leave something out at some places."""
     _, above = find_block(func, block)
     loops = [s for s in above if isinstance(s, For)]
-    return any((loop.stop - loop.start).constant is None for loop in loops)
+    return any(None in (loop.start.constant, loop.stop.constant) for loop in loops)
 
 
 def leaves_out_weights(func: PrimFunc, block: str, buffer: str) -> bool:

@@ -11,6 +11,7 @@ from edgec.loop.primitives.whole_windows import is_clipped, leaves_out_weights
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
+from edgec.loop.window import Window
 from edgec.targets.common.nests import decompose, find_param, output_loops
 from edgec.targets.rule import Nest
 
@@ -43,14 +44,20 @@ def spread_factors(schedule: Schedule, tables: Mapping[str, Array]) -> None:
             schedule.spread(name, "out")
 
 
-def whole_windows(nest: Nest) -> Nest:
-    """Windows read where they are, all whole; the weights of each channel together."""
+def read_whole(nest: Nest) -> tuple[Schedule, Window | None]:
+    """Windows read where they are, all whole, and the window that they then are."""
     schedule, window = Schedule(nest.func), nest.window
     if _reaches_outside(nest):
         schedule.pad_reads("acc", "x", IMAGE_AXES)
     elif window is not None:
         window = replace(window, is_padded=False)
     _finish(nest, schedule, "x")
+    return schedule, window
+
+
+def whole_windows(nest: Nest) -> Nest:
+    """Windows read where they are, all whole; the weights of each channel together."""
+    schedule, window = read_whole(nest)
     if len(find_param(schedule.func, "w").shape) == 3:  # of depthwise windows
         schedule.transform_layout("w", "HWO -> O H W")
     return nest.after(schedule, window)
@@ -79,6 +86,12 @@ def fuse_pixels(schedule: Schedule) -> str:
 
 def padded_rows(nest: Nest) -> Nest:
     """Windows of a copy of the input with its padding, if it has any."""
+    schedule, window, _ = copy_padded(nest)
+    return nest.after(schedule, window)
+
+
+def copy_padded(nest: Nest) -> tuple[Schedule, Window | None, str]:
+    """The same as a schedule, the window, and the name of what windows are read of."""
     if nest.window is None or nest.window.is_pixel:
         raise ScheduleError("there are no windows")
     schedule, window, source = Schedule(nest.func), nest.window, "x"
@@ -87,20 +100,20 @@ def padded_rows(nest: Nest) -> Nest:
     elif window is not None:
         window = replace(window, is_padded=False)
     _finish(nest, schedule, source)
-    return nest.after(schedule, window)
+    return schedule, window, source
 
 
 def padded_columns(nest: Nest) -> Nest:
     """The windows of that copy one after the other in `col`, each of one dimension."""
-    rows = padded_rows(nest)
-    schedule, window = rows.schedule(), rows.window
+    schedule, window, source = copy_padded(nest)
+    steps = ["kh", "kw", "ic"]
     if len(find_param(schedule.func, "w").shape) == 3:
         if window is None or window.shape[2] != 1:
             raise ScheduleError("each channel has windows of its own")
         schedule.transform_layout("w", "HWO -> O H W")
-    names = {param.name for param in schedule.func.params}
-    schedule.flatten_steps("acc")
-    schedule.gather("acc", "padded" if "padded" in names else "x", "col")
+        steps.pop()
+    schedule.fuse_axes("acc", steps, "k")
+    schedule.gather("acc", source, "col")
     schedule.flatten("w", 1, len(find_param(schedule.func, "w").shape) - 1)
     return nest.after(schedule, window)
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
 from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc
-from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS
 from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.rewrite import blocks_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
@@ -26,6 +27,7 @@ from edgec.targets.common.constant_channels import (
 from edgec.targets.common.kernels.rescaling import ONNX, ONNX_TO_16, RESCALINGS, TFLM, Rescaling
 from edgec.targets.common.limits import find_limits
 from edgec.targets.common.nests import find_param
+from edgec.targets.dsp.columns import IN_BYTES, SIDE_BY_SIDE
 from edgec.targets.dsp.kernels.matrix import can_share_words
 from edgec.targets.dsp.kernels.matrix_nibbles import MOST_NIBBLE_SUM, step_of
 from edgec.targets.dsp.kernels.matrix_offset import FEWEST_QUADS
@@ -38,15 +40,8 @@ MOST_TAPS = 80
 
 
 def product_schedules(nest: Nest) -> list[Schedule]:
-    """A group lowered as a product, with weights of all bits that they may have."""
-
-    def scheduled(in_rows: bool, nibbles: bool) -> Schedule | None:
-        return schedule_product(
-            nest.func, nest.form, nest.tables, nest.window, nest.core.features,
-            paired=nest.paired, in_rows=in_rows, nibbles=nibbles,
-        )  # fmt: skip
-
-    return _with_all_weights(nest, scheduled)
+    """Products of gathered inputs, with weights of all bits that they may have."""
+    return _with_all_weights(nest, partial(schedule_product, nest))
 
 
 def plain_schedules(nest: Nest) -> list[Schedule]:
@@ -63,7 +58,9 @@ def plain_schedules(nest: Nest) -> list[Schedule]:
             return None
         schedule = nest.schedule()
         try:
-            _sum_where_stored(schedule, "acc_k")
+            schedule.compute_at("acc", "out_d1")
+            schedule.decompose_reduction("acc", "acc_k")
+            schedule.simplify()
             sizes = {"octets": depth // 8, **chosen.sizes}
             schedule.tensorize("out_d1", chosen.kernel("matrix_1_plain"), sizes)
         except ScheduleError:
@@ -132,52 +129,40 @@ def _choose(
     return _Chosen(rescaling, constants, sizes, stored)
 
 
-def schedule_product(
-    func: PrimFunc,
-    form: str,
-    tables: Mapping[str, Array],
-    window: Window | None,
-    features: frozenset[str],
-    *,
-    paired: bool = False,
-    in_rows: bool = False,
-    nibbles: bool = False,
-) -> Schedule | None:
-    """A function lowered as a product, on microkernels; None where they cannot do it.
+def schedule_product(nest: Nest, in_rows: bool, nibbles: bool) -> Schedule | None:
+    """Products of inputs that are gathered, on microkernels; None where they cannot do it.
 
-    features: of the core. paired: channels were paired so that weights of -128 fit, where they can.
     in_rows: the function is one row of many, so that its last pixels matter: where three do not
     divide them, two or four of them are done by two. nibbles: the weights stay in four bits,
     with a shift for each group of them where they have such.
     """
-    pixels, channels = find_param(func, "out").shape
-    by_three = form in (COLUMNS, PADDED_COLUMNS)
-    if channels < (2 if by_three else 4) or by_three != (pixels >= 3):
-        return None
-    if form == PADDED_COLUMNS and not is_worth_padding(window):
-        return None
-    if nibbles and (form == OFFSET_ROW or in_rows):
+    axes = [axis.var.name for axis in blocks_of(nest.func.body)["col"].axes]
+    by_three, is_offset = axes == [*SIDE_BY_SIDE], axes == [*IN_BYTES[:-1]]
+    if nibbles and (is_offset or in_rows):
         return None
     quads = 1 if by_three else 2
-    chosen = _choose(func, tables, features, quads=quads, paired=paired, nibbles=nibbles)
+    chosen = _choose(
+        nest.func, nest.tables, nest.core.features, quads=quads, paired=nest.paired, nibbles=nibbles
+    )
     if chosen is None:
         return None
-    is_offset = form == OFFSET_ROW
     if is_offset and not (chosen.rescaling is TFLM and fits_offsets(chosen.constants["w"])):
         return None
-    schedule = Schedule(func)
+    schedule = nest.schedule()
     try:
         if by_three:
+            pixels = find_param(nest.func, "out").shape[0]
             by_two = pixels_by_two(pixels) if in_rows and chosen.rescaling is TFLM else 0
             _schedule_blocks(schedule, chosen, by_two)
-            if form == PADDED_COLUMNS and window is not None:
+            window = nest.window
+            if "padded" in nest.temporaries and window is not None:
                 window = _pad(schedule, pixels, window)
             _pack_columns(schedule, pixels, window, by_two)
         else:
             _schedule_row(schedule, chosen, is_offset)
     except ScheduleError:
         return None
-    replace_constants(schedule, tables, chosen.constants)
+    replace_constants(schedule, nest.tables, chosen.constants)
     return schedule
 
 
@@ -190,14 +175,14 @@ def _schedule_blocks(schedule: Schedule, chosen: _Chosen, by_two: int) -> None:
     blocks = [("", 3)] + [(END, 2)] * bool(by_two)
     for end, width in blocks:
         tail: Tail = "exact" if by_two else "shift"
-        block, _ = schedule.split(f"out_d0{end}", width, tail=tail)
-        schedule.compute_at(f"acc{end}", f"out_d1{end}")
+        block, _ = schedule.split(f"out_p{end}", width, tail=tail)
+        schedule.compute_at(f"acc{end}", f"out_c{end}")
         schedule.compute_at(f"col{end}", block, scope="scratch")
         schedule.decompose_reduction(f"acc{end}", f"acc_q{end}")
     schedule.simplify()
     for end, width in blocks:
         kernel = chosen.kernel(f"matrix_{width}")
-        schedule.tensorize(f"out_d0{end}_i", kernel, {"quads": quads, **chosen.sizes})
+        schedule.tensorize(f"out_p{end}_i", kernel, {"quads": quads, **chosen.sizes})
 
 
 def _schedule_row(schedule: Schedule, chosen: _Chosen, is_offset: bool) -> None:
@@ -205,22 +190,16 @@ def _schedule_row(schedule: Schedule, chosen: _Chosen, is_offset: bool) -> None:
     pixels = find_param(schedule.func, "out").shape[0]
     quads = find_param(schedule.func, "w").shape[1]
     depth = find_param(schedule.func, "x").elements // pixels
-    _sum_where_stored(schedule, "acc_q", "col")
+    schedule.compute_at("acc", "out_c")
+    schedule.compute_at("col", "out_p", scope="scratch")
+    schedule.decompose_reduction("acc", "acc_q")
+    schedule.simplify()
     if is_offset:
         kernel, size, packing = "matrix_1_offset", {"quads": quads}, "ec_offset_row_s8_dsp"
     else:
         kernel, size, packing = "matrix_1", {"octets": quads // 2}, "ec_pack_row_s8_dsp"
-    schedule.tensorize("out_d1", chosen.kernel(kernel), {**size, **chosen.sizes})
+    schedule.tensorize("out_c", chosen.kernel(kernel), {**size, **chosen.sizes})
     schedule.tensorize("col_q", packing, {"depth": depth})
-
-
-def _sum_where_stored(schedule: Schedule, steps: str, gathered: str = "") -> None:
-    """Each sum where its output is stored, inputs `gathered` once for a pixel."""
-    schedule.compute_at("acc", "out_d1")
-    if gathered:
-        schedule.compute_at(gathered, "out_d0", scope="scratch")
-    schedule.decompose_reduction("acc", steps)
-    schedule.simplify()
 
 
 def _scales(constants: Mapping[str, Array], rescaling: Rescaling, quads: int) -> str:
@@ -246,16 +225,16 @@ def pixels_by_two(pixels: int) -> int:
 
 
 def _cut(schedule: Schedule, at: int) -> None:
-    schedule.cut("out_d0", at, ("col", "acc"), END)
+    schedule.cut("out_p", at, ("col", "acc"), END)
 
 
 def _pack_columns(schedule: Schedule, pixels: int, window: Window | None, by_two: int) -> None:
     """Pack on microkernels: three pixels at a time, the last `by_two` of them two at a time."""
     begin = pixels - by_two
     last = begin - 3 if not by_two else None
-    _pack_block(schedule, "", 3, _first("out_d0_o", 0, begin, 3, last), window)
+    _pack_block(schedule, "", 3, _first("out_p_o", 0, begin, 3, last), window)
     if by_two:
-        _pack_block(schedule, END, 2, _first(f"out_d0{END}_o", begin, by_two, 2, None), window)
+        _pack_block(schedule, END, 2, _first(f"out_p{END}_o", begin, by_two, 2, None), window)
 
 
 def _first(loop: str, begin: int, pixels: int, width: int, last: int | None) -> str:
@@ -285,11 +264,6 @@ def _pack_block(
         if width != 3 or window.depth > MOST_TAPS or window.dilation[1] > 1:
             raise ScheduleError("the inputs of a window are no whole words")
     schedule.tensorize(loop, kernel, window.sizes, {"pixel": first})
-
-
-def is_worth_padding(window: Window | None) -> bool:
-    """Whether a padded copy helps: few channels, so that taps at the edges are slow."""
-    return window is not None and window.is_padded and window.shape[2] % 4 != 0
 
 
 def _pad(schedule: Schedule, pixels: int, window: Window) -> Window:

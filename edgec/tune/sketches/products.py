@@ -89,12 +89,10 @@ def _flatten_pixels(schedule: Schedule, ask: Decisions) -> None:
         return
     if not ask.choose("flat", [True, False]):
         return
-    schedule.fuse("out_d1", "out_d2")
-    schedule.fuse("acc_h", "acc_w")
     for name in names:
         schedule.flatten(name, 1, 2)
-    schedule.fuse_axes("acc", "h", "w")
-    schedule.fuse_axes("out", "d1", "d2")
+    schedule.fuse_axes("acc", ["h", "w"], "h_w")
+    schedule.fuse_axes("out", ["d1", "d2"], "d1_d2")
 
 
 def _block(schedule: Schedule, ask: Decisions, source: str) -> None:

@@ -23,7 +23,6 @@ from edgec.loop.primitives import (
     compute_inline,
     cut,
     flatten,
-    flatten_steps,
     fold_offset,
     fold_storage,
     fuse_axes,
@@ -33,12 +32,14 @@ from edgec.loop.primitives import (
     layout,
     loops,
     nibbles,
+    pair_bytes,
     reduction,
     reverse_compute_at,
     roll,
     sampling,
     shifts,
     slide,
+    split_steps,
     spread,
     steps,
     storage,
@@ -48,10 +49,11 @@ from edgec.loop.primitives import (
 from edgec.loop.schedule import Schedule
 
 MODULES = (
-    barriers, cache, complement, compute_at, compute_inline, cut, flatten, flatten_steps,
-    fold_offset, fold_storage, fuse_axes, gather,
-    halves, inline_constant, layout, loops, nibbles, reduction, reverse_compute_at, roll, sampling,
-    shifts, slide, spread, steps, storage, tensorize, whole_windows, simplify_module,
+    barriers, cache, complement, compute_at, compute_inline, cut, flatten, fuse_axes,
+    fold_offset, fold_storage, gather,
+    halves, inline_constant, layout, loops, nibbles, pair_bytes, reduction, reverse_compute_at,
+    roll, sampling, shifts, slide, split_steps, spread, steps, storage, tensorize, whole_windows,
+    simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
 SHORT_NAMES = {"unroll", "vectorize", "parallel", "bind"}

@@ -16,7 +16,7 @@ from edgec.loop.interpret import interpret
 from edgec.loop.ir import PrimFunc
 from edgec.loop.parser import parse_func
 from edgec.loop.printer import print_func
-from edgec.loop.rewrite import buffers_of, loops_of
+from edgec.loop.rewrite import blocks_of, buffers_of, loops_of
 from edgec.loop.schedule import Schedule, replay
 from edgec.loop.simplify import simplify
 from edgec.loop.values import int32
@@ -25,8 +25,8 @@ from edgec.loop.window import clipped
 
 #: Primitives tried here.
 WINDOWING = (
-    "pad_reads", "pad_copy", "gather", "fold_offset", "spread", "flatten", "flatten_steps",
-    "fuse_axes",
+    "pad_reads", "pad_copy", "gather", "fold_offset", "spread", "flatten", "fuse_axes",
+    "pad_steps", "split_steps", "pair_bytes",
 )  # fmt: skip
 
 
@@ -77,17 +77,23 @@ def one(s: Schedule, choose: random.Random) -> str:
     sources = [n for n in ("x", "padded", "col") if n in buffers_of(s.func)]
     source = choose.choice(sources)
     axes = choose.choice([[0], [0, 1], [1]])
+    fused = choose.choice([("acc", "hv"), ("acc", "ki"), ("out", "hvc"), ("acc", "k")])
+    step, parts = choose.choice("kim"), choose.choice([{"q": 2, "s": 1}, {"s": 1, "q": 2}])
+    places = [a.var.name for a in blocks_of(s.func.body)["acc"].axes]
+    order = choose.choice([[], choose.sample(places, len(places)), places, ["h", "v", "i", "k"]])
     tries: dict[str, Callable[[], object]] = {
         "pad_reads": lambda: s.pad_reads("acc", source, axes),
         "pad_copy": lambda: s.pad_copy("acc", source, "padded", choose.sample(range(3), 3), axes),
-        "gather": lambda: s.gather("acc", source, "col"),
+        "gather": lambda: s.gather("acc", source, "col", order, choose.choice(["", "int16"])),
         "fold_offset": lambda: s.fold_offset("acc", source),
         "spread": lambda: s.spread("m", "out"),
         "flatten": lambda: s.flatten(
             choose.choice([*sources[1:], "w", "acc"]), *sorted(choose.sample(range(3), 2))
         ),
-        "flatten_steps": lambda: s.flatten_steps("acc"),
-        "fuse_axes": lambda: s.fuse_axes("acc", *choose.sample(["h", "w", "c", "kh"], 2)),
+        "fuse_axes": lambda: s.fuse_axes(*fused, "m"),
+        "pad_steps": lambda: s.pad_steps("acc", source, step, choose.randint(2, 4)),
+        "split_steps": lambda: s.split_steps("acc", source, step, parts),
+        "pair_bytes": lambda: s.pair_bytes("col"),
         "split": lambda: s.split(choose.choice(sorted(loops_of(s.func.body))), 2),
     }
     name = choose.choice(sorted(tries))
@@ -122,7 +128,7 @@ def check(seed: int, applied: Counter[str]) -> None:
 
 def test_random_schedules_keep_the_meaning() -> None:
     applied: Counter[str] = Counter()
-    for seed in range(150):
+    for seed in range(250):
         check(seed, applied)
     assert set(WINDOWING) <= set(applied), applied
 
@@ -180,8 +186,17 @@ def half(clips: bool) -> PrimFunc:
         (False, lambda s: s.gather("acc", "w", "col"), "not read of w"),
         (False, lambda s: s.fold_offset("acc", "x"), "not those of an output"),
         (False, lambda s: s.spread("bias", "acc"), "no constant of one element"),
-        (True, lambda s: s.flatten_steps("acc"), "not its steps"),
-        (False, lambda s: s.fuse_axes("acc", "h", "nope"), "no axis nope"),
+        (True, lambda s: s.fuse_axes("acc", ["k"], "m"), "open bounds"),
+        (False, lambda s: s.fuse_axes("acc", ["h", "k"], "m"), "no loops of one kind"),
+        (False, lambda s: s.fuse_axes("acc", ["k", "h"], "m"), "not directly nested"),
+        (False, lambda s: s.fuse_axes("acc", ["k"], "h"), "an axis h already"),
+        (False, lambda s: s.pad_steps("acc", "x", "k", 3), "cannot be 3"),
+        (False, lambda s: s.pad_steps("acc", "x", "h", 4), "does not sum over h"),
+        (False, lambda s: s.split_steps("acc", "x", "k", {"q": 2, "s": 1}), "have no parts"),
+        (False, lambda s: s.split_steps("acc", "x", "k", {"h": 3, "s": 1}), "a loop 'acc_h'"),
+        (False, lambda s: s.gather("acc", "x", "col", ["k"]), "not the axes"),
+        (False, lambda s: s.gather("acc", "x", "col", (), "uint8"), "does not hold"),
+        (False, lambda s: s.pair_bytes("out"), "no block 'out'"),
         (False, lambda s: s.flatten("x", 0, 1), "no dimensions 0 to 1"),
         (True, lambda s: s.gather("nope", "x", "col"), "no block 'nope'"),
     ],

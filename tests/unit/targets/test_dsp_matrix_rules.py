@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 import pytest
 
+from edgec.errors import ScheduleError
 from edgec.loop.define import Definition
-from edgec.loop.gathered import input_of, offset_pair
 from edgec.loop.interpret import interpret
-from edgec.loop.lowering import COLUMNS, OFFSET_ROW, PADDED_COLUMNS, ROW
 from edgec.loop.overlap import overlap_distance
 from edgec.loop.printer import print_func
 from edgec.loop.schedule import replay
-from edgec.loop.values import clamp, int8, int16, int32
-from edgec.loop.window import Window
+from edgec.loop.values import clamp, int8, int32
+from edgec.loop.window import Window, clipped
 from edgec.options import Options
 from edgec.targets.common.kernels.rescaling import ONNX, TFLM
 from edgec.targets.core import CORES
+from edgec.targets.dsp.columns import columns, offset_row, padded_columns, row
 from edgec.targets.dsp.matrix import plain_schedules, schedule_product, settled
-from edgec.targets.rule import Nest
+from edgec.targets.rule import Nest, Prepare
 
 RNG = np.random.default_rng(11)
 FEATURES = frozenset({"dsp"})
@@ -35,41 +35,35 @@ def tables(channels, quads):
     }
 
 
-def product(form, window, out_height, constants, zero_point=-128, low=-128):
-    """The nest that the operators lower to."""
-    channels, quads = constants["w"].shape[:2]
-    pixels = out_height * window.out_width
+def product(window, out_height, constants, zero_point=-128, low=-128):
+    """The nest that `conv2d` lowers to; weights [O, KH, KW, C]."""
+    channels = len(constants["w"])
+    (top, left), (height, width, depth) = window.corner, window.shape
     b = Definition("conv2d")
     x = b.input("x", (1, *window.shape), "int8")
-    out = b.output("out", (pixels, channels), "int8")
+    out = b.output("out", (1, out_height, window.out_width, channels), "int8")
     given = {n: b.constant(n, c.shape, str(c.dtype)) for n, c in constants.items()}
-    w, bias = given["w"], given["bias"]
-    source, inner = x, window
-    if form == PADDED_COLUMNS:
-        inner = window.padded(out_height)
-        source = b.compute("padded", lambda n, h, w, c: window.pad(x, n, h, w, c),
-                           shape=(1, *inner.shape), dtype="int8")  # fmt: skip
-
-    def read(p, q, s, r):
-        return inner.read(source, 0, p, 4 * q + 2 * r + s)
-
-    if form in (COLUMNS, PADDED_COLUMNS):
-        col = b.compute("col", lambda q, s, p, r: int16(read(p, q, s, r)),
-                        shape=(quads, 2, pixels, 2), dtype="int16")  # fmt: skip
-        taken = lambda p, q, s, r: col[q, s, p, r]  # noqa: E731
-    elif form == ROW:
-        row = b.compute("col", lambda p, q, s, r: int16(read(p, q, s, r)),
-                        shape=(pixels, quads, 2, 2), dtype="int16")  # fmt: skip
-        taken = lambda p, q, s, r: row[p, q, s, r]  # noqa: E731
-    else:
-        pair = b.compute("col", lambda p, q, r: offset_pair(read(p, q, 0, r), read(p, q, 1, r)),
-                         shape=(pixels, quads, 2), dtype="int16")  # fmt: skip
-        taken = lambda p, q, s, r: input_of(pair[p, q, r], s)  # noqa: E731
+    rows, columns = (
+        clipped(extent, window.kernel[axis], window.stride[axis], 1, window.corner[axis])
+        for axis, extent in enumerate((height, width))
+    )
     acc = b.reduce(
-        "acc", [("q", 0, quads), ("s", 0, 2), ("r", 0, 2)],
-        init=lambda p, c: bias[c],
-        update=lambda acc, p, c, q, s, r: acc + int32(taken(p, q, s, r)) * int32(w[c, q, s, r]),
-        shape=(pixels, channels), dtype="int32",
+        "acc",
+        [
+            ("kh", lambda n, h, w, c: rows[0](h), lambda n, h, w, c: rows[1](h)),
+            ("kw", lambda n, h, w, c: columns[0](w), lambda n, h, w, c: columns[1](w)),
+            ("ic", 0, depth),
+        ],
+        init=lambda n, h, w, c: given["bias"][c],
+        update=lambda acc, n, h, w, c, kh, kw, ic: (
+            acc
+            + (
+                int32(x[n, h * window.stride[0] + kh - top, w * window.stride[1] + kw - left, ic])
+                + -window.zero_point
+            )
+            * int32(given["w"][c, kh, kw, ic])
+        ),
+        shape=out.shape, dtype="int32",
     )  # fmt: skip
     rescaling = ONNX if "scale" in given else TFLM
     factors = tuple(given[name] for name in rescaling.tables)
@@ -78,40 +72,80 @@ def product(form, window, out_height, constants, zero_point=-128, low=-128):
     return b.build()
 
 
+@dataclass(frozen=True)
+class Case:
+    """A convolution, and the first steps of its schedule; constants as kernels have them."""
+
+    prepare: Prepare
+    shape: Window
+    height: int
+    constants: dict[str, np.ndarray]
+    zero_point: int = -128
+    low: int = -128
+    features: frozenset[str] = FEATURES
+
+    @property
+    def tables(self):
+        """As the operator has them: weights in the order of inputs, nothing folded."""
+        w = self.constants["w"]
+        stored = w.swapaxes(2, 3).reshape(len(w), *self.shape.kernel, self.shape.shape[2])
+        folded = -self.shape.zero_point * w.sum(axis=(1, 2, 3), dtype=np.int64)
+        bias = (self.constants["bias"] - folded).astype(np.int32)
+        return {**self.constants, "w": np.ascontiguousarray(stored), "bias": bias}
+
+    @property
+    def nest(self):
+        func = product(self.shape, self.height, self.tables, self.zero_point, self.low)
+        core = replace(CORES["cortex-m4"], features=self.features)
+        return Nest(func, self.tables, self.shape, core, Options())
+
+    def schedule(self, *, in_rows=False, nibbles=False, paired=False):
+        try:
+            nest = self.prepare(replace(self.nest, paired=paired))
+        except ScheduleError:
+            return None
+        return schedule_product(nest, in_rows, nibbles)
+
+    def check(self, schedule, choose=None):
+        """Its bits are those of the nest; returns the streams."""
+        shape = (1, *self.shape.shape)
+        x = RNG.integers(-128, 128, shape) if choose is None else RNG.choice(choose, shape)
+        x, nest = x.astype(np.int8), self.nest
+        expected = interpret(nest.func, {"x": x, **nest.tables})["out"]
+        streams = {name: schedule.table(name, nest.tables) for name in schedule.packed}
+        found = interpret(schedule.func, {"x": x, **streams})["out"]
+        assert np.array_equal(found.reshape(expected.shape), expected)
+        assert replay(nest.func, schedule.trace_json()).func == schedule.func
+        return list(streams.values())
+
+
 def window(shape, kernel=(1, 1), stride=(1, 1), corner=(0, 0), out_width=1, padded=False):
     return Window(shape, kernel, stride, (1, 1), corner, out_width, padded, -5)
 
 
 CASES = [
-    (COLUMNS, window((3, 4, 8), out_width=4), 3, "ec_pack_rows_3_s8_dsp"),
-    (COLUMNS, window((5, 7, 8), out_width=7), 5, "ec_pack_rows_3_s8_dsp"),
-    (COLUMNS, window((4, 4, 4), (3, 3), corner=(1, 1), out_width=4, padded=True), 4,
+    (columns, window((3, 4, 8), out_width=4), 3, "ec_pack_rows_3_s8_dsp"),
+    (columns, window((5, 7, 8), out_width=7), 5, "ec_pack_rows_3_s8_dsp"),
+    (columns, window((4, 4, 4), (3, 3), corner=(1, 1), out_width=4, padded=True), 4,
      "ec_pack_windows_3_s8_dsp"),
-    (COLUMNS, window((7, 7, 4), stride=(2, 2), out_width=4), 4, "ec_pack_windows_3_s8_dsp"),
-    (COLUMNS, window((4, 5, 2), (2, 2), corner=(1, 1), out_width=5, padded=True), 4,
+    (columns, window((7, 7, 4), stride=(2, 2), out_width=4), 4, "ec_pack_windows_3_s8_dsp"),
+    (columns, window((4, 5, 2), (2, 2), corner=(1, 1), out_width=5, padded=True), 4,
      "ec_pack_taps_3_s8_dsp"),
-    (PADDED_COLUMNS, window((6, 5, 1), (3, 4), corner=(1, 1), out_width=4, padded=True), 5,
+    (padded_columns, window((6, 5, 1), (3, 4), corner=(1, 1), out_width=4, padded=True), 5,
      "ec_pad_s8"),
-    (ROW, window((1, 1, 16)), 1, "ec_pack_row_s8_dsp"),
-    (OFFSET_ROW, window((1, 1, 16)), 1, "ec_offset_row_s8_dsp"),
+    (row, window((1, 1, 16)), 1, "ec_pack_row_s8_dsp"),
+    (offset_row, window((1, 1, 16)), 1, "ec_offset_row_s8_dsp"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("zero_point", [-128, 9])
 @pytest.mark.parametrize(("form", "shape", "height", "kernel"), CASES)
 def test_schedules_keep_the_meaning(form, shape, height, kernel, zero_point):
-    constants = tables(5, shape.depth // 4)
-    func = product(form, shape, height, constants, zero_point)
-    schedule = schedule_product(func, form, constants, shape, FEATURES)
+    case = Case(form, shape, height, tables(5, shape.depth // 4), zero_point)
+    schedule = case.schedule()
     assert schedule is not None
     assert kernel in print_func(schedule.func)
-    x = RNG.integers(-128, 128, (1, *shape.shape)).astype(np.int8)
-    expected = interpret(func, {"x": x, **constants})["out"]
-    (packed,) = schedule.packed.values()
-    stream = packed.pack({name: constants[own] for name, own in packed.sources.items()})
-    found = interpret(schedule.func, {"x": x, packed.name: stream})["out"]
-    assert np.array_equal(found, expected)
-    assert replay(func, schedule.trace_json()).func == schedule.func
+    case.check(schedule)
 
 
 def four_bits(channels, quads):
@@ -122,21 +156,15 @@ def four_bits(channels, quads):
 @pytest.mark.parametrize("zero_point", [-128, 9])
 @pytest.mark.parametrize(("form", "shape", "height", "kernel"), CASES)
 def test_weights_of_four_bits_stay_so(form, shape, height, kernel, zero_point):
-    constants = four_bits(5, shape.depth // 4)
-    func = product(form, shape, height, constants, zero_point)
-    schedule = schedule_product(func, form, constants, shape, FEATURES, nibbles=True)
-    if form == OFFSET_ROW:
+    case = Case(form, shape, height, four_bits(5, shape.depth // 4), zero_point)
+    schedule = case.schedule(nibbles=True)
+    if form is offset_row:
         assert schedule is None
         return
     assert schedule is not None
     text = print_func(schedule.func)
     assert "_nibbles_" in text and kernel in text
-    x = RNG.integers(-128, 128, (1, *shape.shape)).astype(np.int8)
-    expected = interpret(func, {"x": x, **constants})["out"]
-    (packed,) = schedule.packed.values()
-    stream = packed.pack({name: constants[own] for name, own in packed.sources.items()})
-    assert np.array_equal(interpret(schedule.func, {"x": x, packed.name: stream})["out"], expected)
-    assert replay(func, schedule.trace_json()).func == schedule.func
+    case.check(schedule)
 
 
 def in_groups(channels, quads, quads_of_group):
@@ -152,32 +180,27 @@ def in_groups(channels, quads, quads_of_group):
 
 
 @pytest.mark.parametrize(("form", "shape", "height", "group", "size"), [
-    (COLUMNS, window((3, 5, 64), out_width=5), 3, 8, 8),
-    (COLUMNS, window((3, 5, 32), (3, 3), corner=(1, 1), out_width=5, padded=True), 3, 4, 4),
-    (COLUMNS, window((3, 5, 20), out_width=5), 3, 5, 5),
-    (ROW, window((1, 1, 128)), 1, 16, 4), (ROW, window((1, 1, 48)), 1, 6, 3),
+    (columns, window((3, 5, 64), out_width=5), 3, 8, 8),
+    (columns, window((3, 5, 32), (3, 3), corner=(1, 1), out_width=5, padded=True), 3, 4, 4),
+    (columns, window((3, 5, 20), out_width=5), 3, 5, 5),
+    (row, window((1, 1, 128)), 1, 16, 4), (row, window((1, 1, 48)), 1, 6, 3),
 ])  # fmt: skip
 def test_groups_stay_in_four_bits(form, shape, height, group, size):
-    constants = in_groups(5, shape.depth // 4, group)
-    func = product(form, shape, height, constants, 9)
-    features = FEATURES | {"fpu"}
-    schedule = schedule_product(func, form, constants, shape, features, nibbles=True)
+    constants, features = in_groups(5, shape.depth // 4, group), FEATURES | {"fpu"}
+    case = Case(form, shape, height, constants, 9, features=features)
+    schedule = case.schedule(nibbles=True)
     assert schedule is not None
     text = print_func(schedule.func)
     assert "_groups_onnx_s8_dsp" in text
     (call,) = [line for line in text.splitlines() if "_groups_" in line]
-    count = shape.depth // (4 if form == COLUMNS else 8)
+    count = shape.depth // (4 if form is columns else 8)
     assert f" {count}, {size}, 5, 9)" in call
-    x = RNG.integers(-128, 128, (1, *shape.shape)).astype(np.int8)
-    expected = interpret(func, {"x": x, **constants})["out"]
-    (packed,) = schedule.packed.values()
-    stream = packed.pack({name: constants[own] for name, own in packed.sources.items()})
-    assert np.array_equal(interpret(schedule.func, {"x": x, packed.name: stream})["out"], expected)
+    case.check(schedule)
     for quads, value in ((group, 17), (3, None)):  # not four bits with a shift; steps too short
         other = in_groups(5, shape.depth // 4, quads)
         if value:
             other["w"][2, 1, 0, 0] = value
-        assert schedule_product(func, form, other, shape, features, nibbles=True) is None
+        assert replace(case, constants=other).schedule(nibbles=True) is None
 
 
 def test_four_bits_and_sums_have_to_fit():
@@ -185,11 +208,9 @@ def test_four_bits_and_sums_have_to_fit():
     constants = four_bits(6, 16)
     # No channel is always the same.
     constants["shift"][:], constants["multiplier"][:] = -12, 1 << 30
-    func = product(COLUMNS, shape, 3, constants, 9)
 
     def scheduled(**changed):
-        return schedule_product(func, COLUMNS, {**constants, **changed}, shape, FEATURES,
-                                nibbles=True)  # fmt: skip
+        return Case(columns, shape, 3, {**constants, **changed}, 9).schedule(nibbles=True)
 
     assert scheduled() is not None
     wide, grown = constants["w"].copy(), constants["bias"].copy()
@@ -239,11 +260,11 @@ def test_inputs_and_weights_may_lie_as_they_are(constants, level, kernel, zero_p
 
 
 ROWS = [
-    (COLUMNS, window((1, 5, 8), out_width=5), "ec_pack_rows_2_s8_dsp"),
-    (COLUMNS, window((1, 16, 8), out_width=16), "ec_pack_rows_2_s8_dsp"),
-    (COLUMNS, window((3, 11, 4), (3, 3), corner=(0, 1), out_width=11, padded=True),
+    (columns, window((1, 5, 8), out_width=5), "ec_pack_rows_2_s8_dsp"),
+    (columns, window((1, 16, 8), out_width=16), "ec_pack_rows_2_s8_dsp"),
+    (columns, window((3, 11, 4), (3, 3), corner=(0, 1), out_width=11, padded=True),
      "ec_pack_windows_2_s8_dsp"),
-    (PADDED_COLUMNS, window((3, 10, 1), (3, 4), corner=(0, 1), out_width=8, padded=True),
+    (padded_columns, window((3, 10, 1), (3, 4), corner=(0, 1), out_width=8, padded=True),
      "ec_pack_windows_2_s8_dsp"),
 ]  # fmt: skip
 
@@ -251,22 +272,13 @@ ROWS = [
 @pytest.mark.parametrize(("form", "shape", "kernel"), ROWS)
 def test_rows_that_three_do_not_divide_end_by_two(form, shape, kernel):
     """Nothing is computed twice, so that the output may replace the input."""
-    constants = tables(5, shape.depth // 4)
-    func = product(form, shape, 1, constants, 9)
-    schedule = schedule_product(func, form, constants, shape, FEATURES, in_rows=True)
+    case = Case(form, shape, 1, tables(5, shape.depth // 4), 9)
+    schedule = case.schedule(in_rows=True)
     assert schedule is not None
     text = print_func(schedule.func)
     assert kernel in text and "ec_matrix_2_s8_dsp" in text and "min(" not in text
-    x = RNG.integers(-128, 128, (1, *shape.shape)).astype(np.int8)
-    expected = interpret(func, {"x": x, **constants})["out"]
-    streams = {
-        packed.name: packed.pack({name: constants[own] for name, own in packed.sources.items()})
-        for packed in schedule.packed.values()
-    }
-    first, second = streams.values()
+    first, second = case.check(schedule)
     assert np.array_equal(first, second)
-    assert np.array_equal(interpret(schedule.func, {"x": x, **streams})["out"], expected)
-    assert replay(func, schedule.trace_json()).func == schedule.func
 
 
 @pytest.mark.parametrize(
@@ -284,15 +296,14 @@ def test_constants_that_do_not_fit_are_refused(name, change):
     constants["bias"] %= 1000
     constants["bias"] += 500
     constants["w"][1], constants["multiplier"][1] = 127, (1 << 31) - 1  # not always the same
-    func = product(COLUMNS, shape, 3, constants, 9)
-    good = schedule_product(func, COLUMNS, constants, shape, FEATURES)
-    assert good is not None
-    if name == "shift":  # only the zero point -128 needs room for its scaled constants
-        func = product(COLUMNS, shape, 3, constants, -128)
+    case = Case(columns, shape, 3, constants, 9)
+    assert case.schedule() is not None
+    # Only the zero point -128 needs room for its scaled constants.
+    zero_point = -128 if name == "shift" else 9
     if name == "bias":  # small enough a scale that the result is not constant
         constants["shift"][:] = -17
     changed = {**constants, name: change(constants[name]).astype(constants[name].dtype)}
-    assert schedule_product(func, COLUMNS, changed, shape, FEATURES) is None
+    assert replace(case, constants=changed, zero_point=zero_point).schedule() is None
 
 
 @pytest.mark.parametrize(("first", "fits"), [(0, True), (127, True), (-1, False), (-128, False)])
@@ -302,56 +313,47 @@ def test_least_weights_beside_others(first, fits, zero_point):
     shape = window((3, 4, 8), out_width=4)
     constants = tables(6, 2)
     constants["w"][:, 1, 0, 1] = np.array([-128, 5, first, -128, -9, 3])
-    func = product(COLUMNS, shape, 3, constants, zero_point)
-    assert schedule_product(func, COLUMNS, constants, shape, FEATURES) is None
-    schedule = schedule_product(func, COLUMNS, constants, shape, FEATURES, paired=True)
+    case = Case(columns, shape, 3, constants, zero_point)
+    assert case.schedule() is None
+    schedule = case.schedule(paired=True)
     assert (schedule is not None) == fits
     if schedule is not None:
-        x = RNG.choice([-128, 127], (1, *shape.shape)).astype(np.int8)
-        expected = interpret(func, {"x": x, **constants})["out"]
-        (packed,) = schedule.packed.values()
-        stream = packed.pack({name: constants[own] for name, own in packed.sources.items()})
-        found = interpret(schedule.func, {"x": x, packed.name: stream})["out"]
-        assert np.array_equal(found, expected)
+        case.check(schedule, [-128, 127])
 
 
 def test_of_an_odd_number_every_neighbour_has_to_fit():
     shape = window((3, 4, 8), out_width=4)
     constants = tables(5, 2)
     constants["w"][:, 0, 0, 0] = np.array([1, 2, -3, -128, 0])
-    func = product(COLUMNS, shape, 3, constants, 9)
-    assert schedule_product(func, COLUMNS, constants, shape, FEATURES, paired=True) is None
+    case = Case(columns, shape, 3, constants, 9)
+    assert case.schedule(paired=True) is None
     constants["w"][2, 0, 0, 0] = 3
-    assert schedule_product(func, COLUMNS, constants, shape, FEATURES, paired=True) is not None
+    assert case.schedule(paired=True) is not None
 
 
 def test_bytes_with_offsets_take_the_place_of_the_input():
     shape = window((1, 1, 32))
     constants = tables(5, 8)
-    func = product(OFFSET_ROW, shape, 1, constants)
-    schedule = schedule_product(func, OFFSET_ROW, constants, shape, FEATURES)
+    case = Case(offset_row, shape, 1, constants)
+    schedule = case.schedule()
     assert schedule is not None
     params = {param.name: param for param in schedule.func.params}
     assert overlap_distance(schedule.func, params["x"], params["col"]) == 0
     constants["w"][2, 3, 1, 0] = -128  # its opposite is no int8
-    assert schedule_product(func, OFFSET_ROW, constants, shape, FEATURES) is None
+    assert case.schedule() is None
 
 
 def test_another_clamp_is_refused():
     shape = window((3, 4, 8), out_width=4)
     constants = tables(6, 2)
-    func = product(COLUMNS, shape, 3, constants, 9, low=9)
-    assert schedule_product(func, COLUMNS, constants, shape, FEATURES) is None
+    assert Case(columns, shape, 3, constants, 9, low=9).schedule() is None
 
 
 def test_too_few_channels_and_pixels_are_refused():
     shape = window((3, 4, 8), out_width=4)
-    one = tables(1, 2)
-    assert schedule_product(product(COLUMNS, shape, 3, one), COLUMNS, one, shape, FEATURES) is None
+    assert Case(columns, shape, 3, tables(1, 2)).schedule() is None
     two = window((1, 2, 8), out_width=2)
-    constants = tables(6, 2)
-    func = product(COLUMNS, two, 1, constants)
-    assert schedule_product(func, COLUMNS, constants, two, FEATURES) is None
+    assert Case(columns, two, 1, tables(6, 2)).schedule() is None
 
 
 def test_constant_channels_are_told_by_small_numbers():
@@ -359,12 +361,11 @@ def test_constant_channels_are_told_by_small_numbers():
     constants = tables(4, 2)
     constants["bias"][1], constants["shift"][1] = 1 << 30, -28
     constants["bias"][2], constants["multiplier"][2], constants["shift"][2] = 77, 0, 0
-    func = product(COLUMNS, shape, 3, constants, -128)
     small = settled(constants, TFLM, -128)
     assert not small["w"][[1, 2]].any()
     assert small["bias"][1] != constants["bias"][1]
     assert np.array_equal(small["w"][[0, 3]], constants["w"][[0, 3]])
-    x = RNG.integers(-128, 128, (1, *shape.shape)).astype(np.int8)
-    before = interpret(func, {"x": x, **constants})["out"]
-    assert np.array_equal(interpret(func, {"x": x, **small})["out"], before)
-    assert schedule_product(func, COLUMNS, constants, shape, FEATURES) is not None
+    case = Case(columns, shape, 3, constants)
+    schedule = case.schedule()
+    assert schedule is not None
+    case.check(schedule)

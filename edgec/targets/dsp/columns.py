@@ -1,0 +1,92 @@
+"""First steps of products: what each pixel sums, gathered as pairs of int16.
+
+Input k = 4 * q + 2 * r + s of a pixel is element r of the pair s of the quad q, because that is
+what SXTB16 makes of four int8. Weights are in the same order. Where the inputs are no whole number
+of quads, zeros are added to both.
+"""
+
+from __future__ import annotations
+
+from edgec.errors import ScheduleError
+from edgec.loop.schedule import Schedule
+from edgec.targets.common.gathered import copy_padded, read_whole
+from edgec.targets.common.nests import find_param
+from edgec.targets.rule import Nest
+
+#: What a step of each axis counts, in the order of use.
+PARTS = {"q": 4, "s": 1, "r": 2}
+#: Axes of a gathered copy: pixels side by side, one after the other, or pairs of bytes.
+SIDE_BY_SIDE, ONE_BY_ONE, IN_BYTES = "qspr", "pqsr", "pqrs"
+#: Pixels that kernels take at once.
+BLOCK = 3
+
+
+def columns(nest: Nest) -> Nest:
+    """The inputs of all pixels side by side, as int16."""
+    _require(nest, is_block=True)
+    schedule, window = read_whole(nest)
+    _as_matrix(schedule, "x", 4)
+    schedule.gather("acc", "x", "col", SIDE_BY_SIDE, "int16")
+    return nest.after(schedule, window)
+
+
+def padded_columns(nest: Nest) -> Nest:
+    """The same, of a copy with padding: for few channels, so that taps at the edges are slow."""
+    window = nest.window
+    if window is None or not window.is_padded or window.shape[2] % 4 == 0:
+        raise ScheduleError("a copy with padding does not help")
+    _require(nest, is_block=True)
+    schedule, window, source = copy_padded(nest)
+    if source == "x":
+        raise ScheduleError("no window reaches outside")
+    _as_matrix(schedule, source, 4)
+    schedule.gather("acc", source, "col", SIDE_BY_SIDE, "int16")
+    return nest.after(schedule, window)
+
+
+def row(nest: Nest) -> Nest:
+    """The inputs of one pixel after the other, as int16, an even number of quads."""
+    _require(nest, is_block=False)
+    schedule, window = read_whole(nest)
+    _as_matrix(schedule, "x", 8)
+    schedule.gather("acc", "x", "col", ONE_BY_ONE, "int16")
+    return nest.after(schedule, window)
+
+
+def offset_row(nest: Nest) -> Nest:
+    """The inputs of one pixel after the other, as bytes of which every second one has no sign."""
+    _require(nest, is_block=False)
+    schedule, window = read_whole(nest)
+    _as_matrix(schedule, "x", 4)
+    schedule.gather("acc", "x", "col", IN_BYTES)
+    schedule.pair_bytes("col")
+    return nest.after(schedule, window)
+
+
+def _require(nest: Nest, is_block: bool) -> None:
+    """ScheduleError where a kernel of one pixel or of three has too few pixels or channels."""
+    out = find_param(nest.func, "out")
+    channels = out.shape[-1]
+    if channels < (2 if is_block else 4) or is_block != (out.elements // channels >= BLOCK):
+        raise ScheduleError("too few channels, or another number of pixels")
+
+
+def _as_matrix(schedule: Schedule, source: str, multiple: int) -> None:
+    """acc[p, c] = sum over q, s, r of x[...] * w[c, q, s, r], each a multiple of inputs."""
+    weights = find_param(schedule.func, "w")
+    if len(weights.shape) == 4:
+        schedule.fuse_axes("acc", ["n", "h", "w"], "p")
+        schedule.fuse_axes("acc", ["kh", "kw", "ic"], "k")
+        schedule.fuse_axes("out", ["d0", "d1", "d2"], "p")
+        for buffer, first, last in (("acc", 0, 2), ("out", 0, 2), ("w", 1, 3)):
+            schedule.flatten(buffer, first, last)
+    else:
+        schedule.fuse_axes("acc", ["n"], "p")
+        schedule.fuse_axes("out", ["d0"], "p")
+    schedule.fuse_axes("out", [f"d{len(weights.shape) - 1}"], "c")
+    depth = weights.elements // weights.shape[0]
+    if depth % multiple:
+        schedule.pad_steps("acc", source, "k", multiple)
+    schedule.split_steps("acc", source, "k", PARTS)
+    schedule.transform_layout("w", "OK -> O K/4 K%4")
+    schedule.transform_layout("w", "OQK -> O Q K%2 K/2")
