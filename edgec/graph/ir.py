@@ -27,6 +27,7 @@ from typing import Any
 
 from edgec.graph.operator import Operator, Signature
 from edgec.graph.provenance import Origin
+from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array, TensorType
 
 
@@ -80,6 +81,11 @@ class Node:
         """The only output; ValueError if there are several."""
         (value,) = self.outputs
         return value
+
+    @property
+    def integer_form(self) -> IntegerForm | None:
+        """How the quantizer turns it into one on integers."""
+        return self.op.form_of(self.attrs)
 
     @property
     def activations(self) -> tuple[Value, ...]:

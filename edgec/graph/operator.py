@@ -114,6 +114,15 @@ class Operator(Generic[AttrsT]):
         return None if self.products is None or self.products.scatters else self.products
 
     @property
+    def reads_alike(self) -> bool:
+        """Whether all operands have the result's parameters, where it has a shared integer form."""
+        return self.movement is Movement.JOIN
+
+    def form_of(self, attrs: AttrsT) -> IntegerForm | None:
+        """`integer_form`, or that of these attributes where it depends on them."""
+        return self.integer_form
+
+    @property
     def is_elementwise(self) -> bool:
         """Whether an output element is made of one element of each input, broadcast or not."""
         return self.fusion in (Fusion.ELEMENTWISE, Fusion.BROADCAST)

@@ -51,6 +51,7 @@ class Arithmetic(enum.Enum):
     SUM = enum.auto()
     DIFFERENCE = enum.auto()
     PRODUCT = enum.auto()
+    QUOTIENT = enum.auto()
 
 
 class IntegerForm(enum.Enum):

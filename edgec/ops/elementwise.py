@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
 from edgec.errors import BadNode, ImportFailed
 from edgec.graph.ir import Constant, Node
+from edgec.graph.traits import Arithmetic, IntegerForm
 from edgec.loop.dtype import bits, integer_range, is_float
 from edgec.loop.values import Value, cast, intrinsic, maximum, minimum, select
 from edgec.ops.onnx_graph import OnnxGraph
@@ -241,6 +243,11 @@ def _write_floor_mod(out: OnnxGraph, node: Node) -> None:
     out.emit("Mod", inputs, output)
 
 
+def _choosing(of_stored: str) -> dict[str, Any]:
+    """What the quantizer knows of rows that choose one of their operands."""
+    return {"integer_form": IntegerForm.SHARED, "of_stored": of_stored}
+
+
 ROWS = (
     Row("exp", "e**x", _exp, FLOATS, onnx="Exp", tflite="EXP", tolerance=NEAR),
     Row("log", "the natural logarithm", _log, FLOATS, onnx="Log", tflite="LOG", tolerance=NEAR),
@@ -262,17 +269,18 @@ ROWS = (
     Row("hard_sigmoid", "min(max(alpha * x + beta, 0), 1)",
         lambda x, alpha, beta: _limited_or_nan(x * alpha + beta),
         onnx="HardSigmoid", parameters={"alpha": 0.2, "beta": 0.5}, tolerance=NEAR, bounded=True),
-    Row("div", "a / b", lambda a, b: a / b, FLOATS, onnx="Div", since=7, tflite="DIV"),
+    Row("div", "a / b", lambda a, b: a / b, FLOATS, onnx="Div", since=7, tflite="DIV",
+        integer_form=IntegerForm.OPERANDS, of_stored="quotient", computes=Arithmetic.QUOTIENT),
     Row("squared_difference", "(a - b) squared", lambda a, b: (a - b) * (a - b), (*FLOAT, "int32"),
         tflite="SQUARED_DIFFERENCE", write=_write_squared_difference),
     Row("maximum_or_nan", "the larger element, or a NaN if one of them is", _maximum_or_nan,
-        FLOATS, onnx="Max", since=6, variadic=True),
+        FLOATS, onnx="Max", since=6, variadic=True, **_choosing("maximum")),
     Row("minimum_or_nan", "the smaller element, or a NaN if one of them is", _minimum_or_nan,
-        FLOATS, onnx="Min", since=6, variadic=True),
+        FLOATS, onnx="Min", since=6, variadic=True, **_choosing("minimum")),
     Row("maximum", "the larger element", maximum, (*FLOATS, *INTEGERS), stored=True,
-        onnx="Max", since=6, tflite="MAXIMUM", variadic=True),
+        **_choosing("maximum"), onnx="Max", since=6, tflite="MAXIMUM", variadic=True),
     Row("minimum", "the smaller element", minimum, (*FLOATS, *INTEGERS), stored=True,
-        onnx="Min", since=6, tflite="MINIMUM", variadic=True),
+        **_choosing("minimum"), onnx="Min", since=6, tflite="MINIMUM", variadic=True),
     Row("int_add", "a + b of integers", lambda a, b: a + b, INTEGERS),
     Row("int_mul", "a * b of integers", lambda a, b: a * b, INTEGERS),
     Row("int_div", "a / b towards zero; b is a constant, and neither 0 nor -1",

@@ -13,7 +13,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
-from edgec.graph.traits import Channels, Interval, Operand
+from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import ReduceAxis, Tensor
 from edgec.loop.lowering import Lowering
@@ -53,6 +53,24 @@ class Reduce(Op[ReduceAttrs]):
     attrs_class = ReduceAttrs
     fusion = Fusion.REDUCTION
     tolerance = 2e-6
+    integer_form = IntegerForm.ONE_OPERAND
+    approximates = True
+
+    def form_of(self, attrs: ReduceAttrs) -> IntegerForm | None:
+        """Elements are chosen, or their sums rescaled; products and roots have none."""
+        row = BY_NAME[attrs.kind]
+        if row.chooses:
+            return IntegerForm.SHARED
+        return None if row.multiplier is None else self.integer_form
+
+    def attrs_for_integers(
+        self, attrs: ReduceAttrs, inputs: Sequence[TensorType], result: StoredAs
+    ) -> ReduceAttrs | None:
+        """The same with the result's parameters, where nothing else limits it."""
+        if not result.is_whole:
+            return None
+        is_own = not BY_NAME[attrs.kind].chooses
+        return replace(attrs, output=result.quant) if is_own else attrs
 
     def scale(self, attrs: ReduceAttrs, *scales: float) -> float:
         """That of the input: only sums are larger, and their errors with them."""

@@ -16,8 +16,8 @@ from typing import Any
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.operator import Fusion, NoAttrs, register
-from edgec.graph.traits import Interval
+from edgec.graph.operator import Fusion, NoAttrs, Operator, get_op, register
+from edgec.graph.traits import Arithmetic, IntegerForm, Interval, StoredAs
 from edgec.graph.traits import Operand as Known
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
@@ -48,7 +48,9 @@ class Row:
     function: the result of loop values, one for each operand, and of the parameters by name.
     dtypes: what the operands may be, all of them alike, but for those that `fixed` says. result:
     the result's dtype, "" for that of the operands. stored: quantized operands are allowed, if all
-    have one quantization, and the result has it too. onnx, since, tflite: how the formats name it.
+    have one quantization, and the result has it too. integer_form, of_stored: of floats, what it is
+    to the quantizer, and the operator on stored integers. computes: see `Operator`.
+    onnx, since, tflite: how the formats name it.
     when: of several rows of that name and dtype, the first one that holds is taken. variadic: the
     formats allow any number of operands. parameters: names of ONNX's attributes, which are numbers,
     and their defaults, each an int or a float as the standard's. bounded: results near zero may be
@@ -66,6 +68,9 @@ class Row:
     tolerance: float = 0.0
     result: str = ""
     stored: bool = False
+    integer_form: IntegerForm | None = None
+    of_stored: str = ""
+    computes: Arithmetic | None = None
     variadic: bool = False
     bounded: bool = False
     fixed: Mapping[int, str] = field(default_factory=dict)
@@ -84,6 +89,22 @@ class RowOp(Op[Any]):
     """The operator of a row; each row has a subclass of its own."""
 
     row: Row
+
+    @property
+    def reads_alike(self) -> bool:
+        """Both operands of what chooses one of them."""
+        return self.integer_form is IntegerForm.SHARED
+
+    def integer_op(self, dtype: str) -> Operator[Any]:
+        """What the row says that it is on stored integers."""
+        return get_op(self.row.of_stored or self)
+
+    def attrs_for_integers(self, attrs: Any, inputs: Sequence[TensorType], result: StoredAs) -> Any:
+        """Those of the operator on stored integers; bounds are its own, if it has any."""
+        if self.integer_form is not IntegerForm.OPERANDS:
+            return attrs
+        made = self.integer_op(result.dtype).attrs_class
+        return made(result.quant, result.minimum, result.maximum)
 
     def scale(self, attrs: Any, *scales: float) -> float:
         """The largest result, or one where nothing keeps the digits of small results."""
@@ -168,6 +189,7 @@ def add_rows(rows: Sequence[Row]) -> None:
         members = {
             "__doc__": row.meaning, "name": row.name, "row": row, "attrs_class": attrs,
             "fusion": fusion, "tolerance": row.tolerance, "onnx_since": row.since,
+            "integer_form": row.integer_form, "computes": row.computes,
         }  # fmt: skip
         register(type(camel, (RowOp,), members))
         for format_name, kind in (("onnx", row.onnx), ("tflite", row.tflite)):
@@ -223,8 +245,6 @@ def _row(name: str) -> Row:
 
 
 def _attributes(name: str, raw: RawNode) -> Any:
-    from edgec.graph.operator import get_op
-
     row = _row(name)
     values = {key: type(value)(raw.attribute(key, value)) for key, value in row.parameters.items()}
     return get_op(name).attrs_class(**values)

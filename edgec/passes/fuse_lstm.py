@@ -30,7 +30,7 @@ def recurrent_source(rewriter: Rewriter, value: Value) -> Node | None:
     while above is not None and above.op.movement is Movement.RESHAPE:
         value = above.inputs[0]
         above = rewriter.producer(value)
-    if above is None or above.op.integer_form is not IntegerForm.RECURRENT:
+    if above is None or above.integer_form is not IntegerForm.RECURRENT:
         return None
     return above if value is above.outputs[0] else None
 

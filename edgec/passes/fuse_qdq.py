@@ -106,7 +106,7 @@ def _computed(
     if integers[0].type.dtype == "int16" and rounding == "onnx":
         rounding = "tflm"
     result = StoredAs(node.attrs.output, node.attrs.dtype, *bounds, rounding)
-    form = above.op.integer_form
+    form = above.integer_form
     if form is IntegerForm.PRODUCTS:
         return _accumulated(rewriter, above, integers, node, result, views)
     if form is IntegerForm.SHARED:
@@ -175,7 +175,7 @@ def _behind_views(
     views: list[Node] = []
     source: Node | None = above
     while source is not None and quant.per_tensor:
-        if source.op.integer_form is IntegerForm.PRODUCTS:
+        if source.integer_form is IntegerForm.PRODUCTS:
             return views[::-1], source, bounds
         if source.op.is_limit:
             bounds = _clip_bounds(source, quant, *bounds)
@@ -212,7 +212,7 @@ def _operands(
     operands = _stored_operands(above, integers)
     if len(operands) != len(above.inputs) or not _are_finite(operands):
         return None
-    form = above.op.integer_form
+    form = above.integer_form
     dtypes = {value.type.dtype for value in operands if value.type.is_quantized}
     is_one = form in (IntegerForm.OPERANDS, IntegerForm.ONE_OPERAND) and dtypes == {result.dtype}
     return operands if is_one or form is IntegerForm.MEAN else None
@@ -221,7 +221,7 @@ def _operands(
 def _stored_operands(above: Node, integers: list[Value | None]) -> Sequence[Value]:
     """Those that are stored integers; after one alone, constants as they are."""
     stored = [value for value in integers if value is not None]
-    if above.op.integer_form is IntegerForm.ONE_OPERAND:
+    if above.integer_form is IntegerForm.ONE_OPERAND:
         return [*stored[:1], *above.inputs[1:]]
     return stored
 
@@ -246,7 +246,7 @@ def _moved(
         moved = moved[:1]
     elif len(moved) != len(above.inputs):
         return None
-    if above.op.movement is Movement.JOIN:
+    if above.op.reads_alike:
         moved = [
             given if given.type.quant == result.quant else _requantized(rewriter, value, node)
             for given, value in zip(moved, above.inputs, strict=True)
@@ -258,7 +258,8 @@ def _moved(
     if attrs is None:
         return None
     operands = [*moved, *above.inputs[len(moved) :]]
-    return rewriter.builder.op(above.op, operands, attrs, **_identity(node, above))
+    op = above.op.integer_op(result.dtype)
+    return rewriter.builder.op(op, operands, attrs, **_identity(node, above))
 
 
 def _requantized(rewriter: Rewriter, real: Value, node: Node) -> Value:

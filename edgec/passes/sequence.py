@@ -11,6 +11,7 @@ from edgec.passes.fold_limits import fold_limits
 from edgec.passes.fold_padding import fold_padding
 from edgec.passes.fold_scales import fold_scales, fold_stored_biases
 from edgec.passes.fold_tables import fold_tables
+from edgec.passes.fuse_norms import fuse_norms
 from edgec.passes.fuse_qdq import fuse_qdq
 from edgec.passes.narrow_accumulators import narrow_accumulators
 from edgec.passes.plain_convolutions import plain_convolutions
@@ -27,6 +28,7 @@ PASSES: tuple[tuple[str, Pass], ...] = (
     ("uint8_to_int8", lambda function, rounding: uint8_to_int8(function)),
     ("sink_transposes", lambda function, rounding: sink_transposes(function)),
     ("fold_stored_biases", lambda function, rounding: fold_stored_biases(function)),
+    ("fuse_norms", lambda function, rounding: fuse_norms(function, stored=True)),
     ("fuse_qdq", fuse_qdq),
     ("fold_limits", lambda function, rounding: fold_limits(function)),
     ("fold_constants", lambda function, rounding: fold_constants(function)),

@@ -46,9 +46,7 @@ class Ranges:
         self.function, self.symmetric = function, symmetric
         forms = IntegerForms(function)
         cells = {
-            node.outputs[2]
-            for node in function.nodes
-            if node.op.integer_form is IntegerForm.RECURRENT
+            node.outputs[2] for node in function.nodes if node.integer_form is IntegerForm.RECURRENT
         }
         whole = {*function.params, *cells}
         self._clipped = [value for value in forms.stored_values() if value not in whole]

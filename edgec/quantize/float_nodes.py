@@ -65,9 +65,9 @@ def _reason(
 
 def _refusal(old: Node, forms: IntegerForms, asked: Collection[Node]) -> str:
     """Of a node of the float function."""
-    if old.op.integer_form is IntegerForm.RECURRENT and old in forms.kept and old not in asked:
+    if old.integer_form is IntegerForm.RECURRENT and old in forms.kept and old not in asked:
         return "its integer form is of int8 alone"
-    is_table = old.op.integer_form is None and is_elementwise(old)
+    is_table = old.integer_form is None and is_elementwise(old)
     return forms.refusal(old) or (UNTABLED if is_table else BEYOND)
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.operator import get_op
-from edgec.graph.traits import IntegerForm, Movement, Storage
+from edgec.graph.traits import IntegerForm, Storage
 from edgec.graph.types import Array, Quant
 from edgec.ops.quantize import Dequantize, Quantize, QuantizeAttrs
 from edgec.passes.rewriter import Rewriter
@@ -68,7 +68,7 @@ class _Inserter:
             return (self._through(rewriter, node.output, made, self._in_int16(above)),)
         if not self.forms.has_integer_form(node):
             return self._with_stored_weights(rewriter, node, inputs)
-        form = node.op.integer_form
+        form = node.integer_form
         if form is IntegerForm.RECURRENT:
             return self._recurrent(rewriter, node, inputs)
         if form is IntegerForm.PRODUCTS and self._makes_left_out(node):
@@ -77,7 +77,7 @@ class _Inserter:
             operands = self._weighted_operands(rewriter, node, inputs)
         else:
             pairs, is_wide = list(zip(node.inputs, inputs, strict=True)), self._in_int16(node)
-            is_shared = form is IntegerForm.SHARED and node.op.movement is not Movement.JOIN
+            is_shared = form is IntegerForm.SHARED and not node.op.reads_alike
             count = 1 if is_shared or form is IntegerForm.ONE_OPERAND else len(pairs)
             stored = (self._operand(rewriter, old, new, is_wide) for old, new in pairs[:count])
             operands = (*stored, *inputs[count:])
@@ -98,8 +98,8 @@ class _Inserter:
 
     def _in_int16(self, node: Node) -> bool:
         """Whether a node that knows one dtype has int16 on any side, and so on all."""
-        is_sum = node.op.integer_form is IntegerForm.OPERANDS and node.op.computes is not None
-        if not is_sum and node.op.integer_form is not IntegerForm.ONE_OPERAND:
+        is_sum = node.integer_form is IntegerForm.OPERANDS and node.op.computes is not None
+        if not is_sum and node.integer_form is not IntegerForm.ONE_OPERAND:
             return False
         values = (*self.forms.stored_inputs(node), self.forms.stored_output(node))
         return any(self.forms.is_wide(value) for value in values)

@@ -36,26 +36,26 @@ EDGE = "it moves floats at the model's edge"
 
 def shares_parameters(node: Node) -> bool:
     """Whether a node's result has the parameters of its inputs."""
-    return node.op.integer_form is IntegerForm.SHARED
+    return node.integer_form is IntegerForm.SHARED
 
 
 def _is_of_one(node: Node) -> bool:
     """Whether the integers that a node reads are those of its first operand alone."""
-    if node.op.integer_form is IntegerForm.SHARED:
-        return node.op.movement is not Movement.JOIN
-    return node.op.integer_form in (IntegerForm.PRODUCTS, IntegerForm.ONE_OPERAND)
+    if node.integer_form is IntegerForm.SHARED:
+        return not node.op.reads_alike
+    return node.integer_form in (IntegerForm.PRODUCTS, IntegerForm.ONE_OPERAND)
 
 
 def _takes_clip(node: Node) -> bool:
     """Whether the integers that a node makes can be clamped on the way."""
-    makes_sums = node.op.integer_form in (IntegerForm.PRODUCTS, IntegerForm.MATRICES)
+    makes_sums = node.integer_form in (IntegerForm.PRODUCTS, IntegerForm.MATRICES)
     is_bounded = node.op.clamps or makes_sums
     return is_bounded and not shares_parameters(node)
 
 
 def is_mean(node: Node) -> bool:
     """Whether a node's integers are a mean, which may have its input's parameters."""
-    return node.op.integer_form is IntegerForm.MEAN
+    return node.integer_form is IntegerForm.MEAN
 
 
 class IntegerForms:
@@ -138,8 +138,10 @@ class IntegerForms:
 
     def stored_inputs(self, node: Node) -> tuple[Value, ...]:
         """The values that a node with an integer form reads as integers, without constants."""
-        joins = node.op.movement is Movement.JOIN
-        every = joins or node.op.integer_form in (IntegerForm.OPERANDS, IntegerForm.MATRICES)
+        every = node.op.reads_alike or node.integer_form in (
+            IntegerForm.OPERANDS,
+            IntegerForm.MATRICES,
+        )
         return tuple(
             value
             for value in (node.inputs if every else node.inputs[:1])
@@ -184,9 +186,9 @@ class IntegerForms:
         others = {v.type.dtype for v in (*data, *node.outputs)} - {"float32"}
         if others:
             return f"it reads or makes {' and '.join(sorted(others))}"
-        if node.op.integer_form is IntegerForm.RECURRENT:
+        if node.integer_form is IntegerForm.RECURRENT:
             return "the integer form is of one batch from constant states, for its sequence alone"
-        is_of_elements = node.op.integer_form is None and node.op.is_elementwise
+        is_of_elements = node.integer_form is None and node.op.is_elementwise
         return self._without_table(node) if is_of_elements else self._misfit(node, data)
 
     def _without_table(self, node: Node) -> str:
@@ -201,9 +203,11 @@ class IntegerForms:
     def _misfit(self, node: Node, data: Sequence[Value]) -> str | None:
         """Why a node that makes one float value of these has no form on integers, None if it has
         one."""
-        form = node.op.integer_form
+        form = node.integer_form
         if form is None or len(node.outputs) != 1:
             return f"{node.op.name} has no integer form"
+        if node.op.is_elementwise and self.source(node.output) is not node.output:
+            return self._without_table(node)
         if _is_of_one(node) and data != node.inputs[:1]:
             return "its parameters are computed"
         if form is IntegerForm.OPERANDS:
@@ -216,8 +220,6 @@ class IntegerForms:
     def _misfit_of_operands(self, node: Node, data: Sequence[Value]) -> str | None:
         if data != node.inputs[:1] and node.op.computes is None:
             return "its parameters are computed"
-        if self.source(node.output) is not node.output:
-            return self._without_table(node)
         if len(data) > 1 or any(map(self.in_integers, data)):
             return None
         return "what it reads is in float, and what follows rounds once"
@@ -261,7 +263,7 @@ class IntegerForms:
         )
 
     def _join(self, node: Node) -> None:
-        for value in node.inputs if node.op.movement is Movement.JOIN else node.inputs[:1]:
+        for value in node.inputs if node.op.reads_alike else node.inputs[:1]:
             self._join_values(value, node.output)
 
     def _join_values(self, one: Value, other: Value) -> None:

@@ -3,7 +3,9 @@
 1. A mean over axes that lie side by side, without the last one, is an average pooling.
 2. Subtracting a constant is adding its negative; subtracting a value of the same shape is adding
    what a table of negatives gives.
-3. The last hidden state of a long short-term memory is the last step of its sequence.
+3. Dividing by constants is multiplying by their reciprocals.
+4. A normalization in its parts is one operator (`edgec.passes.fuse_norms`).
+5. The last hidden state of a long short-term memory is the last step of its sequence.
 """
 
 from __future__ import annotations
@@ -17,16 +19,18 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import Arithmetic, IntegerForm
 from edgec.ops.add import Add, AddAttrs, negated
 from edgec.ops.avg_pool2d import AvgPool2d, AvgPool2dAttrs
+from edgec.ops.mul import Mul, MulAttrs
 from edgec.ops.reduce import ReduceAttrs
 from edgec.ops.reshape import Reshape, ReshapeAttrs
 from edgec.ops.slice import Slice, SliceAttrs
+from edgec.passes.fuse_norms import fuse_norms
 from edgec.passes.rewriter import Rewriter
 from edgec.passes.simplify_views import simplify_views
 
 
 def prepare(function: Function) -> Function:
     """The same function in operators that have an integer form."""
-    return simplify_views(Rewriter(function).run(_visit))
+    return simplify_views(Rewriter(fuse_norms(function)).run(_visit))
 
 
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
@@ -34,8 +38,10 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         return None
     if isinstance(node.attrs, ReduceAttrs) and node.attrs.kind == "mean":
         return _pooled(rewriter, node, inputs[0])
-    if node.op.integer_form is IntegerForm.RECURRENT:
+    if node.integer_form is IntegerForm.RECURRENT:
         return _with_last_step(rewriter, node, inputs)
+    if node.op.computes is Arithmetic.QUOTIENT:
+        return _times_reciprocal(rewriter, node, inputs)
     if node.op.computes is not Arithmetic.DIFFERENCE:
         return None
     if isinstance(inputs[1], Constant):
@@ -48,6 +54,21 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         negative = negated(rewriter.builder, inputs[1], name, node.sources)
         return _added(rewriter, node, inputs[0], negative)
     return None
+
+
+def _times_reciprocal(
+    rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
+) -> Sequence[Value] | None:
+    """A quotient by several constants; one by a single constant becomes part of a table."""
+    x, divisor = inputs
+    if not isinstance(divisor, Constant) or divisor.type.elements == 1:
+        return None
+    with np.errstate(divide="ignore", over="ignore"):
+        factors = np.reciprocal(divisor.data)
+    if not np.isfinite(factors).all():
+        return None
+    factor = rewriter.builder.constant(f"{divisor.name}.reciprocal", factors)
+    return rewriter.remake(node, [x, factor], MulAttrs(), op=Mul)
 
 
 def _pooled(rewriter: Rewriter, node: Node, x: Value) -> Sequence[Value] | None:

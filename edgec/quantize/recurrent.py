@@ -33,7 +33,7 @@ def has_recurrent_form(node: Node, read: Collection[Value]) -> bool:
     read: all values of its function that something reads. The last hidden state and cell must not
     be among them: `edgec.quantize.prepare` takes the state from the sequence where it can.
     """
-    if node.op.integer_form is not IntegerForm.RECURRENT:
+    if node.integer_form is not IntegerForm.RECURRENT:
         return False
     hidden = node.inputs[1]
     return (

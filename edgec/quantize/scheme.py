@@ -141,7 +141,7 @@ def make_scheme(
         if node.op.products is not None and forms.has_integer_form(node)
     }
     for node in function.nodes:
-        if node.op.integer_form is IntegerForm.RECURRENT and forms.has_integer_form(node):
+        if node.integer_form is IntegerForm.RECURRENT and forms.has_integer_form(node):
             values.update(_recurrent_operands(node, values, known))
     return Scheme(forms, values, weights)
 
@@ -162,7 +162,7 @@ def decide_integer_forms(
     floats = {
         node
         for node in function.nodes
-        if node.op.integer_form is IntegerForm.RECURRENT
+        if node.integer_form is IntegerForm.RECURRENT
         and (forms.is_wide(node.inputs[0]) or forms.is_wide(node.outputs[0]))
     }
     return IntegerForms(function, {*kept, *floats}, wide) if floats else forms

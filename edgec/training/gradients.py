@@ -85,6 +85,8 @@ def _arithmetic(node: Node, operands: Sequence[Any]) -> Any:
     left, right = operands
     if node.op.computes is Arithmetic.PRODUCT:
         return left * right
+    if node.op.computes is Arithmetic.QUOTIENT:
+        return left / right
     return left - right if node.op.computes is Arithmetic.DIFFERENCE else left + right
 
 
@@ -95,7 +97,7 @@ def _limit(node: Node, operands: Sequence[Any]) -> Any:
 
 
 def _pool(node: Node, operands: Sequence[Any]) -> Any:
-    attrs, form = node.attrs, node.op.integer_form
+    attrs, form = node.attrs, node.integer_form
     if not hasattr(attrs, "kernel") or form not in (IntegerForm.MEAN, IntegerForm.SHARED):
         return None
     x, sides = _first(operands[0]), _sides(attrs.padding)

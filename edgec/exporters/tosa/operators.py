@@ -129,7 +129,7 @@ def _whole_windows(
 def _pool(out: TosaText, node: Node, operands: Operands) -> Tensor | None:
     attrs, output = node.attrs, node.output.type
     known = (IntegerForm.SHARED, "int8"), (IntegerForm.SHARED, "float32"), _FLOAT_MEAN
-    found = (node.op.integer_form, output.dtype)
+    found = (node.integer_form, output.dtype)
     if not hasattr(attrs, "kernel") or len(output.shape) != 4 or found not in known:
         return None
     x, padding = _whole_windows(

@@ -9,7 +9,8 @@ import numpy as np
 import onnx
 import pytest
 from encoder_models import COEFFICIENTS, FRAMES, encoder, keyword_encoder
-from quantized_files import qdq_bytes, quantize_model
+from measure_quantization import by_onnxruntime
+from quantized_files import float_function, qdq_bytes, quantize_model
 from transformer_block import TOKENS, WIDTH, block
 
 from edgec.api import compile as compile_model
@@ -87,6 +88,23 @@ def test_all_of_a_transformer_is_integers(
     oracle = open_oracle(path)
     theirs = [oracle.run(sample).outputs[0] for sample in samples]
     assert decibels(theirs, mine) > least_db + 10  # what is rounded otherwise
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_no_more_than_a_decibel_behind_onnxruntime(name: str, tmp_path: Path) -> None:
+    """ONNX Runtime's static quantizer, by tensor and by channel, on samples of neither."""
+    write, shape = MODELS[name]
+    path, given = write(tmp_path / "float.onnx"), inputs(shape, 48)
+    function = float_function(path)
+    made = quantize_function(function, given[:32], Recipe("minmax", equalize="never"))
+    floats = [interpret(function, sample)[0].reshape(-1) for sample in given[32:]]
+    mine = [interpret(made.integers, sample)[0].reshape(-1) for sample in given[32:]]
+    theirs = [
+        by_onnxruntime(function, [s for (s,) in given[:32]], tmp_path, per_channel=by_channel)
+        for by_channel in (False, True)
+    ]
+    rivals = [decibels(floats, list(run(np.stack([s for (s,) in given[32:]])))) for run in theirs]
+    assert decibels(floats, mine) > max(rivals) - 1.0
 
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])

@@ -1,0 +1,181 @@
+"""Normalizations of rows in their parts, as exporters write them: what they are one operator of.
+
+With m the mean of x over the last axis, v that of (x - m)**2, or of x**2, and r = sqrt(v + e):
+
+    (x - m) / r, x / r                       the quotient, or a product with 1 / r
+    x * t + (c - m * t), t = scale / r       Keras' form with its scale and bias c
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.traits import Arithmetic
+from edgec.graph.types import Array
+from edgec.ops.reduce import ReduceAttrs
+
+Producer = Callable[[Value], Node | None]
+
+
+@dataclass(frozen=True)
+class Norm:
+    """Rows of x, without their mean if `centred`, over the root of mean square and epsilon.
+
+    scale, bias: of each channel, if it has any yet.
+    """
+
+    x: Value
+    centred: bool
+    epsilon: float
+    scale: Array | None = None
+    bias: Array | None = None
+
+
+class NormParts:
+    """Finds them by the nodes that make values."""
+
+    def __init__(self, producer: Producer) -> None:
+        self.producer = producer
+
+    def norm_of(self, value: Value) -> Norm | None:
+        """What a value is, if it is the last of the parts."""
+        found = self._ratio(value)
+        if found is not None:
+            norm, numerator = found
+            centre = self._centre(numerator) if norm.centred else numerator
+            return norm if centre is norm.x else None
+        return self._with_bias(value)
+
+    def _made(self, value: Value, kind: str) -> tuple[Value, ...] | None:
+        """The operands of a value that this operator makes."""
+        node = self.producer(value)
+        return node.inputs if node is not None and node.op.name == kind else None
+
+    def _ratio(self, value: Value) -> tuple[Norm, Value] | None:
+        """n / r, or a product with 1 / r: the normalization with that root, and n."""
+        divided = self._made(value, "div")
+        if divided is not None:
+            norm = self._root(divided[1])
+            return None if norm is None else (norm, divided[0])
+        for one, other in self._either(value, "mul"):
+            norm = self._inverse(other)
+            if norm is not None:
+                return norm, one
+        return None
+
+    def _either(self, value: Value, kind: str) -> tuple[tuple[Value, Value], ...]:
+        """The two operands of a value in both orders."""
+        operands = self._made(value, kind)
+        if operands is None:
+            return ()
+        first, second = operands
+        return (first, second), (second, first)
+
+    def _inverse(self, value: Value) -> Norm | None:
+        """The normalization of which a value is 1 / r."""
+        sums = self._made(value, "rsqrt")
+        if sums is not None:
+            return self._sum(sums[0])
+        roots = self._made(value, "reciprocal")
+        divided = self._made(value, "div")
+        if divided is not None and _number(divided[0]) == 1.0:
+            roots = divided[1:]
+        return None if roots is None else self._root(roots[0])
+
+    def _root(self, value: Value) -> Norm | None:
+        sums = self._made(value, "sqrt")
+        return None if sums is None else self._sum(sums[0])
+
+    def _sum(self, value: Value) -> Norm | None:
+        """v + e."""
+        for mean, constant in self._either(value, "add"):
+            epsilon, squares = _number(constant), self._mean(mean)
+            if epsilon is not None and epsilon > 0 and squares is not None:
+                return self._squares(squares, epsilon)
+        return None
+
+    def _mean(self, value: Value) -> Value | None:
+        """What a value is the mean of, over the last axis."""
+        node = self.producer(value)
+        if node is None or not isinstance(node.attrs, ReduceAttrs) or node.attrs.kind != "mean":
+            return None
+        x = node.inputs[0]
+        return x if node.attrs.axes == (len(x.type.shape) - 1,) and x.type.is_float else None
+
+    def _squares(self, value: Value, epsilon: float) -> Norm | None:
+        """Squares of x, or of x without its mean."""
+        pair = self._made(value, "squared_difference")
+        if pair is not None:
+            x, mean = pair
+            return Norm(x, True, epsilon) if self._mean(mean) is x else None
+        product = self._made(value, "square") or self._made(value, "mul")
+        if product is None or product[0] is not product[-1]:
+            return None
+        centre = self._centre(product[0])
+        return Norm(product[0] if centre is None else centre, centre is not None, epsilon)
+
+    def _centre(self, value: Value) -> Value | None:
+        """What a value is without its mean."""
+        node = self.producer(value)
+        if node is None or node.op.computes is not Arithmetic.DIFFERENCE:
+            return None
+        x, mean = node.inputs
+        return x if self._mean(mean) is x else None
+
+    def _with_bias(self, value: Value) -> Norm | None:
+        """x * t + (c - m * t)."""
+        for scaled, moved in self._either(value, "add"):
+            parts = self._made(moved, "sub")
+            bias = None if parts is None else _channels(parts[0], value)
+            if parts is None or bias is None:
+                continue
+            for x, factor in self._either(scaled, "mul"):
+                norm = self._scaled_root(factor, x)
+                means = [m for m, t in self._either(parts[1], "mul") if t is factor]
+                if norm is not None and means and self._mean(means[0]) is x:
+                    return Norm(x, True, norm.epsilon, norm.scale, bias)
+        return None
+
+    def _scaled_root(self, value: Value, x: Value) -> Norm | None:
+        """t = scale / r of the centred rows of x."""
+        for root, constant in self._either(value, "mul"):
+            norm, scale = self._inverse(root), _channels(constant, x)
+            if norm is not None and norm.centred and norm.x is x and scale is not None:
+                return Norm(x, True, norm.epsilon, scale)
+        return None
+
+
+def channel_constant(node: Node, computes: Arithmetic) -> tuple[Value, Array] | None:
+    """The other operand, and the constant's number for each channel, of such a sum or product."""
+    if node.op.computes is not computes or len(node.inputs) != 2:
+        return None
+    for other, constant in (node.inputs, node.inputs[::-1]):
+        found = _channels(constant, other)
+        if found is not None and not isinstance(other, Constant):
+            return other, found
+    return None
+
+
+def _number(value: Value) -> float | None:
+    """That of a constant of one element."""
+    if not isinstance(value, Constant) or value.type.elements != 1:
+        return None
+    return float(value.data.reshape(()))
+
+
+def _channels(value: Value, x: Value) -> Array | None:
+    """A constant's number for each index of the last axis of x, if it depends on no other."""
+    shape = value.type.shape
+    length = x.type.shape[-1] if x.type.shape else 0
+    if not isinstance(value, Constant) or not value.type.is_float or not length:
+        return None
+    if len(shape) > len(x.type.shape) or any(extent != 1 for extent in shape[:-1]):
+        return None
+    data = value.data.reshape(-1)
+    if data.size not in (1, length):
+        return None
+    return np.ascontiguousarray(np.broadcast_to(data, (length,)), np.float32)

@@ -1,0 +1,103 @@
+"""Make one operator of a normalization that a file has in its parts; last bits may differ.
+
+1. What `edgec.ops.norm_parts` finds becomes a normalization with scales of one, or those found.
+2. A product with a constant for each channel becomes part of the scale, a sum part of the bias,
+   where nothing else reads the normalization.
+
+Of a float model this is done before it is quantized. Of a quantized one only for rows of stored
+integers, so that it becomes what it was made of; floats of other models keep their bits.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.traits import Arithmetic, Storage
+from edgec.graph.types import Array
+from edgec.ops.layer_norm import LayerNorm, LayerNormAttrs
+from edgec.ops.norm_parts import NormParts, channel_constant
+from edgec.ops.rms_norm import RmsNorm, RmsNormAttrs
+from edgec.passes.rewriter import Rewriter
+
+
+def fuse_norms(function: Function, *, stored: bool = False) -> Function:
+    """stored: only those of values that are dequantized."""
+    if not any(node.op.computes is Arithmetic.SUM for node in function.nodes):
+        return function
+    return Rewriter(function).run(_Fusing(function, stored))
+
+
+class _Fusing:
+    def __init__(self, function: Function, stored: bool) -> None:
+        self.stored = stored
+        self.readers = function.consumers()
+        self.results = set(function.results)
+        self.made: set[Value] = set()
+
+    def __call__(
+        self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        if node.op.computes is None or node.output.type.dtype != "float32":
+            return None
+        return self._merged(rewriter, node) or self._norm(rewriter, node, inputs)
+
+    def _norm(
+        self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
+    ) -> Sequence[Value] | None:
+        """1. The last part is appended, read, and left without a reader."""
+        (last,) = rewriter.keep(node, inputs)
+        found = NormParts(rewriter.producer).norm_of(last)
+        if found is None or (self.stored and not self._is_stored(rewriter, found.x)):
+            return (last,)
+        channels = found.x.type.shape[-1:]
+        scale = np.ones(channels, np.float32) if found.scale is None else found.scale
+        bias = np.zeros(channels, np.float32) if found.bias is None else found.bias
+        made = self._made(rewriter, node, found.x, (found.centred, found.epsilon), (scale, bias))
+        self.made.update(made)
+        return made
+
+    def _merged(self, rewriter: Rewriter, node: Node) -> Sequence[Value] | None:
+        """2. Another scale or bias."""
+        for computes in (Arithmetic.PRODUCT, Arithmetic.SUM):
+            given = channel_constant(node, computes)
+            norm = None if given is None else rewriter.producer(rewriter.new(given[0]))
+            if given is None or norm is None or norm.outputs[0] not in self.made:
+                continue
+            old, constant = given
+            if len(self.readers.get(old, ())) != 1 or old in self.results:
+                continue
+            centred = norm.op.name == LayerNorm.name
+            scale, *rest = (c.data for c in norm.inputs[1:] if isinstance(c, Constant))
+            bias = rest[0] if rest else np.zeros_like(scale)
+            if computes is Arithmetic.PRODUCT:
+                scale, bias = scale * constant, bias * constant
+            elif centred:
+                bias = bias + constant
+            else:
+                continue
+            kind = centred, norm.attrs.epsilon
+            made = self._made(rewriter, node, norm.inputs[0], kind, (scale, bias))
+            self.made.update(made)
+            return made
+        return None
+
+    def _made(
+        self, rewriter: Rewriter, node: Node, x: Value, kind: tuple[bool, float],
+        channels: tuple[Array, Array],
+    ) -> Sequence[Value]:  # fmt: skip
+        centred, epsilon = kind
+        names = ("scale", "bias") if centred else ("scale",)
+        constants = [
+            rewriter.builder.constant(f"{node.name}.{name}", np.asarray(data, np.float32))
+            for name, data in zip(names, channels, strict=False)
+        ]
+        op = LayerNorm if centred else RmsNorm
+        attrs = LayerNormAttrs(epsilon) if centred else RmsNormAttrs(epsilon)
+        return rewriter.remake(node, [x, *constants], attrs, op=op)
+
+    def _is_stored(self, rewriter: Rewriter, x: Value) -> bool:
+        above = rewriter.producer(x)
+        return above is not None and above.op.storage is Storage.DEQUANTIZE

@@ -1,0 +1,97 @@
+"""Operators beside layers and sums that quantize to integers, and their bits and distance."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx_builder import OnnxBuilder
+from quantized_files import qdq_bytes, quantize_model
+
+from edgec.api import compile as compile_model
+from edgec.frontends import import_model
+from edgec.graph.interpret import interpret
+from edgec.oracle.frameworks import open_oracle
+from edgec.passes.sequence import run_passes
+from edgec.quantize.post_training import Recipe
+
+#: [what ONNX calls it, what it becomes, the least decibels in int8].
+Make = Callable[[OnnxBuilder, str, str], str]
+
+
+def largest(b: OnnxBuilder, x: str, y: str) -> str:
+    row = b.constant(b.rng.normal(0, 0.4, (1, 12)).astype(np.float32), "row")
+    return b.add("Min", [b.add("Max", [x, y]), row])
+
+
+CASES: dict[str, tuple[Make, set[str], float]] = {
+    "max": (largest, {"maximum", "minimum"}, 28),
+    "reduce_max": (lambda b, x, y: b.add("ReduceMax", [x], axes=[1]), {"reduce"}, 30),
+    "reduce_min": (lambda b, x, y: b.add("ReduceMin", [y], axes=[-1]), {"reduce"}, 30),
+    "reduce_mean": (lambda b, x, y: b.add("ReduceMean", [x], axes=[-1]), {"reduce"}, 30),
+    "reduce_sum": (lambda b, x, y: b.add("ReduceSum", [x, axes(b, -1)]), {"reduce"}, 30),
+    "div": (lambda b, x, y: b.add("Div", [x, b.add("Add", [b.add("Abs", [y]), row(b, 1.0)])]),
+            {"quotient"}, 26),
+    "div_by_row": (lambda b, x, y: b.add("Div", [x, row(b, 2.0)]), {"mul"}, 28),
+}  # fmt: skip
+
+
+def axes(b: OnnxBuilder, *values: int) -> str:
+    return b.constant(np.asarray(values, np.int64), "axes")
+
+
+def row(b: OnnxBuilder, least: float) -> str:
+    return b.constant(b.rng.uniform(least, least + 1, 12).astype(np.float32), "row")
+
+
+def network(make: Make, path: Path) -> Path:
+    """Two dense layers, the operator on what they make, and a sum with a third."""
+    b = OnnxBuilder(5, (4, 10))
+
+    def dense(x: str, inputs: int) -> str:
+        weights = b.rng.normal(0, inputs**-0.5, (inputs, 12)).astype(np.float32)
+        return b.add("MatMul", [x, b.constant(weights, "w")])
+
+    x, y = dense("x", 10), dense("x", 10)
+    made = make(b, x, y)
+    return b.save(b.add("Add", [made, dense("x", 10)]), path)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_it_is_in_integers_near_float_and_onnxruntime(
+    name: str, dtype: str, tmp_path: Path
+) -> None:
+    make, wanted, least = CASES[name]
+    path = network(make, tmp_path / "m.onnx")
+    rng = np.random.default_rng(2)
+    samples = [[rng.uniform(-1.7, 1.7, (4, 10)).astype(np.float32)] for _ in range(36)]
+    recipe = Recipe("minmax", activations=dtype, equalize="never", reconstruct=False)
+    made = quantize_model(path, samples[:24], recipe)
+    assert {node.operator for node in made.float_nodes()} == {"quantize", "dequantize"}
+    assert wanted <= {node.op.name for node in made.integers.nodes}
+    assert made.explain(samples[24:]).output_sqnr_db > least + (12 if dtype == "int16" else 0)
+    (tmp_path / "q.onnx").write_bytes(qdq_bytes(made))
+    back = run_passes(import_model(tmp_path / "q.onnx").main, "onnx")
+    oracle = open_oracle(tmp_path / "q.onnx")
+    step = made.integers.nodes[-1].inputs[0].type.scalar_quant()[0]
+    for sample in samples[24:30]:
+        (mine,) = interpret(back, sample)
+        assert np.array_equal(mine, interpret(made.integers, sample)[0])
+        off = np.abs(mine - oracle.run(sample).outputs[0]).max() / step
+        assert off < (9 if dtype == "int16" else 2.01)
+
+
+def test_c_has_the_bits_of_the_interpreter(tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    samples = [[rng.uniform(-1.7, 1.7, (4, 10)).astype(np.float32)] for _ in range(10)]
+    for name in ("max", "reduce_max", "reduce_sum", "div"):
+        path = network(CASES[name][0], tmp_path / f"{name}.onnx")
+        made = quantize_model(path, samples, Recipe("minmax", equalize="never"))
+        path.write_bytes(qdq_bytes(made))
+        with compile_model(path, board="stm32", engine="core") as compiled:
+            for sample in samples[:3]:
+                (wanted,) = interpret(made.integers, sample)
+                np.testing.assert_array_equal(wanted, compiled.run(*sample))
