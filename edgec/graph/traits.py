@@ -63,7 +63,7 @@ class IntegerForm(enum.Enum):
     ONE_OPERAND = enum.auto()  # one operand and the result have parameters of their own
     MEAN = enum.auto()  # a mean: of one operand, with parameters of its own
     SHARED = enum.auto()  # elements are moved or chosen: the result has its operands' parameters
-    RECURRENT = enum.auto()  # an LSTM over a sequence
+    RECURRENT = enum.auto()  # an LSTM or GRU over a sequence
 
 
 class Channels(enum.Enum):

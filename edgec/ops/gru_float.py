@@ -13,7 +13,7 @@ RNN: hidden = tanh(x[t] W^T + b + hidden R^T + c). Both give y[t] = hidden.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, ClassVar
 
@@ -23,15 +23,19 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
+from edgec.graph.traits import IntegerForm
 from edgec.graph.types import TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.numerics.ordered_sum import without_negative_zeros
+from edgec.ops.onnx_graph import OnnxGraph
+from edgec.ops.onnx_lstm import written_state
 from edgec.ops.onnx_recurrent import one_direction
 from edgec.ops.onnx_recurrent_steps import by_steps
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.transpose import dequantized
 
 
 @dataclass(frozen=True)
@@ -139,6 +143,7 @@ class GruFloat(_Recurrence):
     name = "gru_float"
     attrs_class = GruFloatAttrs
     gates = 3
+    integer_form = IntegerForm.RECURRENT
 
     def lower_step(
         self, node: Node, target: Lowering, inputs: Sequence[Any], given: Tensor, state: Tensor
@@ -184,6 +189,27 @@ class GruFloat(_Recurrence):
 
         define.compute(state, new_state, name="hidden")
 
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """GRU, whose operands have an axis of directions."""
+        x, hidden, weights, recurrent, bias, own = node.inputs
+        steps, batch, units = node.outputs[0].type.shape
+        if not isinstance(bias, Constant) or not isinstance(own, Constant):
+            raise ImportFailed(f"{node.name}: computed biases cannot be written")
+        biases = np.concatenate([bias.data, own.data])[np.newaxis]
+        operands = [
+            out.own(x), *(out.operand(rows, lambda data: data[np.newaxis], 1)
+                          for rows in (weights, recurrent)),
+            out.initializer(f"{node.name}.bias", biases), "", written_state(out, hidden),
+        ]  # fmt: skip
+        found = [out.fresh(f"{value.name}.directions") for value in node.outputs]
+        out.emit_several("GRU", operands, found, hidden_size=units,
+                         linear_before_reset=int(node.attrs.resets_after))  # fmt: skip
+        for value, name, shape in zip(
+            node.outputs, found, ((steps, batch, units), (batch, units)), strict=True
+        ):
+            listed = out.initializer(f"{value.name}.shape", np.asarray(shape, np.int64))
+            out.emit("Reshape", [name, listed], out.define_own(value))
+
 
 @register
 class RnnFloat(_Recurrence):
@@ -215,6 +241,20 @@ class RnnFloat(_Recurrence):
         )
 
 
+def _rows(builder: GraphBuilder, name: str, value: Value) -> Value:
+    """The rows of a constant of one direction, dequantized where it is."""
+    above = dequantized(builder, value)
+    stored = value if above is None else above.inputs[0]
+    if not isinstance(stored, Constant) or len(stored.data) != 1:
+        raise ImportFailed("the weights must be constants")
+    quant = stored.type.quant
+    if above is None or quant is None:
+        return builder.constant(name, np.ascontiguousarray(stored.data[0]))
+    own = quant if quant.per_tensor else replace(quant, axis=0)
+    constant = builder.constant(name, np.ascontiguousarray(stored.data[0]), own)
+    return builder.op("dequantize", [constant], name=f"{name}.dq", sources=())
+
+
 def _append(
     builder: GraphBuilder, raw: RawNode, name: str, gates: int, attrs: Any, kinds: tuple[str, ...]
 ) -> tuple[Value, Value]:  # fmt: skip
@@ -225,8 +265,9 @@ def _append(
     given_kinds = raw.attribute("activations", None)
     if given_kinds is not None and tuple(given_kinds) != kinds:
         raise ImportFailed(f"activations {given_kinds}")
-    if not isinstance(w, Constant) or not isinstance(r, Constant):
+    if w is None or r is None:
         raise ImportFailed("the weights must be constants")
+    rows = [_rows(builder, f"{raw.name}.{key}", value) for key, value in (("W", w), ("R", r))]
     if x is None or len(x.type.shape) != 3 or len(r.type.shape) != 3:
         raise ImportFailed("the input and weights are not of rank 3")
     steps, batch, _ = x.type.shape
@@ -245,14 +286,12 @@ def _append(
     constants = [
         builder.constant(f"{raw.name}.{key}", np.ascontiguousarray(data))
         for key, data in (
-            ("W", w.data[0]),
-            ("R", r.data[0]),
             ("bias", biases[: gates * size]),
             ("own_bias", biases[gates * size :]),
         )
     ]
     y, hidden = builder.node(
-        name, [x, start, *constants], attrs, name=f"{raw.name}/sequence",
+        name, [x, start, *rows, *constants], attrs, name=f"{raw.name}/sequence",
         output_names=[f"{raw.name}.y", f"{raw.name}.hidden"], sources=sources,
     ).outputs  # fmt: skip
     whole, last = ReshapeAttrs((steps, 1, batch, size)), ReshapeAttrs((1, batch, size))

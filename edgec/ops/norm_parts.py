@@ -9,7 +9,7 @@ With m the mean of x over the last axis, v that of (x - m)**2, or of x**2, and r
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -129,15 +129,19 @@ class NormParts:
     def _with_bias(self, value: Value) -> Norm | None:
         """x * t + (c - m * t)."""
         for scaled, moved in self._either(value, "add"):
-            parts = self._made(moved, "sub")
-            bias = None if parts is None else _channels(parts[0], value)
-            if parts is None or bias is None:
-                continue
-            for x, factor in self._either(scaled, "mul"):
-                norm = self._scaled_root(factor, x)
-                means = [m for m, t in self._either(parts[1], "mul") if t is factor]
-                if norm is not None and means and self._mean(means[0]) is x:
-                    return Norm(x, True, norm.epsilon, norm.scale, bias)
+            bias, mean = self._made(moved, "sub") or (None, None)
+            channels = None if bias is None else _channels(bias, value)
+            norm = None if mean is None else self._scaled(scaled, mean)
+            if norm is not None and channels is not None:
+                return replace(norm, bias=channels)
+        return None
+
+    def _scaled(self, value: Value, moved: Value) -> Norm | None:
+        """x * t, where m * t is moved."""
+        for x, factor in self._either(value, "mul"):
+            means = [mean for mean, t in self._either(moved, "mul") if t is factor]
+            if means and self._mean(means[0]) is x:
+                return self._scaled_root(factor, x)
         return None
 
     def _scaled_root(self, value: Value, x: Value) -> Norm | None:

@@ -37,7 +37,7 @@ def write_lstm(out: OnnxGraph, node: Node) -> None:
         _gates(out, recurrent, by_gate, 1),
         _gates(out, bias, with_no_own, 2),
         "",
-        *(_state(out, state) for state in (hidden, cell)),
+        *(written_state(out, state) for state in (hidden, cell)),
     ]
     y = node.outputs[0]
     found = [out.fresh(f"{value.name}.directions") for value in node.outputs]
@@ -59,7 +59,8 @@ def _in_onnx_order(rows: Array) -> Array:
     return np.concatenate([i, o, f, g])
 
 
-def _state(out: OnnxGraph, value: Value) -> str:
+def written_state(out: OnnxGraph, value: Value) -> str:
+    """A state with an axis of directions."""
     if out.constant_of(value) is not None:
         return out.operand(value, lambda data: data[np.newaxis], 0)
     shape = out.initializer(f"{value.name}.shape", np.asarray((1, *value.type.shape), np.int64))

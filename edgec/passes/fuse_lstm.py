@@ -25,7 +25,7 @@ Factors = tuple[float, float, float, float]
 
 
 def recurrent_source(rewriter: Rewriter, value: Value) -> Node | None:
-    """The float LSTM whose sequence a value is, but for its shape; else None."""
+    """The float LSTM or GRU whose sequence a value is, but for its shape; else None."""
     above = rewriter.producer(value)
     while above is not None and above.op.movement is Movement.RESHAPE:
         value = above.inputs[0]

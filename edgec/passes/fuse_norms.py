@@ -63,26 +63,32 @@ class _Fusing:
         """2. Another scale or bias."""
         for computes in (Arithmetic.PRODUCT, Arithmetic.SUM):
             given = channel_constant(node, computes)
-            norm = None if given is None else rewriter.producer(rewriter.new(given[0]))
-            if given is None or norm is None or norm.outputs[0] not in self.made:
-                continue
-            old, constant = given
-            if len(self.readers.get(old, ())) != 1 or old in self.results:
-                continue
-            centred = norm.op.name == LayerNorm.name
-            scale, *rest = (c.data for c in norm.inputs[1:] if isinstance(c, Constant))
-            bias = rest[0] if rest else np.zeros_like(scale)
-            if computes is Arithmetic.PRODUCT:
-                scale, bias = scale * constant, bias * constant
-            elif centred:
-                bias = bias + constant
-            else:
-                continue
-            kind = centred, norm.attrs.epsilon
-            made = self._made(rewriter, node, norm.inputs[0], kind, (scale, bias))
-            self.made.update(made)
-            return made
+            if given is not None and self._is_read_once(given[0]):
+                norm = rewriter.producer(rewriter.new(given[0]))
+                if norm is not None and norm.outputs[0] in self.made:
+                    return self._changed(rewriter, node, norm, (computes, given[1]))
         return None
+
+    def _is_read_once(self, value: Value) -> bool:
+        return len(self.readers.get(value, ())) == 1 and value not in self.results
+
+    def _changed(
+        self, rewriter: Rewriter, node: Node, norm: Node, change: tuple[Arithmetic, Array]
+    ) -> Sequence[Value] | None:
+        """The normalization with a product or sum of its result; one without a bias has no sum."""
+        centred, (computes, constant) = norm.op.name == LayerNorm.name, change
+        scale, *rest = (c.data for c in norm.inputs[1:] if isinstance(c, Constant))
+        bias = rest[0] if rest else np.zeros_like(scale)
+        if computes is Arithmetic.PRODUCT:
+            scale, bias = scale * constant, bias * constant
+        elif centred:
+            bias = bias + constant
+        else:
+            return None
+        kind = centred, norm.attrs.epsilon
+        made = self._made(rewriter, node, norm.inputs[0], kind, (scale, bias))
+        self.made.update(made)
+        return made
 
     def _made(
         self, rewriter: Rewriter, node: Node, x: Value, kind: tuple[bool, float],

@@ -134,10 +134,10 @@ def _integer_bias(
         return None
     assert weights.type.quant is not None
     scale = np.float32(x) * np.asarray(weights.type.quant.scale, np.float32)
-    return rewriter.builder.constant(f"{given.name}.int32", _rounded(given.data, scale))
+    return rewriter.builder.constant(f"{given.name}.int32", rounded_bias(given.data, scale))
 
 
-def _rounded(bias: Array, scale: Array) -> Array:
+def rounded_bias(bias: Array, scale: Array) -> Array:
     """Float32 numbers in int32 steps of these scales."""
     limits = np.iinfo(np.int32)
     with np.errstate(over="ignore", divide="ignore"):

@@ -37,11 +37,13 @@ from edgec.graph.operator import get_op
 from edgec.graph.traits import IntegerForm, Movement, Storage, StoredAs, stored_number
 from edgec.graph.types import Quant
 from edgec.numerics.fixed_point import Rounding
+from edgec.ops.gru_float import GruFloatAttrs
 from edgec.ops.lookup import Lookup
 from edgec.ops.lookup_int16 import LookupInt16
 from edgec.ops.quantize import Dequantize, QuantizeAttrs
 from edgec.ops.reinterpret import Reinterpret, ReinterpretAttrs
 from edgec.ops.requantize import WIDENING, Requantize, RequantizeAttrs
+from edgec.passes.fuse_gru import fused_gru
 from edgec.passes.fuse_lstm import fused_lstm, recurrent_source
 from edgec.passes.fuse_products import accumulate, multiply
 from edgec.passes.rewriter import Rewriter
@@ -85,7 +87,8 @@ def _visit(
     sequence = recurrent_source(rewriter, inputs[0]) if is_whole else None
     if sequence is not None:
         operands = [_integer(rewriter, value) for value in sequence.inputs]
-        made = fused_lstm(rewriter, sequence, operands, node)
+        fused = fused_gru if isinstance(sequence.attrs, GruFloatAttrs) else fused_lstm
+        made = fused(rewriter, sequence, operands, node)
     else:
         made = _computed(rewriter, node, above, bounds, rounding)
         if made is None:

@@ -122,7 +122,8 @@ class _Collector:
             self._readers.setdefault(node.inputs[0], []).append(found)
         self._sequences: dict[Value, list[Node]] = {}
         for node in function.nodes:
-            if node.integer_form is IntegerForm.RECURRENT and _has_fixed_states(node):
+            is_recurrent = node.integer_form is IntegerForm.RECURRENT and node.outputs[2:]
+            if is_recurrent and _has_fixed_states(node):
                 self._sequences.setdefault(node.inputs[0], []).append(node)
 
     def add(self, sample: Sequence[Array], half: int) -> None:

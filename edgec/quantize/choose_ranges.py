@@ -46,7 +46,10 @@ class Ranges:
         self.function, self.symmetric = function, symmetric
         forms = IntegerForms(function)
         cells = {
-            node.outputs[2] for node in function.nodes if node.integer_form is IntegerForm.RECURRENT
+            cell
+            for node in function.nodes
+            if node.integer_form is IntegerForm.RECURRENT
+            for cell in node.outputs[2:]
         }
         whole = {*function.params, *cells}
         self._clipped = [value for value in forms.stored_values() if value not in whole]

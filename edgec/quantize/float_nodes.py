@@ -56,11 +56,16 @@ def _reason(
         return _restored(node, integers)
     if asked is None:
         return "values stay in float, as the options say"
-    old = next((known[name] for name in _names(node) if name in known), None)
+    old = _first(known, node)
     refusal = None if old is None else _refusal(old, forms, asked)
     if node.op.movement is not None and refusal in (None, BEYOND):
         return EDGE
     return refusal or f"{node.op.name} has no integer form"
+
+
+def _first(known: dict[str, Node], node: Node) -> Node | None:
+    """What a node was, by the first of its names that is known."""
+    return next((known[name] for name in _names(node) if name in known), None)
 
 
 def _refusal(old: Node, forms: IntegerForms, asked: Collection[Node]) -> str:

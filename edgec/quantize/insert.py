@@ -15,7 +15,7 @@ from edgec.graph.traits import IntegerForm, Storage
 from edgec.graph.types import Array, Quant
 from edgec.ops.quantize import Dequantize, Quantize, QuantizeAttrs
 from edgec.passes.rewriter import Rewriter
-from edgec.quantize.recurrent import store
+from edgec.quantize.recurrent import store, stored_operands
 from edgec.quantize.scheme import Scheme, Stored, quantize_bias
 
 
@@ -124,12 +124,16 @@ class _Inserter:
     def _recurrent(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> tuple[Value, ...]:
-        """An LSTM on integers, or in float where what it makes is left out."""
+        """An LSTM or GRU on integers, or in float where what it makes is left out."""
         operands = [self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:]]
         if not self._makes_left_out(node):
-            operands[1:] = [self._stored_constant(rewriter, old) for old in node.inputs[1:]]
-            # Stored cells have a limit of their own.
-            node = replace(node, attrs=replace(node.attrs, clip=0.0))
+            forms = stored_operands(node)
+            operands[1:] = [
+                self._stored_constant(rewriter, old) if old in forms else old
+                for old in node.inputs[1:]
+            ]
+            if node.outputs[2:]:  # stored cells have a limit of their own
+                node = replace(node, attrs=replace(node.attrs, clip=0.0))
         y, *last = rewriter.keep(node, tuple(operands))
         return (self._through(rewriter, node.outputs[0], y), *last)
 

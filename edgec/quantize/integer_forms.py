@@ -210,12 +210,14 @@ class IntegerForms:
             return self._without_table(node)
         if _is_of_one(node) and data != node.inputs[:1]:
             return "its parameters are computed"
-        if form is IntegerForm.OPERANDS:
+        return self._misfit_of_values(node, data)
+
+    def _misfit_of_values(self, node: Node, data: Sequence[Value]) -> str | None:
+        if node.integer_form is IntegerForm.OPERANDS:
             return self._misfit_of_operands(node, data)
-        free = (IntegerForm.PRODUCTS, IntegerForm.MATRICES)
-        if form in free or any(map(self.in_integers, data)):
-            return None
-        return "what it reads is in float"
+        is_free = node.integer_form in (IntegerForm.PRODUCTS, IntegerForm.MATRICES)
+        is_fit = is_free or any(map(self.in_integers, data))
+        return None if is_fit else "what it reads is in float"
 
     def _misfit_of_operands(self, node: Node, data: Sequence[Value]) -> str | None:
         if data != node.inputs[:1] and node.op.computes is None:

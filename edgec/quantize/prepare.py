@@ -5,7 +5,7 @@
    what a table of negatives gives.
 3. Dividing by constants is multiplying by their reciprocals.
 4. A normalization in its parts is one operator (`edgec.passes.fuse_norms`).
-5. The last hidden state of a long short-term memory is the last step of its sequence.
+5. The last hidden state of an LSTM or GRU is the last step of its sequence.
 """
 
 from __future__ import annotations
@@ -42,8 +42,11 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         return _with_last_step(rewriter, node, inputs)
     if node.op.computes is Arithmetic.QUOTIENT:
         return _times_reciprocal(rewriter, node, inputs)
-    if node.op.computes is not Arithmetic.DIFFERENCE:
-        return None
+    return _as_sum(rewriter, node, inputs) if node.op.computes is Arithmetic.DIFFERENCE else None
+
+
+def _as_sum(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+    """2. A difference."""
     if isinstance(inputs[1], Constant):
         constant = inputs[1]
         name = f"{constant.name}.negative"
@@ -89,7 +92,7 @@ def _pooled(rewriter: Rewriter, node: Node, x: Value) -> Sequence[Value] | None:
 
 
 def _with_last_step(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value]:
-    y, _, cell = rewriter.keep(node, inputs)
+    y, _, *cells = rewriter.keep(node, inputs)
     steps, batch, units = y.type.shape
     last = SliceAttrs((steps - 1, 0, 0), (1, 1, 1), (1, batch, units))
     builder, old = rewriter.builder, node.outputs[1]
@@ -98,7 +101,7 @@ def _with_last_step(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -
         Reshape, [step], ReshapeAttrs((batch, units)), name=f"{node.name}/last_hidden",
         origins=[old.origin], sources=node.sources,
     )  # fmt: skip
-    return y, hidden, cell
+    return y, hidden, *cells
 
 
 def _added(rewriter: Rewriter, node: Node, x: Value, negative: Value) -> Sequence[Value]:

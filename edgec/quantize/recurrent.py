@@ -1,4 +1,6 @@
-"""Which LSTMs have an integer form, and how their operands are stored: TFLite's int8 LSTM.
+"""Which LSTMs and GRUs have an integer form, and how their operands are stored.
+
+Of a GRU weights alone are stored, in int8 with a scale for each row. LSTMs are TFLite's int8 LSTM.
 
 Weights are int8 with one scale for each gate and biases int32, as any product's. The hidden state
 is stored as the sequence is. Cells are int16 with a scale of a power of two, so that a forgotten
@@ -28,7 +30,7 @@ Form = tuple[Quant, str]
 
 
 def has_recurrent_form(node: Node, read: Collection[Value]) -> bool:
-    """Whether a node is a float LSTM that has an integer form.
+    """Whether a node is a float LSTM or GRU that has an integer form.
 
     read: all values of its function that something reads. The last hidden state and cell must not
     be among them: `edgec.quantize.prepare` takes the state from the sequence where it can.
@@ -87,6 +89,30 @@ def operand_forms(
         recurrent: (_gate_quant(_gates(recurrent), units, np.zeros(GATES)), "int8"),
         bias: (Quant(tuple(map(float, sums)), (0,) * len(sums), 0), "int32"),
     }
+
+
+def stored_operands(node: Node) -> tuple[Value, ...]:
+    """The constants that are stored in integers."""
+    return node.inputs[1:] if node.outputs[2:] else node.inputs[2:4]
+
+
+def gru_forms(node: Node, x_scale: float, y_scale: float) -> dict[Value, Form]:
+    """How the weights of a GRU are stored. x_scale, y_scale: of its input, and of its sequence."""
+    *_, weights, recurrent, bias, own = node.inputs
+    return {
+        value: (_row_quant(value, np.abs(added.data) / (scale * MOST_BIAS)), "int8")
+        for value, added, scale in ((weights, bias, x_scale), (recurrent, own, y_scale))
+        if isinstance(added, Constant)
+    }
+
+
+def _row_quant(rows: Value, least: Array) -> Quant:
+    """Symmetric in int8 with a scale for each row, `least` or more."""
+    assert isinstance(rows, Constant)
+    largest = np.abs(rows.data).max(axis=1)
+    largest = np.where(largest > 0, largest, largest.max() or 1.0)
+    scales = np.maximum(largest / 127, np.maximum(least, LEAST_SCALE)).astype(np.float32)
+    return Quant(tuple(map(float, scales)), (0,) * len(scales), 0)
 
 
 def cell_quant(largest: float, limit: float = 0.0) -> Quant:

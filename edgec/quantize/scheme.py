@@ -19,7 +19,7 @@ from edgec.quantize.calibrate import has_weights
 from edgec.quantize.group_scales import group_of, group_scales
 from edgec.quantize.integer_forms import IntegerForms
 from edgec.quantize.moments import as_rows, from_rows
-from edgec.quantize.recurrent import operand_forms
+from edgec.quantize.recurrent import gru_forms, operand_forms
 
 Range = tuple[float, float]
 
@@ -183,9 +183,12 @@ def _weights_alone(
 def _recurrent_operands(
     node: Node, values: Mapping[Value, Stored], ranges: Mapping[Value, Range]
 ) -> dict[Value, Stored]:
-    """How the constants of an LSTM are stored. Its last cell has the range of all its cells."""
-    largest = max(map(abs, ranges[node.outputs[2]]))
+    """How the constants of an LSTM or GRU are stored. A last cell has the range of all cells."""
     x, y = values[node.inputs[0]].quant, values[node.outputs[0]].quant
+    if not node.outputs[2:]:
+        own = gru_forms(node, x.scale[0], y.scale[0])
+        return {value: Stored(*form) for value, form in own.items()}
+    largest = max(map(abs, ranges[node.outputs[2]]))
     found = operand_forms(node, x.scale[0], y, largest)
     return {value: Stored(*form) for value, form in found.items()}
 

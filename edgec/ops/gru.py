@@ -1,0 +1,248 @@
+"""gru: the recurrence of a gated recurrent unit over a sequence, in integers.
+
+For every step t, with gates z, r, n (update, reset, new) of U units, each in int16 with 12 fraction
+bits, and functions of them with 15:
+
+    z, r = logistic(requantize(x[t] W^T + b) + requantize(y[t-1] R^T + c))
+    n = tanh(requantize(x[t] W^T + b) + r * requantize(y[t-1] R^T + c))      reset after the product
+    n = tanh(requantize(x[t] W^T + b) + requantize((r * y[t-1]) R^T + c))    reset before it
+    hidden = (1 - z) * n + z * hidden                        in int16 with 15 fraction bits
+    y[t] = requantize(hidden)
+
+What products read is int8, as the sequence is stored. The state itself keeps 16 bits, so that a
+gate near 1 still moves it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import TypeMismatch
+from edgec.graph.ir import Constant, Node
+from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import Interval, Operand
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import Value, clamp, int8, int16, int32, intrinsic
+from edgec.numerics.fixed_point import check_factors, quantize_multiplier, wrap_int32
+from edgec.ops.accumulate import rescale
+from edgec.ops.broadcast import constant_of, tensor_of
+from edgec.ops.op import Op
+from edgec.ops.sigmoid_table import ARGUMENT_BITS, SigmoidLoops
+
+GATES = 3
+#: Scales of the gates before their functions, and of what these give and the state is.
+GATE_SCALE, STATE = 2.0**-ARGUMENT_BITS, Quant((2.0**-15,), (0,))
+LIMITS = (-32768, 32767)
+ONE, HALF = 1 << 15, 1 << 14
+
+
+@dataclass(frozen=True)
+class GruAttrs:
+    """given, recurrent: real factors of sums with x and with y, to GATE_SCALE, of each row.
+
+    output: quantization of y. resets_after: the reset gate scales the product, not what it reads.
+    """
+
+    given: tuple[float, ...]
+    recurrent: tuple[float, ...]
+    output: Quant
+    resets_after: bool = False
+
+
+@register
+class Gru(Op[GruAttrs]):
+    """x int8 [T, K], hidden int16 [1, U], weights int8 [3U, K] and [3U, U], biases int32 [3U] and
+    [3U] -> y int8 [T, 1, U], the next hidden.
+    """
+
+    name = "gru"
+    attrs_class = GruAttrs
+    constant_inputs = (2, 3, 4, 5)
+    fusion = Fusion.OPAQUE
+    approximates = True
+
+    def infer(self, attrs: GruAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Types of the sequence and of the state."""
+        x, hidden = inputs[:2]
+        units = hidden.shape[-1] if hidden.shape else 0
+        _check_shapes(x, units, inputs)
+        if x.quant is None or not (x.quant.per_tensor and attrs.output.per_tensor):
+            raise TypeMismatch(f"gru of {x}: it needs quantization per tensor")
+        if hidden.quant != STATE or {len(attrs.given), len(attrs.recurrent)} != {GATES * units}:
+            raise TypeMismatch(f"gru of {hidden} with {len(attrs.given)} factors")
+        check_factors((*attrs.given, *attrs.recurrent, _to_output(attrs)), "tflm")
+        return TensorType((x.shape[0], 1, units), "int8", attrs.output), hidden
+
+    def macs(self, attrs: GruAttrs, inputs: Sequence[TensorType]) -> int:
+        """Those of all weights, in each step."""
+        return inputs[0].shape[0] * (inputs[2].elements + inputs[3].elements)
+
+    def steps(self, attrs: GruAttrs, inputs: Sequence[TensorType]) -> int:
+        """One after the other."""
+        return inputs[0].shape[0]
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """A loop of steps over the state in its own place."""
+        attrs: GruAttrs = node.attrs
+        x, start = tensor_of(inputs[0]), inputs[1]
+        if isinstance(start, Constant):
+            start = target.table("start", start.data)
+        y, state = target.targets
+        define, steps = target.definition, y.shape[0]
+        zeros = node.inputs[0].type.scalar_quant()[1], attrs.output.zero_point[0]
+        given = _Sums(target, inputs[2], inputs[4], zeros[0], attrs.given)
+        own = _Sums(target, inputs[3], inputs[5], zeros[1], attrs.recurrent)
+        define.compute(state, lambda n, c: start[n, c], name="start_hidden")
+        with define.steps("steps", steps):
+            # Copies, so that the sums do not depend on the step.
+            now = define.compute("now", lambda t, k: x[t, k], shape=x.shape[1:], dtype="int8")
+            last = define.compute(
+                "last", lambda t, k: _stored(attrs, state[0, k]), shape=state.shape[1:],
+                dtype="int8",
+            )  # fmt: skip
+            _Step(target, attrs, (given, given.of("given", now)), own, (last, state)).make()
+            define.compute(
+                y, lambda t, n, c: _stored(attrs, state[n, c]), shape=state.shape,
+                at=lambda t, n, c: (t, n, c), name="out",
+            )  # fmt: skip
+        return y
+
+    def sums(self, attrs: GruAttrs, operands: Sequence[Operand]) -> Sequence[Interval]:
+        """The products with the input and with the sequence."""
+        x, _, weights, recurrent, bias, own = operands
+        output = TensorType((1,), "int8", attrs.output)
+        return _ends(x.type, weights, bias), _ends(output, recurrent, own)
+
+
+def _check_shapes(x: TensorType, units: int, inputs: Sequence[TensorType]) -> None:
+    rows = GATES * units
+    wanted = [(x.shape, "int8"), ((1, units), "int16"), ((rows, *x.shape[1:]), "int8"),
+              ((rows, units), "int8"), ((rows,), "int32"), ((rows,), "int32")]  # fmt: skip
+    if [(each.shape, each.dtype) for each in inputs] != wanted or len(x.shape) != 2:
+        raise TypeMismatch(f"gru of {', '.join(map(str, inputs))}")
+
+
+class _Sums:
+    """Products of one side's int8 values with its weights, from the bias on: [unit, gate]."""
+
+    def __init__(
+        self, target: Lowering, weights: Any, bias: Any, zero_point: int, factors: Sequence[float]
+    ) -> None:
+        self.target, data = target, constant_of(weights).data
+        self.units = len(data) // GATES
+        self.zero_point = zero_point
+        self.bias: Array = constant_of(bias).data
+        self.by_unit = data.reshape(GATES, self.units, -1).transpose(1, 2, 0)
+        self.folded = wrap_int32(self.bias - zero_point * data.sum(axis=1, dtype=np.int64))
+        by_unit = np.asarray(factors).reshape(GATES, self.units).T.reshape(-1)
+        self.rescale = rescale(target, tuple(by_unit.tolist()), "tflm")
+
+    def of(
+        self, name: str, read: Tensor, gates: slice = slice(None), *, is_centred: bool = False
+    ) -> tuple[Tensor, int]:
+        """The stage of some gates' sums, and the first of these gates.
+
+        is_centred: what is read has no zero point.
+        """
+        bias = self.bias if is_centred else self.folded
+        rows = np.ascontiguousarray(bias.astype(np.int32).reshape(GATES, -1).T[:, gates])
+        weights = np.ascontiguousarray(self.by_unit[:, :, gates])
+        table, biases = self.target.table("w", weights), self.target.table("bias", rows)
+        made = self.target.definition.reduce(
+            name,
+            [("k", 0, weights.shape[1])],
+            init=lambda t, c, g: biases[c, g],
+            update=lambda acc, t, c, g, k: acc + int32(read[k]) * int32(table[c, k, g]),
+            shape=rows.shape,
+            dtype="int32",
+        )
+        return made, gates.start or 0
+
+    def gate(self, made: tuple[Tensor, int], c: Any, g: int) -> Value:
+        """A sum in the gates' scale, limited to int16."""
+        sums, first = made
+        return clamp(self.rescale(sums[c, g - first], GATES * c + g), *LIMITS)
+
+
+@dataclass(frozen=True)
+class _Step:
+    """The stages that make the next state. state: the last one as it was stored, and itself."""
+
+    target: Lowering
+    attrs: GruAttrs
+    given: tuple[_Sums, tuple[Tensor, int]]
+    own: _Sums
+    state: tuple[Tensor, Tensor]
+
+    def make(self) -> None:
+        """The gates z and r, then n, then the state."""
+        define, (last, state) = self.target.definition, self.state
+        sigmoid = SigmoidLoops(self.target)
+        first = self.own.of("own", last, slice(None) if self.attrs.resets_after else slice(0, 2))
+        shape = (*state.shape[1:], 2)
+
+        def open_gate(t: Any, c: Any, g: Any) -> Value:
+            return int16(sigmoid.logistic(self._argument(c, g, self.own.gate(first, c, g))))
+
+        gates = define.compute("opened", open_gate, shape=shape, dtype="int16")
+        third = first if self.attrs.resets_after else self._after_reset(gates)
+
+        def share(c: Any) -> Value:
+            own = self.own.gate(third, c, 2)
+            return _scaled(int32(gates[c, 1]), own) if self.attrs.resets_after else own
+
+        def next_state(t: Any, n: Any, c: Any) -> Value:
+            new, z = sigmoid.tanh(self._argument(c, 2, share(c))), int32(gates[c, 0])
+            moved = (ONE - z) * new + z * int32(state[n, c])
+            return int16(clamp((moved + HALF) >> 15, *LIMITS))
+
+        define.compute(state, next_state, name="hidden")
+
+    def _after_reset(self, gates: Tensor) -> tuple[Tensor, int]:
+        """The third gate's sums with what the reset gate leaves of the last sequence."""
+        last = self.state[0]
+
+        def scaled_last(t: Any, k: Any) -> Value:
+            real = int32(last[k]) - self.own.zero_point
+            return int16(_scaled(int32(gates[k, 1]), real))
+
+        reset = self.target.definition.compute(
+            "reset", scaled_last, shape=last.shape, dtype="int16"
+        )
+        return self.own.of("third", reset, slice(2, 3), is_centred=True)
+
+    def _argument(self, c: Any, g: Any, own: Value) -> Value:
+        """What a gate's function is of."""
+        sums, made = self.given
+        return clamp(sums.gate(made, c, g) + own, *LIMITS)
+
+
+def _scaled(share: Value, value: Value) -> Value:
+    """A part with 15 fraction bits of a value of 16 bits."""
+    return (share * value + HALF) >> 15
+
+
+def _to_output(attrs: GruAttrs) -> float:
+    return STATE.scale[0] / attrs.output.scale[0]
+
+
+def _stored(attrs: GruAttrs, state: Value) -> Value:
+    """The state as y stores it."""
+    factor = quantize_multiplier(_to_output(attrs))
+    moved = intrinsic("requantize_tflm", int32(state), *factor) + attrs.output.zero_point[0]
+    return int8(clamp(moved, -128, 127))
+
+
+def _ends(x: TensorType, weights: Operand, bias: Operand) -> Interval:
+    """What sums of products of all that x can hold can be."""
+    assert weights.data is not None and bias.data is not None
+    info, zero_point = np.iinfo(x.dtype), x.scalar_quant()[1]
+    ends = [weights.data * (np.int64(end) - zero_point) for end in (info.min, info.max)]
+    low, high = (each.sum(axis=1) + bias.data for each in np.sort(ends, axis=0))
+    return low, high
