@@ -33,6 +33,8 @@ CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
 # lacks is checked in the image itself (`edgec.build.check_image`).
 _SIMULATED_AS = {
     "cortex-m0plus": "cortex-m0",
+    "cortex-m1": "cortex-m0",
+    "cortex-m23": "cortex-m0",
     "cortex-m4+nofp": "cortex-m4",
     "cortex-m7+nofp.dp": "cortex-m7",
 }

@@ -166,6 +166,11 @@ def _aarch64(name: str, more: str, gcc: str, zig: str, features: frozenset[str])
 _TABLE = (
     _cortex_m("cortex-m0", _V6M, "cortex-m0", "cortex_m0", "Arm Cortex-M0 (ARMv6-M)"),
     _cortex_m("cortex-m0plus", _V6M, "cortex-m0plus", "cortex_m0plus", "Arm Cortex-M0+ (ARMv6-M)"),
+    _cortex_m("cortex-m1", _V6M, "cortex-m1", "cortex_m1", "Arm Cortex-M1 (ARMv6-M, in FPGAs)"),
+    # It runs ARMv6-M's code; what ARMv8-M Baseline adds, such as a divide, is not used.
+    _cortex_m(
+        "cortex-m23", _V6M, "cortex-m0plus", "cortex_m0plus", "Arm Cortex-M23 (ARMv8-M Baseline)"
+    ),
     _cortex_m("cortex-m3", _V7M, "cortex-m3", "cortex_m3", "Arm Cortex-M3 (ARMv7-M)"),
     _cortex_m(
         "cortex-m4",
@@ -199,13 +204,17 @@ _TABLE = (
         "cortex_m33+fp_armv8d16sp+dsp",
         "Arm Cortex-M33 with FPU and DSP (ARMv8-M Mainline)",
     ),
-    _cortex_m(
-        "cortex-m55",
-        _V8M | {"fpu", "fpu_double", "mve"},
-        # gcc takes MVE and the FPU from the core's name; auto is the default of -mfpu.
-        "cortex-m55 auto",
-        "cortex_m55+mve+mve_fp+fp_armv8d16",
-        "Arm Cortex-M55 with Helium (ARMv8.1-M Mainline)",
+    # gcc takes MVE and the FPU from the core's name; auto is the default of -mfpu. It knows the M85
+    # from 13 on and the M52 from 14 on: older ones order instructions as an M55 wants them.
+    *(
+        _cortex_m(
+            f"cortex-{name}",
+            _V8M | {"fpu", "fpu_double", "mve"},
+            "cortex-m55 auto",
+            f"cortex_{name}+mve+mve_fp+fp_armv8d16",
+            f"Arm Cortex-{name.upper()} with Helium (ARMv8.1-M Mainline)",
+        )
+        for name in ("m55", "m52", "m85")
     ),
     Core(
         name="rv32imc",
