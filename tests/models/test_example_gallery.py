@@ -1,0 +1,53 @@
+"""The smaller examples: integers on the emulated board are as good as PyTorch's floats."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+pytest.importorskip("torch", reason="PyTorch is not installed (edgec[torch])")
+
+EXAMPLES = Path(__file__).parents[2] / "examples"
+#: Folder, how many cases run on the board here, and the least that every figure may be: percent,
+#: and decibels of `denoise`.
+CASES = (
+    ("gesture", 10, 98.0),
+    ("transformer", 40, 92.0),
+    pytest.param("vibration", 40, 90.0, marks=pytest.mark.full),
+    pytest.param("detector", 20, 92.0, marks=pytest.mark.full),
+    pytest.param("denoise", 3, 5.5, marks=pytest.mark.full),
+)
+
+
+@pytest.mark.parametrize(("name", "count", "least"), CASES)
+def test_integers_are_as_good_as_floats(
+    name: str, count: int, least: float, tmp_path: Path
+) -> None:
+    done = subprocess.run(
+        [sys.executable, EXAMPLES / name / "train.py", str(count)],
+        capture_output=True, text=True, check=False, cwd=tmp_path,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stdout.splitlines() if line.startswith(("float", "int8"))]
+    assert [line.partition(",")[0] for line in lines] == ["float", "int8"], done.stdout
+    for line in lines:
+        figures = re.findall(r"([\d.]+) (?:%|dB)", line)
+        assert figures and min(map(float, figures)) >= least, line
+    if name == "detector":
+        assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", ["gesture", "transformer", "vibration", "detector", "denoise"])
+def test_scripts_and_their_pages_stay_short(name: str) -> None:
+    for file, most in (("train.py", 80), ("README.md", 30)):
+        assert len((EXAMPLES / name / file).read_text("utf-8").splitlines()) <= most, file
+
+
+def test_the_gallery_names_every_example() -> None:
+    page = (EXAMPLES.parent / "docs" / "gallery.md").read_text("utf-8")
+    folders = {folder.name for folder in EXAMPLES.iterdir() if any(folder.glob("*.*"))}
+    assert folders == set(re.findall(r"^\| `(\w+)` \|", page, re.M))
