@@ -28,6 +28,7 @@ from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
 from edgec.report.summary import build_report
 from edgec.runners.engine import default_engine, open_session, require_engine
 from edgec.runners.inputs import fit_input
+from edgec.tuned import beside, read_tuned
 
 
 class Model:
@@ -278,6 +279,9 @@ def quantize(
 def _compiled(
     path: Path, board: Board, options: Options, calibration: Iterable[Sequence[Array]] | None
 ) -> Compiled:
+    file = None if options.tuned.groups else beside(path)
+    if file is not None:
+        options = replace(options, tuned=read_tuned(file))
     module = read_model(path, options)
     if calibration is not None:
         made = quantize_function(float_function(module), calibration, Recipe())

@@ -6,11 +6,12 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any, Literal, get_args, get_origin, get_type_hints
 
 from edgec.errors import EdgecError
+from edgec.tuned import Tuned, read_tuned
 
 Optimize = Literal["time", "ram", "size", "balanced"]
 Io = Literal["arena", "caller", "rows"]
@@ -180,6 +181,7 @@ class Options:
     places: tuple[tuple[str, str], ...] = ()
     compile_budget: float = 1.0
     plan_nodes: int = 40_000
+    tuned: Tuned = field(default_factory=Tuned, repr=False, hash=False)
 
     @property
     def level(self) -> Optimize:
@@ -247,6 +249,12 @@ def _with_pairs(words: Mapping[str, Any]) -> Mapping[str, Any]:
             f"specialize={given!r} has no numbers", hint='use specialize={"batch": (1, 8)}'
         ) from None
     return {**words, "specialize": pairs}
+
+
+def _with_tuned(words: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keywords, with what a file says in place of its path."""
+    path = words.get("tuned")
+    return {**words, "tuned": read_tuned(Path(path))} if isinstance(path, (str, Path)) else words
 
 
 def _choices(hint: Any) -> Iterator[Any]:

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import TypeVarTuple
 
 from edgec.boards.board import Board
+from edgec.boards.compiler_name import with_usable
 from edgec.codegen.assemble import Identity, assemble, output_crc
 from edgec.codegen.names import checked_model_name, model_identifier
 from edgec.codegen.placement import place_program
@@ -66,7 +67,8 @@ class Compiled:
     were removed. idle_clamps: those that can never fire. groups, chosen: the menus and the variant
     taken from each. problem, plan: the memory. program: what codegen writes. homes: the board's
     regions, None without a board. specials: the same for each choice of sizes that has code of its
-    own; `program` has all of it.
+    own; `program` has all of it. tuned_left_out: nests of the options' file that are tuned for
+    other cores or compilers.
     """
 
     imported: Module
@@ -81,6 +83,7 @@ class Compiled:
     overflows: tuple[Overflow, ...] = ()
     homes: Homes | None = None
     specials: tuple[Compiled, ...] = ()
+    tuned_left_out: int = 0
 
     @property
     def groups(self) -> tuple[LoweredGroup, ...]:
@@ -180,7 +183,8 @@ def compile_module(
     reserved: Mapping[str, int] | None = None,
 ) -> Compiled:
     """Stages 2 to 6, of a module as a frontend makes it. Raises PlanError as `compile_model`."""
-    options = _for_core(options, core)
+    known = len(options.tuned.groups)
+    options = with_usable(_for_core(options, core), core)
     if options.specialize and options.io == "rows":
         raise EdgecError("--specialize runs whole inputs, --io rows feeds them row by row")
     job = _Job(core, options, board, board_name, arena_limit_bytes, reserved or {})
@@ -200,7 +204,8 @@ def compile_module(
     if homes is not None:
         program = place_program(program, homes, copies=compiled.options.optimize == "time")
     program.check()
-    return replace(compiled, program=program, specials=specials)
+    left_out = known - len(options.tuned.groups)
+    return replace(compiled, program=program, specials=specials, tuned_left_out=left_out)
 
 
 @dataclass(frozen=True)

@@ -82,13 +82,20 @@ class Tuned:
         """The group of a nest; for one core and one compiler, see `usable`."""
         return next((g for g in self.groups.values() if g.nest == nest), None)
 
-    def usable(self, core: str, compiler: str) -> Tuned:
-        """The groups for this core and compiler."""
-        return Tuned({k: g for k, g in self.groups.items() if k[1:] == (core, compiler)})
+    def usable(self, core: str, compiler: str | None) -> Tuned:
+        """The groups for this core and compiler; for any compiler, where it is not known."""
+        known = (core,) if compiler is None else (core, compiler)
+        return Tuned({k: g for k, g in self.groups.items() if k[1 : 1 + len(known)] == known})
 
     def with_group(self, group: TunedGroup) -> Tuned:
         """The same with a group in the place of the one with its key."""
         return Tuned({**self.groups, group.key: group})
+
+
+def beside(model: Path) -> Path | None:
+    """The file of a model that lies beside it, if there is one."""
+    path = model.with_suffix(SUFFIX)
+    return path if path.is_file() else None
 
 
 def digest(text: str) -> str:

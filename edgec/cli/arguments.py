@@ -181,6 +181,9 @@ _COMPILE_OPTIONS = (
     click.option("--place", type=PLACE, multiple=True,
                  help="Lay weights, a value or code into a region of the board."),
     compile_budget_option,
+    click.option("--tuned", type=click.Path(path_type=Path), metavar="FILE",
+                 help="Take schedules that `edgec tune` found; MODEL.tune.json beside MODEL by"
+                 " default."),
     click.option("--dump", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
                  help="Write every stage as text into DIR."),
 )  # fmt: skip
@@ -189,7 +192,7 @@ _COMPILE_OPTIONS = (
 COMPILE_OPTIONS = (
     "optimize", "match", "io", "unfused", "no_asm", "compiler", "c_optimize", "float_sums",
     "threads", "weights_form", "input_shape", "input_value", "specialize",
-    "place", "compile_budget", "dump",
+    "place", "compile_budget", "tuned", "dump",
 )  # fmt: skip
 
 
@@ -263,9 +266,20 @@ def make_options(**words: Any) -> Options:
 
     places = words.pop("place", ())
     return Options(
+        tuned=_tuned(words.pop("tuned", None)),
         input_shapes=tuple(words.pop("input_shape")),
         input_values=tuple(words.pop("input_value", ())),
         specialize=tuple(words.pop("specialize", ())),
         places=tuple(pair for pairs in places for pair in pairs),
         **words,
     )
+
+
+def _tuned(given: Path | None) -> Any:
+    """What the file of `--tuned` says, or the one beside the model of the command that runs."""
+    from edgec.tuned import Tuned, beside, read_tuned
+
+    context = click.get_current_context(silent=True)
+    model = context.params.get("model") if context is not None and given is None else None
+    path = beside(model) if isinstance(model, Path) else given
+    return Tuned() if path is None else read_tuned(path)

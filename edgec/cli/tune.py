@@ -88,21 +88,21 @@ def _tune(model: Path, output: Path, given: dict[str, Any]) -> None:
     from edgec.targets.core import find_core
     from edgec.tune.model import Plan, require_measurable, tune
     from edgec.tune.workers import open_workers
-    from edgec.tuned import Tuned, merged, read_tuned
+    from edgec.tuned import merged, read_tuned
 
-    board, target, trials, seed, workers, merge, as_json, _ = (
-        given.pop(key)
-        for key in ("board", "target", "trials", "seed", "workers", "merge", "as_json",
-                    "dump")
-    )  # fmt: skip
+    board, target, trials, seed, workers, as_json = (
+        given.pop(key) for key in ("board", "target", "trials", "seed", "workers", "as_json")
+    )
+    given.pop("dump")
+    files = [path for path in (output, given.pop("tuned"), *given.pop("merge")) if path]
     core = find_core(target) if board is None else load_board(board).core
     require_measurable(core)
     options = make_options(**given)
     module = read_model(model, options)
-    known = merged([read_tuned(p) for p in ([output] if output.exists() else []) + [*merge]])
+    known = merged(read_tuned(p) for p in files if p != output or p.exists())
     plan = Plan(core, options, trials, seed)
     with open_workers(workers) as pool, _bar(trials, quiet=as_json) as watch:
-        _, layers = tune(module, plan, pool, known or Tuned(), watch, lambda t: _save(output, t))
+        _, layers = tune(module, plan, pool, known, watch, lambda t: _save(output, t))
     report = tuning_report(model, core.name, output, layers)
     if as_json:
         print_json(report)

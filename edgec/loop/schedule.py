@@ -436,3 +436,11 @@ REPLAYABLE = frozenset(
         "pad_steps", "split_steps", "pair_bytes", "place_barriers",
     }
 )  # fmt: skip
+#: Primitives that keep the meaning of a nest without looking at its constants.
+SAFE = frozenset(
+    {
+        "split", "fuse", "fuse_axes", "reorder", "set_kind", "compute_at", "decompose_reduction",
+        "transform_layout", "complement", "pad_copy", "pad_reads", "gather", "fold_offset",
+        "flatten", "simplify",
+    }
+)  # fmt: skip

@@ -14,6 +14,7 @@ from edgec.passes.copy_states import copy_states
 from edgec.passes.fuse_groups import Group, fuse_groups
 from edgec.passes.lower_groups import LoweredGroup, lower_group
 from edgec.passes.open_groups import is_open, lower_open_group
+from edgec.passes.tuned_variants import with_tuned
 from edgec.targets.target import Target
 
 Groups = tuple[LoweredGroup, ...]
@@ -35,7 +36,9 @@ def _lower(function: Function, target: Target, options: Options, known: Groups =
     def menu(group: Group) -> LoweredGroup:
         if group.nodes[0].bodies:
             return lower_bodies(group, partial(_lower_body, target=target, options=options))
-        return lower_open_group(group, target) if is_open(group) else lower_group(group, target)
+        if is_open(group):
+            return lower_open_group(group, target)
+        return with_tuned(lower_group(group, target), target)
 
     return tuple(
         menus.get(group.nodes) or menu(group)

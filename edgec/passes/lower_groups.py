@@ -65,7 +65,7 @@ class Variant:
     same_place: inputs that the output may replace where they are. callees: the functions that
     `function` calls, by the names it calls them. parts: the layers of a group that runs row by
     row, and rows: values inside it that exist row by row only, both in the order in which the
-    function numbers them, parts first, when it reports them.
+    function numbers them, parts first, when it reports them. is_tuned: `edgec tune` found it.
     """
 
     schedule: Schedule
@@ -78,6 +78,7 @@ class Variant:
     callees: Mapping[str, PrimFunc] = field(default_factory=dict)
     parts: tuple[RowPart, ...] = ()
     rows: tuple[Value, ...] = ()
+    is_tuned: bool = False
 
     @cached_property
     def scratch_bytes(self) -> int:

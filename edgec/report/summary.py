@@ -58,6 +58,12 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         ],
         "float_layers": float_layers(compiled.imported.main, compiled.module.main),
         "certificate": compiled.plan.certificate.to_dict(),
+        "tuned": [
+            lowered.group.name
+            for lowered, variant in zip(compiled.groups, compiled.chosen, strict=True)
+            if variant.is_tuned
+        ],
+        "tuned_left_out": compiled.tuned_left_out,
         "front": [
             {"arena_bytes": point.need_bytes, "instructions": point.instructions,
              "streamed": [list(segment) for segment in point.segments],
@@ -101,6 +107,7 @@ def print_build(report: dict[str, Any]) -> None:
             "remain to be done"
         )
     lines += _special_lines(report["specialized"])
+    lines += _tuned_lines(report["tuned"], report["tuned_left_out"])
     lines += _live_lines(report["certificate"])
     lines += _front_lines(report["front"], report["front_complete"])
     lines += [
@@ -119,6 +126,15 @@ def _special_lines(specialized: list[dict[str, int]]) -> list[str]:
     """The sizes that have code of their own."""
     words = (", ".join(f"{name}={n}" for name, n in sizes.items()) for sizes in specialized)
     return [f"code of its own at {each}" for each in words]
+
+
+def _tuned_lines(tuned: list[str], left_out: int) -> list[str]:
+    """The layers whose schedules were tuned, and what of the file is not for this core."""
+    lines = [f"tuned: {', '.join(tuned)}"] if tuned else []
+    if left_out:
+        nests = plural(left_out, "tuned nest")
+        lines.append(f"{nests} left out: measured for another core or by another compiler")
+    return lines
 
 
 def _bound_note(size: int, bound: int) -> str:

@@ -7,8 +7,7 @@ by one bit, reaches outside of its buffers or does not compile is no candidate.
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.boards.toolchain import find_toolchain
@@ -117,10 +116,3 @@ def _arguments(core: CoreSimulator, arguments: Sequence[Argument]) -> list[Span]
         core.write(span.address, given.data)
         spans.append(span)
     return spans
-
-
-def environment(core: str, compiler: str | None, level: str) -> Mapping[str, str]:
-    """What figures stand for: the core, and the compiler with its version and level."""
-    toolchain = find_toolchain(find_core(core), compiler)
-    program = os.path.basename(toolchain.command[0])
-    return {"core": core, "compiler": f"{program} {toolchain.version} {level}"}

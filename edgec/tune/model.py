@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from edgec.boards.compiler_name import compiler_of, level_of
 from edgec.errors import EdgecError
 from edgec.graph.ir import Module
 from edgec.options import Options
@@ -14,7 +15,7 @@ from edgec.pipeline import compile_module
 from edgec.targets.core import Core
 from edgec.targets.target import Target, target_for
 from edgec.tune.candidates import Candidates, Found
-from edgec.tune.measure import Job, Outcome, environment
+from edgec.tune.measure import Job, Outcome
 from edgec.tune.prove import is_proven
 from edgec.tune.search import GroupSearch
 from edgec.tune.workers import MOST_CANDIDATES, Workers
@@ -120,13 +121,13 @@ def tune(
     not simulated, and as `compile_module`.
     """
     require_measurable(plan.core)
+    plan = replace(plan, options=replace(plan.options, tuned=Tuned()))  # what the rules offer
     target, layers = distinct_layers(module, plan.core, plan.options)
     searched = [(each, Candidates(each.group, target)) for each in layers]
-    level = plan.options.c_optimize or "-O2"
-    place = environment(plan.core.name, plan.options.compiler, level)
+    compiler = compiler_of(plan.core, plan.options)
     results = []
     for (each, candidates), trials in zip(searched, _shares(searched, plan.trials), strict=True):
-        empty = TunedGroup(candidates.nest, place["core"], place["compiler"])
+        empty = TunedGroup(candidates.nest, plan.core.name, compiler)
         group = known.groups.get(empty.key, empty)
         group = replace(group, title=group.title or each.title)
         search = GroupSearch(candidates, group, seed=plan.seed, trials=trials)
@@ -185,7 +186,7 @@ def _measure(
     options = plan.options
     jobs = [
         Job(
-            plan.core.name, options.compiler, options.c_optimize or "-O2",
+            plan.core.name, options.compiler, level_of(options),
             tuple(candidates.candidate(each, i) for i, each in enumerate(part)), budget,
         )
         for part in parts

@@ -16,6 +16,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from edgec.passes.tuned_variants import is_frugal
 from edgec.tune.candidates import Candidates, Found
 from edgec.tune.decisions import crossed, mutated
 from edgec.tuned import Figures, TunedGroup
@@ -52,6 +53,7 @@ class GroupSearch:
         self._rng = random.Random(f"{seed} {candidates.nest}")
         self.trials_done = 0
         self._is_exhausted = False
+        self._frugal: dict[str, bool] = {}
         self.batch: tuple[Found, ...] = _distinct(candidates.defaults)
         self._note()
 
@@ -98,18 +100,31 @@ class GroupSearch:
         return _MOST_INSTRUCTIONS if figures is None else PATIENCE * figures.instructions + 10_000
 
     def winners(self) -> tuple[Found, ...]:
-        """The fastest, and the fastest with no more scratch than the default, where they are faster
-        than the default.
+        """The fastest, and the fastest that takes hardly more memory than the default, where they
+        are faster than the default.
         """
         default = self.default
         if default is None:
             return ()
-        base = self.figures_of(default)
-        assert base is not None
-        faster = [f for f in self._ranked() if f.winner and _takes(self, f) < base.instructions]
-        frugal = [f for f in faster if f.variant.scratch_bytes <= base.scratch_bytes]
-        return tuple({f.digest: f for f in (*self._least_code(faster), *self._least_code(frugal))
-                      }.values())  # fmt: skip
+        base = _takes(self, default)
+        faster = [f for f in self._ranked() if f.winner and _takes(self, f) < base]
+        frugal = [f for f in faster if self._is_frugal(f)]
+        found = (*self._least_code(faster), *self._least_code(frugal))
+        return _distinct(found)
+
+    def _is_frugal(self, found: Found) -> bool:
+        """Whether it takes hardly more memory than the default."""
+        default = self.default
+        if found.digest not in self._frugal:
+            is_one = default is None or is_frugal(found.variant, default.variant)
+            self._frugal[found.digest] = is_one
+        return self._frugal[found.digest]
+
+    def _parents(self) -> list[Found]:
+        """The best, half of them of those that take hardly more memory than the default."""
+        ranked = [f for f in self._ranked() if f.made]
+        frugal = [f for f in ranked[: 4 * PARENTS] if self._is_frugal(f)]
+        return list(_distinct((*ranked[: PARENTS // 2], *frugal[: PARENTS // 2])))
 
     def _least_code(self, ranked: Sequence[Found]) -> tuple[Found, ...]:
         """Of those as fast as the first, the one with the least code."""
@@ -130,11 +145,11 @@ class GroupSearch:
 
     def _next(self) -> tuple[Found, ...]:
         wanted = min(GENERATION, self.trials - self.trials_done)
-        parents = [f for f in self._ranked() if f.made][:PARENTS]
+        parents = self._parents()
         drawn: dict[str, Found] = {}
         for _ in range(MOST_DRAWS):
             found = self._draw(parents)
-            if found is not None and found.digest not in self.met and self._is_frugal(found):
+            if found is not None and found.digest not in self.met and self._is_small(found):
                 drawn.setdefault(found.digest, found)
             if len(drawn) >= DRAWN * wanted:
                 break
@@ -152,7 +167,7 @@ class GroupSearch:
             given = crossed(first.made, self._rng.choice(parents).made, self._rng)
         return self.candidates.draw(given, self._rng)
 
-    def _is_frugal(self, found: Found) -> bool:
+    def _is_small(self, found: Found) -> bool:
         """Whether it needs not much more scratch than the default."""
         default, variant = self.default, found.variant
         base = 0 if default is None else default.variant.scratch_bytes

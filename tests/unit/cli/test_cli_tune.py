@@ -31,6 +31,29 @@ def test_a_model_is_tuned_and_a_second_run_measures_nothing(
     assert ran.status == 0 and read_tuned(again) == read_tuned(out)
 
 
+def test_a_build_takes_the_file_beside_its_model(
+    edgec: Callable[..., Any], add_model: Path, tmp_path: Path
+) -> None:
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    model = tmp_path / "add.tflite"
+    model.write_bytes(add_model.read_bytes())
+    tuned = edgec("tune", model, "--board", "mps2_an385", "--trials", "12", "--json").json
+    better = [
+        nest["name"]
+        for nest in tuned["nests"]
+        if nest["best"]["instructions"] < nest["default"]["instructions"]
+    ]
+    assert better, "choose a model that tuning makes faster"
+    built = edgec("build", model, "--board", "mps2_an385", "-o", tmp_path / "out", "--json").json
+    assert built["tuned"] == better and built["tuned_left_out"] == 0
+    ran = edgec("run", tmp_path / "out", "--engine", "core", "--json").json
+    plain = edgec("run", add_model, "--board", "mps2_an385", "--engine", "core", "--json").json
+    assert ran["instructions"] < plain["instructions"]
+    assert ran["output_fnv1a"] == plain["output_fnv1a"]
+    other = edgec("build", model, "--board", "mps2_an386", "-o", tmp_path / "other")
+    assert "left out: measured for another core" in other.out and "tuned:" not in other.out
+
+
 def test_what_cannot_be_measured_is_said(
     edgec: Callable[..., Any], dense_model: Path, tmp_path: Path
 ) -> None:

@@ -8,7 +8,10 @@ from dataclasses import replace
 import pytest
 from small_groups import candidates
 
-from edgec.tune.measure import Argument, Candidate, Job, environment, measure
+from edgec.boards.compiler_name import compiler_of
+from edgec.options import Options
+from edgec.targets.core import find_core
+from edgec.tune.measure import Argument, Candidate, Job, measure
 
 pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
 
@@ -59,6 +62,6 @@ def test_who_takes_too_long_is_given_up() -> None:
 
 
 def test_figures_stand_for_a_compiler_and_its_version() -> None:
-    found = environment("cortex-m3", None, "-O2")
-    assert found["core"] == "cortex-m3"
-    assert found["compiler"].endswith("-O2") and "gcc" in found["compiler"]
+    found = compiler_of(find_core("cortex-m3"), Options())
+    assert found.startswith("gcc ") and found.endswith("-O2")
+    assert found != compiler_of(find_core("cortex-m3"), Options(c_optimize="-Os"))

@@ -1,0 +1,124 @@
+"""What `edgec tune` found, as variants of a group's menu.
+
+1. Variants whose functions were measured cost what was measured, in proportion: the first that was
+   measured keeps its estimate, so that what was not measured can be compared.
+2. A winner's trace is replayed on the nest as its operators define it. It comes first: the file has
+   only what took fewer instructions than all that the rules offered. `balanced` is offered those
+   that take hardly more memory than the first of the rules'.
+
+A trace is data that somebody gave us: it may use only primitives that keep the meaning of every
+nest, whatever its constants are. What does not fit the nest is left out.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import replace
+
+from edgec.errors import EdgecError
+from edgec.loop.printer import print_func
+from edgec.loop.schedule import SAFE, replay
+from edgec.passes.lower_groups import LoweredGroup, Variant, lowering_of, variant_of
+from edgec.targets.target import Target
+from edgec.tuned import Figures, TunedGroup, Winner, digest
+
+#: How loops may run.
+KINDS = frozenset({"serial", "unrolled"})
+#: Bytes that count as hardly more memory: this part of the largest input or output, or so many.
+ROOM, LEAST_ROOM = 1 / 16, 64
+#: Characters of a trace, and bytes of the code that it makes, at most.
+MOST_CHARACTERS, MOST_CODE_BYTES = 50_000, 100_000
+
+
+def nest_digest(lowered: LoweredGroup) -> str:
+    """What stands for the nest of a group in a file."""
+    return digest(print_func(lowering_of(lowered.group)[0].build()))
+
+
+def with_tuned(lowered: LoweredGroup, target: Target) -> LoweredGroup:
+    """The group with what the options' file knows of its nest; `size` is not what it is for."""
+    tuned = target.options.tuned
+    if not tuned.groups or target.options.level == "size":
+        return lowered
+    found = tuned.of_nest(nest_digest(lowered))
+    if found is None:
+        return lowered
+    variants = lowered.variants
+    per_instruction = _scale(variants, found.figures)
+    if per_instruction is None:
+        return lowered
+    winners = [_variant(lowered, winner) for winner in found.winners]
+    takes_all = target.options.optimize != "balanced"
+    made = [
+        replace(variant, instructions=round(per_instruction * figures.instructions), is_tuned=True)
+        for variant, winner in zip(winners, found.winners, strict=True)
+        if variant is not None
+        and (figures := _better(found, winner)) is not None
+        and (takes_all or is_frugal(variant, variants[0]))
+    ]
+    return replace(
+        lowered,
+        variants=(*made, *(_measured(v, found.figures, per_instruction) for v in variants)),
+    )
+
+
+def is_frugal(variant: Variant, other: Variant) -> bool:
+    """Whether it takes hardly more memory than another variant: scratch, and its output may take
+    over the bytes of the same inputs nearly as soon.
+    """
+    bytes_of = {v.name: v.type.nbytes for v in variant.args if v is not None}
+    room = max(LEAST_ROOM, int(ROOM * max(bytes_of.values(), default=0)))
+    if variant.scratch_bytes > other.scratch_bytes + room:
+        return False
+    own = {value.name: distance for value, distance in variant.overlaps}
+    return all(
+        value.name in own and own[value.name] <= distance + room
+        for value, distance in other.overlaps
+    )
+
+
+def _better(found: TunedGroup, winner: Winner) -> Figures | None:
+    """A winner's figures, if it takes fewer instructions than the default."""
+    figures, default = found.figures.get(winner.made), found.figures.get(found.default)
+    is_better = figures and default and figures.instructions < default.instructions
+    return figures if is_better else None
+
+
+def _scale(variants: tuple[Variant, ...], figures: Mapping[str, Figures | None]) -> float | None:
+    """Estimated instructions for each that was measured, of the first variant that was."""
+    for variant in variants:
+        found = figures.get(digest(print_func(variant.function)))
+        if found is not None and found.instructions:
+            return variant.instructions / found.instructions
+    return None
+
+
+def _measured(
+    variant: Variant, figures: Mapping[str, Figures | None], per_instruction: float
+) -> Variant:
+    found = figures.get(digest(print_func(variant.function)))
+    if found is None:
+        return variant
+    return replace(variant, instructions=round(per_instruction * found.instructions))
+
+
+def _variant(lowered: LoweredGroup, winner: Winner) -> Variant | None:
+    """What a winner's trace makes; None where it does not fit, or is not safe."""
+    if len(winner.trace) > MOST_CHARACTERS or not _is_safe(winner.trace):
+        return None
+    try:
+        lowering, values = lowering_of(lowered.group, winner.rescaling)
+        variant = variant_of(replay(lowering.build(), winner.trace), lowering, values)
+    except (EdgecError, AttributeError):  # a step with arguments that are not its own
+        return None
+    return variant if variant.code_bytes <= MOST_CODE_BYTES else None
+
+
+def _is_safe(trace: str) -> bool:
+    try:
+        steps = json.loads(trace)
+        kinds = {step[1]["kind"] for step in steps if step[0] == "set_kind"}
+        return bool(steps) and kinds <= KINDS and all(step[0] in SAFE for step in steps)
+    except (ValueError, TypeError, LookupError):
+        return False

@@ -1,0 +1,114 @@
+"""Menus with what was tuned: replayed, never worse than the default, nothing that is not safe."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Function
+from edgec.graph.types import TensorType
+from edgec.loop.interpret import interpret as run_loops
+from edgec.loop.printer import print_func
+from edgec.ops.conv2d import Conv2dAttrs
+from edgec.options import Optimize, Options
+from edgec.passes.fuse_groups import fuse_groups
+from edgec.passes.lower_groups import LoweredGroup, lower_group, lowering_of
+from edgec.passes.tuned_variants import nest_digest, with_tuned
+from edgec.targets.core import find_core
+from edgec.targets.target import target_for
+from edgec.tuned import Figures, Tuned, TunedGroup, Winner, digest
+
+TRACE = json.dumps(
+    [
+        ["split", {"loop": "out_d3", "factor": 3, "tail": "exact"}],
+        ["compute_at", {"block": "acc", "loop": "out_d3_o", "scope": "register"}],
+        ["decompose_reduction", {"block": "acc", "loop": "acc_c"}],
+        ["set_kind", {"loop": "out_d3_i", "kind": "unrolled"}],
+    ]
+)
+
+
+def convolution() -> Function:
+    rng = np.random.default_rng(1)
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 4, 5, 2), "float32"))
+    w = b.constant("w", rng.standard_normal((6, 2, 2, 2)).astype(np.float32))
+    bias = b.constant("bias", rng.standard_normal(6).astype(np.float32))
+    return b.finish([b.op("conv2d", [x, w, bias], Conv2dAttrs(), name="y")])
+
+
+def menu(
+    trace: str = TRACE, *, instructions: int = 60, optimize: Optimize = "time", nest: str = ""
+) -> tuple[LoweredGroup, LoweredGroup]:
+    """The rules' menu, and the one with a winner that takes so many instructions of 100."""
+    core = find_core("cortex-m3")
+    target = target_for(core, Options(optimize=optimize))
+    (group,) = fuse_groups(convolution())
+    lowered = lower_group(group, target)
+    default = digest(print_func(lowered.variants[0].function))
+    found = TunedGroup(
+        nest or nest_digest(lowered), core.name, "gcc", "", default,
+        {default: Figures(100, 0, 0, 0), "made": Figures(instructions, 0, 0, 0)},
+        (), (Winner("", trace, "made"),),
+    )  # fmt: skip
+    options = replace(target.options, tuned=Tuned({found.key: found}))
+    return lowered, with_tuned(lowered, replace(target, options=options))
+
+
+def test_a_winner_comes_first_at_its_share_of_the_default() -> None:
+    lowered, made = menu()
+    first, *others = made.variants
+    assert first.is_tuned and not any(v.is_tuned for v in others)
+    assert first.instructions == round(0.6 * lowered.variants[0].instructions)
+    assert [v.function for v in others] == [v.function for v in lowered.variants]
+    function = convolution()
+    x = np.random.default_rng(2).standard_normal((1, 4, 5, 2)).astype(np.float32)
+    (expected,) = interpret(function, [x])
+    assert np.array_equal(run_loops(first.function, {"x": x, **first.constants})["out"], expected)
+
+
+@pytest.mark.parametrize(
+    "trace",
+    [
+        "no json", "{}", "[[]]", "[3]",
+        json.dumps([["inline_constant", {"buffer": "bias", "values": [0.0] * 6}]]),
+        json.dumps([["tensorize", {"loop": "out_d2", "kernel": "ec_conv_row_f32"}]]),
+        json.dumps([["split", {"loop": "nope", "factor": 3}]]),
+        json.dumps([["split", {"loop": "out_d3", "factor": "x"}]]),
+        json.dumps([["split", {"wrong": 1}]]),
+        json.dumps([["set_kind", {"loop": "out_d3", "kind": "oops"}]]),
+        "[" * 60_000,
+    ],
+)  # fmt: skip
+def test_what_does_not_fit_or_is_not_safe_is_left_out(trace: str) -> None:
+    lowered, made = menu(trace)
+    assert made.variants == lowered.variants
+
+
+def test_nothing_is_taken_that_is_no_better_or_is_of_another_nest() -> None:
+    for given in ({"instructions": 100}, {"nest": "other"}, {"optimize": "size"}):
+        lowered, made = menu(**given)  # type: ignore[arg-type]
+        assert [v.function for v in made.variants] == [v.function for v in lowered.variants]
+
+
+def test_balanced_gets_what_takes_hardly_more_memory() -> None:
+    """Where channels are the outermost loop, the output cannot take over the input."""
+    hungry = json.dumps(
+        [
+            ["reorder", {"order": ["out_d3", "out_d0", "out_d1", "out_d2"]}],
+            ["compute_at", {"block": "acc", "loop": "out_d2", "scope": None}],
+        ]
+    )
+    assert len(menu(hungry)[1].variants) == len(menu(hungry)[0].variants) + 1
+    lowered, made = menu(hungry, optimize="balanced")
+    assert lowered.variants[0].overlaps and len(made.variants) == len(lowered.variants)
+
+
+def test_the_nest_of_a_group_has_one_digest() -> None:
+    lowered, _ = menu()
+    assert nest_digest(lowered) == digest(print_func(lowering_of(lowered.group)[0].build()))
