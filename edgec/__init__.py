@@ -40,6 +40,13 @@ def explain(module: Any, inputs: Any) -> tuple[Part, ...]:
     return explain_parts(module, inputs)
 
 
+def custom_op(**declaration: Any) -> None:
+    """Declare an operator that a C function of yours computes: see `edgec.ops.custom.declare`."""
+    from edgec.ops.custom import declare
+
+    declare(**declaration)
+
+
 def quantize_aware(module: Any, samples: Any, **recipe: Any) -> QuantizeAware:
     """A module that is trained in the integers that will run: see
     `edgec.training.quantize_aware.quantize_aware`."""

@@ -149,6 +149,20 @@ compile_budget_option = click.option(
     "--compile-budget", type=click.FloatRange(min=0.0, min_open=True, max=1e6), default=1.0,
     show_default=True, metavar="FACTOR", help="Raise the limits of size and work of a compile.",
 )  # fmt: skip
+
+
+def _load_custom_ops(ctx: click.Context, param: click.Parameter, files: tuple[Path, ...]) -> None:
+    from edgec.frontends.custom_file import load_custom_ops
+
+    for file in files:
+        load_custom_ops(file)
+
+
+custom_ops_option = click.option(
+    "--custom-ops", type=click.Path(path_type=Path, dir_okay=False), multiple=True,
+    metavar="FILE.py", expose_value=False, callback=_load_custom_ops,
+    help="Python that declares operators of the model that C functions of yours compute.",
+)  # fmt: skip
 _COMPILE_OPTIONS = (
     click.option("--optimize", type=OPTIMIZE, default="balanced", show_default=True,
                  help="What to prefer where variants differ: a name, or prices."),
@@ -184,6 +198,7 @@ _COMPILE_OPTIONS = (
     click.option("--tuned", type=click.Path(path_type=Path), metavar="FILE",
                  help="Take schedules that `edgec tune` found; MODEL.tune.json beside MODEL by"
                  " default."),
+    custom_ops_option,
     click.option("--dump", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
                  help="Write every stage as text into DIR."),
 )  # fmt: skip
@@ -192,7 +207,7 @@ _COMPILE_OPTIONS = (
 COMPILE_OPTIONS = (
     "optimize", "match", "io", "unfused", "no_asm", "compiler", "c_optimize", "float_sums",
     "threads", "weights_form", "input_shape", "input_value", "specialize",
-    "place", "compile_budget", "tuned", "dump",
+    "place", "compile_budget", "tuned", "dump", "custom_ops",
 )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ from edgec.codegen.c_data import (
     section_macro,
 )
 from edgec.codegen.c_function import CFunction, emit_function, shows_rows
+from edgec.codegen.foreign_text import ForeignText, foreign_texts
 from edgec.codegen.generalize import General, generalize
 from edgec.codegen.names import identifier, port_names, unique
 from edgec.codegen.port_text import (
@@ -168,6 +169,7 @@ class ModelText:
     state_home: str
     sizes: tuple[SizeText, ...]
     counts: tuple[str, ...]
+    foreign: tuple[ForeignText, ...]
     versions: tuple[VersionText, ...] = ()
     front: str = ""
     compile_flags: str = ""
@@ -281,6 +283,7 @@ def make_text(program: Program) -> EmittedModel:
         state_home=homes.state,
         sizes=_sizes(program),
         counts=_counts(program, pointers),
+        foreign=foreign_texts(program),
         compile_flags=_compile_flags(program.target),
         versions=tuple(
             VersionText(

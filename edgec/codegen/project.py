@@ -117,6 +117,7 @@ def write_model(folder: Path, text: ModelText) -> tuple[tuple[str, ...], int]:
         f"{text.model}{end}": text_templates().get_template(template).generate(m=text)
         for end, template in MODEL_FILES.items()
     }
+    texts |= {foreign.name: (foreign.text,) for foreign in text.foreign}
     texts["ec_status.h"] = (status.read_text(encoding="utf-8"),)
     folder.mkdir(parents=True, exist_ok=True)
     crc = 0

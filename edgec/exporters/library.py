@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgec.codegen.c_types import C_TYPE
+from edgec.codegen.foreign_text import is_foreign_file
 from edgec.codegen.manifest import Manifest, PortEntry
 from edgec.codegen.project import MODEL_FILES
 from edgec.errors import BuildFailed
@@ -77,6 +78,7 @@ def read_library(project: Path) -> Library:
             hint="build it again with --weights-form text",
         )
     names = [f"{manifest.model}{end}" for end in MODEL_FILES] + ["ec_status.h"]
+    names += [name for name in manifest.files if is_foreign_file(manifest.model, name)]
     missing = [name for name in names if not (project / name).is_file()]
     if missing:
         raise BuildFailed(

@@ -48,6 +48,8 @@ def decode_custom_options(data: bytes, operator: str = "") -> dict[str, Any]:
                 found[key.AsKey[:_MOST_ENTRIES]] = bool(value.AsBool)
             elif value.IsInt:
                 found[key.AsKey[:_MOST_ENTRIES]] = int(value.AsInt)
+            elif value.IsFloat:
+                found[key.AsKey[:_MOST_ENTRIES]] = float(value.AsFloat)
     except _DAMAGE as error:
         raise ImportFailed(f"its options are damaged ({type(error).__name__})") from None
     return found

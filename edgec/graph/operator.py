@@ -80,6 +80,7 @@ class Operator(Generic[AttrsT]):
     normalizes: its results are parts of 1, monotonic functions of its input.
     approximates: its integers are near what floats give; a framework that computes floats, or has
     other tables, may be a step away.
+    is_foreign: a function that the user gives computes it, in C and here.
     """
 
     name: ClassVar[str]
@@ -97,6 +98,7 @@ class Operator(Generic[AttrsT]):
     keeps_factors: ClassVar[bool] = False
     normalizes: ClassVar[bool] = False
     approximates: ClassVar[bool] = False
+    is_foreign: ClassVar[bool] = False
 
     @property
     def weight_inputs(self) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgec.loop.dtype import is_float
+from edgec.loop.foreign import find_foreign
 from edgec.loop.intrinsics import get_intrinsic, is_known
 from edgec.loop.ir import (
     TRACES,
@@ -217,6 +218,9 @@ class _Estimator:
             return Cost()
         if call.callee in self.callees:
             return self.callees[call.callee] + Cost(instructions=2 * len(call.args) + 8)
+        foreign = find_foreign(call.callee)
+        if foreign is not None:
+            return Cost(instructions=foreign.instructions + 2 * len(call.args))
         kernel = get_microkernel(call.callee)
         pointers = sum(isinstance(a, BufferRef) for a in call.args)
         count = stated_instructions(kernel, call)
@@ -322,6 +326,9 @@ def _of_call(call: Call, below: Mapping[str, Mapping[str, float]]) -> dict[str, 
         return {}
     if call.callee in below:
         return {name or call.callee: count for name, count in below[call.callee].items()}
+    foreign = find_foreign(call.callee)
+    if foreign is not None:
+        return {call.callee: foreign.instructions}
     kernel = get_microkernel(call.callee)
     stated = stated_instructions(kernel, call)
     if stated is None:

@@ -21,6 +21,7 @@ from edgec.errors import ContractError
 from edgec.loop.access import term_range, writes
 from edgec.loop.bound import BOUND, launch_of
 from edgec.loop.dtype import integer_range, is_float, is_integer, wrap
+from edgec.loop.foreign import runner
 from edgec.loop.intrinsics import get_intrinsic, names
 from edgec.loop.ir import (
     TRACES,
@@ -97,6 +98,7 @@ def run_source(
         if isinstance(stmt, Call):
             unwatched = _show if stmt.callee in TRACES else None
             given = (callees or {}).get(stmt.callee, unwatched)
+            given = given or runner(stmt)
             scope[f"call_{stmt.callee}"] = given or get_microkernel(stmt.callee).run
     exec(_compiled(func), scope)
     buffers = {b.name: lists.get(b.name) for b in (*func.params, *func.allocs)}

@@ -11,10 +11,11 @@ from typing import Any
 
 from edgec.loop.define import Definition, ReduceAxis, Tensor
 from edgec.loop.dtype import bits
-from edgec.loop.ir import PrimFunc, shared
+from edgec.loop.ir import Buffer, BufferRef, Call, Const, PrimFunc, Use, shared
 from edgec.loop.values import Array, Operand
 from edgec.loop.window import Window
 from edgec.numerics.narrow_float import stored_in
+from edgec.numerics.term import as_term
 
 #: Forms of recurrences whose steps are products of matrices, by inputs that each form takes at
 #: once: zeros fill them up.
@@ -48,6 +49,7 @@ class Lowering:
         self.tables: dict[str, Array] = {}
         self.target: Tensor | None = None
         self.targets: tuple[Tensor, ...] = ()  # of an operator with several outputs
+        self.foreign: Call | None = None  # of a user's operator: the whole group
         self.window: Window | None = None  # of a convolution that is lowered as a product
 
     @property
@@ -117,6 +119,23 @@ class Lowering:
             return sums
         return self.definition.compute(self.target, lambda *at: sums[at])
 
+    def call(self, symbol: str, inputs: Sequence[Tensor], numbers: Sequence[int | float]) -> None:
+        """The node's values by a foreign function (`edgec.loop.foreign`): the whole group is it."""
+        reads = [_whole(tensor.buffer, "reads") for tensor in inputs]
+        writes = [_whole(tensor.buffer, "writes") for tensor in self.targets]
+        constants = (
+            Const(number, "int32" if isinstance(number, int) else "float32") for number in numbers
+        )
+        self.foreign = Call(symbol, (*reads, *writes, *constants))
+
     def build(self) -> PrimFunc:
         """The loop nests of the whole group."""
+        if self.foreign is not None:
+            buffers = [tensor.buffer for tensor in self.definition.tensors.values()]
+            params = [b for scope in ("arena", "constant") for b in buffers if b.scope == scope]
+            return PrimFunc(self.definition.name, tuple(params), (), self.foreign)
         return shared(self.definition.build())
+
+
+def _whole(buffer: Buffer, use: Use) -> BufferRef:
+    return BufferRef(buffer, tuple(as_term(0) for _ in buffer.shape), use, buffer.shape)

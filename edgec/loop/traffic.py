@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 from edgec.loop.cost import parts
 from edgec.loop.dtype import bits
+from edgec.loop.foreign import find_foreign
 from edgec.loop.ir import TRACES, Buffer, BufferRef, Call, Gather, Load, PrimFunc, Stmt, Store
 from edgec.loop.microkernel import get_microkernel, meaning_of_call
 from edgec.loop.rewrite import expressions, subexpressions
@@ -85,7 +86,11 @@ class _Counting:
 
 
 def _kernel_traffic(call: Call) -> list[Traffic]:
-    """What a microkernel accesses through each of its pointers."""
+    """What a microkernel accesses through each of its pointers; each element once where a foreign
+    function does."""
+    if find_foreign(call.callee) is not None:
+        refs = [argument for argument in call.args if isinstance(argument, BufferRef)]
+        return [{bits(r.buffer.dtype) // 8: float(r.buffer.elements)} for r in refs]
     kernel = get_microkernel(call.callee)
     meaning = meaning_of_call(kernel, call)
     counts = traffic(meaning)

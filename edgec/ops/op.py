@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from edgec.errors import ContractError, ImportFailed
+from edgec.errors import ContractError, EdgecError, ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import AttrsT, Fusion, Operator
@@ -270,6 +270,9 @@ _IMPORTERS: dict[str, dict[str, list[tuple[int, Importer]]]] = {
     "aten": {},
 }
 
+#: Those of operators that a user declares.
+_DECLARED: dict[tuple[str, str], Importer] = {}
+
 #: What an importer raises by mistake for a node with too few inputs, of no known type, ...: only
 #: damaged files have such nodes, and frontends say so.
 MALFORMED_NODE = (ValueError, IndexError, TypeError, AttributeError, KeyError, ArithmeticError)
@@ -296,11 +299,21 @@ def from_tflite(kind: str) -> Callable[[Importer], Importer]:
 
 def find_importer(format_name: str, kind: str, opset: int = 0) -> Importer | None:
     """The importer for a source operator at this opset, or None."""
-    chosen = None
+    chosen = _DECLARED.get((format_name, kind))
     for since, function in _IMPORTERS[format_name].get(kind, []):
         if since <= opset or format_name != "onnx":
             chosen = function
     return chosen
+
+
+def declare_importer(format_name: str, kind: str, importer: Importer) -> None:
+    """Make a user's operator known; the same kind again replaces it.
+
+    Raises EdgecError for one that edgec has.
+    """
+    if kind in _IMPORTERS[format_name]:
+        raise EdgecError(f"{kind} is an operator of edgec's own: give yours another name")
+    _DECLARED[format_name, kind] = importer
 
 
 def importer_kinds(format_name: str) -> tuple[str, ...]:

@@ -19,16 +19,20 @@ from edgec.codegen.manifest import Manifest, TraceEntry
 from edgec.codegen.versions import special_name
 from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError, RunFailed
-from edgec.graph.ir import Function, Value
+from edgec.graph.ir import Function, Module, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
 from edgec.options import Options
 from edgec.oracle.frameworks import Oracle, OracleResult, open_oracle
+from edgec.oracle.own_reference import OwnReference, has_declared
 from edgec.oracle.tolerances import scales, steps_of, tolerances
 from edgec.pipeline import Compiled, compile_model
 from edgec.runners.engine import RunResult, Transfer, open_session
 from edgec.runners.pool import Pool
 from edgec.runners.sizes import chosen_sizes
+
+#: What a verification says where no framework has an operator of the model.
+OWN_NOTE = "its custom operators are in no framework: compared with their declared references"
 
 Prepare = Callable[[Built], None]
 """Brings a built project onto a board."""
@@ -214,10 +218,10 @@ def verify_model(
     ToolMissing where the framework or the engine is not installed.
     """
     runner = Runner(runner) if isinstance(runner, str) else runner
-    oracle, note = _reference(model, reference, options)
+    compiled = compile_model(model, board.core, options, board=board, dump=runner.dump)
+    oracle, note = _reference(model, reference, options, compiled.imported)
     inputs = [list(case) for case in cases]
     result = Verification(oracle.name, runner.name, len(inputs), note=note)
-    compiled = compile_model(model, board.core, options, board=board, dump=runner.dump)
     seen = _compared(
         _Comparing(result, oracle, compiled, runner, layers), board, work / "fused", inputs
     )
@@ -235,7 +239,16 @@ def verify_model(
     return result
 
 
-def _reference(model: Path, name: str | None, options: Options) -> tuple[Oracle, str]:
+def _reference(
+    model: Path, name: str | None, options: Options, imported: Module
+) -> tuple[Oracle, str]:
+    """The interpreter for a file with custom operators, else a framework."""
+    if name is None and has_declared(imported):
+        return OwnReference(model, imported), OWN_NOTE
+    return _framework(model, name, options)
+
+
+def _framework(model: Path, name: str | None, options: Options) -> tuple[Oracle, str]:
     """The framework of that name, else the one that the options follow, else the file's own.
 
     LiteRT answers for a TFLite file that TFLite Micro refuses; the text says so.

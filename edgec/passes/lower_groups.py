@@ -155,6 +155,8 @@ def lower_group(group: Group, policy: Target, *, until_free: bool = False) -> Lo
     With `until_free`, variants after one with a variant without scratch are left out: they are
     slower, and matter only for where the output may lie.
     """
+    if group.nodes[0].op.is_foreign:
+        return LoweredGroup(group, (plain_variant(group),))
     values: dict[str, Value] = {}
 
     def lower(form: str, rescaling: str) -> Lowering:

@@ -1,0 +1,191 @@
+"""custom: an operator that a user declares, computed by a C function of the user's own file.
+
+The declaration is Python and runs when it is loaded: docs/security.md counts it as code.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import EdgecError, ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Constant, Node, Value
+from edgec.graph.operator import Fusion, register
+from edgec.graph.types import Array, Quant, TensorType
+from edgec.loop.define import Tensor
+from edgec.loop.foreign import Foreign, computed, find_foreign, register_foreign
+from edgec.loop.lowering import Lowering
+from edgec.ops.op import Op, RawNode, declare_importer
+
+Number = int | float
+#: What a declaration says of a result: shape and dtype, and the quantization of stored integers.
+Declared = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class CustomAttrs:
+    """symbol: the C function. numbers: what follows the pointers. shapes, dtypes, quants: of each
+    result."""
+
+    symbol: str
+    numbers: tuple[Number, ...]
+    shapes: tuple[tuple[int, ...], ...]
+    dtypes: tuple[str, ...]
+    quants: tuple[Quant | None, ...]
+
+
+@register
+class Custom(Op[CustomAttrs]):
+    """Any inputs -> the results that its declaration says."""
+
+    name = "custom"
+    attrs_class = CustomAttrs
+    fusion = Fusion.OPAQUE
+    is_foreign = True
+
+    def infer(self, attrs: CustomAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """What was declared when the node was read."""
+        if not inputs or not attrs.shapes:
+            raise TypeMismatch(f"{attrs.symbol} needs an input and a result")
+        return tuple(map(TensorType, attrs.shapes, attrs.dtypes, attrs.quants))
+
+    def evaluate(
+        self,
+        attrs: CustomAttrs,
+        inputs: Sequence[Array],
+        input_types: Sequence[TensorType],
+        output_types: Sequence[TensorType],
+    ) -> tuple[Array, ...]:
+        """The declared reference."""
+        results = [(type_.shape, type_.dtype) for type_ in output_types]
+        return tuple(computed(_known(attrs.symbol), list(inputs), results, attrs.numbers))
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """One call."""
+        tensors = [
+            target.table("constant", value.data) if isinstance(value, Constant) else value
+            for value in inputs
+        ]
+        target.call(node.attrs.symbol, tensors, node.attrs.numbers)
+        return target.targets[0]
+
+
+def _known(symbol: str) -> Foreign:
+    found = find_foreign(symbol)
+    if found is None:
+        raise EdgecError(
+            f"the C function {symbol} is not declared",
+            hint="load its declaration: --custom-ops FILE.py, or edgec.custom_op(...)",
+        )
+    return found
+
+
+@dataclass(frozen=True)
+class _Declaration:
+    symbol: str
+    results: Callable[..., Any]
+    numbers: Callable[..., Any] | None
+
+
+def declare(
+    *,
+    symbol: str,
+    source: str | Path,
+    results: Callable[[Sequence[TensorType], Mapping[str, Any]], Sequence[Declared]],
+    reference: Callable[..., Any],
+    onnx: str = "",
+    tflite: str = "",
+    numbers: Callable[[Sequence[TensorType], Mapping[str, Any]], Sequence[Number]] | None = None,
+    instructions: float = 0.0,
+) -> None:
+    """Declare an operator that a C function computes; files that name it can then be built.
+
+    onnx: its domain, a dot and its name, in ONNX files. tflite: its custom code, in TFLite files.
+    symbol: the C function: a pointer to each input in the order of the node, then one to each
+    result, which it writes as a whole, then the numbers, as int32_t or float. source: the C file
+    that has it, which is copied into every build. results: of the input types and the attributes,
+    (shape, dtype) of each result, or (shape, dtype, scale, zero_point). numbers: of the same, what
+    the function gets after its pointers. reference: the same in NumPy: the input arrays and the
+    numbers to the result, or a tuple of them; it must have the C function's bits. instructions:
+    about how many one call takes.
+
+    Raises EdgecError for a file that cannot be read, or names that are none.
+    """
+    if not (onnx or tflite) or (onnx and "." not in onnx):
+        raise EdgecError(
+            f"the operator of {symbol} has no name in a model file",
+            hint='give onnx="domain.Name" or tflite="Name", or both',
+        )
+    path = Path(source)
+    register_foreign(Foreign(symbol, path, _text_of(path), reference, instructions))
+    append = partial(_appended, declaration=_Declaration(symbol, results, numbers))
+    if onnx:
+        declare_importer("onnx", onnx, append)
+    if tflite:
+        declare_importer("tflite", f"CUSTOM:{tflite}", append)
+
+
+def _text_of(path: Path) -> str:
+    try:
+        return path.read_text("utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise EdgecError(f"cannot read {path}: {error}") from error
+
+
+def _appended(
+    builder: GraphBuilder, raw: RawNode, declaration: _Declaration
+) -> tuple[Value, ...]:  # fmt: skip
+    inputs = [raw.operand(number) for number in range(len(raw.inputs))]
+    types = [value.type for value in inputs]
+    attributes = dict(raw.attributes)
+    try:
+        results = [tuple(each) for each in declaration.results(types, attributes)]
+        numbers = () if declaration.numbers is None else declaration.numbers(types, attributes)
+        made = [_result(each, place, raw) for place, each in enumerate(results)]
+        given = tuple(map(_number, numbers))
+    except EdgecError:
+        raise
+    except Exception as error:  # the user's own code
+        raise ImportFailed(
+            f"the declaration of {declaration.symbol} failed: {type(error).__name__}: {error}"
+        ) from error
+    attrs = CustomAttrs(
+        declaration.symbol, given, tuple(t.shape for t in made), tuple(t.dtype for t in made),
+        tuple(t.quant for t in made),
+    )  # fmt: skip
+    names = [raw.name, *(f"{raw.name}:{n}" for n in range(1, len(made)))]
+    node = builder.node("custom", inputs, attrs, name=raw.name, output_names=names,
+                        sources=(raw.name,))  # fmt: skip
+    return node.outputs
+
+
+def _result(declared: Declared, place: int, raw: RawNode) -> TensorType:
+    """The type of a result; stored integers have the file's quantization if nothing is said."""
+    shape, dtype, *rest = declared
+    extents = tuple(int(extent) for extent in shape)
+    if any(extent < 0 for extent in extents) or len(rest) not in (0, 2):
+        raise ImportFailed(f"result {place} is declared as {declared}")
+    quant = Quant((float(rest[0]),), (int(rest[1]),)) if rest else None
+    stated = raw.output_types[place] if place < len(raw.output_types) else None
+    if quant is None and stated is not None and stated.dtype == dtype:
+        quant = stated.quant
+    return TensorType(extents, np.dtype(dtype).name, quant)
+
+
+def _number(value: Any) -> Number:
+    """An int of 32 bits, or a float as float32 holds it."""
+    if isinstance(value, (bool, np.bool_, int, np.integer)):
+        if not -(2**31) <= int(value) < 2**31:
+            raise ImportFailed(f"{value} does not fit in int32_t")
+        return int(value)
+    number = float(np.float32(value))
+    if not math.isfinite(number):
+        raise ImportFailed(f"{value} is no finite number")
+    return number
