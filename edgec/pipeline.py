@@ -164,11 +164,30 @@ def _for_core(options: Options, core: Core) -> Options:
             f"{core.name} runs one thread",
             hint="threads are for this computer and Linux boards: leave the option out",
         )
+    if core.has_gpu:
+        return _for_gpu(options, core)
     if (
         not core.features.isdisjoint({"avx2", "neon"}) and options.optimize == "balanced"
     ):  # RAM is not scarce there
         return replace(options, optimize="time")
     return options
+
+
+def _for_gpu(options: Options, core: Core) -> Options:
+    """The options as a GPU has them: rows that stream would leave most of its threads idle."""
+    wrong = {
+        f"--io {options.io}": options.io != "arena",
+        "free float sums": options.float_sums == "free",
+        f"{options.threads} threads": options.threads > 1,
+        "code of its own for certain sizes": bool(options.specialize),
+    }
+    for what, is_given in wrong.items():
+        if is_given:
+            raise EdgecError(
+                f"{core.name} runs the model on its GPU, which has no {what}",
+                hint="leave the option out, or build for the processor",
+            )
+    return replace(options, optimize="time")
 
 
 def compile_module(
@@ -187,6 +206,8 @@ def compile_module(
     options = with_usable(_for_core(options, core), core)
     if options.specialize and options.io == "rows":
         raise EdgecError("--specialize runs whole inputs, --io rows feeds them row by row")
+    if core.has_gpu:
+        arena_limit_bytes = None  # what streams to save memory is slow there
     job = _Job(core, options, board, board_name, arena_limit_bytes, reserved or {})
     choices = special_sizes(imported.main, options.specialize)
     compiled = job.compiled(imported, _Dump(dump))

@@ -25,7 +25,7 @@ from edgec.cli.progress import tell_lost, transfer_bar
 @click.argument("model", type=MODEL)
 @click.option("--board", metavar="B", help="Board name, alias or TOML file; else host, for a "
               "project folder the board that it was built for.")  # fmt: skip
-@click.option("--engine", type=click.Choice(["host", "core", "qemu", "serial"]),
+@click.option("--engine", type=click.Choice(["host", "gpu_emulation", "core", "qemu", "serial"]),
               help="Default: serial with --port; host for the board host; qemu where it is "
               "installed and can be the board; else core.")  # fmt: skip
 @click.option("--port", metavar="P", help="Serial port of a real board (engine serial).")

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 @click.argument("model", type=MODEL)
 @click.option("--board", default="host", show_default=True, metavar="B",
               help="Board name, alias or TOML file.")  # fmt: skip
-@click.option("--engine", type=click.Choice(["host", "core", "qemu", "serial"]),
+@click.option("--engine", type=click.Choice(["host", "gpu_emulation", "core", "qemu", "serial"]),
               help="Default: serial with --port; host for the board host; qemu where it is "
               "installed and can be the board; else core.")  # fmt: skip
 @click.option("--port", metavar="P", help="Serial port of a real board (engine serial).")

@@ -45,6 +45,7 @@ from edgec.loop.ir import (
     IndexValue,
     Load,
     PrimFunc,
+    Scope,
     Seq,
     Stmt,
     Store,
@@ -97,7 +98,7 @@ def emit_function(
 
     Raises ContractError for what C cannot say (shared memory, unknown operators).
     """
-    return _FunctionPrinter(func, name, callees or {}, known or {}).emit()
+    return FunctionPrinter(func, name, callees or {}, known or {}).emit()
 
 
 def writes_param(func: PrimFunc, param: Buffer) -> bool:
@@ -160,7 +161,12 @@ def wrapped(line: str) -> list[str]:
     return [*lines, line]
 
 
-class _FunctionPrinter:
+class FunctionPrinter:
+    """Prints one function; `edgec.codegen.c_kernel` has what differs on a GPU."""
+
+    #: Scopes of what a function has for itself.
+    own_scopes: tuple[Scope, ...] = ("register",)
+
     def __init__(
         self, func: PrimFunc, name: str, callees: Mapping[str, str], known: Mapping[str, Range]
     ) -> None:
@@ -175,11 +181,12 @@ class _FunctionPrinter:
                 raise ContractError(f"{func.name}: parameter {buffer.name} is {buffer.scope}")
             self.buffer_names[buffer] = self.fresh(buffer.name)
         for buffer in func.allocs:
-            if buffer.scope != "register":
+            if buffer.scope not in self.own_scopes:
                 raise ContractError(f"{func.name}: local {buffer.name} is {buffer.scope}")
             self.buffer_names[buffer] = self.fresh(buffer.name)
         self.vars: dict[Var, str] = {var: self.fresh(var.name) for var in func.indices}
-        self.registers = Registers(func.allocs, self.body)
+        registers = [buffer for buffer in func.allocs if buffer.scope == "register"]
+        self.registers = Registers(registers, self.body)
         self.element_names: dict[Element, str] = {}
         self.pointers: dict[Place, tuple[str, int]] = {}
         self.lanes: Lanes | None = None

@@ -6,7 +6,8 @@
 
   1. A block's axes are replaced by their bindings; its init becomes an `if` on the first step of
      the loops of its reduce axes, or disappears where that is known.
-  2. Unrolled loops of constant extent are written out; loops of one step lose their `for`.
+  2. Unrolled loops of constant extent are written out; loops of one step lose their `for`, but
+     for those that are bound to one thread of a GPU.
   3. Conditions that the bounds of their terms decide are taken or dropped, and choices by the
      number of a step.
   4. Loops that change nothing any more are left (`settled.py`).
@@ -20,6 +21,7 @@ from collections.abc import Mapping
 
 from edgec.codegen.collapse import collapse
 from edgec.codegen.settled import LeaveSettled
+from edgec.loop.bound import BOUND
 from edgec.loop.ir import (
     Binary,
     Block,
@@ -94,7 +96,8 @@ class _Expander:
     ) -> list[Stmt]:
         start, stop = loop.start.substitute(values), loop.stop.substitute(values)
         extent = (stop - start).constant
-        if extent is not None and (extent <= 1 or loop.kind == "unrolled"):
+        is_straight = (extent is not None and extent <= 0) or loop.kind == "unrolled"
+        if extent is not None and (is_straight or (extent == 1 and loop.kind not in BOUND)):
             result = []
             for step in range(extent):
                 inner = {**values, loop.var: start + step}

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgec import __version__
 from edgec.codegen.c_data import (
@@ -18,6 +18,7 @@ from edgec.codegen.c_data import (
 from edgec.codegen.c_function import CFunction, emit_function, shows_rows
 from edgec.codegen.foreign_text import ForeignText, foreign_texts
 from edgec.codegen.generalize import General, generalize
+from edgec.codegen.gpu_text import GpuText, LaunchText, make_gpu_text, runs_on_gpu
 from edgec.codegen.names import identifier, port_names, unique
 from edgec.codegen.port_text import (
     Pointers,
@@ -37,6 +38,8 @@ from edgec.targets.core import CORES
 PUBLIC = (
     "run", "feed_row", "set_size", "input_extent", "output_extent", "init", "input", "output",
     "reset", "selftest", "memory", "context", WEIGHTS_OBJECT, "constants",
+    # of models on a GPU
+    "close", "start", "open", "on_gpu", "cubin", "ptx",
 )  # fmt: skip
 
 
@@ -82,6 +85,7 @@ class CallText:
     comment: str
     lines: tuple[str, ...]
     traces: tuple[TraceText, ...]
+    launches: tuple[LaunchText, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -173,6 +177,7 @@ class ModelText:
     versions: tuple[VersionText, ...] = ()
     front: str = ""
     compile_flags: str = ""
+    gpu: GpuText | None = None
 
 
 @dataclass(frozen=True)
@@ -190,10 +195,22 @@ class EmittedModel:
     callees: Mapping[str, str]
 
 
-def make_text(program: Program) -> EmittedModel:
-    """Decide everything about how a program looks as C; `program` must have passed its check."""
+@dataclass(frozen=True)
+class _Functions:
+    """The functions that a model's C has: their texts, and for each step its symbol and numbers.
+
+    callees: the C names of the functions that steps call; called: these names.
+    """
+
+    texts: tuple[FunctionText, ...]
+    step_functions: tuple[str, ...]
+    step_numbers: tuple[tuple[int, ...], ...]
+    callees: Mapping[str, str]
+    called: tuple[str, ...]
+
+
+def _emit_functions(program: Program) -> _Functions:
     homes = program.homes
-    weights = make_weights(program.model, program.constants, homes.constants)
     shared = share(program)
     callees, callee_functions = _emit_callees(program)
     taken = {f"{program.model}_{name}" for name in PUBLIC} | {f.name for f in callee_functions}
@@ -221,8 +238,31 @@ def make_text(program: Program) -> EmittedModel:
         for each, numbers in zip(steps, general.numbers, strict=True):
             for step in each:
                 step_functions[step], step_numbers[step] = name, numbers
+    return _Functions(
+        tuple(functions), tuple(step_functions), tuple(step_numbers), callees,
+        tuple(f.name for f in callee_functions),
+    )  # fmt: skip
+
+
+def _on_gpu(gpu: GpuText) -> _Functions:
+    """No functions: kernels are in a file of their own."""
+    return _Functions((), gpu.step_functions, ((),) * len(gpu.launches), gpu.callees, ())
+
+
+def make_text(program: Program) -> EmittedModel:
+    """Decide everything about how a program looks as C; `program` must have passed its check."""
+    homes = program.homes
+    weights = make_weights(program.model, program.constants, homes.constants)
+    gpu = None
+    if runs_on_gpu(program):
+        gpu = make_gpu_text(program, weights, [f"{program.model}_{name}" for name in PUBLIC])
+    emitted = _emit_functions(program) if gpu is None else _on_gpu(gpu)
+    functions, step_functions = emitted.texts, emitted.step_functions
     pointers = Pointers(program, weights)
-    calls = _calls(program, step_functions, step_numbers, pointers)
+    calls = _calls(program, step_functions, emitted.step_numbers, pointers)
+    if gpu is not None:
+        pairs = zip(calls, gpu.launches, strict=True)
+        calls = tuple(replace(call, lines=(), launches=launches) for call, launches in pairs)
     # What one core's branch of an #if calls is unused on others, of which clang would warn.
     cpu_check = _cpu_check(program.target)
     checks = [f"{cpu_check}()"] if cpu_check else []
@@ -269,7 +309,7 @@ def make_text(program: Program) -> EmittedModel:
         states=state_texts(program, weights),
         notes=lifetime_notes(program),
         helpers=tuple(helpers),
-        functions=tuple(functions),
+        functions=functions,
         calls=calls[: len(program.general_steps)],
         weights=weights.objects,
         weights_crc_call=_crc_call(program.model, weights),
@@ -293,10 +333,10 @@ def make_text(program: Program) -> EmittedModel:
             )
             for version in program.versions
         ),
+        gpu=gpu,
     )
-    steps_own = dict.fromkeys(step_functions)
-    placeable = (*(f.name for f in callee_functions), *steps_own, *kernels)
-    return EmittedModel(text, tuple(step_functions), weights, placeable, callees)
+    placeable = (*emitted.called, *dict.fromkeys(step_functions), *kernels)
+    return EmittedModel(text, step_functions, weights, placeable, emitted.callees)
 
 
 def _cpu_check(target: str) -> str:

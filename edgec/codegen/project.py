@@ -3,6 +3,7 @@
     <model>.h  <model>.c  <model>_weights.h  <model>_weights.c  ec_status.h
     <model>_weights.bin                                            only for large weights
     CMakeLists.txt  manifest.json
+    <model>_kernels.cu  <model>_kernels.c  ec_cuda.h  ec_cuda_driver.h             only for a GPU
     main.c  link.ld  port/  link/                                  only for a microcontroller board
     toolchain.cmake  CMakePresets.json  debug.gdb                  likewise
 
@@ -12,7 +13,7 @@ Nothing depends on the clock, the machine or the folder: same program, same byte
 from __future__ import annotations
 
 import zlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,11 +21,12 @@ from edgec.boards.board import Board
 from edgec.boards.board_files import board_header, linker_script, port_headers, port_sources
 from edgec.boards.toolchain import EMBEDDED_FLAGS
 from edgec.codegen.c_data import WEIGHTS_OBJECT
+from edgec.codegen.gpu_text import Images
 from edgec.codegen.harness import harness_text
 from edgec.codegen.manifest import MANIFEST_NAME, Manifest, describe
 from edgec.codegen.model_text import EmittedModel, ModelText, make_text
 from edgec.codegen.program import Program
-from edgec.errors import BuildFailed
+from edgec.errors import BuildFailed, ContractError
 from edgec.options import Harness
 from edgec.resources import resource_dir, text_templates
 
@@ -38,6 +40,10 @@ MODEL_FILES = {
     "_weights.c": "weights.c.j2",
 }
 """The model's own files, by what their names end with, and their templates."""
+GPU_FILES = ("ec_cuda.h", "ec_cuda_driver.h")
+"""Of `runtime_c/cuda/`: what the C of a model on a GPU includes."""
+#: Compiles the kernels of a model for an architecture such as "sm_87".
+CompileKernels = Callable[[str, str], Images]
 
 
 @dataclass(frozen=True)
@@ -59,18 +65,20 @@ def write_project(
     board: Board | None = None,
     harness: Harness = "link",
     main: Path | None = None,
+    compile_kernels: CompileKernels | None = None,
 ) -> Manifest:
     """Write the files of a model into `folder`, which must exist, and return the manifest.
 
     With a microcontroller `board`, also its main program (of the kind `harness`), port, link and
     linker script. The program mlperf-tiny needs inputs and outputs outside of the arena; "own" is a
-    copy of the file `main`. Raises ContractError for a program that breaks its contract, and
-    BuildFailed for a `main` that cannot be read. To write whole or not at all, give the folder of
-    `staged_folder`.
+    copy of the file `main`. A program for a GPU needs `compile_kernels`. Raises ContractError for a
+    program that breaks its contract, and BuildFailed for a `main` that cannot be read. To write
+    whole or not at all, give the folder of `staged_folder`.
     """
     program.check()
     emitted = make_text(program)
-    written, build_hash = write_model(folder, emitted.text)
+    images = _compiled(emitted.text, compile_kernels)
+    written, build_hash = write_model(folder, emitted.text, images)
     files: dict[str, str] = {}
     firmware = None
     if board is not None and board.core.is_embedded:
@@ -80,18 +88,23 @@ def write_project(
     files["CMakeLists.txt"] = render(
         "CMakeLists.txt.j2", m=emitted.text, levels=(), firmware=firmware
     )
+    names = tuple(sorted([*written, *files, MANIFEST_NAME]))
     manifest = describe(
-        program,
-        emitted.step_functions,
-        tuple(sorted([*written, *files, MANIFEST_NAME])),
-        emitted.weights,
-        emitted.callees,
-        harness,
+        program, emitted.step_functions, names, emitted.weights, emitted.callees, harness,
         build_hash,
-    )
+    )  # fmt: skip
     files[MANIFEST_NAME] = manifest.to_json()
     write_files(folder, files)
     return manifest
+
+
+def _compiled(text: ModelText, compile_kernels: CompileKernels | None) -> Images | None:
+    """The compiled kernels of a model on a GPU."""
+    if text.gpu is None:
+        return None
+    if compile_kernels is None:
+        raise ContractError("a program for a GPU needs a compiler of its kernels")
+    return compile_kernels(text.gpu.source, text.gpu.architecture)
 
 
 def _firmware_text(board: Board, harness: Harness, files: Iterable[str]) -> FirmwareText:
@@ -106,19 +119,15 @@ def _firmware_text(board: Board, harness: Harness, files: Iterable[str]) -> Firm
     )
 
 
-def write_model(folder: Path, text: ModelText) -> tuple[tuple[str, ...], int]:
+def write_model(
+    folder: Path, text: ModelText, images: Images | None = None
+) -> tuple[tuple[str, ...], int]:
     """Write the model's C files as their text is made: of a large model's it never exists whole.
 
     Returns their names, and a CRC-32 of names and texts: two builds that differ in anything differ
     in it.
     """
-    status = resource_dir("runtime_c") / "include" / "edgec" / "ec_status.h"
-    texts: dict[str, Iterable[str]] = {
-        f"{text.model}{end}": text_templates().get_template(template).generate(m=text)
-        for end, template in MODEL_FILES.items()
-    }
-    texts |= {foreign.name: (foreign.text,) for foreign in text.foreign}
-    texts["ec_status.h"] = (status.read_text(encoding="utf-8"),)
+    texts = _texts(text, images)
     folder.mkdir(parents=True, exist_ok=True)
     crc = 0
     for name in sorted(texts):
@@ -137,6 +146,23 @@ def write_model(folder: Path, text: ModelText) -> tuple[tuple[str, ...], int]:
                 crc = zlib.crc32(array, crc)
                 stream.write(array)
     return (*texts, *blobs), crc
+
+
+def _texts(text: ModelText, images: Images | None) -> dict[str, Iterable[str]]:
+    """The text files of a model by name, each in pieces."""
+    templates = MODEL_FILES if images is None else {**MODEL_FILES, "_kernels.c": "kernels.c.j2"}
+    given = {"m": text, "images": images}
+    texts: dict[str, Iterable[str]] = {
+        f"{text.model}{end}": text_templates().get_template(template).generate(**given)
+        for end, template in templates.items()
+    }
+    texts |= {foreign.name: (foreign.text,) for foreign in text.foreign}
+    runtime = resource_dir("runtime_c")
+    copied = [runtime / "include" / "edgec" / "ec_status.h"]
+    if text.gpu is not None:
+        texts[f"{text.model}_kernels.cu"] = (text.gpu.source,)
+        copied += [runtime / "cuda" / name for name in GPU_FILES]
+    return texts | {path.name: (path.read_text(encoding="utf-8"),) for path in copied}
 
 
 def _main_files(

@@ -13,6 +13,7 @@ from edgec.boards.toolchain import Toolchain, find_toolchain
 from edgec.build.firmware import ELF_NAME, build_firmware
 from edgec.build.host import build_host_library, library_name
 from edgec.build.image import Image, measure
+from edgec.build.nvrtc import compile_kernels
 from edgec.build.staging import staged_folder
 from edgec.codegen.manifest import Manifest
 from edgec.codegen.placement import place_hot_code
@@ -107,7 +108,7 @@ def _staged(compiled: Compiled, board: Board, folder: Path, traced: bool) -> Bui
     """The project in a folder that has not yet got its name."""
     options = compiled.options
     harness = options.harness, options.main
-    manifest = write_project(compiled.program, folder, board, *harness)
+    manifest = write_project(compiled.program, folder, board, *harness, compile_kernels)
     artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
     hot = _with_hot_code(compiled, image)
     if hot is not None:
@@ -127,7 +128,7 @@ def deploy_library(compiled: Compiled, out: Path, *, finish: Finish | None = Non
     Raises BudgetExceeded when arena, state or weights break a given limit by themselves.
     """
     with staged_folder(out) as folder:
-        manifest = write_project(compiled.program, folder, None)
+        manifest = write_project(compiled.program, folder, None, compile_kernels=compile_kernels)
         staged = Built(folder, manifest, None, None, None, None)
         figures = check_budgets(compiled, staged)
         if finish is not None:

@@ -48,10 +48,9 @@ def private_buffers(func: PrimFunc, loop: For) -> frozenset[Buffer]:
 
 def why_not_at_once(func: PrimFunc, loop: For) -> str:
     """Why the steps of a loop may not run at once, as its kind says; nothing if they may."""
+    if loop.kind in BOUND:
+        return _why_not_bound(func, loop)
     private = private_buffers(func, loop)
-    if loop.kind in BOUND:  # a thread has registers of its own, and a block shared memory
-        scopes = ("register",) if loop.kind in THREADS else ("register", "shared")
-        private |= {buffer for buffer in func.allocs if buffer.scope in scopes}
     if loop.kind == "vectorized":
         extent = (loop.stop - loop.start).constant
         if extent not in LANES:
@@ -60,6 +59,15 @@ def why_not_at_once(func: PrimFunc, loop: For) -> str:
         if why:
             return why
     return why_not_apart(loop, private)
+
+
+def _why_not_bound(func: PrimFunc, loop: For) -> str:
+    """A thread has registers of its own, and a block shared memory; one step is alone anyway."""
+    if (loop.stop - loop.start).constant == 1:
+        return ""
+    scopes = ("register",) if loop.kind in THREADS else ("register", "shared")
+    own = {buffer for buffer in func.allocs if buffer.scope in scopes}
+    return why_not_apart(loop, private_buffers(func, loop) | own)
 
 
 def why_not_apart(loop: For, private: frozenset[Buffer]) -> str:

@@ -44,6 +44,7 @@ from edgec.loop.primitives.nibbles import pack_nibbles
 from edgec.loop.primitives.pair_bytes import pair_bytes
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
 from edgec.loop.primitives.roll import roll
+from edgec.loop.primitives.run_once import run_once
 from edgec.loop.primitives.shifts import pack_shifts
 from edgec.loop.primitives.slide import slide
 from edgec.loop.primitives.split_steps import pad_steps, split_steps
@@ -146,6 +147,10 @@ class Schedule:
     def bind(self, loop: str, index: BoundKind) -> None:
         """Run each step of the loop in a block or a thread of its own, on a GPU."""
         self.set_kind(loop, index)
+
+    def run_once(self) -> None:
+        """Let one thread run what is not spread over a GPU's; after `simplify`."""
+        self._apply(run_once)
 
     def place_barriers(self) -> None:
         """Let threads wait where they read what others write; after `simplify`."""
@@ -433,7 +438,7 @@ REPLAYABLE = frozenset(
         "pack_shifts", "complement", "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
         "pad_reads", "pad_copy", "gather", "fold_offset", "spread", "flatten", "fuse_axes",
-        "pad_steps", "split_steps", "pair_bytes", "place_barriers",
+        "pad_steps", "split_steps", "pair_bytes", "place_barriers", "run_once",
     }
 )  # fmt: skip
 #: Primitives that keep the meaning of a nest without looking at its constants.

@@ -12,6 +12,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec.loop.access import term_range
+from edgec.loop.bound import BOUND
 from edgec.loop.compact import compact_buffers, private_buffers
 from edgec.loop.ir import (
     Block,
@@ -91,7 +92,7 @@ class _DropDecided(Rewriter):
         low, high = (loop.stop - loop.start).bounds()
         if high <= 0:
             return Seq(())
-        if low == high == 1:
+        if low == high == 1 and loop.kind not in BOUND:  # which says whose step it is
             return self.stmt(Substitute({loop.var: loop.start}).stmt(loop.body))
         self.loops.append(loop)
         body = self.stmt(loop.body)

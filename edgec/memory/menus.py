@@ -32,12 +32,14 @@ def make_menus(function: Function, target: Target, options: Options) -> tuple[Fu
 def _lower(function: Function, target: Target, options: Options, known: Groups = ()) -> Groups:
     """The menu of every group; groups of the same nodes as known ones keep theirs."""
     menus = {lowered.group.nodes: lowered for lowered in known}
+    # What other functions call runs in the thread that calls it.
+    called = replace(target, only_loops=True) if target.core.has_gpu else target
 
     def menu(group: Group) -> LoweredGroup:
         if group.nodes[0].bodies:
-            return lower_bodies(group, partial(_lower_body, target=target, options=options))
+            return lower_bodies(group, partial(_lower_body, target=called, options=options))
         if is_open(group):
-            return lower_open_group(group, target)
+            return lower_open_group(group, called)
         return with_tuned(lower_group(group, target), target)
 
     return tuple(

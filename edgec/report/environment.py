@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import importlib.metadata
 import importlib.util
 import os
@@ -54,6 +55,8 @@ PACKAGES = (
     ("tflite_micro", "tflite-micro", "verify", "comparing with TFLite Micro"),
     ("ai_edge_litert", "ai-edge-litert", "verify", "comparing with LiteRT"),
     ("onnxruntime", "onnxruntime", "verify", "comparing with ONNX Runtime"),
+    ("nvidia.cuda_nvrtc", "nvidia-cuda-nvrtc-cu12", "cuda", "kernels for GPUs"),
+    ("nvidia.cuda_nvcc", "nvidia-cuda-nvcc-cu12", "cuda", "machine code for GPUs"),
 )
 
 #: (program, Debian package, what it is for)
@@ -105,18 +108,26 @@ _USB_ROOTS = (Path("/sys/bus/usb/devices"), Path("/dev/bus/usb"))
 
 
 def examine() -> list[Finding]:
-    return [*_packages(), *_programs(), *_flash_tools(), *_ports(), *usb_devices(*_USB_ROOTS)]
+    return [
+        *_packages(), *_programs(), *_gpu(), *_flash_tools(), *_ports(), *usb_devices(*_USB_ROOTS),
+    ]  # fmt: skip
 
 
 def _packages() -> list[Finding]:
     version = sys.version.split()[0]
     found = [Finding("python", version, "everything", "install Python 3.11 or newer")]
     for module, distribution, extra, purpose in PACKAGES:
-        there = importlib.util.find_spec(module) is not None
-        text = _package_version(distribution) if there else ""
+        text = _package_version(distribution) if _is_there(module) else ""
         mend = f'pip install "edgec[{extra}]"' if extra else f"pip install {distribution}"
         found.append(Finding(distribution, text, purpose, mend))
     return found
+
+
+def _is_there(module: str) -> bool:
+    try:
+        return importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # nor is what it would be part of
+        return False
 
 
 def _package_version(name: str) -> str:
@@ -131,6 +142,29 @@ def _programs() -> list[Finding]:
         _program(program, shutil.which(program), purpose, f"install it (Debian: apt install {deb})")
         for program, deb, purpose in PROGRAMS
     ]
+
+
+def _gpu() -> list[Finding]:
+    """CUDA's driver and GPUs."""
+    purpose = "running models on a GPU (without one: --engine gpu_emulation)"
+    count = count_gpus()
+    driver = "" if count is None else "libcuda.so.1"
+    gpus = f"{count} found" if count else ""
+    return [
+        Finding("CUDA driver", driver, purpose, "install NVIDIA's driver"),
+        Finding("GPU", gpus, purpose, "use a computer with an NVIDIA GPU"),
+    ]
+
+
+def count_gpus() -> int | None:
+    """How many GPUs the CUDA driver shows; None where there is no driver."""
+    try:
+        driver = ctypes.CDLL("libcuda.so.1")
+    except OSError:
+        return None
+    count = ctypes.c_int(0)
+    works = driver.cuInit(0) == 0 and driver.cuDeviceGetCount(ctypes.byref(count)) == 0
+    return count.value if works else 0
 
 
 def _flash_tools() -> list[Finding]:

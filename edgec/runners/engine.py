@@ -3,6 +3,7 @@
 | engine | runs | reports |
 |---|---|---|
 | `host`   | the shared library, in this process    | outputs, every traced value               |
+| `gpu_emulation` | a model for a GPU without one, likewise | the same                          |
 | `core`   | the firmware's functions, simulated    | also instructions, modelled cycles, stack |
 | `qemu`   | the whole firmware on an emulated board | also instructions, over the serial link  |
 | `serial` | the whole firmware on a real board     | also measured cycles                      |
@@ -39,7 +40,7 @@ CyclesSource = Literal["measured", "modelled"]
 Transfer = Callable[[str, int, int], None]
 """Called while a tensor moves: with its name, its bytes done and all its bytes."""
 
-ENGINES = ("host", "core", "qemu", "serial")
+ENGINES = ("host", "gpu_emulation", "core", "qemu", "serial")
 """Names of the engines, the nearest first."""
 
 
@@ -266,6 +267,7 @@ STATUS_NAMES: Mapping[int, str] = {
     -6: "EC_ERR_RANGE",
     -7: "EC_ERR_WEIGHTS",
     -8: "EC_ERR_CPU",
+    -9: "EC_ERR_GPU",
 }
 
 
@@ -329,6 +331,12 @@ def require_engine(engine: str, board: Board | None, *, what: str = "") -> None:
         raise RunFailed(f"no engine is called '{engine}'", hint=f"known: {', '.join(ENGINES)}")
     on_host = board is None or board.is_host
     board_name = "no board" if board is None else board.name
+    if engine == "gpu_emulation":
+        if board is not None and not board.core.has_gpu:
+            raise RunFailed(
+                f"{board.name} has no GPU to emulate", hint="use --board cuda_host or a Jetson"
+            )
+        return
     if on_host != (engine == "host"):
         raise RunFailed(
             f"the {engine} engine cannot run a project built for {what or board_name}",
@@ -372,5 +380,6 @@ def open_session(
 
         return SerialSession(project, port, transfer)
     module = importlib.import_module(f"edgec.runners.{engine}")
-    session: Session = getattr(module, f"{engine.capitalize()}Session")(project)
+    name = "".join(word.capitalize() for word in engine.split("_"))
+    session: Session = getattr(module, f"{name}Session")(project)
     return session

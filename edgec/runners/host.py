@@ -15,6 +15,7 @@ from edgec.codegen.manifest import Manifest
 from edgec.errors import RunFailed
 from edgec.link.commands import Stops
 from edgec.runners.engine import (
+    STATUS_NAMES,
     Array,
     ModelSession,
     Project,
@@ -23,6 +24,7 @@ from edgec.runners.engine import (
     Traced,
     collect_traces,
 )
+from edgec.targets.core import CORES
 
 # Filled around the arena and the state, and looked at after every run.
 _GUARD_BYTES = 256
@@ -81,9 +83,21 @@ def _functions(manifest: Manifest) -> tuple[str, ...]:
     """The endings of the names of the functions that a model has."""
     more = {
         "feed_row": manifest.io == "rows", "set_size": bool(manifest.sizes),
-        "output_extent": bool(manifest.sizes or manifest.counts),
+        "output_extent": bool(manifest.sizes or manifest.counts), "close": _has_gpu(manifest),
     }  # fmt: skip
     return (*_FUNCTIONS, *(name for name, is_there in more.items() if is_there))
+
+
+def _init_failed(manifest: Manifest, status: int) -> RunFailed:
+    name = STATUS_NAMES.get(status, "unknown")
+    hint = ""
+    if _has_gpu(manifest):
+        hint = "without a CUDA driver and a GPU, use --engine gpu_emulation; see `edgec doctor`"
+    return RunFailed(f"{manifest.model}_init failed with ec_status {status} ({name})", hint=hint)
+
+
+def _has_gpu(manifest: Manifest) -> bool:
+    return manifest.target in CORES and CORES[manifest.target].has_gpu
 
 
 class HostModel:
@@ -117,7 +131,7 @@ class HostModel:
             ctypes.c_void_p(self._context.address), ctypes.byref(memory)
         )
         if status != 0:
-            raise RunFailed(f"{manifest.model}_init failed with ec_status {status}")
+            raise _init_failed(manifest, status)
         self._events: list[Traced] = []
         self._hook: Any = None
 
@@ -243,6 +257,9 @@ class HostModel:
     def close(self) -> None:
         if self._library is not None:
             import _ctypes
+
+            if "close" in self._functions:
+                self._functions["close"](ctypes.c_void_p(self._context.address))
 
             # Private names, but the only way; without it Windows cannot delete the project.
             free = getattr(_ctypes, "FreeLibrary" if sys.platform == "win32" else "dlclose")

@@ -16,6 +16,7 @@ A core is code because schedules, microkernels and checks depend on its features
     avx512      AVX-512 F, BW, CD, DQ and VL
     vnni        its products of four int8 (VPDPBUSD)
     neon        vectors of aarch64; dotprod and i8mm: its products of four and of eight int8
+    cuda        an NVIDIA GPU beside the processor, which runs the model
 """
 
 from __future__ import annotations
@@ -56,6 +57,16 @@ class Core:
     def multiplies_wide(self) -> bool:
         """Whether a product of 64 bits takes one or two instructions (on microcontrollers)."""
         return has_wide_products(self.features)
+
+    @property
+    def has_gpu(self) -> bool:
+        """Whether an NVIDIA GPU runs the model; `isa` is that of the processor that calls it."""
+        return self.has("cuda")
+
+    @property
+    def gpu_architecture(self) -> str:
+        """What CUDA's compilers call the GPU: "sm_87"; empty without one."""
+        return self.name.removeprefix("cuda-") if self.has_gpu else ""
 
     @property
     def is_simulated(self) -> bool:
@@ -163,6 +174,29 @@ def _aarch64(name: str, more: str, gcc: str, zig: str, features: frozenset[str])
     )
 
 
+#: Compute capability, the processor beside it, and the oldest GPU that has it.
+#: CUDA C++ Programming Guide, "Compute Capabilities".
+_GPUS = (
+    (87, "aarch64", "Jetson Orin (Ampere)"),
+    (75, "x86_64", "an NVIDIA GPU since Turing, beside 64-bit x86"),
+    (90, "x86_64", "an NVIDIA GPU since Hopper, beside 64-bit x86"),
+)
+
+
+def _cuda(capability: int, isa: str, title: str) -> Core:
+    """Return a GPU of a compute capability, with the processor that calls it."""
+    flags = {"x86_64": (("-m64",), ("-mcpu=baseline",)), "aarch64": ((), ("-mcpu=baseline",))}
+    gcc, clang = flags[isa]
+    return Core(
+        name=f"cuda-sm_{capability}",
+        title=title,
+        isa=isa,
+        features=frozenset({"unaligned", "fpu", "fpu_double", "cuda"}),
+        gcc_flags=gcc,
+        clang_flags=clang,
+    )
+
+
 _TABLE = (
     _cortex_m("cortex-m0", _V6M, "cortex-m0", "cortex_m0", "Arm Cortex-M0 (ARMv6-M)"),
     _cortex_m("cortex-m0plus", _V6M, "cortex-m0plus", "cortex_m0plus", "Arm Cortex-M0+ (ARMv6-M)"),
@@ -244,6 +278,7 @@ _TABLE = (
     ),
     *(_x86(*row) for row in _X86_LEVELS),
     *(_aarch64(*row) for row in _AARCH64_LEVELS),
+    *(_cuda(*row) for row in _GPUS),
 )
 
 CORES: dict[str, Core] = {core.name: core for core in _TABLE}
@@ -271,9 +306,12 @@ def find_core(name: str) -> Core:
 
 
 def is_this_computer(core: Core) -> bool:
-    """Return whether programs for `core` run on the computer that runs the compiler."""
+    """Return whether programs for `core` run on the computer that runs the compiler.
+
+    Of a core with a GPU the processor counts: without a GPU the program says so itself.
+    """
     try:
-        return core.isa == host_core().isa and core.features <= host_features()
+        return core.isa == host_core().isa and core.features - {"cuda"} <= host_features()
     except BoardError:
         return False
 
@@ -305,7 +343,7 @@ def host_features() -> frozenset[str]:
 
 def native_core() -> Core:
     """Return the core with the most features that this computer has."""
-    fitting = [core for core in _TABLE if is_this_computer(core)]
+    fitting = [core for core in _TABLE if is_this_computer(core) and not core.has_gpu]
     return max(fitting, key=lambda core: len(core.features))
 
 

@@ -20,6 +20,7 @@ from edgec.targets.common.sums import find_sums
 from edgec.targets.common.threads import on_threads
 from edgec.targets.core import Core
 from edgec.targets.cortex_m import rules as cortex_m
+from edgec.targets.cuda import rules as cuda
 from edgec.targets.riscv import rules as riscv
 from edgec.targets.rule import DIRECT, PLAIN, Nest, Rule, loop_rescaling
 from edgec.targets.x86 import rules as x86
@@ -65,7 +66,8 @@ class Target:
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Those of its instruction set that it may use, the best first."""
-        known = loops.LOOPS if self.only_loops else RULES[self.core.isa]
+        known = cuda.RULES if self.core.has_gpu else RULES[self.core.isa]
+        known = loops.LOOPS if self.only_loops else known
         return tuple(r for r in known if r.is_for(self.core, self.options))
 
     def menu(self, lower: Lower) -> Iterator[list[Offer]]:

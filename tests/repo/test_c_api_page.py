@@ -45,8 +45,8 @@ AROUND = {
         "chosen",
     ),
 }
-#: Named on the page and made by other builds: with state, for a board, with regions.
-ELSEWHERE = {"KWS_STATE", "kws_firmware"}
+#: Named on the page and made by other builds: with state, for a board, with regions, for a GPU.
+ELSEWHERE = {"KWS_STATE", "kws_firmware", "kws_close"}
 
 
 def blocks() -> list[str]:

@@ -21,7 +21,8 @@ typedef enum ec_status {
     EC_ERR_SELFTEST = -5,        /* the golden run gave other bytes than at compile time */
     EC_ERR_RANGE = -6,           /* a size or index is out of its bounds */
     EC_ERR_WEIGHTS = -7,         /* the weights in memory are not those of compile time */
-    EC_ERR_CPU = -8              /* the processor lacks instructions that the model is built with */
+    EC_ERR_CPU = -8,             /* the processor lacks instructions that the model is built with */
+    EC_ERR_GPU = -9              /* no GPU, no driver, or it refuses what the model needs */
 } ec_status;
 
 #endif /* EC_STATUS_H */

@@ -55,7 +55,7 @@ func turned(x: arena int32[4, 8], t: scratch int32[4, 8], y: arena int32[4, 8]) 
 
 
 #: Tried here on random stages; `bind` is `set_kind`.
-BINDING = ("place_barriers",)
+BINDING = ("place_barriers", "run_once")
 
 
 def inputs(func: PrimFunc) -> dict[str, np.ndarray]:
@@ -266,6 +266,36 @@ def test_placed_barriers_are_enough_and_needed(seed: int) -> None:
     for barrier in barriers(placed):
         with pytest.raises(ContractError, match=r"race|nothing wrote"):
             interpret(without(placed, barrier), given)
+
+
+MIXED = """
+func mixed(x: arena int32[64], t: scratch int32[1], y: arena int32[64]) {
+  t[0] = x[3] * 2
+  block_x for b in 0..2 { thread_x for i in 0..32 { y[b*32 + i] = x[b*32 + i] + t[0] } }
+}
+"""
+
+
+def test_what_is_not_bound_runs_in_one_thread() -> None:
+    """Its loops of one step stay: without them every thread would store the same element."""
+    func = parse_func(MIXED)
+    with pytest.raises(ContractError, match="stores t at once"):
+        verify_func(func)
+    s = Schedule(func)
+    s.run_once()
+    s.place_barriers()
+    verify_func(simplify(s.func))
+    assert simplify(s.func) == s.func
+    assert [barrier.scope for barrier in barriers(s.func)] == ["grid"]
+    given = inputs(func)
+    np.testing.assert_array_equal(interpret(s.func, given)["y"], given["x"] + given["x"][3] * 2)
+    assert replay(func, s.trace_json()).func == s.func
+
+
+def test_one_thread_of_what_nothing_is_bound_in_is_left_alone() -> None:
+    s = Schedule(parse_func(MATRIX))
+    s.run_once()
+    assert s.func == parse_func(MATRIX)
 
 
 def test_no_barrier_where_threads_keep_to_themselves() -> None:

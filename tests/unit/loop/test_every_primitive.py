@@ -36,6 +36,7 @@ from edgec.loop.primitives import (
     reduction,
     reverse_compute_at,
     roll,
+    run_once,
     sampling,
     shifts,
     slide,
@@ -52,8 +53,8 @@ MODULES = (
     barriers, cache, complement, compute_at, compute_inline, cut, flatten, fuse_axes,
     fold_offset, fold_storage, gather,
     halves, inline_constant, layout, loops, nibbles, pair_bytes, reduction, reverse_compute_at,
-    roll, sampling, shifts, slide, split_steps, spread, steps, storage, tensorize, whole_windows,
-    simplify_module,
+    roll, run_once, sampling, shifts, slide, split_steps, spread, steps, storage, tensorize,
+    whole_windows, simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
 SHORT_NAMES = {"unroll", "vectorize", "parallel", "bind"}

@@ -1,0 +1,162 @@
+"""PrimFunc -> kernels of a GPU, in CUDA C++ that is C but for a few macros (`runtime_c/cuda/`).
+
+    block_x for i in 0..4 {                     EC_GLOBAL void f(const int8_t *x, int8_t *y) {
+      thread_x for j in 0..32 {                     const int32_t i = EC_BLOCK_X;
+        y[i, j] = x[i, j] + 1           ->          const int32_t j = EC_THREAD_X;
+    } }                                             y[i * 32 + j] = ...
+    sync grid                                   }
+    ...                                         EC_GLOBAL void f_then_2(...) ...
+
+A barrier of the grid ends a kernel: the next one of the stream sees all that it wrote.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+from edgec.codegen.c_function import INDENT, CFunction, FunctionPrinter
+from edgec.codegen.c_term import SUM, term_text
+from edgec.codegen.c_types import C_TYPE
+from edgec.codegen.ranges import Range
+from edgec.errors import ContractError
+from edgec.loop.access import accesses
+from edgec.loop.bound import BOUND, Launch, launch_of
+from edgec.loop.ir import TRACES, Call, For, PrimFunc, Scope, Seq, Stmt, Sync
+from edgec.loop.rewrite import Rewriter, walk
+
+ONE_THREAD = Launch((1, 1, 1, 1, 1, 1))
+#: Macros of `runtime_c/cuda/ec_cuda_kernel.h`.
+_INDEX = {kind: f"EC_{kind.upper()}" for kind in BOUND}
+_BARRIER = {"block": "EC_BLOCK_BARRIER();", "warp": "EC_WARP_BARRIER();"}
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """What one launch runs: the text, its name, by how many blocks and threads.
+
+    params: the parameters of the function that it takes, by position. waits: whether threads of
+    a block wait for each other.
+    """
+
+    name: str
+    text: str
+    launch: Launch
+    params: tuple[int, ...]
+    waits: bool
+
+
+def emit_kernels(
+    func: PrimFunc, name: str, callees: Mapping[str, str], known: Mapping[str, Range]
+) -> tuple[Kernel, ...]:
+    """The kernels of a function, `<name>`, `<name>_then_2` and so on, to be launched in this order.
+
+    Raises ContractError for a barrier of the grid inside of a statement.
+    """
+    return tuple(
+        _emit(part, name if not number else f"{name}_then_{number + 1}", func, callees, known)
+        for number, part in enumerate(kernel_parts(func))
+    )
+
+
+def kernel_parts(func: PrimFunc) -> tuple[PrimFunc, ...]:
+    """The function cut at the barriers of its grid; each part with the buffers that it uses."""
+    parts: list[list[Stmt]] = [[]]
+    for stmt in func.body.stmts if isinstance(func.body, Seq) else (func.body,):
+        if isinstance(stmt, Sync) and stmt.scope == "grid":
+            parts.append([])
+        else:
+            parts[-1].append(stmt)
+    return tuple(_part(func, tuple(stmts)) for stmts in parts if stmts)
+
+
+def _part(func: PrimFunc, stmts: tuple[Stmt, ...]) -> PrimFunc:
+    body = stmts[0] if len(stmts) == 1 else Seq(stmts)
+    used = {access.buffer for access in accesses(body)}
+    return replace(
+        func, body=body, params=tuple(p for p in func.params if p in used),
+        allocs=tuple(b for b in func.allocs if b in used),
+    )  # fmt: skip
+
+
+def _emit(
+    part: PrimFunc, name: str, whole: PrimFunc, callees: Mapping[str, str],
+    known: Mapping[str, Range],
+) -> Kernel:  # fmt: skip
+    launch = launch_of(part) or ONE_THREAD
+    printed = _KernelPrinter(part, name, callees, known, launch).emit()
+    return Kernel(
+        name=name,
+        text=_global(printed),
+        launch=launch,
+        params=tuple(whole.params.index(param) for param in part.params),
+        waits=any(isinstance(stmt, Sync) for stmt, _ in walk(part.body)),
+    )
+
+
+def _global(function: CFunction) -> str:
+    return function.text.replace("static void ", "EC_GLOBAL void ", 1)
+
+
+def without_traces(func: PrimFunc) -> PrimFunc:
+    """The function without the calls that show its rows: nobody watches inside of a kernel."""
+    return replace(func, body=_Silent().stmt(func.body))
+
+
+class _Silent(Rewriter):
+    def stmt(self, stmt: Stmt) -> Stmt:
+        """Any statement but these calls."""
+        if isinstance(stmt, Call) and stmt.callee in TRACES:
+            return Seq(())
+        return super().stmt(stmt)
+
+
+class _KernelPrinter(FunctionPrinter):
+    own_scopes: tuple[Scope, ...] = ("register", "shared")
+
+    def __init__(
+        self, func: PrimFunc, name: str, callees: Mapping[str, str], known: Mapping[str, Range],
+        launch: Launch,
+    ) -> None:  # fmt: skip
+        super().__init__(func, name, callees, known)
+        self.launch = launch
+
+    def emit(self) -> CFunction:
+        """The kernel, its shared memory declared first."""
+        function = super().emit()
+        shared = [
+            f"{INDENT}EC_SHARED_ARRAY({C_TYPE[b.dtype]}, {self.buffer_names[b]}, {b.elements});"
+            for b in self.func.allocs
+            if b.scope == "shared"
+        ]
+        return replace(function, lines=(*shared, *function.lines))
+
+    def loop(self, loop: For, depth: int) -> list[str]:
+        """A loop, or the step of it that this thread runs."""
+        if loop.kind not in BOUND:
+            return super().loop(loop, depth)
+        (kind,) = (kind for kind in BOUND if kind == loop.kind)
+        before, shadowed = set(self.used), self.vars.get(loop.var)
+        name = self.fresh(loop.var.name)
+        start, stop = (term_text(term, self.var_name) for term in (loop.start, loop.stop))
+        offset = "" if loop.start.constant == 0 else f" + {start.at(SUM)}"
+        self.vars[loop.var] = name
+        inside = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
+        is_whole = (loop.stop - loop.start).constant == self.launch.of(kind)
+        opening = "{" if is_whole else f"if ({_INDEX[kind]}{offset} < {stop.at(SUM)}) {{"
+        lines = [
+            INDENT * depth + opening,
+            f"{INDENT * (depth + 1)}const int32_t {name} = {_INDEX[kind]}{offset};",
+            *self.stmts(inside, depth + 1),
+            f"{INDENT * depth}}}",
+        ]
+        self.used = before
+        del self.vars[loop.var]
+        if shadowed is not None:
+            self.vars[loop.var] = shadowed
+        return lines
+
+    def barrier(self, sync: Sync) -> str:
+        if sync.scope == "grid":
+            raise ContractError(f"{self.func.name}: a barrier of the grid inside of a statement")
+        return _BARRIER[sync.scope]

@@ -1,0 +1,95 @@
+"""The engine gpu_emulation: a model's own host C and kernels, without a GPU.
+
+g++ compiles the kernels together with `runtime_c/cuda/ec_cuda_emulation.cpp`, which has the
+driver's functions, to one library; the model's C opens that in place of `libcuda.so.1`.
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+from collections.abc import Sequence
+from contextlib import ExitStack
+from pathlib import Path
+
+from edgec.boards.toolchain import find_toolchain
+from edgec.build.host import build_host_library, library_name
+from edgec.build.staging import work_folder
+from edgec.errors import BuildFailed, ToolMissing
+from edgec.resources import resource_dir
+from edgec.runners.engine import Project
+from edgec.runners.host import HostSession
+from edgec.targets.core import host_core
+
+#: As the kernels' compiler has it: floats are rounded after every operation. Their C is C++ here.
+FLAGS = (
+    "-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-Wall",
+    "-Wno-unused",
+)  # fmt: skip
+#: What the model opens in place of CUDA's driver; "" for the one that is built with the kernels.
+DRIVER = ""
+TRACE_DEFINE = "EC_TRACE_HOOK"
+
+
+def require_gxx() -> str:
+    """The path of g++. Raises ToolMissing."""
+    found = shutil.which("g++")
+    if found is None:
+        raise ToolMissing(
+            "the engine gpu_emulation compiles kernels with g++, which is not installed",
+            hint="install g++ with the system's package manager",
+        )
+    return found
+
+
+def build_emulated(
+    project: Path, model: str, folder: Path, *, traced: bool = False, flags: Sequence[str] = ()
+) -> Path:
+    """Build a project's model and kernels into `folder`; returns the model's library.
+
+    flags: more of them for the kernels. Raises BuildFailed if something does not compile.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    kernels = project / f"{model}_kernels.cu"
+    driver = folder / library_name("ec_cuda_emulation")
+    source = resource_dir("runtime_c") / "cuda" / "ec_cuda_emulation.cpp"
+    command = [require_gxx(), *FLAGS, *flags, f'-DEC_CUDA_KERNELS="{kernels}"', "-shared"]
+    command += [str(source), "-o", str(driver)]
+    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise BuildFailed(
+            f"{kernels.name} does not compile with g++",
+            details=tuple(done.stderr.splitlines()[:20]), hint="this is a bug in edgec",
+        )  # fmt: skip
+    files = sorted(project.glob("*.c"))
+    defines = [f'EC_CUDA_LIBRARY="{DRIVER or driver}"']
+    if traced:
+        files.append(resource_dir("runtime_c") / "host" / "ec_trace_callback.c")
+        defines.append(TRACE_DEFINE)
+    return build_host_library(
+        files, folder / library_name(model), toolchain=find_toolchain(host_core()),
+        include_dirs=[project, resource_dir("runtime_c") / "link"], defines=defines,
+    )  # fmt: skip
+
+
+class GpuEmulationSession(HostSession):
+    """A session in this process; kernels are built when they are first needed."""
+
+    engine = "gpu_emulation"
+
+    def __init__(self, project: Project) -> None:
+        self._folders = ExitStack()
+        try:
+            super().__init__(project)
+        except BaseException:
+            self._folders.close()
+            raise
+
+    def artefact(self, trace: bool) -> Path:
+        """The model's library, built here."""
+        folder = self._folders.enter_context(work_folder("gpu"))
+        return build_emulated(self._project.project, self.manifest.model, folder, traced=trace)
+
+    def close(self) -> None:
+        super().close()
+        self._folders.close()

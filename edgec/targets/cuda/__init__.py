@@ -1,0 +1,1 @@
+"""NVIDIA GPUs: plain loops bound to blocks and threads, and kernels of products."""

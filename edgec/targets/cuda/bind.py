@@ -1,0 +1,151 @@
+"""The loops of a schedule on the blocks and threads of a GPU, as they are.
+
+    for h in 0..32 {                            block_x for h_w_o in 0..8 {
+      for w in 0..32 {                            thread_x for h_w_i in 0..128 {
+        acc[0] = 0                        ->        acc[0] = 0
+        for k in 0..9 { acc[0] = ... }              for k in 0..9 { acc[0] = ... }
+        out[h, w] = f(acc[0])                       out[h, w] = f(acc[0])
+    } }                                         } }
+
+The loops around each statement of the function become one, whose steps are shared out among
+threads; what is inside, sums above all, each thread runs by itself. Statements that depend on each
+other wait for the whole grid: a kernel each. What cannot be shared out runs in one thread.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from math import prod
+
+from edgec.errors import ScheduleError
+from edgec.loop.access import accesses
+from edgec.loop.bound import BLOCKS, BOUND
+from edgec.loop.ir import For, PrimFunc, Seq, Stmt, Sync
+from edgec.loop.lanes import private_buffers, why_not_apart
+from edgec.loop.primitives.lookup import constant_extent
+from edgec.loop.rewrite import walk
+from edgec.loop.schedule import Schedule
+from edgec.targets.common.nests import largest_divisor
+
+#: Threads of a block: small ones for what has few steps, so that more multiprocessors share it.
+FEW_THREADS, MANY_THREADS, MANY_STEPS = 64, 128, 16384
+#: The most threads along one index where loops stay apart.
+MOST_THREADS = 256
+
+
+def bound(schedule: Schedule) -> Schedule:
+    """The schedule with its loops bound, and barriers; as it is where nothing can be bound."""
+    schedule.simplify()
+    if not _has_own_registers(schedule.func):
+        return schedule
+    found = copied(schedule)
+    for stmt in _statements(schedule.func.body):
+        if isinstance(stmt, For) and stmt.kind == "serial":
+            found = _with_bound(found, stmt)
+    found.run_once()
+    try:
+        found.place_barriers()
+    except ScheduleError:
+        return schedule
+    return found if has_whole_kernels(found.func) else schedule
+
+
+def copied(schedule: Schedule) -> Schedule:
+    """A schedule that goes on by itself from here."""
+    return replace(
+        schedule, trace=[*schedule.trace], repacked={**schedule.repacked},
+        packed={**schedule.packed}, folded={**schedule.folded},
+    )  # fmt: skip
+
+
+def has_whole_kernels(func: PrimFunc) -> bool:
+    """Whether all barriers of the grid stand between whole statements of the function."""
+    outside = sum(isinstance(stmt, Sync) for stmt in _statements(func.body))
+    every = [s for s, _ in walk(func.body) if isinstance(s, Sync) and s.scope == "grid"]
+    return len(every) <= outside and _has_own_registers(func)
+
+
+def _statements(body: Stmt) -> tuple[Stmt, ...]:
+    return body.stmts if isinstance(body, Seq) else (body,)
+
+
+def _has_own_registers(func: PrimFunc) -> bool:
+    """Whether no statement of the function finds in registers what another one left there."""
+    used = [
+        {a.buffer for a in accesses(stmt) if a.buffer.scope == "register"}
+        for stmt in _statements(func.body)
+    ]
+    return sum(map(len, used)) == len(set[object]().union(*used))
+
+
+def _with_bound(schedule: Schedule, loop: For) -> Schedule:
+    """The schedule with one more nest bound, in the first way that the loops allow."""
+    chain = _chain(schedule.func, loop)
+    ways: tuple[Callable[[Schedule, list[For]], None], ...] = (_bind_as_one, _bind_apart)
+    for count in range(len(chain), 0, -1):
+        for way in ways:
+            trial = copied(schedule)
+            try:
+                way(trial, chain[:count])
+            except ScheduleError:
+                continue
+            return trial
+    return schedule
+
+
+def _chain(func: PrimFunc, loop: For) -> list[For]:
+    """The loop and those directly inside whose steps may run at once."""
+    found: list[For] = []
+    stmt: Stmt = loop
+    while isinstance(stmt, For) and stmt.kind == "serial" and (constant_extent(stmt) or 0) > 1:
+        tried = replace(stmt, kind="thread_x")
+        if stmt.start.constant is None or why_not_apart(tried, private_buffers(func, tried)):
+            break
+        found.append(stmt)
+        stmt = stmt.body
+    return found
+
+
+def _bind_as_one(schedule: Schedule, chain: list[For]) -> None:
+    """All steps of a nest one after the other, shared out among threads."""
+    name, *others = (loop.var.name for loop in chain)
+    for other in others:
+        name = schedule.fuse(name, other)
+    extents = [constant_extent(loop) or 1 for loop in chain]
+    threads = threads_of(extents)
+    if prod(extents) > threads:
+        block, name = schedule.split(name, threads)
+        schedule.bind(block, "block_x")
+    schedule.bind(name, "thread_x")
+
+
+def threads_of(extents: Sequence[int]) -> int:
+    """Threads of a block for loops of so many steps: whole inner loops, and a part of the next.
+
+    Then each index is again a sum of the block's and the thread's. One loop alone, of which no part
+    is large enough, leaves the last block with fewer.
+    """
+    most = MANY_THREADS if prod(extents) >= MANY_STEPS else FEW_THREADS
+    threads = 1
+    for extent in reversed(extents):
+        part = largest_divisor(extent, most // threads)
+        threads *= part
+        if part < extent:
+            break
+    is_enough = threads * 2 >= min(most, prod(extents)) or len(extents) > 1
+    return threads if is_enough else most
+
+
+def _bind_apart(schedule: Schedule, chain: list[For]) -> None:
+    """Each loop on an index of its own, the innermost on threads."""
+    *outer, inner = chain
+    names, last = [loop.var.name for loop in outer], inner.var.name
+    if (constant_extent(inner) or 1) > MOST_THREADS:
+        block, last = schedule.split(last, MOST_THREADS)
+        names.append(block)
+    if len(names) > len(BLOCKS):
+        raise ScheduleError(f"{len(names)} loops, but blocks have {len(BLOCKS)} indices")
+    for name, kind in zip(reversed(names), BOUND[: len(BLOCKS)], strict=False):
+        schedule.bind(name, kind)
+    schedule.bind(last, "thread_x")

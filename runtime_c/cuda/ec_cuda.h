@@ -1,0 +1,54 @@
+/* A model's GPU: what the context of a model built for one holds. The fields are private.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_CUDA_H
+#define EC_CUDA_H
+
+#include <stdint.h>
+
+/* Functions of the CUDA driver (libcuda.so.1), by their place in a table. */
+enum {
+    EC_CU_INIT,
+    EC_CU_DEVICE_GET,
+    EC_CU_CONTEXT_RETAIN,
+    EC_CU_CONTEXT_RELEASE,
+    EC_CU_CONTEXT_PUSH,
+    EC_CU_CONTEXT_POP,
+    EC_CU_MODULE_LOAD,
+    EC_CU_MODULE_UNLOAD,
+    EC_CU_FUNCTION,
+    EC_CU_ALLOCATE,
+    EC_CU_FREE,
+    EC_CU_TO_DEVICE,
+    EC_CU_TO_HOST,
+    EC_CU_STREAM_CREATE,
+    EC_CU_STREAM_DESTROY,
+    EC_CU_STREAM_WAIT,
+    EC_CU_LAUNCH,
+    EC_CU_CAPTURE_BEGIN,
+    EC_CU_CAPTURE_END,
+    EC_CU_GRAPH_CREATE,
+    EC_CU_GRAPH_LAUNCH,
+    EC_CU_GRAPH_DESTROY,
+    EC_CU_GRAPH_PLAN_DESTROY,
+    EC_CU_COUNT
+};
+
+/* context, module, stream, graph: the driver's handles. arena, state, weights: addresses on the
+ * device. error: the driver's number of what failed first, 0 if nothing did. */
+typedef struct ec_cuda {
+    void *library;
+    void (*driver[EC_CU_COUNT])(void);
+    int device;
+    void *context;
+    void *module;
+    void *stream;
+    void *graph;
+    uint64_t arena;
+    uint64_t state;
+    uint64_t weights;
+    int error;
+} ec_cuda;
+
+#endif /* EC_CUDA_H */

@@ -1,0 +1,219 @@
+/* A model on a GPU by the CUDA driver alone: opened at run time, through prototypes of our own, so
+ * that a program builds and starts where there is no CUDA. Included by the model's .c only.
+ *
+ * Names and meanings: NVIDIA, CUDA Driver API. Every function here keeps the first error in the
+ * struct and does nothing after one.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_CUDA_DRIVER_H
+#define EC_CUDA_DRIVER_H
+
+#include <dlfcn.h>
+#include <stddef.h>
+#include <string.h>
+
+#include "ec_cuda.h"
+
+/* Another driver, as of edgec's emulation. */
+#ifndef EC_CUDA_LIBRARY
+#define EC_CUDA_LIBRARY "libcuda.so.1"
+#endif
+
+/* A model may do without some: with a GPU's graph there is nothing to launch. */
+#if defined(__GNUC__)
+#define EC_CUDA_PART static __attribute__((unused))
+#else
+#define EC_CUDA_PART static
+#endif
+
+/* What `error` holds where there is no driver: CUDA_ERROR_SHARED_OBJECT_INIT_FAILED. */
+#define EC_CU_NO_DRIVER 303
+/* CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL */
+#define EC_CU_NON_BLOCKING 1u
+#define EC_CU_THREAD_LOCAL 1
+
+/* Call a function of the driver, unless something failed before. */
+#define EC_CU(gpu, number, type, arguments)                               \
+    do {                                                                  \
+        if ((gpu)->error == 0) {                                          \
+            (gpu)->error = ((int(*) type)(gpu)->driver[number])arguments; \
+        }                                                                 \
+    } while (0)
+
+/* Find the driver's functions. */
+EC_CUDA_PART void ec_cuda_open_driver(ec_cuda *gpu) {
+    static const char *const names[EC_CU_COUNT] = {
+        "cuInit",
+        "cuDeviceGet",
+        "cuDevicePrimaryCtxRetain",
+        "cuDevicePrimaryCtxRelease_v2",
+        "cuCtxPushCurrent_v2",
+        "cuCtxPopCurrent_v2",
+        "cuModuleLoadData",
+        "cuModuleUnload",
+        "cuModuleGetFunction",
+        "cuMemAlloc_v2",
+        "cuMemFree_v2",
+        "cuMemcpyHtoDAsync_v2",
+        "cuMemcpyDtoHAsync_v2",
+        "cuStreamCreate",
+        "cuStreamDestroy_v2",
+        "cuStreamSynchronize",
+        "cuLaunchKernel",
+        "cuStreamBeginCapture_v2",
+        "cuStreamEndCapture",
+        "cuGraphInstantiateWithFlags",
+        "cuGraphLaunch",
+        "cuGraphExecDestroy",
+        "cuGraphDestroy",
+    };
+    gpu->error = EC_CU_NO_DRIVER;
+    gpu->library = dlopen(EC_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
+    if (gpu->library == NULL) {
+        return;
+    }
+    for (int i = 0; i < EC_CU_COUNT; ++i) {
+        void *found = dlsym(gpu->library, names[i]);
+        if (found == NULL) {
+            return;
+        }
+        /* C has no conversion from data to functions; POSIX says that they have one size. */
+        (void)memcpy(&gpu->driver[i], &found, sizeof found);
+    }
+    gpu->error = 0;
+}
+
+EC_CUDA_PART void ec_cuda_enter(ec_cuda *gpu) {
+    EC_CU(gpu, EC_CU_CONTEXT_PUSH, (void *), (gpu->context));
+}
+
+/* Also after an error: the application's own context is current again. */
+EC_CUDA_PART void ec_cuda_leave(ec_cuda *gpu) {
+    void *before = NULL;
+    if (gpu->context != NULL) {
+        (void)((int (*)(void **))gpu->driver[EC_CU_CONTEXT_POP])(&before);
+    }
+}
+
+EC_CUDA_PART uint64_t ec_cuda_allocate(ec_cuda *gpu, size_t bytes) {
+    uint64_t address = 0u;
+    EC_CU(gpu, EC_CU_ALLOCATE, (uint64_t *, size_t), (&address, bytes == 0u ? 1u : bytes));
+    return address;
+}
+
+EC_CUDA_PART void ec_cuda_write(ec_cuda *gpu, uint64_t to, const void *from, size_t bytes) {
+    EC_CU(gpu, EC_CU_TO_DEVICE, (uint64_t, const void *, size_t, void *),
+          (to, from, bytes, gpu->stream));
+}
+
+EC_CUDA_PART void ec_cuda_read(ec_cuda *gpu, void *to, uint64_t from, size_t bytes) {
+    EC_CU(gpu, EC_CU_TO_HOST, (void *, uint64_t, size_t, void *), (to, from, bytes, gpu->stream));
+}
+
+EC_CUDA_PART void ec_cuda_wait(ec_cuda *gpu) {
+    EC_CU(gpu, EC_CU_STREAM_WAIT, (void *), (gpu->stream));
+}
+
+/* The first of some machine codes that the GPU takes: exact ones, then PTX, which the driver
+ * compiles. */
+EC_CUDA_PART void ec_cuda_load(ec_cuda *gpu, const void *const *images, uint32_t count) {
+    for (uint32_t i = 0u; i < count && gpu->module == NULL && gpu->context != NULL; ++i) {
+        gpu->error = 0;
+        EC_CU(gpu, EC_CU_MODULE_LOAD, (void **, const void *), (&gpu->module, images[i]));
+        if (gpu->error != 0) {
+            gpu->module = NULL;
+        }
+    }
+}
+
+/* Find the GPU, load the kernels, and allocate memory on it. Leaves its context current. */
+EC_CUDA_PART void ec_cuda_open(ec_cuda *gpu, const void *const *images, uint32_t count,
+                               size_t arena_bytes, size_t state_bytes, size_t weights_bytes) {
+    const ec_cuda nothing = { 0 };
+    *gpu = nothing;
+    ec_cuda_open_driver(gpu);
+    EC_CU(gpu, EC_CU_INIT, (unsigned), (0u));
+    EC_CU(gpu, EC_CU_DEVICE_GET, (int *, int), (&gpu->device, 0));
+    EC_CU(gpu, EC_CU_CONTEXT_RETAIN, (void **, int), (&gpu->context, gpu->device));
+    if (gpu->error != 0) {
+        gpu->context = NULL;
+    }
+    ec_cuda_enter(gpu);
+    if (gpu->error == 0) {
+        ec_cuda_load(gpu, images, count);
+    }
+    EC_CU(gpu, EC_CU_STREAM_CREATE, (void **, unsigned), (&gpu->stream, EC_CU_NON_BLOCKING));
+    gpu->arena = ec_cuda_allocate(gpu, arena_bytes);
+    gpu->state = ec_cuda_allocate(gpu, state_bytes);
+    gpu->weights = ec_cuda_allocate(gpu, weights_bytes);
+}
+
+/* Start a kernel after all that was started before. Each argument has 8 bytes; little endian, of
+ * which the driver takes as many as the kernel's parameter has. size: blocks, then threads. */
+EC_CUDA_PART void ec_cuda_launch(ec_cuda *gpu, const char *kernel, const uint32_t *size,
+                                 uint64_t *arguments, uint32_t count) {
+    void *function = NULL;
+    void *pointers[64];
+    if (gpu->error == 0 && count > sizeof pointers / sizeof pointers[0]) {
+        gpu->error = 1; /* CUDA_ERROR_INVALID_VALUE */
+        return;
+    }
+    for (uint32_t i = 0u; i < count; ++i) {
+        pointers[i] = &arguments[i];
+    }
+    EC_CU(gpu, EC_CU_FUNCTION, (void **, void *, const char *), (&function, gpu->module, kernel));
+    EC_CU(gpu, EC_CU_LAUNCH,
+          (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
+           void **, void **),
+          (function, size[0], size[1], size[2], size[3], size[4], size[5], 0u, gpu->stream,
+           pointers, NULL));
+}
+
+/* Between these two, what is started is noted, to be started as one graph by ec_cuda_replay. */
+EC_CUDA_PART void ec_cuda_record(ec_cuda *gpu) {
+    EC_CU(gpu, EC_CU_CAPTURE_BEGIN, (void *, int), (gpu->stream, EC_CU_THREAD_LOCAL));
+}
+
+EC_CUDA_PART void ec_cuda_finish(ec_cuda *gpu) {
+    void *graph = NULL;
+    EC_CU(gpu, EC_CU_CAPTURE_END, (void *, void **), (gpu->stream, &graph));
+    EC_CU(gpu, EC_CU_GRAPH_CREATE, (void **, void *, unsigned long long), (&gpu->graph, graph, 0u));
+    EC_CU(gpu, EC_CU_GRAPH_PLAN_DESTROY, (void *), (graph));
+}
+
+EC_CUDA_PART void ec_cuda_replay(ec_cuda *gpu) {
+    EC_CU(gpu, EC_CU_GRAPH_LAUNCH, (void *, void *), (gpu->graph, gpu->stream));
+}
+
+/* Give everything back; harmless after an error, and where nothing was opened. */
+EC_CUDA_PART void ec_cuda_close(ec_cuda *gpu) {
+    const ec_cuda nothing = { 0 };
+    const uint64_t memory[3] = { gpu->arena, gpu->state, gpu->weights };
+    if (gpu->context != NULL) {
+        gpu->error = 0;
+        ec_cuda_enter(gpu);
+        for (int i = 0; i < 3; ++i) {
+            if (memory[i] != 0u) {
+                EC_CU(gpu, EC_CU_FREE, (uint64_t), (memory[i]));
+            }
+        }
+        if (gpu->graph != NULL) {
+            EC_CU(gpu, EC_CU_GRAPH_DESTROY, (void *), (gpu->graph));
+        }
+        if (gpu->stream != NULL) {
+            EC_CU(gpu, EC_CU_STREAM_DESTROY, (void *), (gpu->stream));
+        }
+        if (gpu->module != NULL) {
+            EC_CU(gpu, EC_CU_MODULE_UNLOAD, (void *), (gpu->module));
+        }
+        ec_cuda_leave(gpu);
+        (void)((int (*)(int))gpu->driver[EC_CU_CONTEXT_RELEASE])(gpu->device);
+    }
+    if (gpu->library != NULL) {
+        (void)dlclose(gpu->library);
+    }
+    *gpu = nothing;
+}
+
+#endif /* EC_CUDA_DRIVER_H */

@@ -1,0 +1,238 @@
+/* A GPU in C++ for tests: the driver's functions that ec_cuda_driver.h calls, and kernels as g++
+ * compiles them. Blocks run one after the other. The threads of a block do too where none waits;
+ * else each is a fiber, and a barrier lets the next one go on.
+ *
+ * Built with -DEC_CUDA_KERNELS="a model's kernels". EC_CUDA_REVERSE runs threads and blocks from the
+ * last to the first: no result may change.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <ucontext.h>
+
+#include <functional>
+#include <utility>
+#include <vector>
+
+/* The indices of the thread that runs: blocks x, y, z, then threads. */
+static int32_t ec_index[6];
+static void ec_barrier(void);
+
+#define EC_CUDA_EMULATION
+#define EC_GLOBAL static
+#define EC_BLOCK_X ec_index[0]
+#define EC_BLOCK_Y ec_index[1]
+#define EC_BLOCK_Z ec_index[2]
+#define EC_THREAD_X ec_index[3]
+#define EC_THREAD_Y ec_index[4]
+#define EC_THREAD_Z ec_index[5]
+/* Blocks run one after the other, so one array serves all. */
+#define EC_SHARED_ARRAY(type, name, elements) alignas(16) static type name[elements]
+#define EC_BLOCK_BARRIER() ec_barrier()
+#define EC_WARP_BARRIER() ec_barrier()
+#define EC_DP4A(a, b, sum) ec_dp4a((uint32_t)(a), (uint32_t)(b), (int32_t)(sum))
+
+static inline int32_t ec_dp4a(uint32_t a, uint32_t b, int32_t sum) {
+    uint32_t total = (uint32_t)sum;
+    for (int byte = 0; byte < 4; ++byte) {
+        total += (uint32_t)((int8_t)(a >> (8 * byte)) * (int8_t)(b >> (8 * byte)));
+    }
+    return (int32_t)total;
+}
+
+struct ec_kernel {
+    const char *name;
+    void (*call)(void **arguments);
+    size_t count;
+    bool waits;
+};
+
+/* Calls a kernel with what the driver's caller points at. */
+template <typename... A, size_t... I>
+static void ec_call(void (*kernel)(A...), void **arguments, std::index_sequence<I...>) {
+    kernel(*(A *)arguments[I]...);
+    (void)arguments;
+}
+
+template <typename... A>
+static void ec_call(void (*kernel)(A...), void **arguments) {
+    ec_call(kernel, arguments, std::index_sequence_for<A...>());
+}
+
+template <typename... A>
+static constexpr size_t ec_count(void (*)(A...)) {
+    return sizeof...(A);
+}
+
+#define EC_EMULATED(kernel, waits) {#kernel, [](void **a) { ec_call(kernel, a); }, ec_count(kernel), waits}
+
+#include EC_CUDA_KERNELS
+
+/* Fibers of one block, and which of them runs. */
+static const size_t EC_STACK_BYTES = 64 * 1024;
+static std::vector<ucontext_t> ec_fibers;
+static ucontext_t ec_scheduler;
+static size_t ec_current;
+static const ec_kernel *ec_running;
+static void **ec_arguments;
+static std::vector<bool> ec_done;
+
+static void ec_barrier(void) {
+    swapcontext(&ec_fibers[ec_current], &ec_scheduler);
+}
+
+static void ec_fiber(void) {
+    ec_running->call(ec_arguments);
+    ec_done[ec_current] = true;
+}
+
+#ifdef EC_CUDA_REVERSE
+static uint32_t ec_order(uint32_t step, uint32_t steps) { return steps - 1 - step; }
+#else
+static uint32_t ec_order(uint32_t step, uint32_t) { return step; }
+#endif
+
+static void ec_set_thread(uint32_t thread, const uint32_t *threads) {
+    ec_index[3] = (int32_t)(thread % threads[0]);
+    ec_index[4] = (int32_t)(thread / threads[0] % threads[1]);
+    ec_index[5] = (int32_t)(thread / threads[0] / threads[1]);
+}
+
+static void ec_run_fibers(uint32_t count, const uint32_t *threads) {
+    std::vector<std::vector<char>> stacks(count, std::vector<char>(EC_STACK_BYTES));
+    ec_fibers.assign(count, ucontext_t());
+    ec_done.assign(count, false);
+    for (uint32_t i = 0; i < count; ++i) {
+        getcontext(&ec_fibers[i]);
+        ec_fibers[i].uc_stack.ss_sp = stacks[i].data();
+        ec_fibers[i].uc_stack.ss_size = EC_STACK_BYTES;
+        ec_fibers[i].uc_link = &ec_scheduler;
+        makecontext(&ec_fibers[i], ec_fiber, 0);
+    }
+    for (bool is_left = true; is_left;) { /* one round to each barrier */
+        is_left = false;
+        for (uint32_t step = 0; step < count; ++step) {
+            ec_current = ec_order(step, count);
+            if (!ec_done[ec_current]) {
+                ec_set_thread((uint32_t)ec_current, threads);
+                swapcontext(&ec_scheduler, &ec_fibers[ec_current]);
+                is_left = is_left || !ec_done[ec_current];
+            }
+        }
+    }
+}
+
+static void ec_run(const ec_kernel *kernel, const uint32_t *size, void **arguments) {
+    const uint32_t blocks = size[0] * size[1] * size[2];
+    const uint32_t threads = size[3] * size[4] * size[5];
+    ec_running = kernel;
+    ec_arguments = arguments;
+    for (uint32_t step = 0; step < blocks; ++step) {
+        const uint32_t block = ec_order(step, blocks);
+        ec_index[0] = (int32_t)(block % size[0]);
+        ec_index[1] = (int32_t)(block / size[0] % size[1]);
+        ec_index[2] = (int32_t)(block / size[0] / size[1]);
+        if (kernel->waits) {
+            ec_run_fibers(threads, size + 3);
+            continue;
+        }
+        for (uint32_t thread = 0; thread < threads; ++thread) {
+            ec_set_thread(ec_order(thread, threads), size + 3);
+            kernel->call(arguments);
+        }
+    }
+}
+
+/* What was started between the begin and the end of a capture, with copies of the arguments. */
+typedef std::vector<std::function<void()>> ec_graph;
+static ec_graph *ec_capturing;
+static const int EC_GOOD = 0, EC_INVALID_VALUE = 1, EC_NOT_FOUND = 500;
+/* Of every buffer on the device, so that a test sees what was not given back. */
+static int ec_live;
+
+extern "C" {
+int cuInit(unsigned) { return EC_GOOD; }
+int cuDeviceGet(int *device, int) { return *device = 0, EC_GOOD; }
+int cuDevicePrimaryCtxRetain(void **context, int) { return *context = &ec_live, EC_GOOD; }
+int cuDevicePrimaryCtxRelease_v2(int) { return EC_GOOD; }
+int cuCtxPushCurrent_v2(void *) { return EC_GOOD; }
+int cuCtxPopCurrent_v2(void **) { return EC_GOOD; }
+int cuModuleLoadData(void **module, const void *image) {
+    *module = &ec_live;
+    return image == NULL ? EC_INVALID_VALUE : EC_GOOD;
+}
+int cuModuleUnload(void *) { return EC_GOOD; }
+int cuModuleGetFunction(void **function, void *, const char *name) {
+    for (const ec_kernel &kernel : ec_kernels) {
+        if (strcmp(kernel.name, name) == 0) {
+            return *function = (void *)&kernel, EC_GOOD;
+        }
+    }
+    return EC_NOT_FOUND;
+}
+int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
+    void *memory = malloc(bytes);
+    if (memory != NULL) {
+        memset(memory, 0x5A, bytes); /* a GPU's memory holds anything */
+        ec_live += 1;
+    }
+    *address = (uint64_t)(uintptr_t)memory;
+    return memory == NULL ? EC_INVALID_VALUE : EC_GOOD;
+}
+int cuMemFree_v2(uint64_t address) {
+    free((void *)(uintptr_t)address);
+    ec_live -= 1;
+    return EC_GOOD;
+}
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *) {
+    return memcpy((void *)(uintptr_t)to, from, bytes), EC_GOOD;
+}
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *) {
+    return memcpy(to, (const void *)(uintptr_t)from, bytes), EC_GOOD;
+}
+int cuStreamCreate(void **stream, unsigned) { return *stream = &ec_live, EC_GOOD; }
+int cuStreamDestroy_v2(void *) { return EC_GOOD; }
+int cuStreamSynchronize(void *) { return EC_GOOD; }
+int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty,
+                   unsigned tz, unsigned, void *, void **arguments, void **) {
+    const ec_kernel *kernel = (const ec_kernel *)function;
+    const uint32_t size[6] = {x, y, z, tx, ty, tz};
+    if (ec_capturing == NULL) {
+        return ec_run(kernel, size, arguments), EC_GOOD;
+    }
+    std::vector<uint64_t> values; /* ec_cuda_driver.h has 8 bytes for each */
+    for (size_t i = 0; i < kernel->count; ++i) {
+        values.push_back(*(const uint64_t *)arguments[i]);
+    }
+    ec_capturing->push_back([=]() {
+        std::vector<uint64_t> own = values;
+        std::vector<void *> pointers;
+        for (uint64_t &value : own) {
+            pointers.push_back(&value);
+        }
+        ec_run(kernel, size, pointers.data());
+    });
+    return EC_GOOD;
+}
+int cuStreamBeginCapture_v2(void *, int) { return ec_capturing = new ec_graph(), EC_GOOD; }
+int cuStreamEndCapture(void *, void **graph) {
+    *graph = ec_capturing;
+    ec_capturing = NULL;
+    return EC_GOOD;
+}
+int cuGraphInstantiateWithFlags(void **plan, void *graph, unsigned long long) {
+    return *plan = new ec_graph(*(ec_graph *)graph), EC_GOOD;
+}
+int cuGraphLaunch(void *graph, void *) {
+    for (const std::function<void()> &call : *(ec_graph *)graph) {
+        call();
+    }
+    return EC_GOOD;
+}
+int cuGraphExecDestroy(void *plan) { return delete (ec_graph *)plan, EC_GOOD; }
+int cuGraphDestroy(void *graph) { return delete (ec_graph *)graph, EC_GOOD; }
+int ec_cuda_live_buffers(void) { return ec_live; }
+}

@@ -1,0 +1,63 @@
+"""Models on an emulated GPU, compared with the reference interpreter in every bit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+
+from edgec.codegen.gpu_text import Images
+from edgec.codegen.manifest import Manifest
+from edgec.codegen.project import write_project
+from edgec.graph.interpret import Interpretation
+from edgec.graph.ir import Module
+from edgec.options import Options
+from edgec.pipeline import Compiled, compile_module
+from edgec.runners.gpu_emulation import build_emulated
+from edgec.runners.host import HostModel
+from edgec.runners.samples import generate_steps
+from edgec.targets.core import find_core
+
+GPU = find_core("cuda-sm_75")
+#: Threads and blocks from the last to the first.
+REVERSED = ("-DEC_CUDA_REVERSE",)
+
+
+def for_gpu(module: Module) -> Compiled:
+    return compile_module(module, GPU, Options(model_name="m"))
+
+
+def emulated(compiled: Compiled, folder: Path, flags: Sequence[str] = ()) -> HostModel:
+    """The model in emulation; nothing compiles its kernels for a real GPU."""
+    project = folder / "project"
+    if not project.is_dir():
+        project.mkdir()
+        write_project(
+            compiled.program, project,
+            compile_kernels=lambda source, architecture: Images("no compiler", architecture, "//"),
+        )  # fmt: skip
+    manifest = Manifest.load(project)
+    name = "reversed" if flags else "plain"
+    return HostModel(build_emulated(project, "m", folder / name, flags=flags), manifest)
+
+
+def check_on_gpu(module: Module, folder: Path, steps: int = 2) -> int:
+    """Compare some runs, in both orders of threads; returns how many elements were compared."""
+    compiled = for_gpu(module)
+    main = compiled.module.main
+    types = [(value.type.shape, value.type.dtype) for value in main.inputs]
+    given = generate_steps(3, types, steps)
+    count = 0
+    for flags in ((), REVERSED):
+        model, reference = emulated(compiled, folder, flags), Interpretation(main)
+        assert model.call("selftest") == 0
+        for inputs in given:
+            expected = reference.run_whole(inputs)
+            status, outputs, _ = model.run([np.asarray(x, order="C") for x in inputs])
+            assert status == 0
+            for want, found in zip(expected, outputs, strict=True):
+                assert want.tobytes() == found, "other bits on the emulated GPU"
+                count += want.size
+        model.close()
+    return count

@@ -1,0 +1,104 @@
+"""The engine gpu_emulation: kernels and host C as a GPU gets them, compared in every bit."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from control_functions import branch
+from gpu_models import check_on_gpu, emulated, for_gpu
+from open_functions import perceptron
+from operator_models import MODELS
+from stateful_functions import delay_line, module_of
+
+from edgec.boards.board import load_board
+from edgec.deploy.project import Built
+from edgec.errors import EdgecError, RunFailed, ToolMissing
+from edgec.frontends import import_model
+from edgec.graph.ir import Module
+from edgec.options import Options
+from edgec.oracle.frameworks import open_oracle
+from edgec.pipeline import compile_module
+from edgec.runners import gpu_emulation
+from edgec.runners.engine import open_session, require_engine
+from edgec.targets.core import find_core
+
+Digits = Callable[..., Built]
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_int8.onnx"
+#: Control flow runs in one thread; so do open sizes; state stays on the device.
+FUNCTIONS = {
+    "branch": lambda: Module({"main": branch()}, source="branch"),
+    "state": lambda: module_of(delay_line),
+    "open": lambda: Module({"main": perceptron()}, source="open"),
+}
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+def test_functions_give_the_same_bits(name: str, tmp_path: Path) -> None:
+    assert check_on_gpu(FUNCTIONS[name](), tmp_path) > 10
+
+
+@pytest.mark.parametrize("name", ["transformer", "lstm", "nonzero"])
+def test_operators_give_the_same_bits(name: str, tmp_path: Path) -> None:
+    assert check_on_gpu(import_model(MODELS[name](tmp_path)), tmp_path) > 0
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", MODELS)
+def test_every_operator_gives_the_same_bits(name: str, tmp_path: Path) -> None:
+    assert check_on_gpu(import_model(MODELS[name](tmp_path)), tmp_path) > 0
+
+
+def test_every_layer_equals_the_host(digits: Digits, images: list[np.ndarray]) -> None:
+    """The example as `edgec run --board cuda_host` builds it, kernels compiled by NVRTC."""
+    oracle = open_oracle(DIGITS)
+    found = []
+    for board in ("host", "cuda_host"):
+        built = digits(board)
+        engine = "host" if board == "host" else "gpu_emulation"
+        with open_session(engine, built) as session:
+            assert session.selftest() == 0
+            result = session.run([images[0]], trace=True)
+            (expected,) = oracle.run([images[0]]).outputs
+            assert np.array_equal(result.outputs[0], expected)
+        values = {trace.value: result.traces[trace.id] for trace in built.manifest.traces}
+        found.append({value: data.tobytes() for value, data in values.items()})
+    assert found[0] == found[1] and len(found[0]) > 3
+
+
+def test_close_gives_back_all_memory(tmp_path: Path) -> None:
+    model = emulated(for_gpu(FUNCTIONS["state"]()), tmp_path)
+    driver = ctypes.CDLL(str(next((tmp_path / "plain").glob("*emulation*"))))
+    assert driver.ec_cuda_live_buffers() == 3
+    assert model.call("close") == 0
+    assert driver.ec_cuda_live_buffers() == 0
+    assert model.call("close") == -4  # EC_ERR_NOT_INITIALIZED
+
+
+def test_without_a_driver_init_says_so(digits: Digits, tmp_path: Path) -> None:
+    """As on a computer without a GPU, whatever this one has."""
+    built = digits("cuda_host")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gpu_emulation, "DRIVER", "/no/such/driver.so")
+        with pytest.raises(RunFailed, match="EC_ERR_GPU") as caught:
+            open_session("gpu_emulation", built)
+    assert "gpu_emulation" in caught.value.hint
+
+
+def test_what_has_no_gpu_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(RunFailed, match="host has no GPU to emulate"):
+        require_engine("gpu_emulation", load_board("host"))
+    monkeypatch.setattr(gpu_emulation.shutil, "which", lambda program: None)
+    with pytest.raises(ToolMissing, match=r"g\+\+, which is not installed"):
+        gpu_emulation.require_gxx()
+
+
+@pytest.mark.parametrize(
+    "options", [Options(io="caller"), Options(threads=2), Options(float_sums="free")]
+)
+def test_options_that_a_gpu_has_not_are_refused(options: Options) -> None:
+    with pytest.raises(EdgecError, match="on its GPU, which has no"):
+        compile_module(FUNCTIONS["state"](), find_core("cuda-sm_87"), options)
