@@ -15,6 +15,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from typing import Any
 
 from edgec.errors import EdgecError
 from edgec.loop.printer import print_func
@@ -25,6 +26,8 @@ from edgec.tuned import Figures, TunedGroup, Winner, digest
 
 #: How loops may run.
 KINDS = frozenset({"serial", "unrolled"})
+#: How the names of kernels begin that copy inputs, and read no constants.
+COPYING = "ec_gather_"
 #: Bytes that count as hardly more memory: this part of the largest input or output, or so many.
 ROOM, LEAST_ROOM = 1 / 16, 64
 #: Characters of a trace, and bytes of the code that it makes, at most.
@@ -117,8 +120,16 @@ def _variant(lowered: LoweredGroup, winner: Winner) -> Variant | None:
 
 def _is_safe(trace: str) -> bool:
     try:
-        steps = json.loads(trace)
-        kinds = {step[1]["kind"] for step in steps if step[0] == "set_kind"}
-        return bool(steps) and kinds <= KINDS and all(step[0] in SAFE for step in steps)
-    except (ValueError, TypeError, LookupError):
+        return bool(steps := json.loads(trace)) and all(_keeps_meaning(step) for step in steps)
+    except (ValueError, TypeError, LookupError, AttributeError):
         return False
+
+
+def _keeps_meaning(step: list[Any]) -> bool:
+    """Whether a step of a trace cannot change what a nest means."""
+    name, args, *_ = step
+    if name == "set_kind":
+        return args["kind"] in KINDS
+    if name == "tensorize":
+        return str(args["kernel"]).startswith(COPYING)
+    return name in SAFE

@@ -45,11 +45,11 @@ def schedule_planes(schedule: Schedule, straight: bool) -> None:
             schedule.unroll(loop)
     schedule.simplify()
     schedule.same_place = same_place_inputs(schedule.func)
-    _gather(schedule, x, plane)
+    gather_plane(schedule, x, plane)
 
 
-def _gather(schedule: Schedule, x: Buffer, plane: Buffer) -> None:
-    """Let the microkernel fill the plane."""
+def gather_plane(schedule: Schedule, x: Buffer, plane: Buffer) -> None:
+    """Let the microkernel fill the plane; x, plane: as they were before the first step."""
     func = schedule.func
     store = next(s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "plane")
     loops = [name for name in loops_of(func.body) if name.startswith("plane_")]

@@ -8,6 +8,7 @@ from edgec.loop.primitives.fold_offset import adds_offset
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
+from edgec.targets.common.depthwise import gather_plane
 from edgec.targets.common.gathered import IMAGE_AXES
 from edgec.targets.common.nests import find_param
 from edgec.targets.common.sums import Kind
@@ -46,8 +47,12 @@ def write_channel_windows(nest: Nest, ask: Decisions) -> Schedule:
     is_first = source == "plane" or ask.choose("first", ["channels", "pixels"]) == "channels"
     if weights and (is_first or ask.choose("packed", [False, True])):
         schedule.transform_layout("w", "HWO -> O H W")
+    plane = find_param(schedule.func, source)
     _block(schedule, ask, source, is_first)
     finish(schedule, ask)
+    if source == "plane" and ask.choose("kernel", [True, False]):
+        schedule.simplify()
+        gather_plane(schedule, find_param(nest.func, "x"), plane)
     return schedule
 
 
