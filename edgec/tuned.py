@@ -26,7 +26,7 @@ _HINT = "`edgec tune MODEL -o FILE` writes such a file"
 class Figures:
     """What one run of a function takes on a simulated core.
 
-    cycles are modelled (docs/sim.md). code_bytes: of the function itself, inlined kernels included.
+    cycles are modelled (docs/sim.md). code_bytes: of the function and what it calls.
     """
 
     instructions: int

@@ -50,6 +50,8 @@ class WorkersType(WordType):
               help="Local processes that measure, or a farm of dask.distributed.")  # fmt: skip
 @click.option("--merge", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
               help="Take in what another file knows; without MODEL, do nothing else.")  # fmt: skip
+@click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE",
+              help="Write a page of what was tried.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
               help="What was found; MODEL.tune.json beside MODEL by default. What it knows already"
               " is not measured again.")  # fmt: skip
@@ -83,8 +85,10 @@ def _merge(files: tuple[Path, ...], output: Path | None) -> None:
 
 def _tune(model: Path, output: Path, given: dict[str, Any]) -> None:
     from edgec.boards.board import load_board
+    from edgec.build.staging import staged_file
     from edgec.pipeline import read_model
     from edgec.report.tuning import print_tuning, tuning_report
+    from edgec.report.tuning_page import tuning_page
     from edgec.targets.core import find_core
     from edgec.tune.model import Plan, require_measurable, tune
     from edgec.tune.workers import open_workers
@@ -94,6 +98,7 @@ def _tune(model: Path, output: Path, given: dict[str, Any]) -> None:
         given.pop(key) for key in ("board", "target", "trials", "seed", "workers", "as_json")
     )
     given.pop("dump")
+    page = given.pop("page")
     files = [path for path in (output, given.pop("tuned"), *given.pop("merge")) if path]
     core = find_core(target) if board is None else load_board(board).core
     require_measurable(core)
@@ -104,6 +109,10 @@ def _tune(model: Path, output: Path, given: dict[str, Any]) -> None:
     with open_workers(workers) as pool, _bar(trials, quiet=as_json) as watch:
         _, layers = tune(module, plan, pool, known, watch, lambda t: _save(output, t))
     report = tuning_report(model, core.name, output, layers)
+    if page is not None:
+        text = tuning_page(report, {each.group.nest: each.group for each in layers})
+        with staged_file(page, "choose another --html") as staged:
+            staged.write_text(text, encoding="utf-8")
     if as_json:
         print_json(report)
     else:

@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from elftools.elf.constants import SH_FLAGS
+from elftools.elf.elffile import ELFFile
+
 from edgec.boards.toolchain import Toolchain
 from edgec.errors import BuildFailed
 
@@ -76,6 +79,14 @@ def build_image(
     # Nothing calls the functions: the script keeps them.
     _run(toolchain, toolchain.link_command(objects, folder / "link.ld", elf), folder)
     return elf
+
+
+def code_bytes(folder: Path, number: int) -> int:
+    """Bytes of all code of a C file that `build_image` compiled into a folder, counted from 0."""
+    with (folder / f"part{number + 1}.o").open("rb") as stream:
+        sections = list(ELFFile(stream).iter_sections())
+    executable = SH_FLAGS.SHF_EXECINSTR
+    return sum(each["sh_size"] for each in sections if each["sh_flags"] & executable)
 
 
 def _run(toolchain: Toolchain, command: Sequence[str], folder: Path) -> None:

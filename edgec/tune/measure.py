@@ -13,9 +13,9 @@ from dataclasses import dataclass
 from edgec.boards.toolchain import find_toolchain
 from edgec.build.staging import work_folder
 from edgec.errors import BuildFailed, EdgecError, RunFailed
-from edgec.sim.core import CoreSimulator, Span, simulated_as
+from edgec.sim.core import CallResult, CoreSimulator, Span, simulated_as
 from edgec.targets.core import find_core
-from edgec.tune.image import build_image
+from edgec.tune.image import build_image, code_bytes
 from edgec.tuned import Figures
 
 #: The function of candidate i of a job.
@@ -73,7 +73,7 @@ def measure(job: Job) -> tuple[Outcome, ...]:
             return _one_by_one(job, str(error))
         with CoreSimulator(elf, simulated_as(job.core)) as core:
             return tuple(
-                _outcome(core, NAME.format(i), candidate, job.budget)
+                _outcome(core, NAME.format(i), candidate, job.budget, code_bytes(folder, i))
                 for i, candidate in enumerate(job.candidates)
             )
 
@@ -90,23 +90,27 @@ def _one_by_one(job: Job, error: str) -> tuple[Outcome, ...]:
     return tuple(outcome for each in alone for outcome in measure(each))
 
 
-def _outcome(core: CoreSimulator, name: str, candidate: Candidate, budget: int) -> Outcome:
+def _outcome(
+    core: CoreSimulator, name: str, candidate: Candidate, budget: int, size: int
+) -> Outcome:
     try:
-        return Outcome(_figures(core, name, candidate, budget))
+        done = _run(core, name, candidate, budget)
+        return Outcome(Figures(done.instructions, done.cycles, size, candidate.scratch_bytes))
     except EdgecError as error:
         return Outcome(None, error.message)
     finally:
         core.release()
 
 
-def _figures(core: CoreSimulator, name: str, candidate: Candidate, budget: int) -> Figures:
+def _run(core: CoreSimulator, name: str, candidate: Candidate, budget: int) -> CallResult:
+    """One run of a candidate. Raises RunFailed where it does not do what the reference does."""
     spans = _arguments(core, candidate.arguments)
     allow = [*spans, *core.read_only_spans()]
     done = core.call(name, *(s.address for s in spans), allow=allow, budget_instructions=budget)
     for number, (span, given) in enumerate(zip(spans, candidate.arguments, strict=True)):
         if given.expected is not None and core.read(span.address, span.size) != given.expected:
             raise RunFailed(f"argument {number} of {name} is not what the reference has")
-    return Figures(done.instructions, done.cycles, core.symbol(name).size, candidate.scratch_bytes)
+    return done
 
 
 def _arguments(core: CoreSimulator, arguments: Sequence[Argument]) -> list[Span]:

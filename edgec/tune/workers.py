@@ -20,6 +20,8 @@ from edgec.tune.measure import Job, Outcome, measure
 
 #: How often a job is started before it is given up.
 MOST_STARTS = 3
+#: How long a farm has to answer at first.
+FARM_SECONDS = 10.0
 #: Candidates of a job at most: each job links an image and starts a simulator.
 MOST_CANDIDATES = 8
 
@@ -137,7 +139,7 @@ def _farm(address: str) -> Workers:
             hint="pip install edgec[farm]",
         ) from None
     try:
-        client: Any = distributed.Client(address, timeout=10)
+        client: Any = distributed.Client(address, timeout=FARM_SECONDS)
     except (OSError, TimeoutError, ValueError) as problem:
         raise EdgecError(
             f"nobody answers at {address}: {problem}", hint="`dask scheduler` starts a farm"

@@ -26,6 +26,11 @@ def test_a_model_is_tuned_and_a_second_run_measures_nothing(
     second = edgec(*words)
     assert second.status == 0 and "measured 0 candidates" in second.out
     assert out.read_text() == before
+    page = tmp_path / "tuned.html"
+    assert edgec(*words, "--html", page).status == 0
+    text = page.read_text()
+    assert text.count("<circle") == sum(n["tried"] for n in first.json["nests"] if n["tried"] > 1)
+    assert "src=" not in text and "href=" not in text  # it needs nothing else
     again = tmp_path / "all.json"
     ran = edgec("tune", "--merge", out, "--merge", out, "-o", again)
     assert ran.status == 0 and read_tuned(again) == read_tuned(out)

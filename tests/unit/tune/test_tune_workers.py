@@ -56,3 +56,29 @@ def test_a_farm_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
         pass
     assert "edgec[farm]" in missing.value.hint
     assert isinstance(missing.value, EdgecError)
+
+
+def test_a_farm_measures_as_local_processes_do() -> None:
+    """The farm's own processes are threads here; what is sent is the same."""
+    pytest.importorskip("distributed", reason="distributed is not installed (edgec[farm])")
+    from distributed import LocalCluster
+
+    with LocalCluster(
+        n_workers=1, threads_per_worker=2, processes=False, dashboard_address=None,
+        protocol="tcp", host="127.0.0.1",
+    ) as cluster, open_workers(cluster.scheduler_address) as farm:  # fmt: skip
+        assert farm.count == 2
+        farm._run = counted
+        done = farm.measure(jobs("", "", ""))
+    assert [each[0].figures for each in done] == [Figures(i, 0, 0, 0) for i in range(3)]
+
+
+def counted(job: Job) -> tuple[Outcome, ...]:
+    return (Outcome(Figures(job.budget, 0, 0, 0)),)
+
+
+def test_nobody_at_a_farm_is_one_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="distributed is not installed (edgec[farm])")
+    monkeypatch.setattr("edgec.tune.workers.FARM_SECONDS", 0.3)
+    with pytest.raises(EdgecError, match="nobody answers"), open_workers("tcp://127.0.0.1:9"):
+        pass
