@@ -51,18 +51,23 @@ def with_tuned(lowered: LoweredGroup, target: Target) -> LoweredGroup:
     per_instruction = _scale(variants, found.figures)
     if per_instruction is None:
         return lowered
-    winners = [_variant(lowered, winner) for winner in found.winners]
+    made = (_made(lowered, winner, found, per_instruction) for winner in found.winners)
     takes_all = target.options.optimize != "balanced"
-    made = [
-        replace(variant, instructions=round(per_instruction * figures.instructions), is_tuned=True)
-        for variant, winner in zip(winners, found.winners, strict=True)
-        if variant is not None
-        and (figures := _better(found, winner)) is not None
-        and (takes_all or is_frugal(variant, variants[0]))
-    ]
+    taken = [v for v in made if v is not None and (takes_all or is_frugal(v, variants[0]))]
+    measured = (_measured(v, found.figures, per_instruction) for v in variants)
+    return replace(lowered, variants=(*taken, *measured))
+
+
+def _made(
+    lowered: LoweredGroup, winner: Winner, found: TunedGroup, per_instruction: float
+) -> Variant | None:
+    """The variant of a winner; None where it is no better than the default, or does not fit."""
+    figures = _better(found, winner)
+    variant = None if figures is None else _variant(lowered, winner)
+    if figures is None or variant is None:
+        return None
     return replace(
-        lowered,
-        variants=(*made, *(_measured(v, found.figures, per_instruction) for v in variants)),
+        variant, instructions=round(per_instruction * figures.instructions), is_tuned=True
     )
 
 

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from edgec.errors import ScheduleError
 from edgec.loop.dtype import is_integer
+from edgec.loop.ir import Buffer
 from edgec.loop.primitives.fold_offset import adds_offset
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.rewrite import loops_of
@@ -41,8 +41,6 @@ def write_channel_windows(nest: Nest, ask: Decisions) -> Schedule:
     """Schedule windows of channels. Raises ScheduleError where decisions do not fit the nest."""
     schedule = Schedule(nest.func)
     source = _read_windows(schedule, nest, ask)
-    if source == "plane" and find_param(nest.func, "out").shape[3] != nest.func.params[0].shape[3]:
-        raise ScheduleError("channels have several outputs")
     weights = any(b.name == "w" for b in nest.func.params)
     is_first = source == "plane" or ask.choose("first", ["channels", "pixels"]) == "channels"
     if weights and (is_first or ask.choose("packed", [False, True])):
@@ -50,10 +48,16 @@ def write_channel_windows(nest: Nest, ask: Decisions) -> Schedule:
     plane = find_param(schedule.func, source)
     _block(schedule, ask, source, is_first)
     finish(schedule, ask)
-    if source == "plane" and ask.choose("kernel", [True, False]):
-        schedule.simplify()
-        gather_plane(schedule, find_param(nest.func, "x"), plane)
+    if source == "plane":
+        _fill_plane(schedule, ask, find_param(nest.func, "x"), plane)
     return schedule
+
+
+def _fill_plane(schedule: Schedule, ask: Decisions, x: Buffer, plane: Buffer) -> None:
+    """Let the kernel that copies planes do it."""
+    if ask.choose("kernel", [True, False]):
+        schedule.simplify()
+        gather_plane(schedule, x, plane)
 
 
 def _read_windows(schedule: Schedule, nest: Nest, ask: Decisions) -> str:
@@ -63,8 +67,10 @@ def _read_windows(schedule: Schedule, nest: Nest, ask: Decisions) -> str:
     if not is_product or not is_integer(nest.dtype):
         return "x"
     source = "x"
+    is_single = find_param(nest.func, "out").shape[3] == find_param(nest.func, "x").shape[3]
     if is_clipped(schedule.func, "acc"):
-        way = ask.choose("windows", ["plain", "padded", "plane"])
+        ways = ["plain", "padded", "plane"] if is_single else ["plain", "padded"]
+        way = ask.choose("windows", ways)
         if way == "plain":
             return source
         order = [0, 1, 2, 3] if way == "padded" else [0, 3, 1, 2]
