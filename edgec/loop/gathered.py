@@ -24,17 +24,6 @@ def plane_element(x: Tensor, at: tuple[Any, ...], height: int, width: int, fill:
     return select(inside, x[n, row, column, c], fill)
 
 
-def rows_at_once(height: int) -> int:
-    """Rows of outputs, of `height`, that one plane serves with windows that step by one.
-
-    0 where no kernel can do it.
-    """
-    most = COLUMN - 2
-    if 2 <= height <= most:
-        return height
-    return max((rows for rows in range(2, most + 1, 2) if height % rows == 0), default=0)
-
-
 def offset_pair(even: Value, odd: Value) -> Value:
     """Two int8 inputs as they lie in memory, one int16, but for the offset of the first."""
     return int16(int32(odd) * 256 + (int32(even) + OFFSET))

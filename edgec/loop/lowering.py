@@ -22,9 +22,6 @@ from edgec.numerics.term import as_term
 STEP_QUADS, STEP_MATRICES = "step_quads", "step_matrices"
 STEPS = {STEP_QUADS: 4, STEP_MATRICES: 1}
 
-#: Form of depthwise 3x3 convolutions: planes of int16, column by column, each of as many rows as
-#: `edgec.loop.gathered.rows_at_once` says.
-COLUMN_PLANES = "column_planes"
 #: Form of sums of two int8 tensors whose products keep the upper words, see `edgec.ops.linear_sum`.
 FLOORED = "floored"
 #: Ways to rescale accumulators, see `edgec.ops.short_rescale`.
@@ -55,7 +52,7 @@ class Lowering:
     @property
     def has_channel_factors(self) -> bool:
         """Whether multipliers and shifts are given for each channel, and may be without a shift."""
-        return self.form in (*STEPS, COLUMN_PLANES)
+        return self.form in STEPS
 
     def input(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
         """An activation that comes from outside the group."""

@@ -52,7 +52,7 @@ from edgec.loop.primitives.spread import spread
 from edgec.loop.primitives.steps import pack_steps
 from edgec.loop.primitives.storage import storage_align
 from edgec.loop.primitives.tensorize import Packed, tensorize
-from edgec.loop.primitives.whole_windows import pad_copy, pad_reads
+from edgec.loop.primitives.whole_windows import pad_copy, pad_reads, pad_tiles
 from edgec.loop.simplify import simplify
 from edgec.loop.values import Array
 
@@ -167,6 +167,23 @@ class Schedule:
         made: str = self._apply(
             pad_copy, block=block, buffer=buffer, name=name, order=list(order), axes=list(axes)
         )
+        return made
+
+    def pad_tiles(
+        self,
+        block: str,
+        buffer: str,
+        name: str,
+        order: Sequence[int],
+        axes: Sequence[int],
+        tile: Sequence[int],
+        dtype: str = "",
+    ) -> str:
+        """The same, in overlapping tiles along one dimension."""
+        made: str = self._apply(
+            pad_tiles, block=block, buffer=buffer, name=name, order=list(order), axes=list(axes),
+            tile=list(tile), dtype=dtype,
+        )  # fmt: skip
         return made
 
     def gather(
@@ -437,8 +454,8 @@ REPLAYABLE = frozenset(
         "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "pack_steps",
         "pack_shifts", "complement", "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
-        "pad_reads", "pad_copy", "gather", "fold_offset", "spread", "flatten", "fuse_axes",
-        "pad_steps", "split_steps", "pair_bytes", "place_barriers", "run_once",
+        "pad_reads", "pad_copy", "pad_tiles", "gather", "fold_offset", "spread", "flatten",
+        "fuse_axes", "pad_steps", "split_steps", "pair_bytes", "place_barriers", "run_once",
     }
 )  # fmt: skip
 #: Primitives that keep the meaning of a nest without looking at its constants.

@@ -14,7 +14,7 @@ from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import IntegerForm, Products
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import COLUMN_PLANES, Lowering
+from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast
 from edgec.loop.window import clipped
 from edgec.numerics.ordered_sum import without_negative_zeros
@@ -22,7 +22,6 @@ from edgec.ops.accumulate import fold_offset, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.conv2d import centred, check_operands
-from edgec.ops.depthwise_windows import has_planes, lower_planes
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
 from edgec.ops.onnx_graph import OnnxGraph, write_convolution
 from edgec.ops.op import Op, RawNode, from_tflite
@@ -129,8 +128,6 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
         """One accumulation per output element; padding is clipped from the kernel's ranges."""
         attrs: DepthwiseConv2dAttrs = node.attrs
         x, w, bias = tensor_of(inputs[0]), constant_of(inputs[1]).data, constant_of(inputs[2]).data
-        if target.form == COLUMN_PLANES and has_planes(node):
-            return lower_planes(node, target, x, w, bias)
         (stride_h, stride_w), (dilation_h, dilation_w) = attrs.stride, attrs.dilation
         (top, _), (left, _) = attrs.padding
         _, height, width, channels = x.shape

@@ -3,10 +3,15 @@
 from __future__ import annotations
 
 from edgec.errors import ScheduleError
-from edgec.loop.dtype import bits, is_integer
-from edgec.loop.ir import Buffer, Cast, IndexValue, Load, PrimFunc, Store
+from edgec.loop.ir import Buffer, IndexValue, Load, PrimFunc, Store
 from edgec.loop.primitives.lookup import find_block, fresh, with_changes
-from edgec.loop.primitives.sum_term import SumTerm, declare_before, find_term, nest_of_copy
+from edgec.loop.primitives.sum_term import (
+    SumTerm,
+    declare_before,
+    find_term,
+    nest_of_copy,
+    stored_as,
+)
 from edgec.loop.rewrite import subexpressions
 from edgec.numerics.term import Var, as_term
 
@@ -37,9 +42,7 @@ def gather(
     name = fresh(func, name)
     axes = _axes(term, order)
     copy = Buffer(name, tuple(map(term.extent, axes)), dtype or term.source.dtype, "scratch")
-    if copy.dtype != term.source.dtype and not _holds(copy.dtype, term.source.dtype):
-        raise ScheduleError(f"gather: {copy.dtype} does not hold all of {term.source.dtype}")
-    value = term.read if copy.dtype == term.source.dtype else Cast(dtype, term.read)
+    value = stored_as("gather", term.read, copy.dtype)
     read = Load(copy, tuple(as_term(var) for var in axes))
     func = with_changes(func, [(term.block, term.with_read(read, term.offset))])
     _, above = find_block(func, block)
@@ -59,9 +62,3 @@ def _axes(term: SumTerm, order: list[str]) -> list[Var]:
     if not {var.name for var in used} <= {*order} <= known.keys() or len({*order}) < len(order):
         raise ScheduleError(f"gather: {order} are not the axes that {term.block.name} reads by")
     return [known[name] for name in order]
-
-
-def _holds(wide: str, dtype: str) -> bool:
-    return (
-        is_integer(wide) and is_integer(dtype) and wide[0] == dtype[0] and bits(wide) > bits(dtype)
-    )

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from edgec.errors import ScheduleError
+from edgec.loop.dtype import integer_range, is_integer
 from edgec.loop.ir import (
     Axis,
     Binary,
@@ -93,6 +94,17 @@ def _added(store: Store) -> Expr | None:
     if not isinstance(value, Binary) or value.op != "add" or not isinstance(value.left, Load):
         return None
     return value.right if value.left.buffer == store.buffer else None
+
+
+def stored_as(primitive: str, value: Expr, dtype: str) -> Expr:
+    """A value in a dtype of integers that holds all of its own."""
+    if dtype == value.dtype:
+        return value
+    integers = [each for each in (dtype, value.dtype) if is_integer(each)]
+    (low, high), *own = [integer_range(each) for each in integers] or [(0, 0)]
+    if not own or low > own[0][0] or high < own[0][1]:
+        raise ScheduleError(f"{primitive}: {dtype} does not hold all of {value.dtype}")
+    return Cast(dtype, value)
 
 
 def nest_of_copy(copy: Buffer, axes: Sequence[Var], value: Expr) -> Stmt:

@@ -1,24 +1,25 @@
-"""pad_reads and pad_copy: windows that are whole, where loops left out what is outside."""
+"""pad_reads, pad_copy, pad_tiles: whole windows, where loops left out what is outside."""
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import product
 from math import prod
 
 from edgec.errors import ScheduleError
 from edgec.loop.dtype import is_integer
-from edgec.loop.ir import Axis, Block, Buffer, Cast, For, Load, PrimFunc, Stmt, Store
+from edgec.loop.ir import Axis, Block, Buffer, Cast, Expr, For, Load, PrimFunc, Store
 from edgec.loop.primitives.lookup import find_block, find_loop, fresh, require_unused, with_changes
 from edgec.loop.primitives.sum_term import (
     SumTerm,
     declare_before,
     find_term,
     nest_of_copy,
+    stored_as,
 )
 from edgec.loop.rewrite import Substitute
 from edgec.loop.values import ExprValue, Value, index, select
-from edgec.numerics.term import Term, Var, as_term, maximum, minimum
+from edgec.numerics.term import Term, Var, as_term, floor_div, floor_mod, maximum, minimum
 
 
 def pad_reads(func: PrimFunc, block: str, buffer: str, axes: list[int]) -> tuple[PrimFunc, None]:
@@ -40,18 +41,8 @@ def pad_reads(func: PrimFunc, block: str, buffer: str, axes: list[int]) -> tuple
     term = _clipped("pad_reads", func, block, buffer, axes)
     load = term.read
     assert isinstance(load, Load)
-    inside: Value | None = None
-    indices = list(load.indices)
-    for axis in axes:
-        at, extent = indices[axis], term.source.shape[axis]
-        is_inside = (index(at) >= 0) & (index(at) < extent)
-        inside = is_inside if inside is None else inside & (index(at) >= 0) & (index(at) < extent)
-        indices[axis] = maximum(0, minimum(at, extent - 1))
-    assert inside is not None
-    element = ExprValue(Load(load.buffer, tuple(indices)))
-    read = select(inside, element, _fill(term))
-    assert isinstance(read, ExprValue)
-    return _whole(func, term, term.with_read(read.expr, term.offset)), None
+    read = _element(term, dict(enumerate(load.indices)), axes)
+    return _whole(func, term, term.with_read(read, term.offset)), None
 
 
 def pad_copy(
@@ -74,49 +65,124 @@ def pad_copy(
     """
     func = _with_all_weights(func, block, buffer)
     term = _clipped("pad_copy", func, block, buffer, axes)
-    load, source = term.read, term.source
+    load = term.read
     assert isinstance(load, Load)
-    name = fresh(func, name)
-    if sorted(order) != list(range(len(source.shape))):
-        raise ScheduleError(f"pad_copy: {order} is no order of the dimensions of {buffer}")
-    low, high = list(source.shape), list(source.shape)
-    for axis, extent in enumerate(source.shape):
-        low[axis], high[axis] = load.indices[axis].bounds() if axis in axes else (0, extent)
-    extents = [high[axis] - low[axis] + (axis in axes) for axis in range(len(low))]
-    copy = Buffer(name, tuple(extents[axis] for axis in order), source.dtype, "scratch")
-    letters = "nhwc" if len(order) == 4 else "abcdefgh"
-    at = {axis: Var(letters[axis], 0, extents[axis]) for axis in order}
-    nest = _copied(term, copy, at, low, axes)
-    indices = tuple(load.indices[axis] - low[axis] for axis in order)
-    made = _whole(func, term, term.with_read(Load(copy, indices), term.offset))
-    require_unused(func, *(f"{name}_{var.name}" for var in at.values()))
-    _, above = find_block(made, block)
+    low, made = _room(term, axes)
+    places = {axis: as_term(var) + low[axis] for axis, var in made.items()}
+    reads = {axis: load.indices[axis] - low[axis] for axis in made}
+    return _through_copy(func, _Copy(term, name, order, axes), made, places, reads)
+
+
+def pad_tiles(
+    func: PrimFunc, block: str, buffer: str, name: str, order: list[int], axes: list[int],
+    tile: list[int], dtype: str,
+) -> tuple[PrimFunc, str]:  # fmt: skip
+    """Let a sum of products go over whole windows of a copy with padding, in overlapping tiles.
+
+        for k in max(0, 1 - h)..3 {             for j in 0..2 {
+          block acc(h, k) {                       for i in 0..3 {
+            acc[h] = acc[h] + (x[h + k - 1]         for r in 0..2 {
+                       + 5) * w[k]         ->         block plane(j, i, r) {
+        } }                                             plane[j, i, r] = inside
+                                                          ? x[j*4 + i*2 + r - 1] : -5
+                                                } } } }
+                                                for k in 0..3 {
+                                                  block acc(h, k) {
+                                                    acc[h] = acc[h] + (plane[h // 4,
+                                                      (h % 4 + k) // 2, (h % 4 + k) % 2] + 5) * w[k]
+                                                } }
+
+    `tile` is a dimension, how many outputs along it a tile serves, and how many elements lie side
+    by side in a tile. In `order`, -1 is the number of the tile, -2 that of the element beside
+    others. Requires what `pad_copy` does, and windows that step by one; all may be whole.
+    """
+    func = _with_all_weights(func, block, buffer)
+    term = _inside("pad_tiles", func, block, buffer, axes)
+    load, (split, outputs, lanes) = term.read, tile
+    assert isinstance(load, Load)
+    low, made = _room(term, axes)
+    reads = {axis: load.indices[axis] - low[axis] for axis in made}
+    output, rest = _step_of(term, reads[split])
+    if split not in axes or output.stop % outputs or rest.bounds()[0] < 0:
+        raise ScheduleError(f"pad_tiles: {outputs} outputs do not divide those of {block}")
+    at, extent = floor_mod(output, outputs) + rest, outputs + rest.bounds()[1]
+    reads |= {-1: floor_div(output, outputs), split: floor_div(at, lanes), -2: floor_mod(at, lanes)}
+    made |= {-1: Var("j", 0, output.stop // outputs), -2: Var("r", 0, lanes)}
+    made[split] = replace(made[split], stop=-(-extent // lanes))
+    places = {axis: as_term(made[axis]) + low[axis] for axis in range(len(low))}
+    places[split] += as_term(made[split]) * (lanes - 1) + made[-2] + as_term(made[-1]) * outputs
+    return _through_copy(func, _Copy(term, name, order, axes, dtype), made, places, reads)
+
+
+def _step_of(term: SumTerm, at: Term) -> tuple[Var, Term]:
+    """The output's axis that an index steps with, and the rest of the index."""
+    outputs = [a.var for a in term.block.axes if a.kind == "spatial" and a.var in at.variables()]
+    rest = at - as_term(outputs[0]) if outputs else at
+    if len(outputs) != 1 or outputs[0].start or outputs[0] in rest.variables():
+        raise ScheduleError(f"{term.primitive}: {at} does not step by one with an output")
+    return outputs[0], rest
+
+
+@dataclass(frozen=True)
+class _Copy:
+    """A copy that is to be made of what a sum reads: as the arguments of the primitives."""
+
+    term: SumTerm
+    name: str
+    order: list[int]
+    axes: list[int]
+    dtype: str = ""
+
+
+def _room(term: SumTerm, axes: list[int]) -> tuple[list[int], dict[int, Var]]:
+    """Where each dimension of the buffer begins in the copy, and a variable for its elements."""
+    load, shape = term.read, term.source.shape
+    assert isinstance(load, Load)
+    ends = [load.indices[axis].bounds() if axis in axes else (0, size - 1)
+            for axis, size in enumerate(shape)]  # fmt: skip
+    letters = "nhwc" if len(shape) == 4 else "abcdefgh"
+    made = {a: Var(letters[a], 0, last - first + 1) for a, (first, last) in enumerate(ends)}
+    return [first for first, _ in ends], made
+
+
+def _through_copy(
+    func: PrimFunc, copy: _Copy, made: dict[int, Var], places: dict[int, Term],
+    reads: dict[int, Term],
+) -> tuple[PrimFunc, str]:  # fmt: skip
+    """Read a copy: by its dimensions, the variables it is made with, the place in the source that
+    each then stands for, and where the sum reads it.
+    """
+    term, name, order = copy.term, fresh(func, copy.name), copy.order
+    if sorted(order) != sorted(made):
+        raise ScheduleError(f"{term.primitive}: {order} is no order of the copy's dimensions")
+    dtype, shape = copy.dtype or term.source.dtype, tuple(made[axis].stop for axis in order)
+    buffer = Buffer(name, shape, dtype, "scratch")
+    value = _element(term, places, copy.axes)
+    value = stored_as(term.primitive, value, dtype)
+    nest = nest_of_copy(buffer, [made[axis] for axis in order], value)
+    require_unused(func, *(f"{name}_{var.name}" for var in made.values()))
+    read = Load(buffer, tuple(reads[axis] for axis in order))
+    whole = _whole(func, term, term.with_read(read, term.offset))
+    _, above = find_block(whole, term.block.name)
     store = term.block.body
     assert isinstance(store, Store)
-    return declare_before(made, copy, store.buffer, nest, above), name
+    return declare_before(whole, buffer, store.buffer, nest, above), name
 
 
-def _copied(
-    term: SumTerm, copy: Buffer, at: dict[int, Var], low: list[int], padded: list[int]
-) -> Stmt:
-    """The nest that fills the copy."""
+def _element(term: SumTerm, places: dict[int, Term], padded: list[int]) -> Expr:
+    """An element of the source, or what adds nothing where its place is outside."""
     inside: Value | None = None
-    indices: list[Term] = []
-    for axis, extent in enumerate(term.source.shape):
-        place = as_term(at[axis]) + low[axis]
-        if axis in padded:
-            is_inside = (index(place) >= 0) & (index(place) < extent)
-            inside = (
-                is_inside
-                if inside is None
-                else (inside & (index(place) >= 0) & (index(place) < extent))
-            )
-            place = maximum(0, minimum(place, extent - 1))
-        indices.append(place)
+    indices = dict(places)
+    for axis in sorted(padded):
+        at, extent = places[axis], term.source.shape[axis]
+        is_inside = (index(at) >= 0) & (index(at) < extent)
+        inside = is_inside if inside is None else inside & (index(at) >= 0) & (index(at) < extent)
+        indices[axis] = maximum(0, minimum(at, extent - 1))
     assert inside is not None
-    value = select(inside, ExprValue(Load(term.source, tuple(indices))), _fill(term))
-    assert isinstance(value, ExprValue)
-    return nest_of_copy(copy, [*at.values()], value.expr)
+    element = ExprValue(Load(term.source, tuple(indices[a] for a in sorted(indices))))
+    read = select(inside, element, _fill(term))
+    assert isinstance(read, ExprValue)
+    return read.expr
 
 
 def _fill(term: SumTerm) -> int:
@@ -130,11 +196,17 @@ def _fill(term: SumTerm) -> int:
 
 
 def _clipped(primitive: str, func: PrimFunc, block: str, buffer: str, axes: list[int]) -> SumTerm:
+    term = _inside(primitive, func, block, buffer, axes)
+    if not _leaving(term):
+        raise ScheduleError(f"{primitive}: all windows of {block} are whole")
+    return term
+
+
+def _inside(primitive: str, func: PrimFunc, block: str, buffer: str, axes: list[int]) -> SumTerm:
+    """A sum whose windows, were they whole, leave the buffer along these axes alone."""
     term = find_term(primitive, func, block, buffer)
     if not isinstance(term.read, Load) or term.block.init is None:
         raise ScheduleError(f"{primitive}: {block} does not start its sum, or reads with a choice")
-    if not _leaving(term):
-        raise ScheduleError(f"{primitive}: all windows of {block} are whole")
     if not {*_leaving(term)} <= {*axes} <= {*range(len(term.source.shape))}:
         raise ScheduleError(f"{primitive}: windows leave {buffer} along others than {axes}")
     _require_outside(term)

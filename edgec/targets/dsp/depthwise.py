@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from edgec.errors import ScheduleError
 from edgec.loop.gathered import COLUMN
 from edgec.loop.in_place import same_place_inputs
-from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
@@ -17,6 +16,7 @@ from edgec.targets.common.constant_channels import (
     replace_constants,
     settled,
 )
+from edgec.targets.common.gathered import IMAGE_AXES, fold_offsets, spread_factors
 from edgec.targets.common.kernels.rescaling import TFLM
 from edgec.targets.common.limits import Limits, find_limits
 from edgec.targets.common.nests import (
@@ -34,8 +34,32 @@ from edgec.targets.rule import Nest
 WIDEST_TILE, NARROWEST_TILE = 24, 8
 
 
+def column_planes(nest: Nest) -> Nest:
+    """The channels of 3x3 windows copied to planes of int16, each column of some rows."""
+    window, rows = nest.window, rows_at_once(find_param(nest.func, "out").shape[1])
+    if window is None or (window.kernel, window.stride, window.dilation) != ((3, 3), *[(1, 1)] * 2):
+        raise ScheduleError("the windows are not 3x3, next to each other")
+    if not rows:
+        raise ScheduleError("no plane serves these rows")
+    schedule = Schedule(nest.func)
+    order = (0, 3, -1, 2, 1, -2)
+    schedule.pad_tiles("acc", "x", "plane", order, IMAGE_AXES, (1, rows, 2), "int16")
+    fold_offsets(schedule, "plane")
+    spread_factors(schedule, nest.tables)
+    schedule.transform_layout("w", "HWO -> O H W")
+    return nest.after(schedule)
+
+
+def rows_at_once(height: int) -> int:
+    """Rows of outputs, of `height`, that one plane serves; 0 where no kernel can do it."""
+    most = COLUMN - 2
+    if 2 <= height <= most:
+        return height
+    return max((rows for rows in range(2, most + 1, 2) if height % rows == 0), default=0)
+
+
 def column_schedules(nest: Nest) -> list[Schedule]:
-    """Schedules of a function lowered in column planes; none where kernels cannot do it.
+    """Schedules of column planes; none where kernels cannot do it.
 
     The fastest packs four channels at once, and needs planes for all of them.
     """
@@ -55,7 +79,7 @@ def column_schedules(nest: Nest) -> list[Schedule]:
     found = []
     for lanes, in_tiles in ((4, False), (1, False), (1, True)):
         try:
-            found.append(_schedule(func, window, lanes, in_tiles, limits))
+            found.append(_schedule(nest, window, lanes, in_tiles, limits))
         except ScheduleError:
             continue
     for schedule in found:
@@ -72,13 +96,11 @@ def has_thin_edges(window: Window, shape: tuple[int, ...]) -> bool:
     )
 
 
-def _schedule(
-    func: PrimFunc, window: Window, lanes: int, in_tiles: bool, limits: Limits
-) -> Schedule:
+def _schedule(nest: Nest, window: Window, lanes: int, in_tiles: bool, limits: Limits) -> Schedule:
     """`lanes` channels, which must divide them, are packed at once; or tiles of a channel, if it
     has several, one after the other: that takes less scratch, but never works in place.
     """
-    x, out, plane = (find_param(func, name) for name in ("x", "out", "plane"))
+    x, out, plane = (find_param(nest.func, name) for name in ("x", "out", "plane"))
     _, _, parts, columns, pairs, _ = plane.shape
     rows, width = out.shape[1] // parts, out.shape[2]
     each = out.shape[3] // x.shape[3]
@@ -90,8 +112,8 @@ def _schedule(
         if across * rows == width * out.shape[1] or each > 1 or across < NARROWEST_TILE:
             raise ScheduleError("there are no tiles")
         columns = across + 2
-    schedule = Schedule(func)
-    batch, high, wide, channel = output_loops(func, "out", "out")
+    schedule = nest.schedule()
+    batch, high, wide, channel = output_loops(nest.func, "out", "out")
     schedule.reorder(batch, channel, high, wide)
     outer = channel
     if max(each, lanes) > 1:
@@ -114,7 +136,8 @@ def _schedule(
     schedule.same_place = same_place_inputs(schedule.func)
     schedule.storage_align("plane", -2, COLUMN // 2)
     sizes = {name: window.sizes[name] for name in ("height", "width", "top", "left")}
-    sizes |= {"step": x.shape[3], "pairs": pairs, "columns": columns, "fill": window.zero_point}
+    fill = window.zero_point if window.is_padded else 0
+    sizes |= {"step": x.shape[3], "pairs": pairs, "columns": columns, "fill": fill}
     if lanes > 1:
         sizes["plane"] = parts * columns * COLUMN
         schedule.tensorize("plane_c", "ec_pack_columns_4_s8_dsp", sizes, first)

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from edgec.loop.ir import Load, Store
-from edgec.loop.lowering import COLUMN_PLANES, FLOORED, STEP_QUADS
+from edgec.loop.lowering import FLOORED, STEP_QUADS
 from edgec.loop.rewrite import loops_of, subexpressions, walk
 from edgec.targets.common.elements import schedule_mul
 from edgec.targets.common.gathered import plain_matrix, whole_windows
 from edgec.targets.common.recurrent import is_filter, is_lstm
 from edgec.targets.common.sums import Kind
 from edgec.targets.dsp.columns import columns, offset_row, padded_columns, row
-from edgec.targets.dsp.depthwise import column_schedules, window_schedules
+from edgec.targets.dsp.depthwise import column_planes, column_schedules, window_schedules
 from edgec.targets.dsp.elements import schedule_add
 from edgec.targets.dsp.int16 import schedule_short_windows, schedule_shorts
 from edgec.targets.dsp.kernels.pool import MOST_TAPS, POOLED
@@ -117,7 +117,8 @@ PRODUCTS = (
     ),
     Rule(
         "planes of int16", rescaled("int8", Kind.CHANNEL_WINDOWS), column_schedules,
-        needs=DSP, kernels=("ec_depthwise_3x3*_dsp", "ec_pack_columns*"), form=COLUMN_PLANES,
+        needs=DSP, kernels=("ec_depthwise_3x3*_dsp", "ec_pack_columns*"), form=PLAIN,
+        prepare=column_planes,
     ),
     Rule(
         "channels' windows", rescaled("int8", Kind.CHANNEL_WINDOWS), window_schedules,

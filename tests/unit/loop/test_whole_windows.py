@@ -26,7 +26,7 @@ from edgec.loop.window import clipped
 #: Primitives tried here.
 WINDOWING = (
     "pad_reads", "pad_copy", "gather", "fold_offset", "spread", "flatten", "fuse_axes",
-    "pad_steps", "split_steps", "pair_bytes",
+    "pad_steps", "split_steps", "pair_bytes", "pad_tiles",
 )  # fmt: skip
 
 
@@ -74,7 +74,7 @@ def windows(choose: random.Random) -> PrimFunc:
 
 def one(s: Schedule, choose: random.Random) -> str:
     """Try a primitive."""
-    sources = [n for n in ("x", "padded", "col") if n in buffers_of(s.func)]
+    sources = [n for n in ("x", "padded", "col", "tiles") if n in buffers_of(s.func)]
     source = choose.choice(sources)
     axes = choose.choice([[0], [0, 1], [1]])
     fused = choose.choice([("acc", "hv"), ("acc", "ki"), ("out", "hvc"), ("acc", "k")])
@@ -84,6 +84,15 @@ def one(s: Schedule, choose: random.Random) -> str:
     tries: dict[str, Callable[[], object]] = {
         "pad_reads": lambda: s.pad_reads("acc", source, axes),
         "pad_copy": lambda: s.pad_copy("acc", source, "padded", choose.sample(range(3), 3), axes),
+        "pad_tiles": lambda: s.pad_tiles(
+            "acc",
+            source,
+            "tiles",
+            choose.sample(range(-2, 3), 5),
+            axes,
+            [0, choose.randint(1, 3), choose.randint(1, 3)],
+            choose.choice(["", "int16"]),
+        ),
         "gather": lambda: s.gather("acc", source, "col", order, choose.choice(["", "int16"])),
         "fold_offset": lambda: s.fold_offset("acc", source),
         "spread": lambda: s.spread("m", "out"),
@@ -183,6 +192,8 @@ def half(clips: bool) -> PrimFunc:
         (True, lambda s: s.pad_reads("acc", "x", [0]), "leaves out what counts"),
         (False, lambda s: s.pad_reads("acc", "x", [0]), "all windows of acc are whole"),
         (False, lambda s: s.pad_copy("acc", "x", "p", [0], [0]), "all windows of acc are whole"),
+        (False, lambda s: s.pad_tiles("acc", "x", "t", [0, -1, -2], [0], [0, 4, 1]), "divide"),
+        (False, lambda s: s.pad_tiles("acc", "x", "t", [0, -1], [0], [0, 3, 1]), "no order"),
         (False, lambda s: s.gather("acc", "w", "col"), "not read of w"),
         (False, lambda s: s.fold_offset("acc", "x"), "not those of an output"),
         (False, lambda s: s.spread("bias", "acc"), "no constant of one element"),
