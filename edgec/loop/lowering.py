@@ -22,8 +22,6 @@ from edgec.numerics.term import as_term
 STEP_QUADS, STEP_MATRICES = "step_quads", "step_matrices"
 STEPS = {STEP_QUADS: 4, STEP_MATRICES: 1}
 
-#: Form of sums of two int8 tensors whose products keep the upper words, see `edgec.ops.linear_sum`.
-FLOORED = "floored"
 #: Ways to rescale accumulators, see `edgec.ops.short_rescale`.
 HIGH, PARTS = "high", "parts"
 

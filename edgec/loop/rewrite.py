@@ -18,6 +18,7 @@ from edgec.loop.ir import (
     BufferRef,
     Call,
     Cast,
+    Const,
     Expr,
     For,
     Gather,
@@ -253,6 +254,13 @@ def operands(expr: Expr) -> tuple[Expr, ...]:
     if isinstance(expr, Intrinsic):
         return expr.args
     return expr.indices if isinstance(expr, Gather) else ()
+
+
+def with_constant(expr: Expr, op: str) -> tuple[Expr, int] | None:
+    """The other operand and the constant, if `expr` is this operation with one on its right."""
+    if isinstance(expr, Binary) and expr.op == op and isinstance(expr.right, Const):
+        return expr.left, int(expr.right.value)
+    return None
 
 
 def buffers_of(func: PrimFunc) -> dict[str, Buffer]:

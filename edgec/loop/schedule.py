@@ -32,6 +32,7 @@ from edgec.loop.primitives.compute_at import compute_at
 from edgec.loop.primitives.compute_inline import compute_inline
 from edgec.loop.primitives.cut import cut
 from edgec.loop.primitives.flatten import flatten
+from edgec.loop.primitives.floor_sum import floor_sum
 from edgec.loop.primitives.fold_offset import fold_offset
 from edgec.loop.primitives.fold_storage import fold_storage
 from edgec.loop.primitives.fuse_axes import fuse_axes
@@ -55,6 +56,7 @@ from edgec.loop.primitives.tensorize import Packed, tensorize
 from edgec.loop.primitives.whole_windows import pad_copy, pad_reads, pad_tiles
 from edgec.loop.simplify import simplify
 from edgec.loop.values import Array
+from edgec.numerics.linear_sum import FlooredSum
 
 
 class Choice(int):
@@ -222,6 +224,11 @@ class Schedule:
         self.func = func
         self.trace.append(Step("fold_offset", {"block": block, "buffer": buffer}))
         self.folded[made.name] = made
+
+    def floor_sum(self, block: str) -> FlooredSum:
+        """Add two int8 by products of which the upper words are kept; returns their numbers."""
+        numbers: FlooredSum = self._apply(floor_sum, block=block)
+        return numbers
 
     def spread(self, buffer: str, block: str) -> None:
         """Repeat a constant of one element for each channel of a block's output."""
@@ -455,7 +462,8 @@ REPLAYABLE = frozenset(
         "pack_shifts", "complement", "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
         "pad_reads", "pad_copy", "pad_tiles", "gather", "fold_offset", "spread", "flatten",
-        "fuse_axes", "pad_steps", "split_steps", "pair_bytes", "place_barriers", "run_once",
+        "floor_sum", "fuse_axes", "pad_steps", "split_steps", "pair_bytes", "place_barriers",
+        "run_once",
     }
 )  # fmt: skip
 #: Primitives that keep the meaning of a nest without looking at its constants.

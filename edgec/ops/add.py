@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, ClassVar, TypeVar
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,20 +18,13 @@ from edgec.graph.traits import Arithmetic, IntegerForm, Interval, Operand, Store
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.dtype import is_float
-from edgec.loop.lowering import FLOORED, Lowering
-from edgec.loop.values import Value, cast, clamp, int32, int64, intrinsic
+from edgec.loop.lowering import Lowering
+from edgec.loop.values import Value, cast, clamp, int32, intrinsic
 from edgec.numerics.fixed_point import Rounding, quantize_multiplier, requantize
+from edgec.numerics.linear_sum import OPERANDS, LinearSum, find_linear_sum
 from edgec.ops.activation import activation_range, append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.intervals import by_corners
-from edgec.ops.linear_sum import (
-    OPERANDS,
-    UNSIGNED,
-    FlooredSum,
-    LinearSum,
-    find_floored_sum,
-    find_linear_sum,
-)
 from edgec.ops.onnx_add import onnx_add, onnx_sum
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.row import import_row, is_plain_integer
@@ -139,7 +132,7 @@ class Add(Op[AddAttrs]):
         attrs: AddAttrs = node.attrs
         output = node.output.type
         operands = operand_tensors(target, inputs)
-        combine = None if output.is_float else _lowered_sum(node, self.sign, target.form)
+        combine = None if output.is_float else _lowered_sum(node, self.sign)
 
         def element(*indices: Any) -> Any:
             values = [tensor[broadcast_index(tensor.shape, indices)] for tensor in operands]
@@ -197,27 +190,13 @@ def _sum(
     return result + attrs.output.zero_point[0]
 
 
-def _lowered_sum(node: Node, sign: int, form: str) -> Callable[[Value, Value], Value]:
+def _lowered_sum(node: Node, sign: int) -> Callable[[Value, Value], Value]:
     """A function of two stored operands (int32) that gives the stored sum before its clamp."""
     attrs: AddAttrs = node.attrs
     a, b = (value.type.quant for value in node.inputs)
     assert a is not None and b is not None and attrs.output is not None
     is_bytes = node.output.type.dtype == "int8"
-    if is_bytes and form == FLOORED:
-        floored = _of_all_pairs(find_floored_sum, attrs, node.input_types, sign)
-        if floored is not None:
-            return lambda left, right: (
-                (
-                    (
-                        int32((int64(left) * floored.first) >> 8)
-                        + floored.constant
-                        + int32((int64(right) * floored.second) >> 8)
-                    )
-                    >> 16
-                )
-                - UNSIGNED
-            )
-    linear = _of_all_pairs(find_linear_sum, attrs, node.input_types, sign) if is_bytes else None
+    linear = _of_all_pairs(attrs, node.input_types, sign) if is_bytes else None
     if linear is not None:
         return lambda left, right: (
             (left * linear.first + linear.constant + right * linear.second) >> linear.shift
@@ -241,34 +220,24 @@ def _lowered_sum(node: Node, sign: int, form: str) -> Callable[[Value, Value], V
     return combine
 
 
-Form = TypeVar("Form", LinearSum, FlooredSum)
-
-
-def _of_all_pairs(
-    find: Callable[[Array, tuple[float, float], int, int], Form | None],
-    attrs: AddAttrs,
-    types: Sequence[TensorType],
-    sign: int,
-) -> Form | None:
+def _of_all_pairs(attrs: AddAttrs, types: Sequence[TensorType], sign: int) -> LinearSum | None:
     """The sum of all pairs of int8 operands as multiply-adds, if there are exact ones."""
     first, second = (type_.with_shape(()) for type_ in types)
-    return _found_once(find, attrs, (first, second), sign)
+    return _found_once(attrs, (first, second), sign)
 
 
 @cache
 def _found_once(
-    find: Callable[[Array, tuple[float, float], int, int], Form | None],
-    attrs: AddAttrs,
-    types: tuple[TensorType, TensorType],
-    sign: int,
-) -> Form | None:
+    attrs: AddAttrs, types: tuple[TensorType, TensorType], sign: int
+) -> LinearSum | None:
     """Rows of a sum are lowered after the whole, with the same result."""
     assert attrs.output is not None
     pairs = np.broadcast_arrays(OPERANDS[:, None], OPERANDS[None, :])
     total = np.clip(_sum(attrs, pairs, types, sign), attrs.minimum, attrs.maximum)
     (first, _), (second, _) = (type_.scalar_quant() for type_ in types)
     scale = attrs.output.scale[0]
-    return find(total, (first / scale, sign * second / scale), attrs.minimum, attrs.maximum)
+    factors = first / scale, sign * second / scale
+    return find_linear_sum(total, factors, attrs.minimum, attrs.maximum)
 
 
 def _import_sum(builder: GraphBuilder, raw: RawNode, op: str) -> GraphValue:

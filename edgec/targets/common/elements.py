@@ -8,9 +8,10 @@ from math import prod
 from edgec.errors import ScheduleError
 from edgec.loop.intrinsics import HALF
 from edgec.loop.ir import Binary, Buffer, Cast, Const, Expr, Intrinsic, Load, PrimFunc, Store
-from edgec.loop.rewrite import walk
+from edgec.loop.primitives.floor_sum import SumOfTwo, find_sum
+from edgec.loop.rewrite import walk, with_constant
 from edgec.loop.schedule import Schedule
-from edgec.targets.common.nests import find_param, output_loops, with_constant
+from edgec.targets.common.nests import find_param, output_loops
 
 #: One of many calls is worth it from this many elements on.
 FEWEST_ELEMENTS = 16
@@ -29,24 +30,24 @@ def schedule_mul(func: PrimFunc, unit: str) -> list[Schedule]:
     if found is None:
         return []
     operands, kernel, sizes = found
-    made = on_elements(func, operands, f"ec_{kernel}_s8_{unit}", sizes)
+    made = on_elements(Schedule(func), operands, f"ec_{kernel}_s8_{unit}", sizes)
     return [] if made is None else [made]
 
 
 def on_elements(
-    func: PrimFunc,
+    schedule: Schedule,
     operands: Sequence[Buffer],
     kernel: str,
     sizes: Mapping[str, int],
     *,
     multiple: int = 1,
 ) -> Schedule | None:
-    """The function as calls of a kernel for `count` elements of each operand and of the output.
+    """The schedule with calls of a kernel for `count` elements of each operand and of the output.
 
     A call does the last axes, along which no operand is broadcast. None for few elements, for a
     count that is no such multiple, and where the kernel does not match.
     """
-    out = find_param(func, "out")
+    out = find_param(schedule.func, "out")
     dense = 0
     shapes = [out.shape, *(operand.shape for operand in operands)]
     while dense < min(map(len, shapes)) and len({shape[-1 - dense] for shape in shapes}) == 1:
@@ -55,8 +56,7 @@ def on_elements(
     count = prod(out.shape[len(out.shape) - dense :])
     if not dense or (count < FEWEST_ELEMENTS and not is_whole) or count % multiple:
         return None
-    schedule = Schedule(func)
-    loop, *inner = output_loops(func, "out", "out")[-dense:]
+    loop, *inner = output_loops(schedule.func, "out", "out")[-dense:]
     try:
         for name in inner:
             loop = schedule.fuse(loop, name)
@@ -100,6 +100,12 @@ def _operands(func: PrimFunc) -> tuple[tuple[Buffer, Buffer], str, dict[str, int
         return None
     sizes |= {"first": moved[0], "second": moved[1], "multiplier": numbers[0]}
     return (buffers[0], buffers[1]), kernel, sizes
+
+
+def sum_of_two(func: PrimFunc) -> SumOfTwo | None:
+    """The sum of two int8 that a function of one statement stores; None for all others."""
+    stores = [s for s, _ in walk(func.body) if isinstance(s, Store)]
+    return find_sum(stores[0].value) if len(stores) == 1 else None
 
 
 def limited(func: PrimFunc) -> Expr | None:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.loop.ir import Cast, Expr, Intrinsic, PrimFunc, Store
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import walk, with_constant
 from edgec.targets.common.kernels.rescaling import (
     ONNX_TO_16,
     RESCALINGS,
@@ -15,7 +15,7 @@ from edgec.targets.common.kernels.rescaling import (
     TFLM16_TO_8,
     Rescaling,
 )
-from edgec.targets.common.nests import find_param, with_constant
+from edgec.targets.common.nests import find_param
 
 #: By the dtypes of inputs and results, and the function.
 KNOWN = {

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgec.loop.ir import Binary, Buffer, Const, Expr, Intrinsic, PrimFunc, Store
+from edgec.loop.ir import Binary, Buffer, Const, Intrinsic, PrimFunc, Store
 from edgec.loop.primitives.lookup import find_block, reduce_vars
 from edgec.loop.rewrite import subexpressions, walk
 from edgec.loop.schedule import Schedule
@@ -61,11 +61,4 @@ def rescaling_of(func: PrimFunc) -> tuple[Rescaling, int] | None:
                 and isinstance(part.right, Const)
             ):
                 return known[part.left.name], int(part.right.value)
-    return None
-
-
-def with_constant(expr: Expr, op: str) -> tuple[Expr, int] | None:
-    """The other operand and the constant, if `expr` is this operation with one on its right."""
-    if isinstance(expr, Binary) and expr.op == op and isinstance(expr.right, Const):
-        return expr.left, int(expr.right.value)
     return None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgec.loop.ir import Load, Store
-from edgec.loop.lowering import FLOORED, STEP_QUADS
+from edgec.loop.lowering import STEP_QUADS
 from edgec.loop.rewrite import loops_of, subexpressions, walk
 from edgec.targets.common.elements import schedule_mul
 from edgec.targets.common.gathered import plain_matrix, whole_windows
@@ -91,7 +91,7 @@ SHORTS = (
 PRODUCTS = (
     Rule(
         "floored sums", _adds_two, schedule_add,
-        needs=DSP, lacks=VECTORS, kernels=("ec_add_s8_dsp",), form=FLOORED,
+        needs=DSP, lacks=VECTORS, kernels=("ec_add_s8_dsp",), form=PLAIN,
     ),
     Rule(
         "windows of one channel", rescaled("int8", Kind.WINDOWS, Kind.CHANNEL_WINDOWS),

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
+
 import numpy as np
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Binary, Cast, Const, Expr, PrimFunc, Store
+from edgec.loop.ir import Binary, Cast, Const, PrimFunc, Store
 from edgec.loop.rewrite import buffers_of, subexpressions, walk
 from edgec.loop.schedule import Schedule
-from edgec.targets.common.elements import on_elements
+from edgec.targets.common.elements import on_elements, sum_of_two
 from edgec.targets.common.nests import find_param
 from edgec.targets.rule import Nest
 
@@ -23,11 +25,12 @@ LEAST_SCALE = 2.0**-60
 def schedule_linear_sum(nest: Nest) -> list[Schedule]:
     """A linear sum of two tensors as calls; none for others."""
     func = nest.func
-    sizes = linear_sum_sizes(func)
-    if sizes is None:
+    total = sum_of_two(func)
+    if total is None:
         return []
-    operands = [buffer for buffer in func.params if buffer.name != "out"]
-    found = on_elements(func, operands, "ec_linear_sum_s8_mve", sizes)
+    limits = {"minimum": total.minimum, "maximum": total.maximum}
+    sizes = {**asdict(total.linear), **limits}
+    found = on_elements(Schedule(func), total.buffers, "ec_linear_sum_s8_mve", sizes)
     return [] if found is None else [found]
 
 
@@ -99,31 +102,3 @@ def _limits(func: PrimFunc) -> dict[str, int] | None:
     if not isinstance(lower, Binary) or lower.op != "max" or not isinstance(lower.right, Const):
         return None
     return {"minimum": int(lower.right.value), "maximum": int(upper.right.value)}
-
-
-def linear_sum_sizes(func: PrimFunc) -> dict[str, int] | None:
-    """The numbers of (a * first + constant + b * second) >> shift, limited; None for others."""
-    stores = [s for s, _ in walk(func.body) if isinstance(s, Store)]
-    out = next((p for p in func.params if p.name == "out"), None)
-    if out is None or not out.shape or len(stores) != 1 or not isinstance(stores[0].value, Cast):
-        return None
-    expr: Expr = stores[0].value.value
-    found: dict[str, int] = {}
-    for name, op in (("maximum", "min"), ("minimum", "max"), ("shift", "shr")):
-        if not isinstance(expr, Binary) or expr.op != op or not isinstance(expr.right, Const):
-            return None
-        found[name] = int(expr.right.value)
-        expr = expr.left
-    if not isinstance(expr, Binary) or expr.op != "add" or not isinstance(expr.left, Binary):
-        return None
-    product, rest = expr.right, expr.left
-    if rest.op != "add" or not isinstance(rest.right, Const):
-        return None
-    found["constant"] = int(rest.right.value)
-    for name, factor in (("first", rest.left), ("second", product)):
-        if not isinstance(factor, Binary) or factor.op != "mul":
-            return None
-        if not isinstance(factor.right, Const):
-            return None
-        found[name] = int(factor.right.value)
-    return found

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from test_bound import BINDING
+from test_floor_sum import FLOORING
 from test_halves import WIDENING
 from test_primitives import PRIMITIVES
 from test_roll import ROLLING
@@ -23,6 +24,7 @@ from edgec.loop.primitives import (
     compute_inline,
     cut,
     flatten,
+    floor_sum,
     fold_offset,
     fold_storage,
     fuse_axes,
@@ -51,7 +53,7 @@ from edgec.loop.schedule import Schedule
 
 MODULES = (
     barriers, cache, complement, compute_at, compute_inline, cut, flatten, fuse_axes,
-    fold_offset, fold_storage, gather,
+    floor_sum, fold_offset, fold_storage, gather,
     halves, inline_constant, layout, loops, nibbles, pair_bytes, reduction, reverse_compute_at,
     roll, run_once, sampling, shifts, slide, split_steps, spread, steps, storage, tensorize,
     whole_windows, simplify_module,
@@ -76,5 +78,5 @@ def test_before_and_after_are_shown(name):
 
 def test_each_is_tried_on_random_nests():
     tried = {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING, *SHIFTING, *ROLLING}
-    tried |= {*WINDOWING, *BINDING}
+    tried |= {*WINDOWING, *BINDING, *FLOORING}
     assert tried == set(METHODS)

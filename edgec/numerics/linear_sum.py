@@ -12,14 +12,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import cache
 
 import numpy as np
+import numpy.typing as npt
 
-from edgec.graph.types import Array
 from edgec.numerics.fixed_point import IntArray
 
 #: Every int8 value, in order.
-OPERANDS: Array = np.arange(-128, 128, dtype=np.int8)
+OPERANDS: npt.NDArray[np.int8] = np.arange(-128, 128, dtype=np.int8)
 
 #: Most fraction bits that are tried: with more, int32 cannot hold the sum.
 MOST_BITS = 24
@@ -102,6 +103,16 @@ def find_floored_sum(
         if constant is not None:
             return FlooredSum(first, second, constant)
     return None
+
+
+@cache
+def find_same_floored(linear: LinearSum, minimum: int, maximum: int) -> FlooredSum | None:
+    """The floored sum that gives what a linear one does for all operands, limited."""
+    operands = OPERANDS.astype(np.int64)
+    total = operands[:, None] * linear.first + operands[None, :] * linear.second
+    table = np.clip((total + linear.constant) >> linear.shift, minimum, maximum)
+    one = float(1 << linear.shift)
+    return find_floored_sum(table, (linear.first / one, linear.second / one), minimum, maximum)
 
 
 def _constant(

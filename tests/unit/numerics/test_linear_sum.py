@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from edgec.ops.linear_sum import (
+from edgec.numerics.linear_sum import (
     FlooredSum,
     LinearSum,
     find_floored_sum,

@@ -1,0 +1,92 @@
+"""floor_sum: a sum of two int8 by products of which the upper words are kept."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from edgec.errors import ScheduleError
+from edgec.loop.ir import Binary, Buffer, Cast, Expr, Load, PrimFunc, Store
+from edgec.loop.primitives.lookup import find_block, with_changes
+from edgec.loop.rewrite import subexpressions, with_constant
+from edgec.loop.values import ExprValue, clamp, int32, int64
+from edgec.numerics.linear_sum import UNSIGNED, FlooredSum, LinearSum, find_same_floored
+
+
+@dataclass(frozen=True)
+class SumOfTwo:
+    """clamp((left * first + constant + right * second) >> shift, minimum, maximum).
+
+    left, right: int32 of an element each. All of it in int32.
+    """
+
+    left: Expr
+    right: Expr
+    linear: LinearSum
+    minimum: int
+    maximum: int
+
+    @property
+    def is_of_bytes(self) -> bool:
+        """Whether both are int8 that were widened."""
+        both = (self.left, self.right)
+        return all(isinstance(x, Cast) and x.value.dtype == "int8" for x in both)
+
+    @property
+    def buffers(self) -> tuple[Buffer, ...]:
+        """What the two are read of."""
+        parts = (*subexpressions(self.left), *subexpressions(self.right))
+        return tuple(part.buffer for part in parts if isinstance(part, Load))
+
+
+def find_sum(value: Expr) -> SumOfTwo | None:
+    """The sum that an expression is; None for all others."""
+    rest = value.value if isinstance(value, Cast) else value
+    numbers: list[int] = []
+    for op in ("min", "max", "shr"):
+        found = with_constant(rest, op)
+        if found is None:
+            return None
+        rest, number = found
+        numbers.append(number)
+    return _of_products(rest, *numbers)
+
+
+def _of_products(total: Expr, maximum: int, minimum: int, shift: int) -> SumOfTwo | None:
+    if not isinstance(total, Binary) or total.op != "add":
+        return None
+    moved, second = with_constant(total.left, "add"), with_constant(total.right, "mul")
+    first = moved and with_constant(moved[0], "mul")
+    if not moved or not first or not second:
+        return None
+    linear = LinearSum(first[1], second[1], moved[1], shift)
+    return SumOfTwo(first[0], second[0], linear, minimum, maximum)
+
+
+def floor_sum(func: PrimFunc, block: str) -> tuple[PrimFunc, FlooredSum]:
+    """Add two int8, times a number each, by products without their lower bytes.
+
+        block out(i) {                                    block out(i) {
+          out[i] = clamp((int32(a[i]) * 5033164             out[i] = clamp((
+            + 4194304 + int32(b[i]) * 3355443) >> 23)  ->     (int32(int64(a[i]) * 10066329 >> 8)
+        }                                                       + 32768 + ...) >> 16) - 128)
+                                                          }
+
+    Where a core multiplies a word by a half-word and keeps the upper part, that is one instruction
+    for each. Requires: numbers exist that give the same for all 65,536 pairs of operands; they are
+    searched for, see `edgec.numerics.linear_sum`. Returns them.
+    """
+    found, _ = find_block(func, block)
+    store = found.body
+    total = find_sum(store.value) if isinstance(store, Store) else None
+    if not isinstance(store, Store) or total is None or not total.is_of_bytes:
+        raise ScheduleError(f"floor_sum: {block} is no sum of two int8")
+    numbers = find_same_floored(total.linear, total.minimum, total.maximum)
+    if numbers is None:
+        raise ScheduleError(f"floor_sum: no numbers give the same as those of {block}")
+    factors = (total.left, numbers.first), (total.right, numbers.second)
+    left, right = (int32((int64(ExprValue(x)) * factor) >> 8) for x, factor in factors)
+    upper = (left + numbers.constant + right) >> 16
+    value = clamp(upper - UNSIGNED, total.minimum, total.maximum)
+    assert isinstance(value, ExprValue)
+    made = replace(store, value=Cast(store.buffer.dtype, value.expr))
+    return with_changes(func, [(found, replace(found, body=made))]), numbers
