@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -50,16 +51,17 @@ def fold_offset(func: PrimFunc, block: str, buffer: str) -> tuple[PrimFunc, Pack
     for index, extent in zip(weight.indices, weight.buffer.shape, strict=True):
         if index not in start.indices and index.bounds() != (0, extent - 1):
             raise ScheduleError(f"fold_offset: {block} does not add all products")
-    source, own_axis, offset = weight.buffer.name, own[0], term.offset
-
-    def pack(arrays: Mapping[str, Array]) -> Array:
-        weights, bias = arrays["weights"], arrays["start"]
-        axes = tuple(axis for axis in range(weights.ndim) if axis != own_axis)
-        total = bias.astype(np.int64) + offset * weights.sum(axis=axes, dtype=np.int64)
-        return np.asarray(total.astype(bias.dtype))
-
-    made = Packed(start.buffer.name, {"start": start.buffer.name, "weights": source}, pack)
+    sources = {"start": start.buffer.name, "weights": weight.buffer.name}
+    made = Packed(start.buffer.name, sources, partial(_folded, own[0], term.offset))
     return with_changes(func, [(term.block, term.with_read(term.read, 0))]), made
+
+
+def _folded(own: int, offset: int, arrays: Mapping[str, Array]) -> Array:
+    """The constant with what the offset adds to each channel; own: the dimension of channels."""
+    weights, bias = arrays["weights"], arrays["start"]
+    axes = tuple(axis for axis in range(weights.ndim) if axis != own)
+    total = bias.astype(np.int64) + offset * weights.sum(axis=axes, dtype=np.int64)
+    return np.asarray(total.astype(bias.dtype))
 
 
 def _start(term: SumTerm) -> Load:
