@@ -35,7 +35,11 @@ def run_grid(
     that some threads of the scope come to and others do not.
     """
     clock = _Clock()
-    memory = {name: _Memory(name, values, clock) for name, values in lists.items()}
+    constant = {f"b_{b.name}" for b in func.params if b.scope == "constant"}
+    memory = {
+        name: values if name in constant else _Memory(name, values, clock)
+        for name, values in lists.items()
+    }
     blocks = []
     for block in range(launch.blocks):
         shared = {
