@@ -25,12 +25,13 @@ from edgec.targets.riscv import rules as riscv
 from edgec.targets.rule import DIRECT, PLAIN, Nest, Rule, loop_rescaling
 from edgec.targets.x86 import rules as x86
 
-#: By the family of machine code.
+#: By the family of machine code, or for GPUs of every processor.
 RULES: dict[str, tuple[Rule, ...]] = {
     "thumb": cortex_m.RULES,
     "rv32": riscv.RULES,
     "x86_64": (*x86.RULES, *loops.RULES, *loops.LOOPS),
     "aarch64": (*aarch64.RULES, *loops.RULES, *loops.LOOPS),
+    "cuda": cuda.RULES,
 }
 
 #: This many multiply-accumulates are worth a step of its own (a hundred bytes) for what follows.
@@ -66,7 +67,7 @@ class Target:
     @property
     def rules(self) -> tuple[Rule, ...]:
         """Those of its instruction set that it may use, the best first."""
-        known = cuda.RULES if self.core.has_gpu else RULES[self.core.isa]
+        known = RULES["cuda" if self.core.has_gpu else self.core.isa]
         known = loops.LOOPS if self.only_loops else known
         return tuple(r for r in known if r.is_for(self.core, self.options))
 

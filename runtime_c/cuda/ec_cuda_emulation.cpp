@@ -35,6 +35,18 @@ static void ec_barrier(void);
 #define EC_WARP_BARRIER() ec_barrier()
 #define EC_DP4A(a, b, sum) ec_dp4a((uint32_t)(a), (uint32_t)(b), (int32_t)(sum))
 
+#define EC_WORD_AT(pointer) ec_word_at(pointer)
+
+/* A GPU traps where the address is not aligned. */
+static inline int32_t ec_word_at(const void *pointer) {
+    int32_t word;
+    if (((uintptr_t)pointer & 3u) != 0u) {
+        abort();
+    }
+    memcpy(&word, pointer, sizeof word);
+    return word;
+}
+
 static inline int32_t ec_dp4a(uint32_t a, uint32_t b, int32_t sum) {
     uint32_t total = (uint32_t)sum;
     for (int byte = 0; byte < 4; ++byte) {

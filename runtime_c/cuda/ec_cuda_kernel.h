@@ -41,6 +41,8 @@ typedef unsigned long long uintptr_t;
 #define EC_WARP_BARRIER() __syncwarp()
 /* Four int8 in a times four in b, added to sum; modulo 2^32. Of compute capability 6.1 and up. */
 #define EC_DP4A(a, b, sum) __dp4a((int)(a), (int)(b), (int)(sum))
+/* The word at a pointer that is aligned to 4 bytes: one load. */
+#define EC_WORD_AT(pointer) (*(const int32_t *)(pointer))
 #endif
 
 /* C's words in C++. */

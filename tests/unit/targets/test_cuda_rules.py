@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -9,18 +10,23 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgec.boards.toolchain import find_toolchain
+from edgec.build.host import build_host_library
 from edgec.errors import ContractError
 from edgec.loop.bound import BOUND, launch_of
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import Buffer, For, Load, PrimFunc, Seq, Stmt, Store, Sync
+from edgec.loop.microkernel import get_microkernel, kernels_of
 from edgec.loop.parser import parse_func
 from edgec.loop.printer import print_func
 from edgec.loop.rewrite import Rewriter
 from edgec.loop.schedule import Schedule
 from edgec.loop.verify import verify_func
 from edgec.pipeline import compile_model
-from edgec.targets.core import find_core
+from edgec.resources import resource_dir
+from edgec.targets.core import find_core, host_core
 from edgec.targets.cuda.bind import bound, threads_of
+from edgec.targets.cuda.kernels.dots import DOT
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_int8.onnx"
 GPU = find_core("cuda-sm_75")
@@ -219,3 +225,35 @@ def test_every_planted_fault_is_found() -> None:
             assert is_found(fault, arrays, expected), print_func(fault)
             count += 1
     assert count >= 30
+
+
+@pytest.mark.parametrize("channels", [1, 4])
+def test_four_products_are_the_kernel_s_meaning(channels: int, tmp_path: Path) -> None:
+    """Its C, as every compiler without a GPU has it, against the nest that it is registered for."""
+    rng = np.random.default_rng(channels)
+    x, w = rng.integers(-128, 128, 4, np.int8), rng.integers(-128, 128, (channels, 4), np.int8)
+    acc = rng.integers(-(2**31), 2**31, channels, np.int64).astype(np.int32)
+    meaning = get_microkernel(DOT).meaning(channels=channels)
+    expected = interpret(meaning, {"x": x, "w": w, "acc": acc})["acc"]
+    source = tmp_path / "dot.c"
+    include = resource_dir("runtime_c")
+    source.write_text(
+        f'#include "{include}/kernels/cuda/dot_s8.h"\n'
+        "void dot(const int8_t *x, const int8_t *w, int32_t *acc, int32_t channels);\n"
+        "void dot(const int8_t *x, const int8_t *w, int32_t *acc, int32_t channels) {\n"
+        "    ec_dot4_s8(x, w, acc, channels);\n}\n"
+    )
+    library = build_host_library(
+        [source], tmp_path / "dot.so", toolchain=find_toolchain(host_core()),
+        include_dirs=[include / "include"],
+    )  # fmt: skip
+    found = acc.copy()
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, w, found)]
+    ctypes.CDLL(str(library)).dot(*pointers, channels)
+    np.testing.assert_array_equal(found, expected)
+
+
+def test_dense_layers_take_four_products(sample_model: Callable[[str], Path]) -> None:
+    compiled = compile_model(sample_model("mlperf_ad_autoencoder_int8.tflite"), GPU)
+    assert all(kernels_of(variant.function) == {DOT} for variant in compiled.chosen)
+    assert races(sample_model("tflm_hello_world_int8.tflite")) > 1

@@ -1,0 +1,64 @@
+"""Dense and convolutions of int8 whose windows are whole: four products at once.
+
+    for k in 0..64 {                      for k_o in 0..16 {
+      for c in 0..4 {               ->      call ec_dot4_s8(&x[k_o*4], &w[k_o, o*4, 0], &acc[0], 4)
+        acc[c] += x[k] * w[o*4 + c, k]    }
+    } }
+
+A thread makes four channels of one pixel, which share its inputs, or one where there are few.
+Weights lie so that threads side by side read side by side.
+"""
+
+from __future__ import annotations
+
+from edgec.errors import ScheduleError
+from edgec.loop.schedule import Schedule
+from edgec.targets.common.nests import decompose, find_param, gather_temporaries, output_loops
+from edgec.targets.common.sums import Kind
+from edgec.targets.cuda.bind import bound
+from edgec.targets.cuda.kernels.dots import AT_ONCE, DOT
+from edgec.targets.rule import Nest
+
+#: Channels that a thread makes of one pixel, where that leaves this many threads.
+CHANNELS, ENOUGH_THREADS = 4, 2048
+
+
+def is_dot(nest: Nest) -> bool:
+    """Whether a nest sums products of int8 whose inputs come in whole groups."""
+    if nest.sums is None or nest.sums.kind not in (Kind.MATRIX, Kind.WINDOWS):
+        return False
+    return nest.dtype == "int8" and find_param(nest.func, "w").shape[-1] % AT_ONCE == 0
+
+
+def schedule_dots(nest: Nest) -> list[Schedule]:
+    """Its schedule; none where its inputs have an offset, or something else is between."""
+    schedule = Schedule(nest.func)
+    try:
+        channels, loop = _schedule_products(schedule)
+        schedule = bound(schedule)
+        schedule.tensorize(loop, DOT, {"channels": channels})
+    except ScheduleError:
+        return []
+    return [schedule]
+
+
+def _schedule_products(schedule: Schedule) -> tuple[int, str]:
+    """Order the loops; how many channels a thread makes, and the loop that is one call."""
+    func = schedule.func
+    weights, out = find_param(func, "w"), find_param(func, "out")
+    is_many = out.elements >= CHANNELS * ENOUGH_THREADS and weights.shape[0] % CHANNELS == 0
+    channels = CHANNELS if is_many else 1
+    at = output_loops(func, "out", "out")[-1]
+    if channels > 1:
+        at, _ = schedule.split(at, channels)
+    gather_temporaries(schedule, at)
+    is_image = len(weights.shape) == 4
+    taps = ["acc_kh", "acc_kw", "acc_ic"] if is_image else ["acc_k"]
+    if channels > 1:
+        schedule.decompose_reduction("acc", "acc_c")
+        schedule.reorder(*taps, "acc_c")
+    else:
+        decompose(schedule, "acc")
+    _, inner = schedule.split(taps[-1], AT_ONCE)
+    schedule.transform_layout("w", "OHWI -> H W I/4 O I%4" if is_image else "OI -> I/4 O I%4")
+    return channels, inner

@@ -1,0 +1,5 @@
+"""Kernels of NVIDIA GPUs, registered by importing this package."""
+
+from edgec.targets.cuda.kernels import dots
+
+__all__ = ["dots"]

@@ -1,0 +1,38 @@
+"""Registers, spills, launches and machine code of sample models' kernels: gpu_budgets.toml."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from edgec.build import nvrtc
+from edgec.codegen.model_text import make_text
+from edgec.pipeline import compile_model
+from edgec.targets.core import find_core
+
+BUDGETS = tomllib.loads((Path(__file__).parent / "gpu_budgets.toml").read_text("utf-8"))
+#: The others are `full`.
+QUICK = "mlperf_ad_autoencoder_int8"
+
+pytestmark = pytest.mark.skipif(nvrtc.find_nvrtc() is None, reason="edgec[cuda] is not installed")
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n == QUICK else pytest.mark.full) for n in BUDGETS]
+)
+def test_kernels_stay_within_their_budgets(name: str, sample_model: Callable[[str], Path]) -> None:
+    budget = BUDGETS[name]
+    compiled = compile_model(sample_model(budget["file"]), find_core("cuda-sm_87"))
+    gpu = make_text(compiled.program).text.gpu
+    assert gpu is not None
+    images = nvrtc.compile_kernels(gpu.source, "sm_87")
+    usage = nvrtc.assemble_ptx(images.ptx, "sm_87")[1]
+    assert [kernel for kernel, used in usage.items() if used.spilled_bytes] == []
+    assert max(used.registers for used in usage.values()) <= budget["registers"]
+    assert len(usage) <= budget["kernels"]
+    assert sum(map(len, gpu.launches)) <= budget["launches"]
+    assert len(images.cubin) <= budget["cubin_bytes"]
+    assert images.ptx.count("dp4a") >= budget["dp4a"]
