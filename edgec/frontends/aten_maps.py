@@ -168,20 +168,47 @@ def _occurrence(target: Array) -> Array:
 
 def _computed_put(call: Call, x: Value, indices: Sequence[Value | None], values: Value,
                   accumulate: bool) -> Value:  # fmt: skip
-    """By ScatterND, for indices of the first axes; a mask of one number by Where."""
+    """By ScatterND, for indices of the first axes; a mask of one number by Where.
+
+    Indices of one other axis go by ScatterElements, which moves no axis: so caches are written.
+    """
     given = [value for value in indices if value is not None]
     is_one = indices[0] is not None and len(given) == values.type.elements == 1
     if is_one and given[0].type.dtype == "bool":
         return _masked_put(call, x, given[0], call.cast(values, x.type.dtype), accumulate)
+    reduction = "add" if accumulate else "none"
+    if _is_along(indices):
+        return _put_along(call, x, len(indices) - 1, given[0], values, reduction)
     if len(given) != len(indices):
         raise ImportFailed("indices of several axes must be those of the first ones")
     places = positions(call, x, given)
     shape = (*places.type.shape[:-1], *x.type.shape[len(given) :])
-    updates = call.cast(values, x.type.dtype)
-    if updates.type.shape != shape:
-        updates = call.onnx("Expand", updates, ints(shape))
-    reduction = "add" if accumulate else "none"
+    updates = _of_shape(call, call.cast(values, x.type.dtype), shape)
     return call.onnx("ScatterND", x, places, updates, reduction=reduction)
+
+
+def _is_along(indices: Sequence[Value | None]) -> bool:
+    """Whether there is a list of indices for one axis alone, which is not the first."""
+    *others, last = indices
+    is_alone = bool(others) and all(other is None for other in others)
+    return is_alone and last is not None and len(last.type.shape) == 1
+
+
+def _put_along(call: Call, x: Value, axis: int, indices: Value, values: Value,
+               reduction: str) -> Value:  # fmt: skip
+    """Parts of x along an axis replaced, or added to, at these indices."""
+    form = [1] * axis + [-1] + [1] * (len(x.type.shape) - axis - 1)
+    shape = list(x.type.shape)
+    shape[axis] = indices.type.elements
+    places = call.onnx("Expand", call.onnx("Reshape", indices, ints(form)), ints(shape))
+    updates = _of_shape(call, call.cast(values, x.type.dtype), shape)
+    return call.onnx("ScatterElements", x, places, updates, axis=axis, reduction=reduction)
+
+
+def _of_shape(call: Call, value: Value, shape: Sequence[int]) -> Value:
+    """A value repeated to a shape."""
+    same = value.type.shape == tuple(shape)
+    return value if same else call.onnx("Expand", value, ints(shape))
 
 
 def _masked_put(call: Call, x: Value, mask: Value, number: Value, accumulate: bool) -> Value:

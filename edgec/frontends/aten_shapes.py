@@ -104,12 +104,20 @@ def cut(call: Call, x: Value, axis: int = 0, start: int | None = None, end: int 
 
 
 @aten("select.int", "select_copy.int")
-def select(call: Call, x: Value, axis: int, index: int) -> Result:
-    """One index of an axis, which goes."""
+def select(call: Call, x: Value, axis: int, index: int | Value) -> Result:
+    """One index of an axis, which goes; data may say which."""
+    if isinstance(index, Value):
+        return call.onnx("Gather", x, index, axis=axis)
     place = index % x.type.shape[axis]
     part = cut(call, x, axis, place, place + 1)
     assert isinstance(part, Value)
     return call.shaped(part, call.shape)
+
+
+@aten("_local_scalar_dense.default")
+def number_of(call: Call, x: Value) -> Result:
+    """The one element as a number, which other operators take for an index."""
+    return call.shaped(x, ())
 
 
 @aten("split_with_sizes.default", "split_with_sizes_copy.default")

@@ -54,7 +54,7 @@ class ArgReduce(Op[ArgReduceAttrs]):
         return (TensorType(tuple(shape), attrs.dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """The extreme element first, then where it stands."""
+        """The extreme element first, then where it stands; of NaN the first, as in PyTorch."""
         attrs: ArgReduceAttrs = node.attrs
         (x,) = operand_tensors(target, inputs)
         shape, axis = node.output.type.shape, attrs.axis
@@ -64,31 +64,34 @@ class ArgReduce(Op[ArgReduceAttrs]):
         def read(at: tuple[Any, ...], k: Any) -> Any:
             return x[(*at[:axis], k, *at[axis + 1 :])]
 
+        def better(acc: Any, *at: Any) -> Any:
+            element = read(at[:-1], at[-1])
+            return _unless_nan(element, choose(element, acc), element)
+
         best = target.definition.reduce(
-            target.unique("best"),
-            [("k", 0, extent)],
-            init=lambda *at: read(at, 0),
-            update=lambda acc, *at: choose(read(at[:-1], at[-1]), acc),
-            shape=shape,
-            dtype=x.dtype,
-        )
+            target.unique("best"), [("k", 0, extent)], init=lambda *at: read(at, 0), update=better,
+            shape=shape, dtype=x.dtype,
+        )  # fmt: skip
 
         def place(acc: Any, *at: Any) -> Any:
             k = extent - 1 - at[-1] if not attrs.last else at[-1]
-            is_here = read(at[:-1], k).equals(best[at[:-1]])
-            return select(is_here, index(k), acc)
+            element = read(at[:-1], k)
+            found = select(element.equals(best[at[:-1]]), index(k), acc)
+            return _unless_nan(element, found, index(k))
 
         found = target.definition.reduce(
-            target.unique("place"),
-            [("k", 0, extent)],
-            init=lambda *at: 0,
-            update=place,
-            shape=shape,
-            dtype="int32",
-        )
+            target.unique("place"), [("k", 0, extent)], init=lambda *at: 0, update=place,
+            shape=shape, dtype="int32",
+        )  # fmt: skip
         return target.compute(
             "element", shape, attrs.dtype, lambda *at: cast(found[at], attrs.dtype)
         )
+
+
+def _unless_nan(element: Any, chosen: Any, other: Any) -> Any:
+    """`chosen`, or `other` where the element is a NaN."""
+    is_float = element.dtype.startswith("float")
+    return select(element.equals(element), chosen, other) if is_float else chosen
 
 
 def _appended(

@@ -120,8 +120,12 @@ def _place(attrs: GridSampleAttrs, given: Value, extent: int) -> Value:
 
 
 def _padded(attrs: GridSampleAttrs, place: Value, extent: int) -> Value:
-    """The place as the padding moves it, near enough to the image for an int32."""
-    if attrs.padding == "border":
+    """The place as the padding moves it, near enough to the image for an int32.
+
+    A border repeats the outer elements, which `_tap` does by clamping each position; only between
+    two elements is it the same to clamp the place.
+    """
+    if attrs.padding == "border" and attrs.kind != "cubic":
         place = clamp(place, 0.0, extent - 1.0)
     elif attrs.padding == "reflection":
         place = _reflected(attrs, place, extent)

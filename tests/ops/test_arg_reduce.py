@@ -12,6 +12,7 @@ from single_node import check_against_onnxruntime, check_nests, save_node
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.frontends import import_model
+from edgec.graph.interpret import interpret
 from edgec.graph.types import TensorType
 from edgec.ops.arg_reduce import ArgReduce, ArgReduceAttrs
 
@@ -52,3 +53,16 @@ def test_an_axis_outside_is_refused(tmp_path: Path) -> None:
     assert "axes [3] of an input of rank 3" in refused.value.details[0]
     with pytest.raises(TypeMismatch):
         ArgReduce().infer(ArgReduceAttrs(2), TensorType((2, 3), "int8"))
+
+
+def test_the_first_nan_is_the_extreme(tmp_path: Path) -> None:
+    """NumPy's rule, which is PyTorch's."""
+    x = X.copy()
+    x[1, 2], x[0, 0, 1], x[2, 0, 1] = np.nan, np.nan, np.inf
+    for kind, expected in (("ArgMax", np.argmax(x, 1)), ("ArgMin", np.argmin(x, 1))):
+        path = save_node(
+            tmp_path / f"{kind}.onnx", kind, x, {}, output_dtype="int64", axis=1, keepdims=0
+        )
+        function = import_model(path).main
+        np.testing.assert_array_equal(interpret(function, [x])[0], expected)
+        check_nests(function, [x])

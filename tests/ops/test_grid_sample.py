@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import onnx
+import onnxruntime
 import pytest
 from official_cases import check_official_c
 
@@ -65,3 +67,21 @@ def test_places_between_and_at_elements() -> None:
 def test_refusals(x: TensorType, grid: TensorType, attrs: GridSampleAttrs, message: str) -> None:
     with pytest.raises(TypeMismatch, match=message):
         GridSample().infer(attrs, x, grid)
+
+
+@pytest.mark.parametrize("padding", PADDINGS)
+@pytest.mark.parametrize("mode", ["linear", "nearest", "cubic"])
+def test_equals_onnxruntime_around_the_border(mode: str, padding: str) -> None:
+    text = f"""<ir_version: 9, opset_import: ["":20]>
+    net (float[1,1,5,7] x, float[1,6,6,2] grid) => (float[1,1,6,6] y)
+    {{ y = GridSample<mode = "{mode}", padding_mode = "{padding}">(x, grid) }}"""
+    model = onnx.parser.parse_model(text).SerializeToString()
+    random = np.random.default_rng(2)
+    x = random.normal(size=(1, 1, 5, 7)).astype(np.float32)
+    grid = (1.5 * random.normal(size=(1, 6, 6, 2))).astype(np.float32)
+    session = onnxruntime.InferenceSession(model, providers=["CPUExecutionProvider"])
+    (wanted,) = session.run(None, {"x": x, "grid": grid})
+    attrs = GridSampleAttrs(mode, padding)
+    op, types = GridSample(), [TensorType(v.shape, "float32") for v in (x, grid)]
+    (found,) = op.evaluate(attrs, [x, grid], types, op.infer(attrs, *types))
+    np.testing.assert_allclose(found, wanted, atol=2e-6)

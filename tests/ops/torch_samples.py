@@ -204,7 +204,8 @@ def _short(problem: str) -> str:
 def _is_undefined(program: Any) -> bool:
     """Whether a result is memory as it is."""
     results = next(node for node in program.graph.nodes if node.op == "output").args[0]
-    return any(str(getattr(node, "target", "")) in UNDEFINED for node in results)
+    undefined = [n for n in results if str(getattr(n, "target", "")) in UNDEFINED]
+    return any(node.meta["val"].numel() for node in undefined)
 
 
 def _outside(program: Any) -> str:

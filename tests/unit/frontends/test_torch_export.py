@@ -246,3 +246,23 @@ def test_an_error_of_torch_is_no_traceback() -> None:
     with pytest.raises(ImportFailed, match="cannot decompose") as caught:
         import_program(Broken())
     assert caught.value.details == ("cannot proxy this", "and more")
+
+
+class Places(nn.Module):
+    """Reads and writes at indices that are inputs, along axes in the middle and at the end."""
+
+    def forward(self, x: Any, places: Any, rows: Any) -> tuple[Any, ...]:
+        copied, raised = x.clone(), x.clone()
+        copied.index_copy_(1, places, rows)
+        raised[:, :, places] += 1
+        best = x[0, :, 0].argmax()
+        return copied, raised, x.index_add(1, places, rows), x[0][best], x[:, best]
+
+
+def test_indices_that_data_decide() -> None:
+    torch.manual_seed(3)
+    inputs = torch.randn(2, 5, 4), torch.tensor([3, 0, 2]), torch.randn(2, 3, 4)
+    main = edgec.from_torch(Places(), inputs).module.main
+    found = Interpretation(main).run([x.numpy() for x in inputs])
+    for mine, theirs in zip(found, Places()(*inputs), strict=True):
+        np.testing.assert_allclose(mine, theirs.numpy(), atol=1e-6)
