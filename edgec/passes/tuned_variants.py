@@ -7,7 +7,8 @@
    that take hardly more memory than the first of the rules'.
 
 A trace is data that somebody gave us: it may use only primitives that keep the meaning of every
-nest, whatever its constants are. What does not fit the nest is left out.
+nest, whatever its constants are, and padding of floats where these allow it. What does not fit the
+nest is left out.
 """
 
 from __future__ import annotations
@@ -18,14 +19,19 @@ from dataclasses import replace
 from typing import Any
 
 from edgec.errors import EdgecError
+from edgec.loop.lowering import Lowering
 from edgec.loop.printer import print_func
 from edgec.loop.schedule import SAFE, replay
 from edgec.passes.lower_groups import LoweredGroup, Variant, lowering_of, variant_of
+from edgec.targets.common.gathered import padding_adds_nothing
+from edgec.targets.common.nests import find_param
 from edgec.targets.target import Target
 from edgec.tuned import Figures, TunedGroup, Winner, digest
 
 #: How loops may run.
 KINDS = frozenset({"serial", "unrolled"})
+#: Primitives that let sums go over padding.
+PADDING = frozenset({"pad_copy", "pad_reads"})
 #: How the names of kernels begin that copy inputs, and read no constants.
 COPYING = "ec_gather_"
 #: Bytes that count as hardly more memory: this part of the largest input or output, or so many.
@@ -117,10 +123,18 @@ def _variant(lowered: LoweredGroup, winner: Winner) -> Variant | None:
         return None
     try:
         lowering, values = lowering_of(lowered.group, winner.rescaling)
-        variant = variant_of(replay(lowering.build(), winner.trace), lowering, values)
+        schedule = replay(lowering.build(), winner.trace)
+        if any(step.primitive in PADDING for step in schedule.trace) and not _may_pad(lowering):
+            return None
+        variant = variant_of(schedule, lowering, values)
     except (EdgecError, AttributeError):  # a step with arguments that are not its own
         return None
     return variant if variant.code_bytes <= MOST_CODE_BYTES else None
+
+
+def _may_pad(lowering: Lowering) -> bool:
+    """Whether products of padding change no sum: alone of floats that depends on constants."""
+    return padding_adds_nothing(find_param(lowering.build(), "x").dtype, lowering.tables)
 
 
 def _is_safe(trace: str) -> bool:

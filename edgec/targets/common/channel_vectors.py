@@ -11,13 +11,11 @@ from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-import numpy as np
-
 from edgec.errors import ScheduleError
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
-from edgec.targets.common.gathered import IMAGE_AXES
+from edgec.targets.common.gathered import IMAGE_AXES, padding_adds_nothing
 from edgec.targets.common.nests import (
     find_param,
     gather_temporaries,
@@ -89,7 +87,7 @@ def _tiles(nest: Nest) -> Schedule:
     axes = PACKED[len(weights.shape)]
     schedule = Schedule(func)
     if is_clipped(func, "acc"):
-        if not _padding_adds_nothing(nest):
+        if not padding_adds_nothing(nest.dtype, nest.tables):
             raise ScheduleError("a product by padding may change a sum")
         schedule.pad_copy("acc", "x", "padded", range(4), IMAGE_AXES)
         with suppress(ScheduleError):  # few inputs: one after the other
@@ -110,15 +108,6 @@ def _tiles(nest: Nest) -> Schedule:
         schedule.unroll(loop)
     schedule.simplify()
     return schedule
-
-
-def _padding_adds_nothing(nest: Nest) -> bool:
-    """Whether weights are finite, and no sum is -0 before the products of padding are added."""
-    if nest.dtype != "float32":
-        return True
-    bias = nest.tables["bias"]
-    starts = not np.any((bias == 0) & np.signbit(bias))
-    return bool(starts and np.all(np.isfinite(nest.tables["w"])))
 
 
 def _pixel_by_pixel(nest: Nest) -> Schedule:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
+import numpy as np
+
 from edgec.errors import ScheduleError
+from edgec.loop.dtype import is_float
 from edgec.loop.primitives.fold_offset import adds_offset
 from edgec.loop.primitives.whole_windows import is_clipped, leaves_out_weights
 from edgec.loop.rewrite import loops_of
@@ -25,6 +28,20 @@ def fold_offsets(schedule: Schedule, buffer: str = "x") -> None:
     """Let sums start from constants that hold what is added to all inputs, if something is."""
     if adds_offset(schedule.func, "acc", buffer):
         schedule.fold_offset("acc", buffer)
+
+
+def padding_adds_nothing(dtype: str, tables: Mapping[str, Array]) -> bool:
+    """Whether products of padding change no sum: of inputs of this dtype, and these constants.
+
+    Of floats, where weights are finite and no sum is -0 before products of padding are added.
+    """
+    if not is_float(dtype):
+        return True
+    if not {"w", "bias"} <= tables.keys():
+        return False
+    bias = tables["bias"]
+    starts = not np.any((bias == 0) & np.signbit(bias))
+    return bool(starts and np.all(np.isfinite(tables["w"])))
 
 
 def gathered(nest: Nest) -> Schedule:

@@ -63,17 +63,16 @@ def _fill_plane(schedule: Schedule, ask: Decisions, x: Buffer, plane: Buffer) ->
 def _read_windows(schedule: Schedule, nest: Nest, ask: Decisions) -> str:
     """Where windows are read: in the input, in a copy with padding, or in planes of channels."""
     assert nest.sums is not None
-    is_product = nest.sums.kind is Kind.CHANNEL_WINDOWS
-    if not is_product or not is_integer(nest.dtype):
+    if nest.sums.kind is not Kind.CHANNEL_WINDOWS or not is_integer(nest.dtype):
         return "x"
     source = "x"
-    is_single = find_param(nest.func, "out").shape[3] == find_param(nest.func, "x").shape[3]
     if is_clipped(schedule.func, "acc"):
-        ways = ["plain", "padded", "plane"] if is_single else ["plain", "padded"]
-        way = ask.choose("windows", ways)
-        if way == "plain":
+        is_single = find_param(nest.func, "out").shape[3] == find_param(nest.func, "x").shape[3]
+        orders = {"plain": None, "padded": [0, 1, 2, 3], "plane": [0, 3, 1, 2]}
+        way = ask.choose("windows", list(orders)[: 3 if is_single else 2])
+        order = orders[way]
+        if order is None:
             return source
-        order = [0, 1, 2, 3] if way == "padded" else [0, 3, 1, 2]
         source = schedule.pad_copy("acc", "x", way, order, IMAGE_AXES)
     if adds_offset(schedule.func, "acc", source) and ask.choose("fold", [True, False]):
         schedule.fold_offset("acc", source)

@@ -8,7 +8,7 @@ from edgec.loop.primitives.lookup import constant_extent, find_loop
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.rewrite import blocks_of, loops_of
 from edgec.loop.schedule import Schedule
-from edgec.targets.common.gathered import IMAGE_AXES
+from edgec.targets.common.gathered import IMAGE_AXES, padding_adds_nothing
 from edgec.targets.common.nests import find_param
 from edgec.targets.common.sums import Kind
 from edgec.targets.rule import Nest
@@ -56,6 +56,8 @@ def _read_windows(schedule: Schedule, nest: Nest, ask: Decisions) -> str:
     """Where windows are read: in the input, in a copy with padding, or gathered one by one."""
     is_pixel = nest.window is not None and nest.window.is_pixel
     clipped = is_clipped(schedule.func, "acc")
+    if clipped and not padding_adds_nothing(nest.dtype, nest.tables):
+        return "x"
     ways = ["plain"] if is_pixel else ["plain", "padded", "gathered"] if clipped else [
         "plain", "gathered"]  # fmt: skip
     way = ask.choose("windows", ways)

@@ -33,22 +33,28 @@ TRACE = json.dumps(
 )
 
 
-def convolution() -> Function:
+PLAIN = Conv2dAttrs()
+
+
+def convolution(first_weight: float = 1.0, attrs: Conv2dAttrs = PLAIN) -> Function:
     rng = np.random.default_rng(1)
     b = GraphBuilder()
     x = b.param("x", TensorType((1, 4, 5, 2), "float32"))
-    w = b.constant("w", rng.standard_normal((6, 2, 2, 2)).astype(np.float32))
+    weights = rng.standard_normal((6, 2, 2, 2)).astype(np.float32)
+    weights[0, 0, 0, 0] = first_weight
+    w = b.constant("w", weights)
     bias = b.constant("bias", rng.standard_normal(6).astype(np.float32))
-    return b.finish([b.op("conv2d", [x, w, bias], Conv2dAttrs(), name="y")])
+    return b.finish([b.op("conv2d", [x, w, bias], attrs, name="y")])
 
 
 def menu(
-    trace: str = TRACE, *, instructions: int = 60, optimize: Optimize = "time", nest: str = ""
-) -> tuple[LoweredGroup, LoweredGroup]:
+    trace: str = TRACE, *, instructions: int = 60, optimize: Optimize = "time", nest: str = "",
+    function: Function | None = None,
+) -> tuple[LoweredGroup, LoweredGroup]:  # fmt: skip
     """The rules' menu, and the one with a winner that takes so many instructions of 100."""
     core = find_core("cortex-m3")
     target = target_for(core, Options(optimize=optimize))
-    (group,) = fuse_groups(convolution())
+    (group,) = fuse_groups(function or convolution())
     lowered = lower_group(group, target)
     default = digest(print_func(lowered.variants[0].function))
     found = TunedGroup(
@@ -94,6 +100,15 @@ def test_nothing_is_taken_that_is_no_better_or_is_of_another_nest() -> None:
     for given in ({"instructions": 100}, {"nest": "other"}, {"optimize": "size"}):
         lowered, made = menu(**given)  # type: ignore[arg-type]
         assert [v.function for v in made.variants] == [v.function for v in lowered.variants]
+
+
+def test_floats_are_padded_only_where_constants_allow_it() -> None:
+    """0 * inf is not 0."""
+    pad = {"block": "acc", "buffer": "x", "name": "padded", "order": [0, 1, 2, 3], "axes": [1, 2]}
+    trace, padded = json.dumps([["pad_copy", pad]]), Conv2dAttrs(padding=((1, 0), (1, 0)))
+    for first_weight, count in ((1.0, 1), (np.inf, 0), (np.nan, 0)):
+        lowered, made = menu(trace, function=convolution(first_weight, padded))
+        assert len(made.variants) == len(lowered.variants) + count
 
 
 def test_balanced_gets_what_takes_hardly_more_memory() -> None:
