@@ -22,6 +22,8 @@ from edgec.numerics.term import as_term
 STEP_QUADS, STEP_MATRICES = "step_quads", "step_matrices"
 STEPS = {STEP_QUADS: 4, STEP_MATRICES: 1}
 
+#: Form of functions whose sizes are open: a table begins alike at every size.
+OPEN_SIZES = "open_sizes"
 #: Ways to rescale accumulators, see `edgec.ops.short_rescale`.
 HIGH, PARTS = "high", "parts"
 

@@ -36,12 +36,17 @@ SCALES = (2.0**-60, 2.0**60)
 
 @dataclass(frozen=True)
 class Axis:
-    """For each new position: its neighbours, and their weights in float32 [size]."""
+    """For each new position: its neighbours, and their weights in float32 [size].
+
+    end: the last position of the image, where the neighbours are not in tables: the upper one is
+    the next that there is, and where both are the last one, their weights are halves.
+    """
 
     low: IntArray
     high: IntArray
     low_weight: FloatArray
     high_weight: FloatArray
+    end: int | None = None
 
     @property
     def steps(self) -> IntArray:
@@ -77,6 +82,15 @@ def find_axis(extent: int, size: int, align_corners: bool, half_pixel_centers: b
     return Axis(
         low, high, np.where(half > 0, half, low_weight), np.where(half > 0, half, high_weight)
     )
+
+
+def find_open_axis(extent: int, size: int, half_pixel_centers: bool) -> Axis:
+    """The axis of a whole factor, whose arrays are the beginning of those of a larger image."""
+    longer = find_axis(extent + 1, size + size // extent, False, half_pixel_centers)
+    return Axis(
+        longer.low[:size], longer.high[:size], longer.low_weight[:size], longer.high_weight[:size],
+        end=extent - 1,
+    )  # fmt: skip
 
 
 def _integer_weights(rows: Axis, columns: Axis) -> list[IntArray]:
@@ -120,11 +134,11 @@ def lower_interpolation(
 
     def element(n: Any, h: Any, w: Any, c: Any) -> Value:
         (top, bottom), (left, right) = (
-            (table.low[at], table.high[at]) for table, at in zip(tables, (h, w), strict=True)
+            table.neighbours(at) for table, at in zip(tables, (h, w), strict=True)
         )
         places = (top, left), (top, right), (bottom, left), (bottom, right)
         stored = [int32(x[n, row, column, c]) for row, column in places]
-        down, across = (table.steps[at] for table, at in zip(tables, (h, w), strict=True))
+        down, across = (table.steps(at) for table, at in zip(tables, (h, w), strict=True))
         factors = [v * u for v in (ONE - down, down) for u in (ONE - across, across)]
         if is_exact:  # what floats make of them is a power of two as large
             exact = _in_floats(stored, [float32(f) for f in factors], ONE * ONE, quant, steps)
@@ -152,7 +166,7 @@ def lower_floats(
 
     def element(n: Any, h: Any, w: Any, c: Any) -> Value:
         (top, bottom), (left, right) = (
-            (table.low[at], table.high[at]) for table, at in zip(tables, (h, w), strict=True)
+            table.neighbours(at) for table, at in zip(tables, (h, w), strict=True)
         )
         vertical, horizontal = (t.weights(at) for t, at in zip(tables, (h, w), strict=True))
         places = (top, left), (top, right), (bottom, left), (bottom, right)
@@ -166,37 +180,59 @@ def lower_floats(
     return target.compute("element", shape, "float32", element)
 
 
-class _FloatTables:
+class _Places:
+    """The tables of an axis that say where a position's neighbours are."""
+
+    def __init__(self, target: Lowering, name: str, axis: Axis) -> None:
+        self._end = axis.end
+        self._low = target.table(f"{name}_low", axis.low.astype(np.int32))
+        if axis.end is None:
+            self._high = target.table(f"{name}_high", axis.high.astype(np.int32))
+
+    def neighbours(self, at: Any) -> tuple[Any, Any]:
+        """The lower and the upper one."""
+        low = self._low[at]
+        return low, self._high[at] if self._end is None else minimum(low + 1, self._end)
+
+    def weight(self, table: Tensor, at: Any, half: float) -> Value:
+        """A weight, of which `half` is one half."""
+        found: Value = table[at]
+        return found if self._end is None else select(self._low[at].equals(self._end), half, found)
+
+
+class _FloatTables(_Places):
     """The tables of an axis for floats; lower weights only where 1 less the upper differs."""
 
     def __init__(self, target: Lowering, name: str, axis: Axis) -> None:
-        self.low = target.table(f"{name}_low", axis.low.astype(np.int32))
-        self.high = target.table(f"{name}_high", axis.high.astype(np.int32))
+        super().__init__(target, name, axis)
         self._upper = target.table(f"{name}_weight", axis.high_weight)
         is_rest = np.array_equal(axis.low_weight, np.float32(1) - axis.high_weight)
         self._lower = None if is_rest else target.table(f"{name}_low_weight", axis.low_weight)
 
     def weights(self, at: Any) -> tuple[Value, Value]:
         """Those of the lower and the upper neighbour of a position."""
-        upper = self._upper[at]
-        return (1.0 - upper if self._lower is None else self._lower[at]), upper
+        upper = self.weight(self._upper, at, 0.5)
+        return (1.0 - upper if self._lower is None else self.weight(self._lower, at, 0.5)), upper
 
 
-class _Tables:
+class _Tables(_Places):
     """The tables of an axis; weights in float32 only where integers are not the same."""
 
     def __init__(self, target: Lowering, name: str, axis: Axis, is_exact: bool) -> None:
-        self.low = target.table(f"{name}_low", axis.low.astype(np.int32))
-        self.high = target.table(f"{name}_high", axis.high.astype(np.int32))
-        self.steps = target.table(f"{name}_weight", axis.steps.astype(np.int32))
+        super().__init__(target, name, axis)
+        self._steps = target.table(f"{name}_weight", axis.steps.astype(np.int32))
         self._reals = () if is_exact else (
             target.table(f"{name}_low_real", axis.low_weight),
             target.table(f"{name}_high_real", axis.high_weight),
         )  # fmt: skip
 
+    def steps(self, at: Any) -> Value:
+        """The weight of the upper neighbour in 2**-AXIS_BITS."""
+        return self.weight(self._steps, at, ONE // 2)
+
     def reals(self, at: Any) -> tuple[Value, ...]:
         """Both weights of a position in float32."""
-        return tuple(table[at] for table in self._reals)
+        return tuple(self.weight(table, at, 0.5) for table in self._reals)
 
 
 def _in_floats(

@@ -18,7 +18,7 @@ from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import Lowering
+from edgec.loop.lowering import OPEN_SIZES, Lowering
 from edgec.loop.values import Value, cast, clamp, select
 from edgec.numerics.fixed_point import IntArray, Rounding
 from edgec.ops.broadcast import tensors_of
@@ -26,6 +26,7 @@ from edgec.ops.intervals import of_elements
 from edgec.ops.onnx_bilinear import (
     Axis,
     find_axis,
+    find_open_axis,
     lower_floats,
     lower_interpolation,
 )
@@ -170,7 +171,7 @@ class Resize(Op[ResizeAttrs]):
         shape = node.output.type.shape
         quant: Quant | None = node.inputs[0].type.quant
         if attrs.is_onnx:
-            axes = _axes(x.shape, attrs)
+            axes = _axes(x.shape, attrs, is_open=target.form == OPEN_SIZES)
             if quant is None:
                 return lower_floats(target, x, *axes, shape)
             return lower_interpolation(target, x, *axes, quant, shape)
@@ -218,12 +219,18 @@ class Resize(Op[ResizeAttrs]):
         out.emit("Resize", operands, output, coordinate_transformation_mode=coordinates, **kind)
 
 
-def _axes(shape: Sequence[int], attrs: ResizeAttrs) -> tuple[Axis, Axis]:
-    """Rows and columns of an interpolation with rounding `onnx`."""
-    rows, columns = (
-        find_axis(extent, size, attrs.align_corners, attrs.half_pixel_centers)
-        for extent, size in zip(shape[1:3], attrs.size, strict=True)
-    )
+def _axes(shape: Sequence[int], attrs: ResizeAttrs, *, is_open: bool) -> tuple[Axis, Axis]:
+    """Rows and columns of an interpolation with rounding `onnx`.
+
+    is_open: where a whole factor makes the image larger, with tables that begin alike at all sizes.
+    """
+
+    def found(extent: int, size: int) -> Axis:
+        if is_open and size % extent == 0 and not attrs.align_corners:
+            return find_open_axis(extent, size, attrs.half_pixel_centers)
+        return find_axis(extent, size, attrs.align_corners, attrs.half_pixel_centers)
+
+    rows, columns = (found(*pair) for pair in zip(shape[1:3], attrs.size, strict=True))
     return rows, columns
 
 

@@ -244,9 +244,9 @@ def _define(group: Group, form: str, rescaling: str) -> tuple[Lowering, dict[str
     return lowering, values
 
 
-def plain_variant(group: Group) -> Variant:
-    """The group's loops as its operators define them, with what they read."""
-    lowering, values = _define(group, "direct", "")
+def plain_variant(group: Group, form: str = "direct") -> Variant:
+    """The group's loops as its operators define them, in a form of these, with what they read."""
+    lowering, values = _define(group, form, "")
     return variant_of(Schedule(lowering.build()), lowering, values)
 
 

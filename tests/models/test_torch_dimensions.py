@@ -44,6 +44,19 @@ class Images(nn.Module):
         return self.up(self.last(y)), y.mean((2, 3))
 
 
+class Larger(nn.Module):
+    """Images made larger between their pixels, by whole factors."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.last = nn.Conv2d(3, 4, 3, 2, padding=1), nn.Conv2d(4, 2, 1)
+        self.twice = nn.Upsample(scale_factor=2, mode="bilinear")
+        self.thrice = nn.Upsample(scale_factor=3, mode="bilinear")
+
+    def forward(self, x: Any) -> Any:
+        return self.last(self.twice(torch.relu(self.first(x)))), self.thrice(x[:, :1])
+
+
 class Temporal(nn.Module):
     """Causal convolutions over time, and the mean of all of it."""
 
@@ -101,6 +114,10 @@ CASES = {
         Images, lambda h, w: [(1, 3, h, w)], ({2: HEIGHT, 3: WIDTH},),
         ((6, 6), (24, 20), (7, 20), (24, 6), (13, 9), (6, 7)), ((5, 8), (25, 8), (8, 21)),
     ),
+    "larger": Case(
+        Larger, lambda h, w: [(1, 3, h, w)], ({2: Dim("height", min=1, max=9), 3: WIDTH},),
+        ((9, 20), (1, 6), (2, 19), (5, 7)), ((10, 8),),
+    ),
     "temporal": Case(
         Temporal, lambda t: [(1, 6, t)], ({2: TIME},),
         ((1,), (2,), (8,), (9,), (50,), (99,), (100,)), ((101,),),
@@ -143,7 +160,7 @@ def as_tuple(outputs: Any) -> tuple[Any, ...]:
             pytest.param(
                 name, board, marks=[pytest.mark.full] * (name == "frames" or board == "stm32")
             )
-            for name in ("temporal", "frames", "places")
+            for name in ("larger", "temporal", "frames", "places")
             for board in ("host", "stm32")
         ),
     ],
