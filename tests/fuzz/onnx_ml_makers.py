@@ -130,3 +130,18 @@ def _trees(maker: Maker, kind: str) -> Proposal:
     if name == "target":
         return Proposal(kind, [x], {**fields, "n_targets": most})
     return Proposal(kind, [x], {**fields, "classlabels_int64s": [3, 1, 7]}, 2)
+
+
+@makes(f"{ML}SVMClassifier")
+def _support_classes(maker: Maker, kind: str) -> Proposal:
+    """Of two or three classes with one or two vectors each; of each pair one score."""
+    x, n = rows(maker)
+    each = [int(count) for count in maker.rng.integers(1, 3, int(maker.rng.integers(2, 4)))]
+    pairs = len(each) * (len(each) - 1) // 2
+    fields = {
+        "classlabels_ints": [5, 2, 7][: len(each)], "vectors_per_class": each,
+        "support_vectors": numbers(maker, n * sum(each)),
+        "coefficients": numbers(maker, (len(each) - 1) * sum(each)), "rho": numbers(maker, pairs),
+        "kernel_type": str(maker.rng.choice(["RBF", "LINEAR"])), "kernel_params": [0.25, 0.0, 3.0],
+    }  # fmt: skip
+    return Proposal(kind, [x], fields, 2)

@@ -64,7 +64,9 @@ def _points(maker: Maker, kind: str) -> Proposal:
 
 @makes("TopK")
 def _top(maker: Maker, kind: str) -> Proposal:
-    x = floats(maker)
+    # The order of NaNs is not defined: functions of numbers make some, inputs have none.
+    given = [maker.tensors[name] for name in maker.inputs]
+    x = maker.pick(lambda t: t.dtype == "float32" and any(t is tensor for tensor in given))
     axis = axis_of(maker, x)
     count = int(maker.rng.integers(1, maker.tensors[x].shape[axis] + 1))
     fields = {"axis": axis, "largest": int(maker.rng.random() < 0.7)}
@@ -179,3 +181,48 @@ def _made_of_constants(maker: Maker, kind: str) -> Proposal:
     if kind == "ConstantOfShape":
         return Proposal(kind, [_ints(maker, rng.integers(1, 4, 2))])
     return Proposal(kind, [maker.constant(np.asarray(rng.integers(2, 9)))])
+
+
+@makes("DFT", "STFT")
+def _spectrum(maker: Maker, kind: str) -> Proposal:
+    """Along the axis before the last one, which has the parts of a number."""
+    rng = maker.rng
+    x = maker.pick(
+        lambda t: t.dtype == "float32" and len(t.shape) == 3 and t.shape[2] == 1 < t.shape[1]
+    )
+    if maker.opset < 17:
+        raise LookupError
+    length = maker.tensors[x].shape[1]
+    if kind == "STFT":
+        frame, step = int(rng.integers(2, length + 1)), int(rng.integers(1, length))
+        window = maker.constant(np.hanning(frame + 2)[1:-1].astype(np.float32))
+        step_name = maker.constant(np.asarray(step, np.int64))
+        return Proposal(kind, [x, step_name, window], {"onesided": int(rng.random() < 0.5)})
+    fields: dict[str, Any] = {"inverse": int(rng.random() < 0.5)}
+    if not fields["inverse"]:
+        fields["onesided"] = int(rng.random() < 0.5)
+    if maker.opset < 20:
+        return Proposal(kind, [x], {**fields, "axis": 1})
+    return Proposal(kind, [x, "", maker.constant(np.asarray(1, np.int64))], fields)
+
+
+@makes("Col2Im")
+def _image_of_columns(maker: Maker, kind: str) -> Proposal:
+    """Columns of windows of one element, or of all of a small image."""
+    x = floats(maker, 3)
+    _, channels, columns = maker.tensors[x].shape
+    if maker.opset < 18:
+        raise LookupError
+    if maker.rng.random() < 0.5 and channels % 4 == 0:
+        return Proposal(kind, [x, _ints(maker, [2, columns + 1]), _ints(maker, [2, 2])])
+    return Proposal(kind, [x, _ints(maker, [1, columns]), _ints(maker, [1, 1])])
+
+
+@makes("MaxUnpool")
+def _unpooled(maker: Maker, kind: str) -> Proposal:
+    """To places of a larger image, each taken once."""
+    x = floats(maker, 4)
+    shape = maker.tensors[x].shape
+    most = 4 * int(np.prod(shape))
+    places = np.sort(maker.rng.permutation(most)[: most // 4]).reshape(shape)
+    return Proposal(kind, [x, _ints(maker, places)], {"kernel_shape": [2, 2], "strides": [2, 2]})
