@@ -81,10 +81,8 @@ def compile_kernels(source: str, architecture: str) -> Images:
     """
     nvrtc = _Nvrtc(require_nvrtc())
     ptx = nvrtc.compile(source, architecture.replace("sm_", "compute_"))
-    cubin = b""
-    if find_ptxas() is not None:
-        cubin = assemble_ptx(ptx, architecture)[0]
-    return Images(f"NVRTC {nvrtc.version}", architecture, ptx, cubin)
+    cubin = b"" if find_ptxas() is None else assemble_ptx(ptx, architecture)[0]
+    return Images("NVRTC of CUDA 12", architecture, ptx, cubin)
 
 
 @lru_cache(maxsize=8)
@@ -143,13 +141,6 @@ class _Nvrtc:
             raise ToolMissing(
                 f"cannot load {path}: {error}", hint="pip install --force-reinstall 'edgec[cuda]'"
             ) from None
-
-    @property
-    def version(self) -> str:
-        """Such as "12.6"."""
-        major, minor = ctypes.c_int(), ctypes.c_int()
-        self._library.nvrtcVersion(ctypes.byref(major), ctypes.byref(minor))
-        return f"{major.value}.{minor.value}"
 
     def compile(self, source: str, architecture: str) -> str:
         """PTX of CUDA C++. Raises BuildFailed with what the compiler says."""

@@ -244,19 +244,17 @@ def _emit_functions(program: Program) -> _Functions:
     )  # fmt: skip
 
 
-def _on_gpu(gpu: GpuText) -> _Functions:
-    """No functions: kernels are in a file of their own."""
-    return _Functions((), gpu.step_functions, ((),) * len(gpu.launches), gpu.callees, ())
-
-
 def make_text(program: Program) -> EmittedModel:
     """Decide everything about how a program looks as C; `program` must have passed its check."""
     homes = program.homes
     weights = make_weights(program.model, program.constants, homes.constants)
     gpu = None
-    if runs_on_gpu(program):
+    if runs_on_gpu(program):  # kernels are in a file of their own
         gpu = make_gpu_text(program, weights, [f"{program.model}_{name}" for name in PUBLIC])
-    emitted = _emit_functions(program) if gpu is None else _on_gpu(gpu)
+        nothing = ((),) * len(gpu.launches)
+        emitted = _Functions((), gpu.step_functions, nothing, gpu.callees, ())
+    else:
+        emitted = _emit_functions(program)
     functions, step_functions = emitted.texts, emitted.step_functions
     pointers = Pointers(program, weights)
     calls = _calls(program, step_functions, emitted.step_numbers, pointers)

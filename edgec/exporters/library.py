@@ -11,6 +11,7 @@ from edgec.codegen.foreign_text import is_foreign_file
 from edgec.codegen.manifest import Manifest, PortEntry
 from edgec.codegen.project import MODEL_FILES
 from edgec.errors import BuildFailed
+from edgec.targets.core import CORES
 
 #: C type -> the types of Rust and NumPy with the same bytes.
 _RUST = {
@@ -65,6 +66,7 @@ def read_library(project: Path) -> Library:
     board has.
     """
     manifest = Manifest.load(project)
+    _require_c(manifest)
     if manifest.areas:
         regions = ", ".join(area.region for area in manifest.areas)
         raise BuildFailed(
@@ -90,6 +92,14 @@ def read_library(project: Path) -> Library:
         sources={name: data for name, data in files.items() if name.endswith(".c")},
         headers={name: data for name, data in files.items() if name.endswith(".h")},
     )
+
+
+def _require_c(manifest: Manifest) -> None:
+    if manifest.target in CORES and CORES[manifest.target].has_gpu:
+        raise BuildFailed(
+            f"no package is for {manifest.target}: its kernels are files of CUDA",
+            hint="use the folder that `edgec build` writes, which CMake builds",
+        )
 
 
 def _port(entry: PortEntry) -> PackagedPort:

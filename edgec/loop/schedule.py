@@ -111,6 +111,13 @@ class Schedule:
         self.trace.append(Step(primitive.__name__, args))
         return result
 
+    def copy(self) -> Schedule:
+        """A schedule that goes on by itself from here."""
+        return replace(
+            self, trace=[*self.trace], repacked={**self.repacked}, packed={**self.packed},
+            folded={**self.folded},
+        )  # fmt: skip
+
     def split(self, loop: str, factor: int, tail: Tail = "guard") -> tuple[str, str]:
         """Split a loop in two: the outer `<loop>_o`, and `<loop>_i` of `factor` steps."""
         names: tuple[str, str] = self._apply(loops.split, loop=loop, factor=factor, tail=tail)

@@ -321,6 +321,26 @@ def default_engine(board: Board | None, port: str | None = None) -> str:
     return "core"
 
 
+def _require_gpu(board: Board | None) -> None:
+    if board is not None and not board.core.has_gpu:
+        raise RunFailed(
+            f"{board.name} has no GPU to emulate", hint="use --board cuda_host or a Jetson"
+        )
+
+
+def _require_simulator(board: Board) -> None:
+    if importlib.util.find_spec("unicorn") is None:
+        raise ToolMissing(
+            "the core simulator needs the Python package unicorn",
+            hint="pip install 'edgec[sim]', or use --engine qemu",
+        )
+    if not board.core.is_simulated:
+        raise RunFailed(
+            f"the core engine does not simulate the {board.core.name} of {board.name}",
+            hint="use --engine qemu, or a real board" if board.qemu else "use a real board",
+        )
+
+
 def require_engine(engine: str, board: Board | None, *, what: str = "") -> None:
     """Raise unless an engine can run what is built for a board.
 
@@ -332,11 +352,7 @@ def require_engine(engine: str, board: Board | None, *, what: str = "") -> None:
     on_host = board is None or board.is_host
     board_name = "no board" if board is None else board.name
     if engine == "gpu_emulation":
-        if board is not None and not board.core.has_gpu:
-            raise RunFailed(
-                f"{board.name} has no GPU to emulate", hint="use --board cuda_host or a Jetson"
-            )
-        return
+        return _require_gpu(board)
     if on_host != (engine == "host"):
         raise RunFailed(
             f"the {engine} engine cannot run a project built for {what or board_name}",
@@ -345,22 +361,17 @@ def require_engine(engine: str, board: Board | None, *, what: str = "") -> None:
     if engine == "host" and board is not None and not is_this_computer(board.core):
         raise RunFailed(
             f"what is built for {board.name} runs on a computer with {board.core.title}",
-            hint="copy the project there and run it there, or build for the board 'host'",
+            hint="copy the project there and run it there, or "
+            + (
+                "use --engine gpu_emulation" if board.core.has_gpu else "build for the board 'host'"
+            ),
         )
     if engine == "qemu" and board is not None:
         problem = missing_emulator(board)
         if problem is not None:
             raise problem
-    if engine == "core" and importlib.util.find_spec("unicorn") is None:
-        raise ToolMissing(
-            "the core simulator needs the Python package unicorn",
-            hint="pip install 'edgec[sim]', or use --engine qemu",
-        )
-    if engine == "core" and board is not None and not board.core.is_simulated:
-        raise RunFailed(
-            f"the core engine does not simulate the {board.core.name} of {board.name}",
-            hint="use --engine qemu, or a real board" if board.qemu else "use a real board",
-        )
+    if engine == "core" and board is not None:
+        _require_simulator(board)
 
 
 def open_session(

@@ -67,13 +67,7 @@ class Nest:
 
     def schedule(self) -> Schedule:
         """A schedule that goes on from the first steps, if there are any."""
-        begun = self.begun
-        if begun is None:
-            return Schedule(self.func)
-        return replace(
-            begun, trace=[*begun.trace], repacked={**begun.repacked}, packed={**begun.packed},
-            folded={**begun.folded},
-        )  # fmt: skip
+        return Schedule(self.func) if self.begun is None else self.begun.copy()
 
     def after(self, schedule: Schedule, window: Window | None = None) -> Nest:
         """The nest that first steps make; window: that of its sums, if they changed it."""

@@ -14,7 +14,7 @@ from edgec.loop.schedule import Schedule
 
 PAGE = (REPO_ROOT / "docs" / "loop_ir.md").read_text("utf-8")
 #: Public methods that are no primitives: what three of them share, the trace as text, and arrays.
-OTHERS = {"set_kind", "trace_json", "table"}
+OTHERS = {"set_kind", "trace_json", "table", "copy"}
 
 
 def test_the_example_runs_and_its_schedule_keeps_the_meaning() -> None:

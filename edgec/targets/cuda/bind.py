@@ -39,7 +39,7 @@ def bound(schedule: Schedule) -> Schedule:
     schedule.simplify()
     if not _has_own_registers(schedule.func):
         return schedule
-    found = copied(schedule)
+    found = schedule.copy()
     for stmt in _statements(schedule.func.body):
         if isinstance(stmt, For) and stmt.kind == "serial":
             found = _with_bound(found, stmt)
@@ -49,14 +49,6 @@ def bound(schedule: Schedule) -> Schedule:
     except ScheduleError:
         return schedule
     return found if has_whole_kernels(found.func) else schedule
-
-
-def copied(schedule: Schedule) -> Schedule:
-    """A schedule that goes on by itself from here."""
-    return replace(
-        schedule, trace=[*schedule.trace], repacked={**schedule.repacked},
-        packed={**schedule.packed}, folded={**schedule.folded},
-    )  # fmt: skip
 
 
 def has_whole_kernels(func: PrimFunc) -> bool:
@@ -85,7 +77,7 @@ def _with_bound(schedule: Schedule, loop: For) -> Schedule:
     ways: tuple[Callable[[Schedule, list[For]], None], ...] = (_bind_as_one, _bind_apart)
     for count in range(len(chain), 0, -1):
         for way in ways:
-            trial = copied(schedule)
+            trial = schedule.copy()
             try:
                 way(trial, chain[:count])
             except ScheduleError:

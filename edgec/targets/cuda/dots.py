@@ -1,4 +1,4 @@
-"""Dense and convolutions of int8 whose windows are whole: four products at once.
+"""Dense and convolutions of int8: four products at once.
 
     for k in 0..64 {                      for k_o in 0..16 {
       for c in 0..4 {               ->      call ec_dot4_s8(&x[k_o*4], &w[k_o, o*4, 0], &acc[0], 4)
@@ -6,19 +6,24 @@
     } }
 
 A thread makes four channels of one pixel, which share its inputs, or one where there are few.
-Weights lie so that threads side by side read side by side.
+Weights lie so that threads side by side read side by side. Where windows reach outside, a kernel
+before makes a copy of the input with padding.
 """
 
 from __future__ import annotations
 
 from edgec.errors import ScheduleError
+from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.schedule import Schedule
+from edgec.targets.common.gathered import IMAGE_AXES, fold_offsets
 from edgec.targets.common.nests import decompose, find_param, gather_temporaries, output_loops
 from edgec.targets.common.sums import Kind
 from edgec.targets.cuda.bind import bound
 from edgec.targets.cuda.kernels.dots import AT_ONCE, DOT
 from edgec.targets.rule import Nest
 
+#: The copy with padding.
+PADDED = "image"
 #: Channels that a thread makes of one pixel, where that leaves this many threads.
 CHANNELS, ENOUGH_THREADS = 4, 2048
 
@@ -31,10 +36,11 @@ def is_dot(nest: Nest) -> bool:
 
 
 def schedule_dots(nest: Nest) -> list[Schedule]:
-    """Its schedule; none where its inputs have an offset, or something else is between."""
+    """Its schedule; none where sums are of another form."""
     schedule = Schedule(nest.func)
     try:
-        channels, loop = _schedule_products(schedule)
+        inputs = _make_whole(schedule)
+        channels, loop = _schedule_products(schedule, inputs)
         schedule = bound(schedule)
         schedule.tensorize(loop, DOT, {"channels": channels})
     except ScheduleError:
@@ -42,7 +48,17 @@ def schedule_dots(nest: Nest) -> list[Schedule]:
     return [schedule]
 
 
-def _schedule_products(schedule: Schedule) -> tuple[int, str]:
+def _make_whole(schedule: Schedule) -> str:
+    """Let windows be whole and inputs have no offset; returns what is read: x, or a padded copy."""
+    inputs, weights = "x", find_param(schedule.func, "w")
+    if len(weights.shape) == 4 and is_clipped(schedule.func, "acc"):
+        inputs = PADDED
+        schedule.pad_copy("acc", "x", inputs, [0, 1, 2, 3], IMAGE_AXES)
+    fold_offsets(schedule, inputs)
+    return inputs
+
+
+def _schedule_products(schedule: Schedule, inputs: str) -> tuple[int, str]:
     """Order the loops; how many channels a thread makes, and the loop that is one call."""
     func = schedule.func
     weights, out = find_param(func, "w"), find_param(func, "out")
@@ -51,7 +67,7 @@ def _schedule_products(schedule: Schedule) -> tuple[int, str]:
     at = output_loops(func, "out", "out")[-1]
     if channels > 1:
         at, _ = schedule.split(at, channels)
-    gather_temporaries(schedule, at)
+    gather_temporaries(schedule, at, apart=(inputs,))
     is_image = len(weights.shape) == 4
     taps = ["acc_kh", "acc_kw", "acc_ic"] if is_image else ["acc_k"]
     if channels > 1:

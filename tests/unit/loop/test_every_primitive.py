@@ -60,7 +60,7 @@ MODULES = (
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
 SHORT_NAMES = {"unroll", "vectorize", "parallel", "bind"}
-OTHERS = {"trace_json", "table"}
+OTHERS = {"trace_json", "table", "copy"}
 METHODS = sorted(
     name
     for name, _ in inspect.getmembers(Schedule, inspect.isfunction)
