@@ -40,6 +40,21 @@ class Prices:
     flash: float = 0.0
     ram: float = 0.0
 
+    @property
+    def is_fast(self) -> bool:
+        """Whether instructions alone count."""
+        return not (self.flash or self.ram)
+
+    @property
+    def is_small(self) -> bool:
+        """Whether flash alone counts."""
+        return not (self.time or self.ram)
+
+    @property
+    def weighs_weights(self) -> bool:
+        """Whether bytes of weights are weighed against instructions."""
+        return bool(self.time and self.flash)
+
     def cost(self, instructions: float, flash_bytes: float, ram_bytes: float) -> float:
         """What a choice costs; only differences mean something."""
         pairs = (self.time, instructions), (self.flash, flash_bytes), (self.ram, ram_bytes)
@@ -66,6 +81,16 @@ class Prices:
         if not any(found.values()):
             raise ValueError(f"{text!r}: one price at least must be over 0")
         return Prices(**found)
+
+
+#: The named levels of `--optimize`, as code is written for them: rules of targets, code generation
+#: and deployment ask these prices, never a name. How `edgec.memory` weighs them is in its files.
+LEVELS: dict[str, Prices] = {
+    "time": Prices(time=1),
+    "balanced": Prices(time=1, flash=1, ram=1),
+    "ram": Prices(time=1, ram=1),
+    "size": Prices(flash=1),
+}
 
 
 def read_optimize(text: str) -> Optimize | Prices:
@@ -187,6 +212,15 @@ class Options:
     def level(self) -> Optimize:
         """The level by name; that of prices is chosen first (`edgec.memory.prices`)."""
         return "balanced" if isinstance(self.optimize, Prices) else self.optimize
+
+    @property
+    def prices(self) -> Prices:
+        """What counts in the code that is written: that of prices is that of the level."""
+        return LEVELS[self.level]
+
+    def where_ram_is_plenty(self) -> Options:
+        """The same options; the default is the fastest there."""
+        return replace(self, optimize="time") if self.optimize == "balanced" else self
 
     @property
     def limits(self) -> Limits:

@@ -166,11 +166,8 @@ def _for_core(options: Options, core: Core) -> Options:
         )
     if core.has_gpu:
         return _for_gpu(options, core)
-    if (
-        not core.features.isdisjoint({"avx2", "neon"}) and options.optimize == "balanced"
-    ):  # RAM is not scarce there
-        return replace(options, optimize="time")
-    return options
+    has_plenty = not core.features.isdisjoint({"avx2", "neon"})
+    return options.where_ram_is_plenty() if has_plenty else options
 
 
 def _for_gpu(options: Options, core: Core) -> Options:
@@ -223,7 +220,7 @@ def compile_module(
         program = with_versions(program, found)
     homes = compiled.homes
     if homes is not None:
-        program = place_program(program, homes, copies=compiled.options.optimize == "time")
+        program = place_program(program, homes, copies=compiled.options.prices.is_fast)
     program.check()
     left_out = known - len(options.tuned.groups)
     return replace(compiled, program=program, specials=specials, tuned_left_out=left_out)
@@ -369,7 +366,7 @@ def _emit(
         identity,
         io=options.io,
         golden=golden,
-        merge=options.optimize == "size",
+        merge=options.prices.is_small,
     )
     return replace(
         program, no_asm=options.no_asm, threads=options.threads, weights_form=options.weights_form

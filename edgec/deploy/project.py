@@ -218,11 +218,11 @@ def host_library(
 
 
 def _with_hot_code(compiled: Compiled, image: Image | None) -> Program | None:
-    """For `--optimize time`, the program with hot code in faster RAM, None if there is none.
+    """Where time alone counts, the program with hot code in faster RAM, None if there is none.
 
     Only an image says how large functions are, and what room is left.
     """
-    if compiled.options.optimize != "time" or image is None or compiled.homes is None:
+    if not compiled.options.prices.is_fast or image is None or compiled.homes is None:
         return None
     taken: dict[str, int] = defaultdict(int)
     for section in image.sections:

@@ -48,7 +48,7 @@ def nest_digest(lowered: LoweredGroup) -> str:
 def with_tuned(lowered: LoweredGroup, target: Target) -> LoweredGroup:
     """The group with what the options' file knows of its nest; `size` is not what it is for."""
     tuned = target.options.tuned
-    if not tuned.groups or target.options.level == "size":
+    if not tuned.groups or target.options.prices.is_small:
         return lowered
     found = tuned.of_nest(nest_digest(lowered))
     if found is None:
@@ -58,7 +58,8 @@ def with_tuned(lowered: LoweredGroup, target: Target) -> LoweredGroup:
     if per_instruction is None:
         return lowered
     made = (_made(lowered, winner, found, per_instruction) for winner in found.winners)
-    takes_all = target.options.optimize != "balanced"
+    # What weighs bytes takes what needs hardly more of them.
+    takes_all = not target.options.prices.weighs_weights
     taken = [v for v in made if v is not None and (takes_all or is_frugal(v, variants[0]))]
     measured = (_measured(v, found.figures, per_instruction) for v in variants)
     return replace(lowered, variants=(*taken, *measured))

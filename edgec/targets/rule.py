@@ -20,7 +20,7 @@ from edgec.loop.lowering import HIGH, PARTS
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
-from edgec.options import Optimize, Options
+from edgec.options import Options
 from edgec.targets.common.nests import find_param
 from edgec.targets.common.sums import Sums
 from edgec.targets.core import Core
@@ -37,8 +37,8 @@ def loop_rescaling(core: Core, options: Options) -> str:
     Layers of one shape may need different lines, and then do not share their code: `size` does
     without, and so do cores whose plain loops have little to rescale, but for time.
     """
-    has_kernels = core.has("dsp") and options.optimize != "time"
-    if not core.is_embedded or options.optimize == "size" or has_kernels:
+    has_kernels = core.has("dsp") and not options.prices.is_fast
+    if not core.is_embedded or options.prices.is_small or has_kernels:
         return ""
     return HIGH if core.multiplies_wide else PARTS
 
@@ -94,12 +94,12 @@ class Nest:
     @property
     def is_small(self) -> bool:
         """Whether the fewest bytes count, not time."""
-        return self.options.optimize == "size"
+        return self.options.prices.is_small
 
     @property
     def is_fast(self) -> bool:
         """Whether what is fastest may take more scratch or code."""
-        return self.options.optimize == "time"
+        return self.options.prices.is_fast
 
     @property
     def spares_code(self) -> bool:
@@ -124,7 +124,11 @@ class Nest:
         """
         if self.is_fast:
             return (8,)
-        return (8, 4) if self.options.optimize == "balanced" and not self.in_rows else (4,)
+        return (
+            (8, 4)
+            if self.options.prices.weighs_weights and not self.is_small and not self.in_rows
+            else (4,)
+        )
 
 
 #: Whether a rule may be for a nest, and the schedules of it.
@@ -151,10 +155,10 @@ class Rule:
     match: whether it may be for a nest, lowered plainly. apply: its schedules, the fastest first;
     none where the nest turns out not to fit. needs, lacks: features that the core must have, and
     must not have. kernels: patterns (as of file names) of the kernels that its schedules call.
-    levels: of `--optimize`; all if empty. is_assembly: the kernels are slow without assembly, and
-    `--no-asm` does without them. ends_menu: whether rules after it are left out, asked where it
-    found schedules. form: the nest that `apply` gets is lowered in this form. prepare: first steps,
-    of whose nest `apply` makes its schedules.
+    for_size: only where flash alone counts, or only elsewhere; None is for both. is_assembly: the
+    kernels are slow without assembly, and `--no-asm` does without them. ends_menu: whether rules
+    after it are left out, asked where it found schedules. form: the nest that `apply` gets is
+    lowered in this form. prepare: first steps, of whose nest `apply` makes its schedules.
     """
 
     name: str
@@ -163,7 +167,7 @@ class Rule:
     needs: frozenset[str] = frozenset()
     lacks: frozenset[str] = frozenset()
     kernels: tuple[str, ...] = ()
-    levels: tuple[Optimize, ...] = ()
+    for_size: bool | None = None
     is_assembly: bool = False
     ends_menu: Callable[[Nest, list[Schedule]], bool] = never
     form: str = field(default=DIRECT, kw_only=True)
@@ -174,6 +178,6 @@ class Rule:
         return (
             self.needs <= core.features
             and self.lacks.isdisjoint(core.features)
-            and (not self.levels or options.optimize in self.levels)
+            and self.for_size in (None, options.prices.is_small)
             and not (self.is_assembly and options.no_asm)
         )

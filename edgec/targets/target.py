@@ -109,7 +109,7 @@ class Target:
         """
         first, *others = members
         macs = sum(member.macs for member in members)
-        if self.options.optimize == "size" or first.op.dot_products is None or macs < MANY_PRODUCTS:
+        if self.options.prices.is_small or first.op.dot_products is None or macs < MANY_PRODUCTS:
             return False
         dtype = first.inputs[0].type.dtype
         if dtype == "float32":
@@ -152,4 +152,4 @@ def target_for(core: Core, options: Options) -> Target:
     if options.no_asm:
         core = replace(core, features=core.features - {"mve"})
     target = Target(core, options)
-    return replace(target, paired=target.pairs_channels and options.optimize == "time")
+    return replace(target, paired=target.pairs_channels and options.prices.is_fast)

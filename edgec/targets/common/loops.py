@@ -123,7 +123,7 @@ GATHERED_RULE = Rule(
     _gathered,
     lacks=frozenset({"dsp"}),
     kernels=("ec_gather_window_s8",),
-    levels=("balanced", "time", "ram"),
+    for_size=False,
 )
 
 RULES = (

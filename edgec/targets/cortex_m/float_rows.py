@@ -43,16 +43,16 @@ def is_float_sum(nest: Nest) -> bool:
 def schedule_floats(nest: Nest) -> list[Schedule]:
     """A call for each row, the weights as they are, or as fewer bytes.
 
-    Float16 weights stay so but for `time`: on kernels that costs next to nothing. What integers
-    that count steps save and cost is weighed later, for `balanced`.
+    Float16 weights stay so unless time alone counts: on kernels that costs next to nothing. What
+    integers that count steps save and cost is weighed later.
     """
-    weights, optimize = nest.tables.get("w"), nest.options.optimize
+    weights = nest.tables.get("w")
     if weights is None:
         return []
     narrow = [] if nest.is_fast else narrow_halves(nest, weights)
     kernels = narrow or float_schedules(nest)
     # Rows would be slower than what they are compared with, and values then not stream.
-    if not narrow and optimize == "balanced" and not nest.in_rows:
+    if not narrow and nest.options.prices.weighs_weights and not nest.in_rows:
         kernels += narrow_steps(nest, weights)
     return kernels
 

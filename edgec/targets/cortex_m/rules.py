@@ -16,12 +16,12 @@ from edgec.targets.rule import Rule, always
 FLOATS = (
     Rule(
         "rows of floats", is_float_sum, schedule_floats,
-        needs=frozenset({"fpu"}), levels=("balanced", "time", "ram"), ends_menu=replaces_loops,
+        needs=frozenset({"fpu"}), for_size=False, ends_menu=replaces_loops,
         kernels=("ec_conv_row_f32*", "ec_depthwise_row_f32*"),
     ),
     Rule(
         "rows of floats in few bytes", is_float_sum, schedule_small_floats,
-        needs=frozenset({"fpu"}), levels=("size",), ends_menu=always,
+        needs=frozenset({"fpu"}), for_size=True, ends_menu=always,
         kernels=("ec_conv_row_f32_*", "ec_depthwise_row_f32_*"),
     ),
 )  # fmt: skip

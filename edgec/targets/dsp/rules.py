@@ -134,7 +134,7 @@ ELEMENTS = (
     ),
     Rule(
         "softmax", lambda nest: {"largest_k", "total_k"} <= loops_of(nest.func.body).keys(),
-        schedule_softmax, needs=DSP, levels=("balanced", "time", "ram"),
+        schedule_softmax, needs=DSP, for_size=False,
         kernels=("ec_largest_s8_dsp", "ec_sum_exponentials_s8_dsp", "ec_softmax_s8_dsp"),
     ),
     Rule(
