@@ -11,7 +11,7 @@ Fields with the same number of units alternate: all fields of the first unit com
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import groupby
 from math import prod
@@ -57,6 +57,11 @@ class Field:
     def item_bytes(self) -> int:
         """Bytes of a number."""
         return np.dtype(self.dtype).itemsize
+
+    def of_each(self, count: int, size: int) -> Field:
+        """The entries of `count` constants of this size, one after the other, a unit each."""
+        first = (np.arange(count) * size).reshape(-1, *[1] * (self.at.ndim - 1))
+        return replace(self, at=np.where(self.at < 0, -1, self.at + first))
 
     def pack(self, arrays: Mapping[str, Array]) -> Array:
         """The bytes of all units, [units, bytes]."""
@@ -188,6 +193,24 @@ class Stream:
         ]
         held = np.concatenate(parts)
         return np.pad(held, (0, -held.size % 4)).view(self.dtype)
+
+    def pack_parts(
+        self, arrays: Mapping[str, Array], count: int, sizes: Mapping[str, int]
+    ) -> Array:
+        """The arrays of `count` calls, [count, words], of constants with a part for each.
+
+        Parts of one unit, such as those of single channels, are packed together: there are many.
+        """
+        rows = {name: array.reshape(count, -1) for name, array in arrays.items()}
+        parts = [{name: row[i] for name, row in rows.items()} for i in range(count)]
+        fields = self.fields(**sizes)
+        if any(field.units > 1 for field in fields):
+            return np.stack([self.pack(part, **sizes) for part in parts])
+        given = [self.prepare(part, **sizes) if self.prepare else part for part in parts]
+        flat = {f.source: np.stack([np.ravel(each[f.source]) for each in given]) for f in fields}
+        packed = [f.of_each(count, flat[f.source].shape[1]).pack(flat) for f in fields]
+        held = np.concatenate(packed, axis=1)
+        return np.pad(held, ((0, 0), (0, -held.shape[1] % 4))).view(self.dtype)
 
     def unpack(self, words: Array, **sizes: int) -> Mapping[str, Array]:
         """The constants that `pack` was given, flat."""

@@ -35,11 +35,13 @@ def own_nest(func: PrimFunc, name: str) -> Nest:
 
 def writers(func: PrimFunc, buffer: Buffer) -> list[Block]:
     """The blocks that write the buffer, in order; ScheduleError if a bare statement does."""
-    found = [b for b in blocks_inside(func.body) if any(a.is_write for a in uses_of(b, buffer))]
-    total = sum(1 for a in accesses(func.body) if a.is_write and a.buffer == buffer)
-    if total != sum(1 for b in found for a in uses_of(b, buffer) if a.is_write):
+    counts = [
+        (block, sum(a.is_write for a in uses_of(block, buffer)))
+        for block in blocks_inside(func.body)
+    ]
+    if sum(a.is_write for a in uses_of(func.body, buffer)) != sum(count for _, count in counts):
         raise ScheduleError(f"buffer {buffer.name} is also written outside of blocks")
-    return found
+    return [block for block, count in counts if count]
 
 
 def uses_of(stmt: Stmt, buffer: Buffer) -> list[Access]:

@@ -139,13 +139,9 @@ def _with_stream(
     fixed = dict(sizes)
 
     def pack(arrays: Mapping[str, Array]) -> Array:
-        parts = [
-            {name: array.reshape(count, -1)[i] for name, array in arrays.items()}
-            if count > 1
-            else dict(arrays)
-            for i in range(count)
-        ]
-        return np.stack([stream.pack(part, **fixed) for part in parts]).reshape(shape)
+        if count > 1:
+            return stream.pack_parts(arrays, count, fixed)
+        return stream.pack(arrays, **fixed).reshape(shape)
 
     return func, Packed(name, sources, pack), BufferRef(new, at)
 

@@ -63,3 +63,21 @@ def test_what_is_computed_is_prepared_and_restored():
     words = stream.pack({"shift": np.array([3, 5])})
     assert words.tolist() == [8, 32]
     assert stream.unpack(words)["shift"].tolist() == [3, 5]
+
+
+@pytest.mark.parametrize("units", [1, 2])
+def test_parts_are_packed_as_one_by_one(units):
+    lanes = lanes_of(units, 1)
+    stream = Stream(
+        ("bias", "w"),
+        lambda taps: [
+            Field("w", rows_at(lanes, taps)[:, 0], "int8"), Field("w", zeros(units, 2), "int8"),
+            Field("moved", lanes, "int16", 3, -1),
+        ],
+        lambda arrays, taps: {**arrays, "moved": arrays["bias"] + arrays["w"].sum()},
+    )  # fmt: skip
+    rng = np.random.default_rng(5)
+    arrays = {"bias": rng.integers(-9, 9, 4 * units), "w": rng.integers(-9, 9, (4, units, 3))}
+    parts = [{name: array.reshape(4, -1)[i] for name, array in arrays.items()} for i in range(4)]
+    expected = np.stack([stream.pack(part, taps=3) for part in parts])
+    assert np.array_equal(stream.pack_parts(arrays, 4, {"taps": 3}), expected)
