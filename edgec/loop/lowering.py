@@ -49,11 +49,6 @@ class Lowering:
         self.foreign: Call | None = None  # of a user's operator: the whole group
         self.window: Window | None = None  # of a convolution that is lowered as a product
 
-    @property
-    def has_channel_factors(self) -> bool:
-        """Whether multipliers and shifts are given for each channel, and may be without a shift."""
-        return self.form in STEPS
-
     def input(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
         """An activation that comes from outside the group."""
         return self.definition.input(name, shape, stored_in(dtype))

@@ -179,15 +179,9 @@ class Schedule:
         return made
 
     def pad_tiles(
-        self,
-        block: str,
-        buffer: str,
-        name: str,
-        order: Sequence[int],
-        axes: Sequence[int],
-        tile: Sequence[int],
-        dtype: str = "",
-    ) -> str:
+        self, block: str, buffer: str, name: str, order: Sequence[int], axes: Sequence[int],
+        tile: Sequence[int], dtype: str = "",
+    ) -> str:  # fmt: skip
         """The same, in overlapping tiles along one dimension."""
         made: str = self._apply(
             pad_tiles, block=block, buffer=buffer, name=name, order=list(order), axes=list(axes),

@@ -9,7 +9,7 @@ import numpy as np
 
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
-from edgec.loop.lowering import Lowering
+from edgec.loop.lowering import STEPS, Lowering
 from edgec.loop.values import Value, cast, int32, int64, intrinsic
 from edgec.numerics.fixed_point import quantize_multiplier, short_multiplier, wrap_int32
 from edgec.numerics.ordered_sum import without_negative_zeros
@@ -77,7 +77,7 @@ def rescale(
     shifts = target.table("shift", np.asarray([p[1] for p in pairs], np.int8))
     name = "requantize_tflm" if rounding == "tflm" else "requantize_single"
     goes_right = all(shift <= 0 for _, shift in pairs)
-    if rounding == "tflm" and goes_right and not (any_shift and target.has_channel_factors):
+    if rounding == "tflm" and goes_right and not (any_shift and target.form in STEPS):
         name = "requantize_tflm_right"
 
     def scaled(acc: Value, channel: Any) -> Value:

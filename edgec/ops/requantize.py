@@ -111,8 +111,6 @@ class Requantize(Op[RequantizeAttrs]):
                 attrs, lambda *indices: short(x[indices], indices[-1] if indices else 0)
             ))  # fmt: skip
         steps = _whole_steps(node.inputs[0].type, multiplier)
-        if steps is None and target.has_channel_factors and len(multiplier) == 1:
-            multiplier *= node.output.type.shape[-1]
         scaled = (
             rescale(target, multiplier, attrs.rounding, wide)
             if steps is None
@@ -174,7 +172,7 @@ def _short(
 
     See `edgec.ops.short_rescale`.
     """
-    if target.accumulators is None or target.has_channel_factors or attrs.dtype != "int8":
+    if target.accumulators is None or attrs.dtype != "int8":
         return None
     if attrs.rounding not in ("tflm", "single"):  # ties to even are seldom on a line
         return None

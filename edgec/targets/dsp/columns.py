@@ -23,43 +23,37 @@ BLOCK = 3
 
 def columns(nest: Nest) -> Nest:
     """The inputs of all pixels side by side, as int16."""
-    _require(nest, is_block=True)
-    schedule, window = read_whole(nest)
-    _as_matrix(schedule, "x", 4)
-    schedule.gather("acc", "x", "col", SIDE_BY_SIDE, "int16")
-    return nest.after(schedule, window)
-
-
-def padded_columns(nest: Nest) -> Nest:
-    """The same, of a copy with padding: for few channels, so that taps at the edges are slow."""
-    window = nest.window
-    if window is None or not window.is_padded or window.shape[2] % 4 == 0:
-        raise ScheduleError("a copy with padding does not help")
-    _require(nest, is_block=True)
-    schedule, window, source = copy_padded(nest)
-    if source == "x":
-        raise ScheduleError("no window reaches outside")
-    _as_matrix(schedule, source, 4)
-    schedule.gather("acc", source, "col", SIDE_BY_SIDE, "int16")
-    return nest.after(schedule, window)
+    return _gathered(nest, SIDE_BY_SIDE, 4)
 
 
 def row(nest: Nest) -> Nest:
     """The inputs of one pixel after the other, as int16, an even number of quads."""
-    _require(nest, is_block=False)
-    schedule, window = read_whole(nest)
-    _as_matrix(schedule, "x", 8)
-    schedule.gather("acc", "x", "col", ONE_BY_ONE, "int16")
-    return nest.after(schedule, window)
+    return _gathered(nest, ONE_BY_ONE, 8)
 
 
 def offset_row(nest: Nest) -> Nest:
     """The inputs of one pixel after the other, as bytes of which every second one has no sign."""
-    _require(nest, is_block=False)
-    schedule, window = read_whole(nest)
-    _as_matrix(schedule, "x", 4)
-    schedule.gather("acc", "x", "col", IN_BYTES)
-    schedule.pair_bytes("col")
+    return _gathered(nest, IN_BYTES, 4)
+
+
+def padded_columns(nest: Nest) -> Nest:
+    """As `columns`, of a copy with padding: for few channels, so that taps at edges are slow."""
+    window = nest.window
+    if window is None or not window.is_padded or window.shape[2] % 4 == 0:
+        raise ScheduleError("a copy with padding does not help")
+    return _gathered(nest, SIDE_BY_SIDE, 4, in_copy=True)
+
+
+def _gathered(nest: Nest, order: str, multiple: int, in_copy: bool = False) -> Nest:
+    """Inputs gathered in this order, in multiples; of a copy with padding, if it has any."""
+    _require(nest, is_block=order == SIDE_BY_SIDE)
+    schedule, window, source = copy_padded(nest) if in_copy else (*read_whole(nest), "x")
+    if in_copy and source == "x":
+        raise ScheduleError("no window reaches outside")
+    _as_matrix(schedule, source, multiple)
+    schedule.gather("acc", source, "col", order, "" if order == IN_BYTES else "int16")
+    if order == IN_BYTES:
+        schedule.pair_bytes("col")
     return nest.after(schedule, window)
 
 
