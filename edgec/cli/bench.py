@@ -32,6 +32,11 @@ NOT_HERE = ("boards", "layers", "pool_file", "engine", "port")
               help="Drive the models through a benchmark's own protocol, on its data.")  # fmt: skip
 @click.option("--host", "on_host", is_flag=True,
               help="Instead: time on this computer, beside LiteRT and ONNX Runtime.")  # fmt: skip
+@click.option("--peers", "with_peers", is_flag=True,
+              help="Instead: other generators of C on a simulated Cortex-M4, from ONNX files.",
+              )  # fmt: skip
+@click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE",
+              help="With --peers: also write them as one page.")  # fmt: skip
 @click.option("--engine", type=click.Choice(["qemu", "serial"]),
               help="Where the suite's device is; default: qemu, serial with --port.")  # fmt: skip
 @click.option("--port", metavar="P", help="The suite's device: a board's serial port.")
@@ -43,10 +48,19 @@ NOT_HERE = ("boards", "layers", "pool_file", "engine", "port")
 def command(baselines: Path | None, suite: str | None, as_json: bool, **given: Any) -> None:
     """Measure the sample models and compare them with the baselines."""
     path = baselines or Path(os.environ.get("EDGEC_SHARED", "../shared")) / "baselines.json"
-    if given["on_host"]:
-        if suite or any(given[name] for name in NOT_HERE):
-            raise click.UsageError("--host goes with --model, --baselines and --json alone")
-        _time_here(path, given["names"], as_json)
+    page = given.pop("page")
+    if page is not None and not given["with_peers"]:
+        raise click.UsageError("--html goes with --peers")
+    here = [name for name in ("on_host", "with_peers") if given.pop(name)]
+    if here:
+        if suite or len(here) > 1 or any(given[name] for name in NOT_HERE):
+            raise click.UsageError(
+                "--host or --peers goes with --model, --baselines and --json alone"
+            )
+        if here == ["on_host"]:
+            _time_here(path, given["names"], as_json)
+        else:
+            _beside_peers(path, given["names"], as_json, page)
     elif suite is not None:
         _run_suite(path, as_json=as_json, **given)
     elif given["engine"] or given["port"]:
@@ -101,6 +115,35 @@ def _time_here(baselines: Path, names: tuple[str, ...], as_json: bool) -> None:
         print_json({"rows": rows})
     else:
         print_host_bench(rows)
+
+
+def _beside_peers(
+    baselines: Path, names: tuple[str, ...], as_json: bool, page: Path | None
+) -> None:
+    from edgec.build.staging import staged_file
+    from edgec.cli.progress import count_bar
+    from edgec.report.peers import (
+        find_peer_models,
+        installed_peers,
+        measure_peers,
+        print_peers,
+        render_peers,
+    )
+
+    installed_peers()
+    rows = []
+    models = find_peer_models(baselines, names)
+    with count_bar("measuring", len(models), quiet=as_json) as step:
+        for model in models:
+            rows += measure_peers(model)
+            step()
+    if as_json:
+        print_json({"rows": rows})
+    else:
+        print_peers(rows)
+    if page is not None:
+        with staged_file(page, "choose another --html") as staged:
+            staged.write_text(render_peers(rows), encoding="utf-8")
 
 
 def _suite_pool(path: Path | None, engine: str | None, port: str | None) -> Pool:

@@ -1,0 +1,82 @@
+"""`edgec bench --peers`: another generator's C on the same core, and what is said without one."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import numpy as np
+import onnx
+import pytest
+from onnx import TensorProto, helper, numpy_helper
+
+from edgec.errors import EdgecError, ToolMissing
+from edgec.report import peers
+from edgec.report.peers import find_peer_models, installed_peers, measure_peers, render_peers
+
+needs_peer = pytest.mark.skipif(
+    shutil.which("arm-none-eabi-gcc") is None or peers._emx(Path(), Path()) is None,
+    reason="emx-onnx-cgen (edgec[packages]) or arm-none-eabi-gcc is not installed",
+)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    """Two dense layers of floats, the second after a sigmoid, for which a peer needs libm."""
+    rng, float_ = np.random.default_rng(1), TensorProto.FLOAT
+    weights = [
+        numpy_helper.from_array(rng.normal(size=shape).astype(np.float32), name)
+        for name, shape in (("a", (12, 16)), ("b", (16, 5)))
+    ]
+    nodes = [
+        helper.make_node("MatMul", ["x", "a"], ["h"]), helper.make_node("Sigmoid", ["h"], ["s"]),
+        helper.make_node("MatMul", ["s", "b"], ["y"]),
+    ]  # fmt: skip
+    graph = helper.make_graph(
+        nodes, "dense", [helper.make_tensor_value_info("x", float_, [3, 12])],
+        [helper.make_tensor_value_info("y", float_, [3, 5])], weights,
+    )  # fmt: skip
+    path = tmp_path / "dense.onnx"
+    onnx.save(helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)]), path)
+    return path
+
+
+@needs_peer
+def test_the_same_answer_on_the_same_core(model: Path) -> None:
+    ours, theirs = measure_peers(model)[:2]
+    assert (ours["by"], theirs["by"]) == ("edgec", "emx-onnx-cgen")
+    assert theirs["max_abs_diff"] < 1e-5
+    for row in (ours, theirs):
+        assert row["instructions"] > 3 * 12 * 16 and row["flash_bytes"] > 4 * (12 * 16 + 16 * 5)
+        assert row["ram_bytes"] >= 4 * (3 * 12 + 3 * 5)
+    assert theirs["ratio"] == ours["instructions"] / theirs["instructions"]
+
+
+@needs_peer
+def test_an_open_batch_is_the_same_for_both(model: Path) -> None:
+    graph = onnx.load(model)
+    for value in (graph.graph.input[0], graph.graph.output[0]):
+        value.type.tensor_type.shape.dim[0].dim_param = "N"
+    onnx.save(graph, model)
+    assert measure_peers(model)[1]["max_abs_diff"] < 1e-5
+
+
+@needs_peer
+def test_a_peer_that_refuses_a_model_is_named(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    none = peers.Peer("none", lambda model, out: ("false",), "model", lambda: "1")
+    monkeypatch.setattr(peers, "PEERS", (none,))
+    rows = measure_peers(model)
+    assert "instructions" in rows[0] and "none does not take dense.onnx" in rows[1]["error"]
+    assert "none does not take dense.onnx" in render_peers(rows)
+
+
+def test_without_a_peer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(peers, "PEERS", ())
+    with pytest.raises(ToolMissing, match="no other generator"):
+        installed_peers()
+
+
+def test_names_of_models(tmp_path: Path) -> None:
+    baselines = tmp_path / "baselines.json"
+    with pytest.raises(EdgecError, match="cannot read"):
+        find_peer_models(baselines, ["nothing"])
