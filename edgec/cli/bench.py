@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from contextlib import nullcontext
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -48,19 +50,9 @@ NOT_HERE = ("boards", "layers", "pool_file", "engine", "port")
 def command(baselines: Path | None, suite: str | None, as_json: bool, **given: Any) -> None:
     """Measure the sample models and compare them with the baselines."""
     path = baselines or Path(os.environ.get("EDGEC_SHARED", "../shared")) / "baselines.json"
-    page = given.pop("page")
-    if page is not None and not given["with_peers"]:
-        raise click.UsageError("--html goes with --peers")
-    here = [name for name in ("on_host", "with_peers") if given.pop(name)]
-    if here:
-        if suite or len(here) > 1 or any(given[name] for name in NOT_HERE):
-            raise click.UsageError(
-                "--host or --peers goes with --model, --baselines and --json alone"
-            )
-        if here == ["on_host"]:
-            _time_here(path, given["names"], as_json)
-        else:
-            _beside_peers(path, given["names"], as_json, page)
+    instead = _instead(given, suite)
+    if instead is not None:
+        instead(path, given["names"], as_json)
     elif suite is not None:
         _run_suite(path, as_json=as_json, **given)
     elif given["engine"] or given["port"]:
@@ -68,6 +60,24 @@ def command(baselines: Path | None, suite: str | None, as_json: bool, **given: A
     else:
         boards, names, layers = given["boards"], given["names"], given["layers"]
         _measure(path, boards, names, layers, given["pool_file"], as_json)
+
+
+def _instead(
+    given: dict[str, Any], suite: str | None
+) -> Callable[[Path, tuple[str, ...], bool], None] | None:
+    """What --host or --peers does; None without them. Raises UsageError beside other options."""
+    page, on_host, with_peers = (given.pop(key) for key in ("page", "on_host", "with_peers"))
+    if page is not None and not with_peers:
+        raise click.UsageError("--html goes with --peers")
+    if not on_host and not with_peers:
+        return None
+    _refuse_beside(given, bool(suite) or (on_host and with_peers))
+    return _time_here if on_host else partial(_beside_peers, page=page)
+
+
+def _refuse_beside(given: dict[str, Any], is_wrong: bool) -> None:
+    if is_wrong or any(given[name] for name in NOT_HERE):
+        raise click.UsageError("--host or --peers goes with --model, --baselines and --json alone")
 
 
 def _run_suite(path: Path, *, as_json: bool, **given: Any) -> None:
@@ -122,28 +132,25 @@ def _beside_peers(
 ) -> None:
     from edgec.build.staging import staged_file
     from edgec.cli.progress import count_bar
-    from edgec.report.peers import (
-        find_peer_models,
-        installed_peers,
-        measure_peers,
-        print_peers,
-        render_peers,
-    )
+    from edgec.oracle import peers
+    from edgec.report.peers import print_peers, render_peers
 
-    installed_peers()
+    peers.installed_peers()
     rows = []
-    models = find_peer_models(baselines, names)
+    models = peers.find_peer_models(baselines, names)
     with count_bar("measuring", len(models), quiet=as_json) as step:
         for model in models:
-            rows += measure_peers(model)
+            rows += peers.measure_peers(model)
             step()
     if as_json:
         print_json({"rows": rows})
     else:
-        print_peers(rows)
+        print_peers(rows, peers.versions(rows))
     if page is not None:
         with staged_file(page, "choose another --html") as staged:
-            staged.write_text(render_peers(rows), encoding="utf-8")
+            staged.write_text(
+                render_peers(rows, peers.METHOD, peers.versions(rows)), encoding="utf-8"
+            )
 
 
 def _suite_pool(path: Path | None, engine: str | None, port: str | None) -> Pool:

@@ -1,246 +1,19 @@
-"""`edgec bench --peers`: other generators of C on the same model, compiler, flags and core.
-
-A peer's C is compiled as ours is, with newlib's mathematics, since it calls libm. A small program
-with one array for each input and output calls it once on the simulated core. RAM is those arrays,
-all variables and the stack that was used; flash is all that is stored. Ours is the whole firmware
-image as `edgec build` makes it, with start-up code and the serial link.
-"""
+"""What `edgec bench --peers` measured, as a table and as a page."""
 
 from __future__ import annotations
 
-import importlib.util
-import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from importlib import metadata
-from pathlib import Path
+from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import numpy.typing as npt
-import onnx
 from markupsafe import Markup
 
 from edgec import __version__
-from edgec.boards.board import Board, load_board
-from edgec.boards.toolchain import find_toolchain
-from edgec.build.staging import work_folder
-from edgec.deploy.project import Built, deploy
-from edgec.errors import EdgecError, ToolMissing
-from edgec.options import Options
-from edgec.pipeline import compile_model
-from edgec.report.bench import read_baselines
 from edgec.report.figures import count, decimal
 from edgec.report.html import page_environment
 from edgec.report.svg import Column as ChartColumn
 from edgec.report.svg import column_chart
 from edgec.report.table import Column, Table, number
 from edgec.report.terminal import echo_lines
-from edgec.runners.engine import open_session
-from edgec.runners.samples import generate_inputs
-from edgec.sim.core import CoreSimulator
-
-Array = npt.NDArray[Any]
-
-#: A Cortex-M4 with 4 MB each of flash and RAM.
-BOARD = "mps2_an386"
-OPTIMIZE = "-O2"
-#: Room for variables and for the stack, on which a peer may keep all values.
-RAM_BYTES, STACK_BYTES = 16 << 20, 48 << 20
-SCRIPT = f"""
-MEMORY {{ flash (rx) : ORIGIN = 0, LENGTH = 64M  ram (rw) : ORIGIN = 0x20000000, LENGTH = 64M }}
-SECTIONS {{
-    .text : {{ *(.text* .rodata* .ARM.*) }} > flash
-    .data : {{ *(.data*) }} > ram AT > flash
-    .bss (NOLOAD) : {{ *(.bss* COMMON) end = .; }} > ram
-    __stack_top = ORIGIN(ram) + {RAM_BYTES + STACK_BYTES};
-    __stack_limit = ORIGIN(ram) + {RAM_BYTES};
-}}
-"""
-
-
-@dataclass(frozen=True)
-class Peer:
-    """Another generator: its command for a model and a C file, the C function, its version."""
-
-    name: str
-    command: Callable[[Path, Path], Sequence[str] | None]
-    entry: str
-    version: Callable[[], str]
-
-
-def _emx(model: Path, out: Path) -> Sequence[str] | None:
-    """Values on the stack, weights in C: it has no heap and no files. Pointers do not overlap."""
-    if importlib.util.find_spec("emx_onnx_cgen") is None:
-        return None
-    words = ("compile", str(model), str(out), "--model-name", "model", "--restrict-arrays")
-    inline = ("--large-temp-threshold", "0", "--large-weight-threshold", "0")
-    return sys.executable, "-m", "emx_onnx_cgen", *words, *inline
-
-
-def _onnx2c(model: Path, out: Path) -> Sequence[str] | None:
-    program = shutil.which("onnx2c")
-    return (
-        None if program is None else ("sh", "-c", '"$0" "$1" > "$2"', program, str(model), str(out))
-    )
-
-
-PEERS = (
-    Peer("emx-onnx-cgen", _emx, "model", lambda: metadata.version("emx-onnx-cgen")),
-    Peer("onnx2c", _onnx2c, "entry", lambda: "as installed"),
-)
-
-
-def installed_peers() -> list[Peer]:
-    """The peers that are there. Raises ToolMissing where none is."""
-    here = [peer for peer in PEERS if peer.command(Path(), Path()) is not None]
-    if not here:
-        raise ToolMissing(
-            "no other generator of C is installed",
-            hint="pip install emx-onnx-cgen, or put onnx2c on the PATH",
-        )
-    return here
-
-
-def find_peer_models(baselines: Path, names: Sequence[str]) -> list[Path]:
-    """ONNX files of these names or paths; all that lie beside the baselines for none.
-
-    Raises EdgecError for a name that is neither.
-    """
-    if names and all(Path(name).is_file() for name in names):
-        return [Path(name) for name in names]
-    read_baselines(baselines)
-    files = {path.stem: path for path in sorted((baselines.parent / "models").glob("*.onnx"))}
-    unknown = [name for name in names if name not in files and not Path(name).is_file()]
-    if unknown:
-        raise EdgecError(
-            f"{', '.join(unknown)} is no file, and beside {baselines.name} is no such ONNX model",
-            details=(f"there are: {', '.join(files)}",),
-        )
-    return [files.get(name, Path(name)) for name in names or files]
-
-
-def measure_peers(model: Path) -> list[dict[str, Any]]:
-    """A row of ours, then one for each peer: instructions, cycles, bytes, or the error."""
-    board = load_board(BOARD)
-    with work_folder("peers") as folder:
-        row: dict[str, Any] = {"model": model.stem, "by": "edgec"}
-        try:
-            built = deploy(
-                compile_model(model, board.core, Options(), board=board), board, folder / "ours"
-            )
-            assert built.image is not None
-            ports = built.manifest.inputs
-            inputs = generate_inputs(1, [(port.shape, port.dtype) for port in ports])
-            with open_session("core", built) as session:
-                result = session.run(inputs)
-        except EdgecError as error:
-            return [{**row, "error": error.message}]
-        row |= {
-            "instructions": result.instructions, "cycles": result.cycles,
-            "ram_bytes": built.image.ram_bytes, "flash_bytes": built.image.flash_bytes,
-        }  # fmt: skip
-        rows = [row]
-        for peer in installed_peers():
-            theirs = {"model": model.stem, "by": peer.name, "version": peer.version()}
-            try:
-                found = _measure(peer, model, board, built, inputs, folder / peer.name)
-                off = _difference(found.pop("outputs"), result.outputs)
-                ratio = row["instructions"] / found["instructions"]
-                rows.append({**theirs, **found, "max_abs_diff": off, "ratio": ratio})
-            except EdgecError as error:
-                rows.append({**theirs, "error": error.message})
-        return rows
-
-
-def _measure(
-    peer: Peer, model: Path, board: Board, built: Built, inputs: Sequence[Array], folder: Path
-) -> dict[str, Any]:
-    folder.mkdir()
-    elf = _build(peer, model, board, built, folder)
-    with CoreSimulator(elf, board.core.name) as core:
-        for index, array in enumerate(inputs):
-            core.write(core.symbols[f"peer_in_{index}"], array.tobytes())
-        result = core.call("peer_run")
-        outputs = [
-            np.frombuffer(core.read(core.symbols[f"peer_out_{i}"], port.bytes), port.dtype)
-            for i, port in enumerate(built.manifest.outputs)
-        ]
-        variables = sum(s.size for s in core.image.segments if s.writable)
-        stored = sum(len(s.data) for s in core.image.segments)
-    return {
-        "instructions": result.instructions, "cycles": result.cycles,
-        "ram_bytes": variables + result.stack_bytes, "flash_bytes": stored, "outputs": outputs,
-    }  # fmt: skip
-
-
-def _build(peer: Peer, model: Path, board: Board, built: Built, folder: Path) -> Path:
-    """The program that calls a peer's function once. Raises EdgecError with what was printed."""
-    source, main, script = folder / "model.c", folder / "main.c", folder / "link.ld"
-    command = peer.command(_pinned(model, built, folder), source)
-    assert command is not None
-    _run(command, folder, f"{peer.name} does not take {model.name}")
-    main.write_text(_main_text(peer, built), encoding="utf-8")
-    script.write_text(SCRIPT, encoding="utf-8")
-    toolchain = find_toolchain(board.core, "gcc")
-    objects = [folder / "model.o", folder / "main.o"]
-    for path, target in zip((source, main), objects, strict=True):
-        words = toolchain.compile_command(path, target, flags=[OPTIMIZE, "-w"])
-        _run(words, folder, f"what {peer.name} wrote does not compile")
-    elf = folder / "peer.elf"
-    link = [*toolchain.command, *toolchain.core_flags, *map(str, objects), "-T", str(script)]
-    link += ["-nostartfiles", "--specs=nosys.specs", "-Wl,--gc-sections", "-Wl,-e,peer_run", "-lm"]
-    _run([*link, "-o", str(elf)], folder, f"what {peer.name} wrote does not link")
-    return elf
-
-
-def _pinned(model: Path, built: Built, folder: Path) -> Path:
-    """The model with the shapes of our inputs, where it leaves some open; else as it is."""
-    proto = onnx.load(model)
-    given = {value.name for value in proto.graph.initializer}
-    inputs = [value for value in proto.graph.input if value.name not in given]
-    shapes = [value.type.tensor_type.shape for value in inputs]
-    if all(dim.HasField("dim_value") for shape in shapes for dim in shape.dim):
-        return model.absolute()
-    for shape, port in zip(shapes, built.manifest.inputs, strict=True):
-        for dim, extent in zip(shape.dim, port.shape, strict=True):
-            dim.dim_value = extent
-    for shape in (value.type.tensor_type.shape for value in proto.graph.output):
-        shape.ClearField("dim")
-    path = folder / model.name
-    onnx.save(onnx.shape_inference.infer_shapes(proto), path)
-    return path
-
-
-def _main_text(peer: Peer, built: Built) -> str:
-    kinds = {"in": built.manifest.inputs, "out": built.manifest.outputs}
-    arrays = [
-        f"unsigned char peer_{kind}_{i}[{max(port.bytes, 1)}] __attribute__((aligned(16)));"
-        for kind, ports in kinds.items()
-        for i, port in enumerate(ports)
-    ]
-    names = [f"peer_{kind}_{i}" for kind, ports in kinds.items() for i in range(len(ports))]
-    parameters = ", ".join(["void *"] * len(names))
-    call = f"void peer_run(void) {{ {peer.entry}({', '.join(names)}); }}"
-    return "\n".join([*arrays, f"void {peer.entry}({parameters});", call, ""])
-
-
-def _run(command: Sequence[str], folder: Path, problem: str) -> None:
-    done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        lines = (done.stderr + done.stdout).strip().splitlines()
-        raise EdgecError(f"{problem}: {lines[-1].strip() if lines else done.returncode}")
-
-
-def _difference(theirs: Sequence[Array], ours: Sequence[Array]) -> float:
-    """The largest difference of any output element."""
-    pairs = zip(theirs, ours, strict=True)
-    return max(
-        (float(np.abs(a.astype(np.float64) - b.astype(np.float64).ravel()).max(initial=0))
-         for a, b in pairs), default=0.0,
-    )  # fmt: skip
 
 
 def peers_table(rows: Sequence[dict[str, Any]]) -> Table:
@@ -266,19 +39,13 @@ def refusals(rows: Sequence[dict[str, Any]]) -> list[str]:
     return [f"{row['model']} by {row['by']}: {row['error']}" for row in rows if "error" in row]
 
 
-def versions(rows: Sequence[dict[str, Any]]) -> str:
-    """The peers and their versions, and the compiler's."""
-    found = {f"{row['by']} {row['version']}" for row in rows if "version" in row}
-    return ", ".join([*sorted(found), find_toolchain(load_board(BOARD).core, "gcc").version])
-
-
-def print_peers(rows: Sequence[dict[str, Any]]) -> None:
+def print_peers(rows: Sequence[dict[str, Any]], versions: str) -> None:
     """Show the table, and who takes which model not."""
-    lines = [f"One inference on a Cortex-M4, gcc {OPTIMIZE}; ratio: ours to theirs", ""]
-    echo_lines([*lines, *peers_table(rows).text(), "", *refusals(rows), versions(rows)])
+    lines = ["One inference on a Cortex-M4, gcc -O2; ratio: ours to theirs", ""]
+    echo_lines([*lines, *peers_table(rows).text(), "", *refusals(rows), versions])
 
 
-def render_peers(rows: Sequence[dict[str, Any]]) -> str:
+def render_peers(rows: Sequence[dict[str, Any]], method: str, versions: str) -> str:
     """The same as one page, with what theirs take for each of ours as bars."""
     charts = [
         (title, f"What {peer} takes for each {unit} of ours. Above 1, ours takes less.",
@@ -290,10 +57,9 @@ def render_peers(rows: Sequence[dict[str, Any]]) -> str:
             (f"Flash, beside {peer}", "byte", "flash_bytes"),
         )
     ]  # fmt: skip
-    assert __doc__ is not None
     return page_environment().get_template("peers.html.j2").render(
         charts=charts, table=peers_table(rows), refused=refusals(rows), version=__version__,
-        versions=versions(rows), method=__doc__.partition("\n\n")[2],
+        versions=versions, method=method,
     )  # fmt: skip
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgec.report import peers
+from edgec.oracle import peers
 
 
 def test_without_a_peer(

@@ -11,8 +11,9 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgec.errors import EdgecError, ToolMissing
-from edgec.report import peers
-from edgec.report.peers import find_peer_models, installed_peers, measure_peers, render_peers
+from edgec.oracle import peers
+from edgec.oracle.peers import find_peer_models, installed_peers, measure_peers, versions
+from edgec.report.peers import render_peers
 
 needs_peer = pytest.mark.skipif(
     shutil.which("arm-none-eabi-gcc") is None or peers._emx(Path(), Path()) is None,
@@ -67,7 +68,7 @@ def test_a_peer_that_refuses_a_model_is_named(model: Path, monkeypatch: pytest.M
     monkeypatch.setattr(peers, "PEERS", (none,))
     rows = measure_peers(model)
     assert "instructions" in rows[0] and "none does not take dense.onnx" in rows[1]["error"]
-    assert "none does not take dense.onnx" in render_peers(rows)
+    assert "none does not take dense.onnx" in render_peers(rows, peers.METHOD, versions(rows))
 
 
 def test_without_a_peer(monkeypatch: pytest.MonkeyPatch) -> None:
