@@ -262,7 +262,13 @@ def grid_sampler(call: Call, x: Value, grid: Value, mode: int, padding: int,
 def upsample_nearest(call: Call, x: Value, size: Sequence[int] | None,
                      factors: Sequence[float] | None) -> Result:  # fmt: skip
     """An image of another size, each pixel as it is."""
-    return call.onnx("Resize", x, None, None, ints(call.shape), mode="nearest",
+    scales, sizes = _resized(call, x, factors)
+    if sizes is None:  # ONNX divides by the factor, torch multiplies by one over it
+        for axis, factor in enumerate(factors or (), start=2):
+            at = np.arange(call.shape[axis], dtype=np.float32) * np.float32(1 / factor)
+            x = call.onnx("Gather", x, at.astype(int).clip(max=x.type.shape[axis] - 1), axis=axis)
+        return x
+    return call.onnx("Resize", x, None, scales, sizes, mode="nearest",
                      coordinate_transformation_mode="asymmetric",
                      nearest_mode="floor")  # fmt: skip
 
@@ -272,8 +278,17 @@ def upsample_bilinear(call: Call, x: Value, size: Sequence[int] | None, align_co
                       factors: Sequence[float] | None) -> Result:  # fmt: skip
     """An image of another size, between four pixels each."""
     mode = "align_corners" if align_corners else "half_pixel"
-    return call.onnx("Resize", x, None, None, ints(call.shape), mode="linear",
+    scales = None if align_corners else factors
+    return call.onnx("Resize", x, None, *_resized(call, x, scales), mode="linear",
                      coordinate_transformation_mode=mode)  # fmt: skip
+
+
+def _resized(call: Call, x: Value, factors: Sequence[float] | None) -> tuple[Operand, Operand]:
+    """ONNX's scales and sizes; scales where they are not what the sizes say, as 1.7 for 3 -> 5."""
+    sides = zip(x.type.shape[2:], call.shape[2:], factors or (), strict=False)
+    if all(extent * factor == size for extent, size, factor in sides):
+        return None, ints(call.shape)
+    return np.asarray([1, 1, *(factors or ())], np.float32), None
 
 
 @library("quantized_decomposed", "quantize_per_tensor.default", "quantize_per_tensor.tensor")

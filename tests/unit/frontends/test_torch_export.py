@@ -266,3 +266,15 @@ def test_indices_that_data_decide() -> None:
     found = Interpretation(main).run([x.numpy() for x in inputs])
     for mine, theirs in zip(found, Places()(*inputs), strict=True):
         np.testing.assert_allclose(mine, theirs.numpy(), atol=1e-6)
+
+
+@pytest.mark.parametrize("mode", ["nearest", "bilinear"])
+@pytest.mark.parametrize("factor", [1.7, 0.6, 2.0])
+def test_images_are_resized_by_the_factor_itself(factor: float, mode: str) -> None:
+    """Not by what the sizes say: 5 pixels times 1.7 are 8, but places are 1 / 1.7 apart."""
+    torch.manual_seed(4)
+    x = torch.randn(1, 2, 5, 7)
+    module = Calls(lambda m, x: functional.interpolate(x, scale_factor=factor, mode=mode))
+    main = edgec.from_torch(module, (x,)).module.main
+    found = Interpretation(main).run([x.numpy()])[0]
+    np.testing.assert_allclose(found, module(x).numpy(), atol=2e-6)
