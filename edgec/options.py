@@ -86,11 +86,9 @@ class Prices:
 #: The named levels of `--optimize`, as code is written for them: rules of targets, code generation
 #: and deployment ask these prices, never a name. How `edgec.memory` weighs them is in its files.
 LEVELS: dict[str, Prices] = {
-    "time": Prices(time=1),
-    "balanced": Prices(time=1, flash=1, ram=1),
-    "ram": Prices(time=1, ram=1),
-    "size": Prices(flash=1),
-}
+    "time": Prices(time=1), "balanced": Prices(time=1, flash=1, ram=1),
+    "ram": Prices(time=1, ram=1), "size": Prices(flash=1),
+}  # fmt: skip
 
 
 def read_optimize(text: str) -> Optimize | Prices:

@@ -20,7 +20,7 @@ from typing import get_args
 from edgec.graph.ir import Function
 from edgec.loop.microkernel import kernels_of
 from edgec.memory.channel_order import decide_order, flash_bytes
-from edgec.memory.choose import Choice
+from edgec.memory.choose import Choice, peak_bytes
 from edgec.memory.layout import ARENA, placement_problem
 from edgec.memory.pieces import Pieces
 from edgec.memory.solve import plan_memory
@@ -31,6 +31,9 @@ from edgec.targets.target import target_for
 
 #: Placements that are tried for the plan of a choice.
 TRIAL_NODES = 400
+
+#: Models of fewer instructions are compared with what is fastest, which has to save this part.
+SMALL_MODEL, LEAST_GAIN = 20_000, 0.1
 
 Variants = tuple[Variant, ...]
 #: Other variants for those of all groups.
@@ -55,7 +58,8 @@ def decide_by_prices(
     """
     prices = options.optimize
     if not isinstance(prices, Prices):
-        return _of_level(function, core, options, prices, limit_bytes)
+        one = _of_level(function, core, options, prices, limit_bytes)
+        return _or_plain(function, core, one, limit_bytes) if prices == "balanced" else one
     levels: tuple[Optimize, ...] = get_args(Optimize)
     found = [_of_level(function, core, options, level, limit_bytes) for level in levels]
     found += _of_front(function, core, found, prices, limit_bytes)
@@ -65,6 +69,21 @@ def decide_by_prices(
     )
     variants = _exchanged(best, of_best)
     return replace(best, choice=replace(best.choice, variants=variants))
+
+
+def _or_plain(function: Function, core: Core, found: Decision, limit_bytes: int | None) -> Decision:
+    """Of small models, what is fastest, where that is much faster and takes no more of anything."""
+    if _instructions(found.choice.variants) > SMALL_MODEL:
+        return found
+    fast = _of_level(function, core, found.options, "time", limit_bytes)
+    one, other = (
+        (
+            _instructions(d.choice.variants), flash_bytes(d.choice.variants),
+            peak_bytes(d.function, d.choice.groups, d.choice.variants, d.options),
+        ) for d in (fast, found)
+    )  # fmt: skip
+    is_better = one[0] <= (1 - LEAST_GAIN) * other[0] and one[1] <= other[1] and one[2] <= other[2]
+    return replace(fast, options=found.options) if is_better else found
 
 
 def _of_level(

@@ -124,11 +124,8 @@ class Nest:
         """
         if self.is_fast:
             return (8,)
-        return (
-            (8, 4)
-            if self.options.prices.weighs_weights and not self.is_small and not self.in_rows
-            else (4,)
-        )
+        is_weighed = self.options.prices.weighs_weights and not self.in_rows
+        return (8, 4) if is_weighed else (4,)
 
 
 #: Whether a rule may be for a nest, and the schedules of it.

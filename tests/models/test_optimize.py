@@ -114,3 +114,14 @@ def test_time_is_measured_no_slower_where_balanced_streams_a_pool(
             counts[optimize] = session.run(generate_inputs(1, types)).instructions
     assert counts["time"] is not None and counts["balanced"] is not None
     assert counts["time"] <= counts["balanced"], counts
+
+
+def test_the_default_is_not_worse_in_everything_for_a_very_small_model(
+    sample_model: Callable[[str], Path],
+) -> None:
+    model, core = sample_model("tflm_hello_world_int8.tflite"), find_core("cortex-m4")
+    levels: tuple[Optimize, ...] = ("time", "balanced")
+    time, balanced = (compile_model(model, core, Options(optimize=level)) for level in levels)
+    fewest = sum(v.instructions for v in time.chosen)
+    assert sum(v.instructions for v in balanced.chosen) <= 1.1 * fewest
+    assert balanced.program.arena_bytes <= time.program.arena_bytes
