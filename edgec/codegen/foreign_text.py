@@ -41,16 +41,13 @@ def foreign_texts(program: Program) -> tuple[ForeignText, ...]:
                     f"{foreign.symbol} is called as `{known}` and as `{text}`",
                     hint="declare an operator of its own for each type, with its own C function",
                 )
-    return tuple(_of_file(program.model, found, name) for name in _files(found))
+    files = sorted({str(foreign.source.resolve()) for foreign, _ in found.values()})
+    return tuple(_of_file(program.model, found, name) for name in files)
 
 
 def is_foreign_file(model: str, name: str) -> bool:
     """Whether a file of a project is such a copy."""
     return name.startswith(f"{model}_custom_") and name.endswith(".c")
-
-
-def _files(found: dict[str, tuple[Foreign, str]]) -> list[str]:
-    return sorted({str(foreign.source.resolve()) for foreign, _ in found.values()})
 
 
 def _of_file(model: str, found: dict[str, tuple[Foreign, str]], path: str) -> ForeignText:

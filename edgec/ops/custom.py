@@ -1,7 +1,4 @@
-"""custom: an operator that a user declares, computed by a C function of the user's own file.
-
-The declaration is Python and runs when it is loaded: docs/security.md counts it as code.
-"""
+"""custom: an operator that a user declares in Python, computed by a C function of the user's."""
 
 from __future__ import annotations
 
@@ -139,9 +136,7 @@ def _text_of(path: Path) -> str:
         raise EdgecError(f"cannot read {path}: {error}") from error
 
 
-def _appended(
-    builder: GraphBuilder, raw: RawNode, declaration: _Declaration
-) -> tuple[Value, ...]:  # fmt: skip
+def _appended(builder: GraphBuilder, raw: RawNode, declaration: _Declaration) -> tuple[Value, ...]:
     inputs = [raw.operand(number) for number in range(len(raw.inputs))]
     types = [value.type for value in inputs]
     attributes = dict(raw.attributes)

@@ -132,6 +132,16 @@ def _by_table(function: Callable[[float], float], builder: GraphBuilder, raw: Ra
     return builder.op("lookup", [x], LookupAttrs(tuple(results), declared.quant), name=raw.name)
 
 
+def _gelu(builder: GraphBuilder, raw: RawNode) -> Value:
+    """GELU by the error function, or approximately by tanh."""
+    root, half = math.sqrt(2 / math.pi), math.sqrt(0.5)
+    if raw.attribute("approximate", False):
+        made = partial(_by_table, lambda x: x / 2 * (1 + math.tanh(root * (x + 0.044715 * x**3))))
+    else:
+        made = partial(_by_table, lambda x: x / 2 * (1 + math.erf(x * half)))
+    return made(builder, raw)
+
+
 #: Bits that keep an inverse root an integer. Source: RsqrtEvalQuantized of elementwise.cc.
 ROOT_BITS = 20
 
@@ -185,5 +195,7 @@ OF_STORED |= {
     ),
     "SQUARED_DIFFERENCE": _squared_difference, "ABS": _abs, "RSQRT": _inverse_roots,
     "ELU": partial(_by_table, lambda x: x if x >= 0 else math.expm1(x)),
+    "LOG": partial(_by_table, lambda x: math.log(x) if x > 0 else -math.inf),
+    "GELU": _gelu,
     "EXP": partial(_by_table, lambda x: math.exp(min(x, 80.0))),
 }  # fmt: skip

@@ -17,8 +17,7 @@ from edgec.oracle.frameworks import Oracle, OracleResult
 class OwnReference(Oracle):
     """The imported model, as it is in the file; custom operators by their declared references.
 
-    No framework has these operators, so that this compares the C with what edgec read, operator by
-    operator as ONNX or TFLite define them. It knows outputs only.
+    No framework has these operators. It knows outputs only.
     """
 
     name = "edgec"

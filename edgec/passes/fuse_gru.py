@@ -1,8 +1,7 @@
 """Turn a float GRU between dequantized operands and a quantize into the integer GRU.
 
 Sequence in int8, weights in int8 with a scale for each row or one for all and no zero point.
-Biases and the first state are floats, which are rounded to what the integers add and keep.
-Whatever differs from this stays in float.
+Biases and the first state are floats, which are rounded. Whatever differs stays in float.
 """
 
 from __future__ import annotations

@@ -57,6 +57,11 @@ def litert() -> list[Case]:
         made.append(Case(kind, [a], [Out(SHAPE, "int8", **out)]))
     made.append(Case("EXP", [In(SHAPE, "int8", **A["int8"])],
                      [Out(SHAPE, "int8", scale=0.5, zero_point=-128)]))  # fmt: skip
+    given = In(SHAPE, "int8", -127, 127, scale=0.05, zero_point=-128)
+    made.append(Case("LOG", [given], [Out(SHAPE, "int8", **B["int8"])]))
+    for form in (False, True):
+        made.append(Case("GELU", [a], [Out(SHAPE, "int8", **B["int8"])], "GeluOptions",
+                         {"Approximate": form}))  # fmt: skip
     powers = [In(SHAPE, "int32", -9, 9), In(SHAPE, "int32", 0, 5)]
     made.append(Case("POW", powers, [Out(SHAPE, "int32")], "PowOptions"))
     return made
