@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import pytest
 from custom_op_files import onnx_model, write_declaration
 
 
-def test_build_and_verify(edgec: Callable, tmp_path: Path) -> None:
+def test_build_and_verify(edgec: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("edgec.ops.op._DECLARED", {})  # of other tests
     model, declared = onnx_model(tmp_path / "m.onnx"), write_declaration(tmp_path)
     refused = edgec("build", model, "--board", "host", "-o", tmp_path / "none")
     assert refused.status and "com.example.ScaleAndFind" in refused.err
