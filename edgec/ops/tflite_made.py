@@ -11,6 +11,7 @@ import edgec.ops.elementwise  # noqa: F401  registers what is named here
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value
+from edgec.ops.integer_root import append_root
 from edgec.ops.op import RawNode, from_tflite
 from edgec.ops.parts import Parts
 from edgec.ops.reduce import ReduceAttrs
@@ -102,6 +103,8 @@ def import_add_n(builder: GraphBuilder, raw: RawNode) -> Value:
 def import_l2_normalization(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite L2_NORMALIZATION of floats: x by its norm along the last axis."""
     x, parts = raw.operand(0), Parts(builder, raw)
+    if x.type.is_quantized:
+        return append_root(builder, raw, of_rows=True)
     if not x.type.is_float or raw.attribute("fused_activation", "NONE") != "NONE":
         raise ImportFailed(f"{x.type.dtype}: only float32 without an activation is supported")
     root = parts.op("reduce", [x], ReduceAttrs((len(x.type.shape) - 1,), "l2"), "root")

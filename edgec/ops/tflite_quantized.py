@@ -25,6 +25,7 @@ from edgec.numerics.fixed_point import (
     saturating_shift_left,
 )
 from edgec.ops.cumulate import cumulate_attrs
+from edgec.ops.integer_root import append_root
 from edgec.ops.lift import LiftAttrs
 from edgec.ops.lookup import LookupAttrs
 from edgec.ops.op import RawNode
@@ -133,13 +134,14 @@ def _by_table(function: Callable[[float], float], builder: GraphBuilder, raw: Ra
 
 
 def _gelu(builder: GraphBuilder, raw: RawNode) -> Value:
-    """GELU by the error function, or approximately by tanh."""
-    root, half = math.sqrt(2 / math.pi), math.sqrt(0.5)
-    if raw.attribute("approximate", False):
-        made = partial(_by_table, lambda x: x / 2 * (1 + math.tanh(root * (x + 0.044715 * x**3))))
-    else:
-        made = partial(_by_table, lambda x: x / 2 * (1 + math.erf(x * half)))
-    return made(builder, raw)
+    """GELU in either form."""
+
+    def function(x: float) -> float:
+        if raw.attribute("approximate", False):
+            return x / 2 * (1 + math.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+        return x / 2 * (1 + math.erf(x / math.sqrt(2)))
+
+    return _by_table(function, builder, raw)
 
 
 #: Bits that keep an inverse root an integer. Source: RsqrtEvalQuantized of elementwise.cc.
@@ -148,6 +150,8 @@ ROOT_BITS = 20
 
 def _inverse_roots(builder: GraphBuilder, raw: RawNode) -> Value:
     """RSQRT by a table; of a real 0, or less, the largest result."""
+    if raw.operand(0).type.dtype == "int16":
+        return append_root(builder, raw, of_rows=False)
     output, declared, (x,) = _require(raw, "int8"), raw.declared(), raw.operands(1)
     scale, zero_point = x.type.scalar_quant()
     multiplier, shift = quantize_multiplier(1 / (math.sqrt(scale) * output))
