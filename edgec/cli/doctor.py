@@ -1,4 +1,4 @@
-"""`edgec doctor`: which tools, packages and ports are here, and how to mend what is not."""
+"""`edgec doctor`: which tools, packages and ports are here, and how to fix what is not."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from edgec.report.terminal import echo
 @click.command()
 @json_option
 def command(as_json: bool) -> None:
-    """Check tools, packages, ports and permissions, and say how to mend what is wrong."""
+    """Check tools, packages, ports and permissions, and say how to fix what is wrong."""
     from edgec.report.environment import examine
 
     findings = examine()
@@ -27,4 +27,4 @@ def command(as_json: bool) -> None:
         echo(f"{mark}  {finding.name:<{width}}  {text}")
         if not finding.ok:
             problem = f"{finding.problem}: " if finding.problem else ""
-            echo(f"{'':<9}{'':<{width}}  -> {problem}{finding.mend}")
+            echo(f"{'':<9}{'':<{width}}  -> {problem}{finding.remedy}")

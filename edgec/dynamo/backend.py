@@ -26,7 +26,7 @@ from edgec.dynamo.outputs import Output, outputs_of
 from edgec.errors import EdgecError
 from edgec.runners.host import HostModel
 
-#: For so many constants and sizes a graph is compiled, before it is left to PyTorch.
+#: A graph is compiled for at most this many sets of constants and sizes; then PyTorch runs it.
 MOST_VERSIONS = 4
 #: An address for tensors without elements.
 _NOWHERE = np.zeros(16, np.uint8)

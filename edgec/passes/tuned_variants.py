@@ -34,7 +34,7 @@ KINDS = frozenset({"serial", "unrolled"})
 PADDING = frozenset({"pad_copy", "pad_reads"})
 #: How the names of kernels begin that copy inputs, and read no constants.
 COPYING = "ec_gather_"
-#: Bytes that count as hardly more memory: this part of the largest input or output, or so many.
+#: Bytes that count as hardly more memory: this part of the largest input or output, or this count.
 ROOM, LEAST_ROOM = 1 / 16, 64
 #: Characters of a trace, and bytes of the code that it makes, at most.
 MOST_CHARACTERS, MOST_CODE_BYTES = 50_000, 100_000

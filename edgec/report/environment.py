@@ -23,12 +23,12 @@ from edgec.runners.flash.tools import TOOLS, load_tool
 @dataclass(frozen=True)
 class Finding:
     """One thing that was looked for. `needed_for` says what does not work without it; `problem`
-    what is wrong with it though it is there; `mend` what to do."""
+    what is wrong with it though it is there; `remedy` what to do."""
 
     name: str
     found: str
     needed_for: str
-    mend: str
+    remedy: str
     problem: str = ""
 
     @property
@@ -55,6 +55,7 @@ PACKAGES = (
     ("tflite_micro", "tflite-micro", "verify", "comparing with TFLite Micro"),
     ("ai_edge_litert", "ai-edge-litert", "verify", "comparing with LiteRT"),
     ("onnxruntime", "onnxruntime", "verify", "comparing with ONNX Runtime"),
+    ("distributed", "distributed", "farm", "tuning on several machines"),
     ("nvidia.cuda_nvrtc", "nvidia-cuda-nvrtc-cu12", "cuda", "kernels for GPUs"),
     ("nvidia.cuda_nvcc", "nvidia-cuda-nvcc-cu12", "cuda", "machine code for GPUs"),
 )
@@ -118,8 +119,8 @@ def _packages() -> list[Finding]:
     found = [Finding("python", version, "everything", "install Python 3.11 or newer")]
     for module, distribution, extra, purpose in PACKAGES:
         text = _package_version(distribution) if _is_there(module) else ""
-        mend = f'pip install "edgec[{extra}]"' if extra else f"pip install {distribution}"
-        found.append(Finding(distribution, text, purpose, mend))
+        remedy = f'pip install "edgec[{extra}]"' if extra else f"pip install {distribution}"
+        found.append(Finding(distribution, text, purpose, remedy))
     return found
 
 
@@ -179,11 +180,11 @@ def _flash_tools() -> list[Finding]:
     return found
 
 
-def _program(name: str, path: str | None, purpose: str, mend: str) -> Finding:
+def _program(name: str, path: str | None, purpose: str, remedy: str) -> Finding:
     if path is None:
-        return Finding(name, "", purpose, mend)
+        return Finding(name, "", purpose, remedy)
     text = _first_line(path, _VERSION_WORDS.get(name, ("--version",)))
-    return Finding(name, text, purpose, mend, _too_old(name, text))
+    return Finding(name, text, purpose, remedy, _too_old(name, text))
 
 
 def _first_line(path: str, words: tuple[str, ...] | None) -> str:
@@ -225,8 +226,8 @@ def _ports() -> list[Finding]:
     except ToolMissing as missing:
         return [Finding("serial ports", "", purpose, missing.hint)]
     if not ports:
-        mend = "plug a board in; a cable that only charges shows nothing"
-        return [Finding("serial ports", "", purpose, mend)]
+        remedy = "plug a board in; a cable that only charges shows nothing"
+        return [Finding("serial ports", "", purpose, remedy)]
     return [port_finding(port) for port in ports]
 
 
@@ -234,8 +235,8 @@ def port_finding(port: SerialPort) -> Finding:
     """A serial port: the boards that it may be, and whether this user may open it."""
     boards = [b.name for b in all_boards() if b.link is not None and port.usb in b.link.usb]
     text = describe_port(port) + (f" (may be {', '.join(boards)})" if boards else "")
-    problem, mend = _forbidden(Path(port.device))
-    return Finding(f"port {port.device}", text, "running on a real board", mend, problem)
+    problem, remedy = _forbidden(Path(port.device))
+    return Finding(f"port {port.device}", text, "running on a real board", remedy, problem)
 
 
 def usb_devices(described: Path, opened: Path) -> list[Finding]:
@@ -248,13 +249,13 @@ def usb_devices(described: Path, opened: Path) -> list[Finding]:
         if kind is None or not (words[2].isdigit() and words[3].isdigit()):
             continue
         device = opened / f"{int(words[2]):03d}" / f"{int(words[3]):03d}"
-        problem, mend = _forbidden(device)
-        mend = mend and (
+        problem, remedy = _forbidden(device)
+        remedy = remedy and (
             "install the udev rules of your flashing tool (Debian: they come with apt install "
             "openocd), then plug it in again"
         )
         text = f"{kind} (USB {words[0]}:{words[1]}, {_word(folder / 'serial') or 'no number'})"
-        found.append(Finding(f"USB {folder.name}", text, "flashing", mend, problem))
+        found.append(Finding(f"USB {folder.name}", text, "flashing", remedy, problem))
     return found
 
 

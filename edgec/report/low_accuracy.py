@@ -1,5 +1,5 @@
-"""Outputs of integers that are too far from float: the warning of `edgec quantize`, and what mends
-it.
+"""Outputs of integers that are too far from float: the warning of `edgec quantize`, and
+what helps.
 """
 
 from __future__ import annotations

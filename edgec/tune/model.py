@@ -21,7 +21,7 @@ from edgec.tune.search import GroupSearch
 from edgec.tune.workers import MOST_CANDIDATES, Workers
 from edgec.tuned import Figures, Tuned, TunedGroup
 
-#: A group that gets trials at all gets so many.
+#: The fewest trials of a group that gets any.
 FEWEST_TRIALS = 8
 
 
@@ -54,7 +54,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Event:
-    """What happened: a nest's search has so many trials done, and this is its best so far."""
+    """How far the search of a nest is: the trials that are done, and the best one so far."""
 
     layers: Layers
     trials: int

@@ -113,7 +113,7 @@ def _bind_as_one(schedule: Schedule, chain: list[For]) -> None:
 
 
 def threads_of(extents: Sequence[int]) -> int:
-    """Threads of a block for loops of so many steps: whole inner loops, and a part of the next.
+    """Threads of a block, by the steps of the loops: whole inner loops, and a part of the next.
 
     Then each index is again a sum of the block's and the thread's. One loop alone, of which no part
     is large enough, leaves the last block with fewer.

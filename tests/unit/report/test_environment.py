@@ -36,7 +36,7 @@ def test_probes_on_usb(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     first, second = environment.usb_devices(described, opened)
     assert first.ok and first.found == "ST-LINK/V2-1 (USB 0483:374b, S4)"
     assert not second.ok and second.found.startswith("DAPLink")
-    assert second.problem == f"your user may not open {closed}" and "udev rules" in second.mend
+    assert second.problem == f"your user may not open {closed}" and "udev rules" in second.remedy
     assert environment.usb_devices(tmp_path / "none", opened) == []
 
 
@@ -50,7 +50,7 @@ def test_ports_name_their_boards_and_permissions(
     assert found.ok and "nucleo_f446re" in found.found and "nucleo_l4r5zi" in found.found
     monkeypatch.setattr(os, "access", lambda path, mode: False)
     found = environment.port_finding(port)
-    assert not found.ok and "usermod -aG" in found.mend and "log in again" in found.mend
+    assert not found.ok and "usermod -aG" in found.remedy and "log in again" in found.remedy
 
 
 def test_every_package_that_edgec_asks_for_is_looked_for() -> None:
