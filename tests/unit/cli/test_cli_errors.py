@@ -277,7 +277,7 @@ def test_a_full_disk(
     build = ("build", dense_model, "--target", "cortex-m4", "-o", "out")
     assert edgec(*build).status == 0
     before = {path: path.stat().st_mtime_ns for path in (work / "out").iterdir()}
-    monkeypatch.setattr("edgec.codegen.project._write", full_disk)
+    monkeypatch.setattr("edgec.codegen.project.write_files", full_disk)
     text = refused(*build)
     assert f"cannot write to {work}: No space left on device" in text
     assert {path: path.stat().st_mtime_ns for path in (work / "out").iterdir()} == before
