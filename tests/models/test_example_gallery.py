@@ -16,7 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 #: and decibels of `denoise`.
 CASES = (
     ("gesture", 10, 98.0),
-    ("transformer", 40, 92.0),
+    pytest.param("transformer", 40, 92.0, marks=pytest.mark.full),
     pytest.param("vibration", 40, 90.0, marks=pytest.mark.full),
     pytest.param("detector", 20, 92.0, marks=pytest.mark.full),
     pytest.param("denoise", 3, 5.5, marks=pytest.mark.full),
