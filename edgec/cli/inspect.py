@@ -107,7 +107,7 @@ def _lines(module: Any, report: dict[str, Any]) -> list[str]:
     lines += ["", *format_table(columns, rows)]
     left_out = len(function.nodes) - len(rows)
     if left_out:
-        lines.append(f"\n{left_out} operators on constants alone are left out: see --graph")
+        lines += ["", f"{left_out} operators on constants alone are left out: see --graph"]
     return lines
 
 

@@ -179,6 +179,7 @@ def test_inspect(dense_model: Path, example: Path, edgec: Callable) -> None:
     assert report["weights_bytes"] == 16 * 8 + 4 * 16 + 4 * (16 + 4)
     assert sum(node["macs"] for node in report["nodes"]) == 192
     text = edgec("inspect", example).out
+    assert "\\x0a" not in text and "\n15 operators on constants alone are left out" in text
     assert "digits_int8.onnx (onnx): 94,464 MACs" in text and "depthwise_conv2d" in text
     assert "module {" in edgec("inspect", example, "--graph").out
 
