@@ -51,7 +51,7 @@ def menu(
     trace: str = TRACE, *, instructions: int = 60, optimize: Optimize = "time", nest: str = "",
     function: Function | None = None,
 ) -> tuple[LoweredGroup, LoweredGroup]:  # fmt: skip
-    """The rules' menu, and the one with a winner that takes so many instructions of 100."""
+    """The rules' menu, and the menu with a winner; the default takes 100 instructions."""
     core = find_core("cortex-m3")
     target = target_for(core, Options(optimize=optimize))
     (group,) = fuse_groups(function or convolution())
