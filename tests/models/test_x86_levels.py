@@ -71,6 +71,19 @@ int main(void) {{
         assert old.returncode == 8  # EC_ERR_CPU
 
 
+@pytest.mark.parametrize("core", LEVELS[:1], ids=lambda core: core.name)
+def test_single_rounding_is_on_vectors(core, sample_model, tmp_path):
+    path = sample_model(MODELS["kws"])
+    board = replace(load_board("host"), core=core)
+    compiled = compile_model(path, core, Options(match="litert"), board=board)
+    called = {k for variant in compiled.chosen for k in kernels_of(variant.function)}
+    assert any(k.startswith("ec_conv_single_s8_") for k in called)
+    types = [(v.type.shape, v.type.dtype) for v in compiled.imported.main.inputs]
+    cases = [generate_inputs(seed, types) for seed in (1, 2)]
+    result = verify_model(path, board, Options(match="litert"), "host", cases, tmp_path)
+    assert result.mismatches == 0, result.to_dict()["first_difference"]
+
+
 def test_host_is_this_computer_with_all_that_it_has():
     assert load_board("host").core == load_board("native").core == native_core()
     assert native_core().isa == host_core().isa and is_this_computer(native_core())

@@ -27,7 +27,7 @@ BUILDS = [
 ]  # fmt: skip
 LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100), (83, -128, 90)]
 SUFFIXES = ("vnni", "avx2")
-ROUNDINGS = ("", "_onnx")
+ROUNDINGS = ("", "_onnx", "_single")
 #: What each case gives by the meaning of its kernel.
 MEANT: dict[tuple[str | int, ...], list[int]] = {}
 
@@ -87,7 +87,7 @@ def constants(rng, rounding, channels, *shape):
         "bias": rng.integers(-(1 << 20), 1 << 20, channels).astype(np.int32),
         "w": rng.integers(-128, 128, shape).astype(np.int8),
     }
-    if rounding:
+    if rounding == "_onnx":
         return {**found, "scale": (rng.uniform(0.5, 2, channels) / (1 << 10)).astype(np.float32)}
     return {
         **found,

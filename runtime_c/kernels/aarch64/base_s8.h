@@ -28,21 +28,9 @@
 #define EC_DOTPROD 0
 #endif
 
-/* How sums are rounded: as ONNX Runtime does, by floats. */
-#define EC_ROUND_ONNX 0
-
-/* As gemmlowp does, twice. */
-#define EC_ROUND_TFLM 1
-
-/* The same where negative results are limited to -128, whichever way they are rounded, and nothing
+/* EC_ROUND_TFLM where negative results are limited to -128, whichever way they are rounded, and nothing
  * else is limited. */
 #define EC_ROUND_TFLM_RELU 3
-
-/* As TFLite does, once. */
-#define EC_ROUND_SINGLE 2
-
-/* Words of a channel after its weights: bias and what its sum is rescaled by. */
-#define EC_SCALE_WORDS(rounding) ((rounding) == EC_ROUND_ONNX ? 2 : 3)
 
 /* A sum of a channel in C: rescaled by its constants, `lanes` words apart, moved and limited. */
 static inline EC_UNUSED int8_t ec_result_c_64(uint32_t sum, const int32_t *scales, int32_t lanes,

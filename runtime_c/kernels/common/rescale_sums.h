@@ -9,6 +9,18 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 
+/* How sums are rounded: as ONNX Runtime does, by floats. */
+#define EC_ROUND_ONNX 0
+
+/* As gemmlowp does, twice. */
+#define EC_ROUND_TFLM 1
+
+/* As TFLite does, once. */
+#define EC_ROUND_SINGLE 2
+
+/* Words of a channel after its weights: bias and what its sum is rescaled by. */
+#define EC_SCALE_WORDS(rounding) ((rounding) == EC_ROUND_ONNX ? 2 : 3)
+
 /* By a multiplier and a shift, with gemmlowp's rounding. */
 static inline EC_UNUSED int32_t ec_rescale_sum_tflm(int32_t sum, const int32_t *scales,
                                                     int32_t apart) {

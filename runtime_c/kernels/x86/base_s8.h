@@ -18,9 +18,10 @@
  * of which VPMADDWD adds the products exactly. EC_V_WIDE: int8 of as many channels as there are
  * lanes, or of `left`.
  *
- * EC_V_TFLM: sum * m / 2^31, rounded, then / 2^e, rounded half away from zero; 64-bit products of
- * even and odd lanes. Requires m > 0 and a sum that leaves room for 2^(e - 1). EC_V_ONNX: the sum as
- * float * scale, rounded half to even. EC_V_STORE: the lowest bytes of `left` lanes. */
+ * EC_V_HIGH: (sum * m + nudge) / 2^31, rounded down, by 64-bit products of even and odd lanes, whose
+ * nudges are EC_V_NUDGE or, in proportion to 2^e, EC_V_NUDGES(e). EC_V_DOWN: / 2^e, rounded half away
+ * from zero; EC_V_FLOOR: rounded down. Both require a sum that leaves room for 2^(e - 1). EC_V_ONNX:
+ * the sum as float * scale, rounded half to even. EC_V_STORE: the lowest bytes of `left` lanes. */
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #include <immintrin.h>
 #define EC_X86_LANES 16
@@ -38,14 +39,16 @@
 #define EC_V_MUL(a, b) _mm512_mullo_epi32((a), (b))
 #define EC_V_CLAMP(v, low, high) _mm512_min_epi32(_mm512_max_epi32((v), (low)), (high))
 #define EC_V_NUDGE _mm512_set1_epi64(1 << 30)
-#define EC_V_HIGH(v, m)                                                                  \
-    _mm512_mask_blend_epi32(                                                             \
-        (__mmask16)0xAAAA,                                                               \
-        _mm512_srli_epi64(_mm512_add_epi64(_mm512_mul_epi32((v), (m)), EC_V_NUDGE), 31), \
-        _mm512_slli_epi64(_mm512_add_epi64(_mm512_mul_epi32(_mm512_srli_epi64((v), 32),  \
-                                                            _mm512_srli_epi64((m), 32)), \
-                                           EC_V_NUDGE),                                  \
-                          1))
+#define EC_V_NUDGES(e) \
+    _mm512_sllv_epi64(EC_V_NUDGE, _mm512_srli_epi64(_mm512_slli_epi64((e), 32), 32))
+#define EC_V_ODD(v) _mm512_srli_epi64((v), 32)
+#define EC_V_EVEN_HIGH(v, m, nudge) \
+    _mm512_srli_epi64(_mm512_add_epi64(_mm512_mul_epi32((v), (m)), (nudge)), 31)
+#define EC_V_ODD_HIGH(v, m, nudge) \
+    _mm512_slli_epi64(_mm512_add_epi64(_mm512_mul_epi32(EC_V_ODD(v), EC_V_ODD(m)), (nudge)), 1)
+#define EC_V_HIGH(v, m, even, odd) \
+    _mm512_mask_blend_epi32((__mmask16)0xAAAA, EC_V_EVEN_HIGH(v, m, even), EC_V_ODD_HIGH(v, m, odd))
+#define EC_V_FLOOR(v, e) _mm512_srav_epi32((v), (e))
 #define EC_V_DOWN(v, e)                                                                    \
     _mm512_srav_epi32(                                                                     \
         EC_V_ADD(EC_V_ADD((v), _mm512_srli_epi32(_mm512_sllv_epi32(EC_V_ALL(1), (e)), 1)), \
@@ -73,14 +76,16 @@
 #define EC_V_MUL(a, b) _mm256_mullo_epi32((a), (b))
 #define EC_V_CLAMP(v, low, high) _mm256_min_epi32(_mm256_max_epi32((v), (low)), (high))
 #define EC_V_NUDGE _mm256_set1_epi64x(1 << 30)
-#define EC_V_HIGH(v, m)                                                                  \
-    _mm256_blend_epi32(                                                                  \
-        _mm256_srli_epi64(_mm256_add_epi64(_mm256_mul_epi32((v), (m)), EC_V_NUDGE), 31), \
-        _mm256_slli_epi64(_mm256_add_epi64(_mm256_mul_epi32(_mm256_srli_epi64((v), 32),  \
-                                                            _mm256_srli_epi64((m), 32)), \
-                                           EC_V_NUDGE),                                  \
-                          1),                                                            \
-        0xAA)
+#define EC_V_NUDGES(e) \
+    _mm256_sllv_epi64(EC_V_NUDGE, _mm256_srli_epi64(_mm256_slli_epi64((e), 32), 32))
+#define EC_V_ODD(v) _mm256_srli_epi64((v), 32)
+#define EC_V_EVEN_HIGH(v, m, nudge) \
+    _mm256_srli_epi64(_mm256_add_epi64(_mm256_mul_epi32((v), (m)), (nudge)), 31)
+#define EC_V_ODD_HIGH(v, m, nudge) \
+    _mm256_slli_epi64(_mm256_add_epi64(_mm256_mul_epi32(EC_V_ODD(v), EC_V_ODD(m)), (nudge)), 1)
+#define EC_V_HIGH(v, m, even, odd) \
+    _mm256_blend_epi32(EC_V_EVEN_HIGH(v, m, even), EC_V_ODD_HIGH(v, m, odd), 0xAA)
+#define EC_V_FLOOR(v, e) _mm256_srav_epi32((v), (e))
 #define EC_V_DOWN(v, e)                                                                          \
     _mm256_srav_epi32(                                                                           \
         EC_V_ADD(                                                                                \
@@ -128,16 +133,45 @@ static inline EC_UNUSED void ec_store_bytes_x86(int8_t *p, int64_t bytes, int32_
     }
 }
 
-/* A sum of a channel in C: rescaled by its constants, `lanes` words apart, moved and limited. tflm: by
- * gemmlowp's rounding, else ONNX Runtime's. */
+/* A vector of sums: rescaled by their channels' constants, moved and limited. */
+static inline EC_INLINE EC_V ec_rescale_x86(EC_V sums, const int32_t *scales, int32_t rounding,
+                                            const int32_t *limits) {
+#if EC_X86_LANES
+    const EC_V scale = EC_V_LOAD(scales);
+    EC_V value;
+    if (rounding == EC_ROUND_ONNX) {
+        value = EC_V_ONNX(sums, scale);
+    } else {
+        const EC_V down = EC_V_LOAD(scales + EC_X86_LANES);
+        if (rounding == EC_ROUND_TFLM) {
+            value = EC_V_HIGH(sums, scale, EC_V_NUDGE, EC_V_NUDGE);
+            value = EC_V_DOWN(value, down);
+        } else {
+            value = EC_V_HIGH(sums, scale, EC_V_NUDGES(down), EC_V_NUDGES(EC_V_ODD(down)));
+            value = EC_V_FLOOR(value, down);
+        }
+    }
+    value = EC_V_ADD(value, EC_V_ALL(limits[0]));
+    return EC_V_CLAMP(value, EC_V_ALL(limits[1]), EC_V_ALL(limits[2]));
+#else
+    (void)scales, (void)rounding, (void)limits;
+    return sums;
+#endif
+}
+
+/* A sum of a channel in C: rescaled by its constants, `lanes` words apart, moved and limited. */
 static inline EC_UNUSED int8_t ec_result_c_x86(uint32_t sum, const int32_t *scales, int32_t lanes,
-                                               int32_t tflm, int32_t zero_point, int32_t minimum,
-                                               int32_t maximum) {
-    const int32_t rescaled = tflm
-                                 ? ec_requantize_tflm_right((int32_t)sum, scales[0], -scales[lanes])
-                                 : ec_rescale_sum_onnx((int32_t)sum, scales, lanes);
-    const int32_t value = rescaled + zero_point;
-    return (int8_t)(value < minimum ? minimum : value > maximum ? maximum : value);
+                                               int32_t rounding, const int32_t *limits) {
+    int32_t value;
+    if (rounding == EC_ROUND_ONNX) {
+        value = ec_rescale_sum_onnx((int32_t)sum, scales, lanes);
+    } else if (rounding == EC_ROUND_TFLM) {
+        value = ec_requantize_tflm_right((int32_t)sum, scales[0], -scales[lanes]);
+    } else {
+        value = ec_requantize_single((int32_t)sum, scales[0], -scales[lanes]);
+    }
+    value += limits[0];
+    return (int8_t)(value < limits[1] ? limits[1] : value > limits[2] ? limits[2] : value);
 }
 
 #endif /* EC_X86_BASE_S8_H */

@@ -18,12 +18,12 @@
 static inline EC_INLINE void
 ec_conv_tile_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h,
                     int32_t run, int32_t pitch, int32_t step, int32_t channels, int32_t left,
-                    int32_t tflm, const int32_t *limits, int32_t wide, int32_t units) {
+                    int32_t rounding, const int32_t *limits, int32_t wide, int32_t units) {
 #if EC_X86_LANES
     const int32_t lanes = EC_X86_LANES;
     const int32_t groups = (run + 3) >> 2;
     const int32_t weights = kernel_h * groups * lanes;
-    const int32_t unit = weights + lanes * (tflm ? 3 : 2);
+    const int32_t unit = weights + lanes * EC_SCALE_WORDS(rounding);
     const int32_t *w = stream;
     EC_V sums[EC_X86_PIXELS][EC_X86_UNITS];
     EC_STRAIGHT
@@ -51,24 +51,15 @@ ec_conv_tile_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t
     EC_STRAIGHT
     for (int32_t u = 0; u < units; ++u) {
         const int32_t *const scales = stream + u * unit + weights + lanes;
-        const EC_V scale = EC_V_LOAD(scales);
         EC_STRAIGHT
         for (int32_t p = 0; p < wide; ++p) {
-            EC_V value;
-            if (tflm) {
-                value = EC_V_HIGH(sums[p][u], scale);
-                value = EC_V_DOWN(value, EC_V_LOAD(scales + lanes));
-            } else {
-                value = EC_V_ONNX(sums[p][u], scale);
-            }
-            value = EC_V_ADD(value, EC_V_ALL(limits[0]));
-            value = EC_V_CLAMP(value, EC_V_ALL(limits[1]), EC_V_ALL(limits[2]));
-            EC_V_STORE(out + p * channels + u * lanes, value, left - u * lanes);
+            EC_V_STORE(out + p * channels + u * lanes,
+                       ec_rescale_x86(sums[p][u], scales, rounding, limits), left - u * lanes);
         }
     }
 #else
     (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
-    (void)channels, (void)left, (void)tflm, (void)limits, (void)wide, (void)units;
+    (void)channels, (void)left, (void)rounding, (void)limits, (void)wide, (void)units;
 #endif
 }
 
@@ -76,29 +67,29 @@ ec_conv_tile_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t
 static inline EC_INLINE void ec_conv_pixels_s8_x86(int8_t *out, const int8_t *x,
                                                    const int32_t *stream, int32_t kernel_h,
                                                    int32_t run, int32_t pitch, int32_t step,
-                                                   int32_t channels, int32_t tflm,
+                                                   int32_t channels, int32_t rounding,
                                                    const int32_t *limits, int32_t wide) {
 #if EC_X86_LANES
     const int32_t lanes = EC_X86_LANES;
-    const int32_t unit = lanes * (kernel_h * ((run + 3) >> 2) + (tflm ? 3 : 2));
+    const int32_t unit = lanes * (kernel_h * ((run + 3) >> 2) + EC_SCALE_WORDS(rounding));
     int32_t o = 0;
     for (; o + (EC_X86_UNITS - 1) * lanes < channels; o += EC_X86_UNITS * lanes) {
         ec_conv_tile_s8_x86(out + o, x, stream, kernel_h, run, pitch, step, channels, channels - o,
-                            tflm, limits, wide, EC_X86_UNITS);
+                            rounding, limits, wide, EC_X86_UNITS);
         stream += EC_X86_UNITS * unit;
     }
     for (; o + lanes < channels; o += 2 * lanes) {
         ec_conv_tile_s8_x86(out + o, x, stream, kernel_h, run, pitch, step, channels, channels - o,
-                            tflm, limits, wide, 2);
+                            rounding, limits, wide, 2);
         stream += 2 * unit;
     }
     if (o < channels) {
         ec_conv_tile_s8_x86(out + o, x, stream, kernel_h, run, pitch, step, channels, channels - o,
-                            tflm, limits, wide, 1);
+                            rounding, limits, wide, 1);
     }
 #else
     (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
-    (void)channels, (void)tflm, (void)limits, (void)wide;
+    (void)channels, (void)rounding, (void)limits, (void)wide;
 #endif
 }
 
@@ -106,13 +97,14 @@ static inline EC_INLINE void ec_conv_pixels_s8_x86(int8_t *out, const int8_t *x,
 static inline EC_UNUSED void ec_conv_c_x86(int8_t *out, const int8_t *x, const int32_t *stream,
                                            int32_t kernel_h, int32_t run, int32_t pitch,
                                            int32_t step, int32_t pixels, int32_t channels,
-                                           int32_t tflm, const int32_t *limits, int32_t lanes) {
+                                           int32_t rounding, const int32_t *limits, int32_t lanes) {
     const int32_t groups = (run + 3) >> 2;
     const int32_t weights = kernel_h * groups * lanes;
     const int32_t together = lanes == 16 ? 4 : 2; /* weights of a channel */
     for (int32_t at = 0; at < pixels * channels; ++at) {
         const int32_t o = at % channels, lane = o % lanes;
-        const int32_t *const unit = stream + o / lanes * (weights + lanes * (tflm ? 3 : 2));
+        const int32_t *const unit =
+            stream + o / lanes * (weights + lanes * EC_SCALE_WORDS(rounding));
         const int8_t *w = (const int8_t *)unit + lane * together;
         uint32_t sum = (uint32_t)unit[weights + lane];
         for (int32_t g = 0; g < kernel_h * groups; ++g) {
@@ -124,8 +116,7 @@ static inline EC_UNUSED void ec_conv_c_x86(int8_t *out, const int8_t *x, const i
             }
             w += 4 * lanes;
         }
-        out[at] = ec_result_c_x86(sum, unit + weights + lanes + lane, lanes, tflm, limits[0],
-                                  limits[1], limits[2]);
+        out[at] = ec_result_c_x86(sum, unit + weights + lanes + lane, lanes, rounding, limits);
     }
 }
 
@@ -133,96 +124,39 @@ static inline EC_UNUSED void ec_conv_c_x86(int8_t *out, const int8_t *x, const i
 static inline EC_INLINE void ec_conv_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream,
                                             int32_t kernel_h, int32_t run, int32_t pitch,
                                             int32_t step, int32_t pixels, int32_t channels,
-                                            int32_t tflm, const int32_t *limits) {
+                                            int32_t rounding, const int32_t *limits) {
 #if EC_X86_LANES
     int32_t p = 0;
     for (; p + EC_X86_PIXELS <= pixels; p += EC_X86_PIXELS) {
         ec_conv_pixels_s8_x86(out + p * channels, x + p * step, stream, kernel_h, run, pitch, step,
-                              channels, tflm, limits, EC_X86_PIXELS);
+                              channels, rounding, limits, EC_X86_PIXELS);
     }
     if (EC_X86_PIXELS > 4 && p + 4 <= pixels) {
         ec_conv_pixels_s8_x86(out + p * channels, x + p * step, stream, kernel_h, run, pitch, step,
-                              channels, tflm, limits, 4);
+                              channels, rounding, limits, 4);
         p += 4;
     }
     if (p + 2 <= pixels) {
         ec_conv_pixels_s8_x86(out + p * channels, x + p * step, stream, kernel_h, run, pitch, step,
-                              channels, tflm, limits, 2);
+                              channels, rounding, limits, 2);
         p += 2;
     }
     if (p < pixels) {
         ec_conv_pixels_s8_x86(out + p * channels, x + p * step, stream, kernel_h, run, pitch, step,
-                              channels, tflm, limits, 1);
+                              channels, rounding, limits, 1);
     }
 #else
     (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
-    (void)pixels, (void)channels, (void)tflm, (void)limits;
+    (void)pixels, (void)channels, (void)rounding, (void)limits;
 #endif
 }
 
-/* out[p * channels + o] for all pixels and channels: int8 of the rescaled sum over kh, i of x[kh *
- * pitch + p * step + i] * w[o][kh][i] + bias[o], for kh < kernel_h and i < kernel_w * in_channels,
- * which are at least four. Up to six pixels' inputs are read again after the first of their outputs
- * are written. By gemmlowp's rounding, with VNNI. */
-static EC_KERNEL void ec_conv_s8_vnni(int8_t *out, const int8_t *x, const int32_t *stream,
-                                      int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
-                                      int32_t pitch, int32_t step, int32_t pixels, int32_t channels,
-                                      int32_t zero_point, int32_t minimum, int32_t maximum) {
-    const int32_t limits[3] = { zero_point, minimum, maximum };
-#if EC_X86_LANES == 16
-    ec_conv_s8_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
-                   1, limits);
-#else
-    ec_conv_c_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
-                  1, limits, 16);
-#endif
-}
+#define EC_OF(name) name##_vnni
+#define EC_LANES 16
+#include "kernels/x86/conv_s8.inc"
 
-/* The same by ONNX Runtime's rounding. */
-static EC_KERNEL void ec_conv_onnx_s8_vnni(int8_t *out, const int8_t *x, const int32_t *stream,
-                                           int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
-                                           int32_t pitch, int32_t step, int32_t pixels,
-                                           int32_t channels, int32_t zero_point, int32_t minimum,
-                                           int32_t maximum) {
-    const int32_t limits[3] = { zero_point, minimum, maximum };
-#if EC_X86_LANES == 16
-    ec_conv_s8_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
-                   0, limits);
-#else
-    ec_conv_c_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
-                  0, limits, 16);
-#endif
-}
-
-/* ec_conv_s8_vnni with AVX2. */
-static EC_KERNEL void ec_conv_s8_avx2(int8_t *out, const int8_t *x, const int32_t *stream,
-                                      int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
-                                      int32_t pitch, int32_t step, int32_t pixels, int32_t channels,
-                                      int32_t zero_point, int32_t minimum, int32_t maximum) {
-    const int32_t limits[3] = { zero_point, minimum, maximum };
-#if EC_X86_LANES == 8
-    ec_conv_s8_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
-                   1, limits);
-#else
-    ec_conv_c_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
-                  1, limits, 8);
-#endif
-}
-
-/* ec_conv_onnx_s8_vnni with AVX2. */
-static EC_KERNEL void ec_conv_onnx_s8_avx2(int8_t *out, const int8_t *x, const int32_t *stream,
-                                           int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
-                                           int32_t pitch, int32_t step, int32_t pixels,
-                                           int32_t channels, int32_t zero_point, int32_t minimum,
-                                           int32_t maximum) {
-    const int32_t limits[3] = { zero_point, minimum, maximum };
-#if EC_X86_LANES == 8
-    ec_conv_s8_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
-                   0, limits);
-#else
-    ec_conv_c_x86(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
-                  0, limits, 8);
-#endif
-}
+#define EC_OF(name) name##_avx2
+#define EC_LANES 8
+#include "kernels/x86/conv_s8.inc"
 
 #endif /* EC_X86_CONV_S8_H */

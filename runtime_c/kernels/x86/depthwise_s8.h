@@ -15,13 +15,12 @@ static inline EC_INLINE void ec_depthwise_tile_s8_x86(int8_t *out, const int8_t 
                                                       const int32_t *stream, int32_t kernel_h,
                                                       int32_t kernel_w, int32_t pitch, int32_t tap,
                                                       int32_t step, int32_t channels, int32_t left,
-                                                      int32_t tflm, const int32_t *limits,
+                                                      int32_t rounding, const int32_t *limits,
                                                       int32_t wide, int32_t full) {
 #if EC_X86_LANES
     const int32_t lanes = EC_X86_LANES;
     const int8_t *w = (const int8_t *)stream;
     const int32_t *const scales = stream + kernel_h * kernel_w * lanes / 4;
-    const EC_V scale = EC_V_LOAD(scales + lanes);
     EC_V sums[4];
     EC_STRAIGHT
     for (int32_t p = 0; p < wide; ++p) {
@@ -42,20 +41,12 @@ static inline EC_INLINE void ec_depthwise_tile_s8_x86(int8_t *out, const int8_t 
     }
     EC_STRAIGHT
     for (int32_t p = 0; p < wide; ++p) {
-        EC_V value;
-        if (tflm) {
-            value = EC_V_HIGH(sums[p], scale);
-            value = EC_V_DOWN(value, EC_V_LOAD(scales + 2 * lanes));
-        } else {
-            value = EC_V_ONNX(sums[p], scale);
-        }
-        value = EC_V_ADD(value, EC_V_ALL(limits[0]));
-        value = EC_V_CLAMP(value, EC_V_ALL(limits[1]), EC_V_ALL(limits[2]));
-        EC_V_STORE(out + p * channels, value, left);
+        EC_V_STORE(out + p * channels, ec_rescale_x86(sums[p], scales + lanes, rounding, limits),
+                   left);
     }
 #else
     (void)out, (void)x, (void)stream, (void)kernel_h, (void)kernel_w, (void)pitch, (void)tap;
-    (void)step, (void)channels, (void)left, (void)tflm, (void)limits, (void)wide, (void)full;
+    (void)step, (void)channels, (void)left, (void)rounding, (void)limits, (void)wide, (void)full;
 #endif
 }
 
@@ -64,18 +55,18 @@ static inline EC_INLINE void
 ec_depthwise_unit_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h,
                          int32_t kernel_w, int32_t pitch, int32_t tap, int32_t row_step,
                          int32_t rows, int32_t step, int32_t pixels, int32_t channels, int32_t left,
-                         int32_t tflm, const int32_t *limits, int32_t full) {
+                         int32_t rounding, const int32_t *limits, int32_t full) {
     for (int32_t h = 0; h < rows; ++h) {
         int32_t p = 0;
         for (; p + 4 <= pixels; p += 4) {
             ec_depthwise_tile_s8_x86(out + (h * pixels + p) * channels, x + h * row_step + p * step,
                                      stream, kernel_h, kernel_w, pitch, tap, step, channels, left,
-                                     tflm, limits, 4, full);
+                                     rounding, limits, 4, full);
         }
         for (; p < pixels; ++p) {
             ec_depthwise_tile_s8_x86(out + (h * pixels + p) * channels, x + h * row_step + p * step,
                                      stream, kernel_h, kernel_w, pitch, tap, step, channels, left,
-                                     tflm, limits, 1, full);
+                                     rounding, limits, 1, full);
         }
     }
 }
@@ -85,13 +76,13 @@ static inline EC_UNUSED void ec_depthwise_c_x86(int8_t *out, const int8_t *x, co
                                                 int32_t kernel_h, int32_t kernel_w, int32_t pitch,
                                                 int32_t tap, int32_t row_step, int32_t rows,
                                                 int32_t step, int32_t pixels, int32_t channels,
-                                                int32_t tflm, const int32_t *limits,
+                                                int32_t rounding, const int32_t *limits,
                                                 int32_t lanes) {
     const int32_t taps = kernel_h * kernel_w;
     for (int32_t at = 0; at < rows * pixels * channels; ++at) {
         const int32_t c = at % channels, pixel = at / channels;
         const int32_t *const unit =
-            stream + c / lanes * (taps * lanes / 4 + lanes * (tflm ? 3 : 2));
+            stream + c / lanes * (taps * lanes / 4 + lanes * EC_SCALE_WORDS(rounding));
         const int32_t *const scales = unit + taps * lanes / 4 + c % lanes;
         const int8_t *const from = x + pixel / pixels * row_step + pixel % pixels * step + c;
         uint32_t sum = (uint32_t)scales[0];
@@ -99,8 +90,7 @@ static inline EC_UNUSED void ec_depthwise_c_x86(int8_t *out, const int8_t *x, co
             const int32_t weight = ((const int8_t *)unit)[k * lanes + c % lanes];
             sum += (uint32_t)(from[k / kernel_w * pitch + k % kernel_w * tap] * weight);
         }
-        out[at] =
-            ec_result_c_x86(sum, scales + lanes, lanes, tflm, limits[0], limits[1], limits[2]);
+        out[at] = ec_result_c_x86(sum, scales + lanes, lanes, rounding, limits);
     }
 }
 
@@ -109,75 +99,35 @@ static inline EC_INLINE void ec_depthwise_s8_x86(int8_t *out, const int8_t *x,
                                                  const int32_t *stream, int32_t kernel_h,
                                                  int32_t kernel_w, int32_t pitch, int32_t tap,
                                                  int32_t row_step, int32_t rows, int32_t step,
-                                                 int32_t pixels, int32_t channels, int32_t tflm,
+                                                 int32_t pixels, int32_t channels, int32_t rounding,
                                                  const int32_t *limits, int32_t lanes) {
 #if EC_X86_LANES
     if (lanes == EC_X86_LANES) {
         int32_t c = 0;
         for (; c + lanes <= channels; c += lanes) {
             ec_depthwise_unit_s8_x86(out + c, x + c, stream, kernel_h, kernel_w, pitch, tap,
-                                     row_step, rows, step, pixels, channels, lanes, tflm, limits,
-                                     1);
-            stream += kernel_h * kernel_w * lanes / 4 + lanes * (tflm ? 3 : 2);
+                                     row_step, rows, step, pixels, channels, lanes, rounding,
+                                     limits, 1);
+            stream += kernel_h * kernel_w * lanes / 4 + lanes * EC_SCALE_WORDS(rounding);
         }
         if (c < channels) {
             ec_depthwise_unit_s8_x86(out + c, x + c, stream, kernel_h, kernel_w, pitch, tap,
-                                     row_step, rows, step, pixels, channels, channels - c, tflm,
+                                     row_step, rows, step, pixels, channels, channels - c, rounding,
                                      limits, 0);
         }
         return;
     }
 #endif
     ec_depthwise_c_x86(out, x, stream, kernel_h, kernel_w, pitch, tap, row_step, rows, step, pixels,
-                       channels, tflm, limits, lanes);
+                       channels, rounding, limits, lanes);
 }
 
-/* out[h][p][c] for `rows` of `pixels` and all channels: int8 of the rescaled sum over kh, kw of x[h *
- * row_step + p * step + kh * pitch + kw * tap + c] * w[kh][kw][c] + bias[c]. out and x must not
- * overlap. By gemmlowp's rounding, with VNNI. */
-static EC_KERNEL void ec_depthwise_s8_vnni(int8_t *out, const int8_t *x, const int32_t *stream,
-                                           int32_t kernel_h, int32_t kernel_w, int32_t pitch,
-                                           int32_t tap, int32_t row_step, int32_t rows,
-                                           int32_t step, int32_t pixels, int32_t channels,
-                                           int32_t zero_point, int32_t minimum, int32_t maximum) {
-    const int32_t limits[3] = { zero_point, minimum, maximum };
-    ec_depthwise_s8_x86(out, x, stream, kernel_h, kernel_w, pitch, tap, row_step, rows, step,
-                        pixels, channels, 1, limits, 16);
-}
+#define EC_OF(name) name##_vnni
+#define EC_LANES 16
+#include "kernels/x86/depthwise_s8.inc"
 
-/* The same by ONNX Runtime's rounding. */
-static EC_KERNEL void ec_depthwise_onnx_s8_vnni(int8_t *out, const int8_t *x, const int32_t *stream,
-                                                int32_t kernel_h, int32_t kernel_w, int32_t pitch,
-                                                int32_t tap, int32_t row_step, int32_t rows,
-                                                int32_t step, int32_t pixels, int32_t channels,
-                                                int32_t zero_point, int32_t minimum,
-                                                int32_t maximum) {
-    const int32_t limits[3] = { zero_point, minimum, maximum };
-    ec_depthwise_s8_x86(out, x, stream, kernel_h, kernel_w, pitch, tap, row_step, rows, step,
-                        pixels, channels, 0, limits, 16);
-}
-
-/* ec_depthwise_s8_vnni with AVX2. */
-static EC_KERNEL void ec_depthwise_s8_avx2(int8_t *out, const int8_t *x, const int32_t *stream,
-                                           int32_t kernel_h, int32_t kernel_w, int32_t pitch,
-                                           int32_t tap, int32_t row_step, int32_t rows,
-                                           int32_t step, int32_t pixels, int32_t channels,
-                                           int32_t zero_point, int32_t minimum, int32_t maximum) {
-    const int32_t limits[3] = { zero_point, minimum, maximum };
-    ec_depthwise_s8_x86(out, x, stream, kernel_h, kernel_w, pitch, tap, row_step, rows, step,
-                        pixels, channels, 1, limits, 8);
-}
-
-/* ec_depthwise_onnx_s8_vnni with AVX2. */
-static EC_KERNEL void ec_depthwise_onnx_s8_avx2(int8_t *out, const int8_t *x, const int32_t *stream,
-                                                int32_t kernel_h, int32_t kernel_w, int32_t pitch,
-                                                int32_t tap, int32_t row_step, int32_t rows,
-                                                int32_t step, int32_t pixels, int32_t channels,
-                                                int32_t zero_point, int32_t minimum,
-                                                int32_t maximum) {
-    const int32_t limits[3] = { zero_point, minimum, maximum };
-    ec_depthwise_s8_x86(out, x, stream, kernel_h, kernel_w, pitch, tap, row_step, rows, step,
-                        pixels, channels, 0, limits, 8);
-}
+#define EC_OF(name) name##_avx2
+#define EC_LANES 8
+#include "kernels/x86/depthwise_s8.inc"
 
 #endif /* EC_X86_DEPTHWISE_S8_H */

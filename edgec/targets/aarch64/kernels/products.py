@@ -9,19 +9,17 @@ from edgec.targets.common.kernels.products import (
     register_convolutions,
     register_depthwise,
 )
-from edgec.targets.common.kernels.rescaling import RESCALINGS, SINGLE
+from edgec.targets.common.kernels.rescaling import HOSTED
 from edgec.targets.helium.kernels.depthwise import depthwise
 from edgec.targets.helium.kernels.matrix import conv
 
-ROUNDINGS = (*RESCALINGS, SINGLE)
-
 NEON = Vectors(
     "neon", frozenset({"neon"}), lanes=4, group=16, together=16, pixels=4, units=1, planes="neon",
-    plane_lanes=16, halves=True, tap_pairs=True, shift_sign=1, rescalings=ROUNDINGS,
+    plane_lanes=16, halves=True, tap_pairs=True, shift_sign=1, rescalings=HOSTED,
 )  # fmt: skip
 DOTPROD = Vectors(
     "dotprod", frozenset({"neon", "dotprod"}), lanes=16, group=4, together=4, pixels=5, units=1,
-    planes="neon", plane_lanes=16, tap_pairs=True, shift_sign=1, rescalings=ROUNDINGS,
+    planes="neon", plane_lanes=16, tap_pairs=True, shift_sign=1, rescalings=HOSTED,
 )  # fmt: skip
 
 

@@ -106,3 +106,5 @@ SHARED = Rescaling("", {})
 
 #: Those that products with results of 8 bits are registered for.
 RESCALINGS = (TFLM, ONNX)
+#: Those of the products of PCs and Linux boards.
+HOSTED = (*RESCALINGS, SINGLE)

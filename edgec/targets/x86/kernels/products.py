@@ -9,6 +9,7 @@ from edgec.targets.common.kernels.products import (
     register_convolutions,
     register_depthwise,
 )
+from edgec.targets.common.kernels.rescaling import HOSTED
 from edgec.targets.helium.kernels.depthwise import depthwise
 from edgec.targets.helium.kernels.matrix import conv
 
@@ -19,11 +20,11 @@ OFFSET = 128
 
 VNNI = Vectors(
     "vnni", frozenset({"avx2", "avx512", "vnni"}), lanes=16, group=GROUP, together=4, pixels=6,
-    units=4, planes="vnni", plane_lanes=16, offset=OFFSET,
+    units=4, planes="vnni", plane_lanes=16, offset=OFFSET, rescalings=HOSTED,
 )  # fmt: skip
 AVX2 = Vectors(
     "avx2", frozenset({"avx2"}), lanes=8, group=GROUP, together=2, pixels=4, units=2,
-    planes="avx2", plane_lanes=8,
+    planes="avx2", plane_lanes=8, rescalings=HOSTED,
 )  # fmt: skip
 
 
