@@ -92,7 +92,8 @@ def _variant(match: re.Match[str]) -> str:
         if argument:
             parts = value.replace(" ", "").split("##")
             made = "".join(r"\1" if part == argument else part for part in parts)
-            text = re.sub(rf"\b{name}\((\w+)\)", made, text)
+            # clang-format takes a call by such a name for two lines
+            text = re.sub(rf"\b{name}\((\w+)\)(?:\s+(?=\())?", made, text)
         else:
             text = re.sub(rf"\b{name}\b", value, text)
     return text

@@ -64,11 +64,11 @@ def test_same_bits(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("match", [pytest.param("litert", marks=pytest.mark.full), "onnx"])
 def test_other_roundings(match: str, sample_model: Callable[[str], Path], tmp_path: Path) -> None:
     model = DIGITS if match == "onnx" else sample_model(REAL["kws"])
-    core = CORES["aarch64+dotprod"]
+    core = CORES["aarch64+i8mm"]
     compiled, manifest, program = build(model, core, tmp_path / "project", match)
     called = {k for variant in compiled.chosen for k in kernels_of(variant.function)}
     word = {"litert": "_single", "onnx": "_onnx"}[match]
-    assert f"ec_conv{word}_s8_dotprod" in called
+    assert f"ec_conv{word}_s8_i8mm" in called
     inputs = cases(manifest.inputs, 1)[:4]
     found = run_sanitized(program, manifest, inputs, emulator())
     assert_reference(compiled, manifest, inputs, found)

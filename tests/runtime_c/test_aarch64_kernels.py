@@ -19,12 +19,25 @@ from edgec.loop.microkernel import get_microkernel
 from edgec.targets.common.kernels.products import groups_at
 from edgec.targets.core import CORES, host_core
 
-HEADERS = ("aarch64/conv_neon_s8", "aarch64/conv_dotprod_s8", "aarch64/depthwise_s8")
-CORE_NAMES = ("aarch64", "aarch64+dotprod", "host")
+HEADERS = (
+    "aarch64/conv_neon_s8",
+    "aarch64/conv_dotprod_s8",
+    "aarch64/conv_i8mm_s8",
+    "aarch64/depthwise_s8",
+)
+#: A core with SMMLA runs the kernels with SDOT as well.
+CORE_NAMES = (
+    "aarch64", pytest.param("aarch64+dotprod", marks=pytest.mark.full), "aarch64+i8mm", "host",
+)  # fmt: skip
 SERVER = Path(__file__).parent / "kernel_server.c"
 NAMES = [
     f"ec_{kernel}{rounding}_s8_{suffix}"
-    for kernel, suffix in (("conv", "neon"), ("conv", "dotprod"), ("depthwise", "neon"))
+    for kernel, suffix in (
+        ("conv", "neon"),
+        ("conv", "dotprod"),
+        ("conv", "i8mm"),
+        ("depthwise", "neon"),
+    )
     for rounding in ("", "_onnx", "_single")
 ]
 LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100), (83, -128, 90)]
@@ -33,7 +46,8 @@ CONVOLUTIONS = [
     (1, 1, 16, 1, 1), (1, 1, 21, 7, 16), (1, 1, 64, 13, 40), (3, 3, 6, 5, 17), (3, 3, 16, 9, 33),
     (2, 1, 17, 4, 22), (1, 10, 2, 2, 8), (1, 1, 130, 1, 60), (2, 3, 11, 3, 28), (1, 1, 18, 6, 3),
 ]  # fmt: skip
-#: The same whose rows have fewer inputs than NEON alone takes.
+#: The same whose rows have fewer inputs than NEON alone takes, and than SMMLA does.
+MIDDLE = [(3, 3, 3, 7, 9), (1, 1, 8, 14, 21), (2, 1, 13, 3, 13)]
 SHORT = [(3, 5, 1, 7, 9), (1, 1, 5, 14, 21), (10, 4, 1, 5, 64), (2, 1, 7, 3, 13)]
 #: Rows and columns of the window, rows, pixels, channels.
 DEPTHWISE = [(3, 3, 1, 1, 8), (3, 3, 2, 5, 16), (5, 5, 1, 9, 3), (1, 3, 3, 4, 40), (3, 3, 2, 3, 71)]
@@ -52,7 +66,8 @@ def cases(name: str):
             }  # fmt: skip
             yield sizes, (rows, pixels, channels), (rows + kernel_h - 1) * row_step
         return
-    shapes = CONVOLUTIONS if name.endswith("neon") else CONVOLUTIONS + SHORT
+    more = {"neon": [], "i8mm": MIDDLE, "dotprod": MIDDLE + SHORT}
+    shapes = CONVOLUTIONS + more[name.rpartition("_")[2]]
     for number, (kernel_h, kernel_w, depth, pixels, channels) in enumerate(shapes):
         run, step = kernel_w * depth, depth * (1 + number % 2)
         pitch = (pixels - 1) * step + run + number % 3
@@ -99,10 +114,11 @@ def constants(rng, name, sizes):
 @pytest.fixture(scope="module")
 def meant():
     """The bytes of each case for the program, and what the kernel means by it."""
-    data, values = [], []
+    data, values, known = [], [], {}
     for index, name in enumerate(NAMES):
-        kernel, rng = get_microkernel(name), np.random.default_rng(index)
+        kernel = get_microkernel(name)
         for number, (sizes, shape, length) in enumerate(cases(name)):
+            rng = np.random.default_rng(number)
             sizes |= dict(
                 zip(("zero_point", "minimum", "maximum"), LIMITS[number % 4], strict=True)
             )
@@ -114,8 +130,11 @@ def meant():
             for key, array in kernel.stream.unpack(stream, **sizes).items():
                 assert np.array_equal(np.asarray(array).reshape(-1), arrays[key].reshape(-1)), key
             numbers = [sizes[size] for size in kernel.sizes]
-            out = [0] * int(np.prod(shape))
-            kernel.run(out, 0, x.tolist(), 0, stream.tolist(), 0, *numbers)
+            case = name.replace("dotprod", "i8mm"), *numbers
+            if case not in known:  # kernels of either product mean the same
+                known[case] = [0] * int(np.prod(shape))
+                kernel.run(known[case], 0, x.tolist(), 0, stream.tolist(), 0, *numbers)
+            out = known[case]
             head = [index, len(numbers), len(out), length, stream.size, *numbers]
             data.append(
                 np.array(head, "<i4").tobytes() + x.tobytes() + stream.astype("<i4").tobytes()

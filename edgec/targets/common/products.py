@@ -50,15 +50,19 @@ class _Call:
 
 
 def product_rules(
-    match: Callable[..., Match], vectors_of: Callable[[frozenset[str]], Vectors], feature: str
+    match: Callable[..., Match],
+    vectors_of: Callable[[frozenset[str]], tuple[Vectors, ...]],
+    feature: str,
 ) -> tuple[Rule, ...]:
     """The rules of cores with a feature.
 
-    match: of a dtype and kinds of sums; vectors_of: the vectors of a core with these features.
+    match: of a dtype and kinds of sums; vectors_of: the vectors of a core with these features, all
+    of which are tried.
     """
 
     def schedules(nest: Nest) -> list[Schedule]:
-        return _schedules(nest, vectors_of(nest.core.features))
+        found = (_schedules(nest, vectors) for vectors in vectors_of(nest.core.features))
+        return [schedule for schedules in found for schedule in schedules]
 
     def rule(name: str, prepare: Prepare, *kinds: Kind) -> Rule:
         return Rule(

@@ -28,6 +28,13 @@
 #define EC_DOTPROD 0
 #endif
 
+/* Whether they have products of matrices of int8, two rows of eight by two of eight. */
+#if defined(__ARM_FEATURE_MATMUL_INT8)
+#define EC_I8MM EC_NEON
+#else
+#define EC_I8MM 0
+#endif
+
 /* EC_ROUND_TFLM where negative results are limited to -128, whichever way they are rounded, and nothing
  * else is limited. */
 #define EC_ROUND_TFLM_RELU 3

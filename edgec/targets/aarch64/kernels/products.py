@@ -21,11 +21,21 @@ DOTPROD = Vectors(
     "dotprod", frozenset({"neon", "dotprod"}), lanes=16, group=4, together=4, pixels=5, units=1,
     planes="neon", plane_lanes=16, tap_pairs=True, shift_sign=1, rescalings=HOSTED,
 )  # fmt: skip
+I8MM = Vectors(
+    "i8mm", frozenset({"neon", "dotprod", "i8mm"}), lanes=16, group=8, together=8, pixels=4,
+    units=1, planes="neon", plane_lanes=16, tap_pairs=True, shift_sign=1, rescalings=HOSTED,
+)  # fmt: skip
 
 
-def vectors_of(features: frozenset[str]) -> Vectors:
-    """The best vectors that a core with NEON has kernels for."""
-    return DOTPROD if DOTPROD.needs <= features else NEON
+def vectors_of(features: frozenset[str]) -> tuple[Vectors, ...]:
+    """The vectors that a core with NEON has kernels for, but for those that are never best."""
+    if I8MM.needs <= features:  # a single pixel fills half of SMMLA, and short rows fewer groups
+        return I8MM, DOTPROD
+    return (DOTPROD,) if DOTPROD.needs <= features else (NEON,)
+
+
+#: Instructions of a round of a tile, and of all else of a tile.
+_TILE = {"neon": (60, 60), "dotprod": (80, 120), "i8mm": (54, 115)}
 
 
 def _conv_instructions(
@@ -35,8 +45,8 @@ def _conv_instructions(
     """Of tiles, whose rounds take sixteen inputs of each pixel."""
     tiles = -(-pixels // vectors.pixels) * -(-channels // vectors.lanes)
     rounds = kernel_h * -(-kernel_w * in_channels // vectors.group) * vectors.group / 16
-    each = 80 if vectors is DOTPROD else 60
-    return 60 + tiles * (each * rounds + (120 if vectors is DOTPROD else 60))
+    each, more = _TILE[vectors.suffix]
+    return 60 + tiles * (each * rounds + more)
 
 
 def _depthwise_instructions(
@@ -50,4 +60,5 @@ register_convolutions(NEON, "aarch64/conv_neon_s8.h", conv, partial(_conv_instru
 register_convolutions(
     DOTPROD, "aarch64/conv_dotprod_s8.h", conv, partial(_conv_instructions, DOTPROD), 8000
 )
+register_convolutions(I8MM, "aarch64/conv_i8mm_s8.h", conv, partial(_conv_instructions, I8MM), 8000)
 register_depthwise(NEON, "aarch64/depthwise_s8.h", depthwise, _depthwise_instructions, 2500)

@@ -28,9 +28,9 @@ AVX2 = Vectors(
 )  # fmt: skip
 
 
-def vectors_of(features: frozenset[str]) -> Vectors:
+def vectors_of(features: frozenset[str]) -> tuple[Vectors]:
     """The widest vectors that a core with AVX2 has kernels for."""
-    return VNNI if VNNI.needs <= features else AVX2
+    return (VNNI,) if VNNI.needs <= features else (AVX2,)
 
 
 def _conv_instructions(
