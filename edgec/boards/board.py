@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from edgec.boards.board_text import checked, checked_config, checked_qemu_args
+from edgec.boards.power import Power, read_power
 from edgec.boards.table import Table
 from edgec.errors import BoardError
 from edgec.resources import resource_dir
@@ -111,7 +112,8 @@ class Board:
     the program and of its variables; `stack_bytes` is what the linker script reserves unless a
     build says otherwise. `config` becomes `#define EC_<key>` of `ec_board.h`, for the port.
     `sources` are the documents that the facts come from. `place` pins what every build for this
-    board places: (what, region), see `edgec.memory.pins`.
+    board places: (what, region), see `edgec.memory.pins`. `power` is what the chip takes, where a
+    data sheet says so.
     """
 
     name: str
@@ -130,6 +132,7 @@ class Board:
     runners: tuple[RunnerConfig, ...]
     sources: tuple[str, ...]
     place: tuple[tuple[str, str], ...] = ()
+    power: Power | None = None
 
     @property
     def is_host(self) -> bool:
@@ -319,6 +322,7 @@ def parse_board(name: str, text: str, where: str) -> Board:
         runners=tuple(map(_read_runner, table.tables("runner"))),
         sources=table.texts("sources"),
         place=tuple(table.table("place", optional=True).all_texts().items()),
+        power=read_power(table),
     )
     table.finish()
     return board

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from edgec.boards.board import Board
+from edgec.boards.power import energy_mj
 from edgec.build.staging import work_folder
 from edgec.deploy.limits import build_within
 from edgec.deploy.project import Built
@@ -28,8 +29,9 @@ class Point:
     """One build. Sizes in bytes; what a build that failed would take is not known.
 
     form: "as it is", or "int8" of a float model with samples. instructions, cycles: of one
-    inference; cycles are modelled. over: by how much each resource is exceeded. error: why there
-    is no build, "" if it fits.
+    inference; cycles are modelled. power_mw: what the board's chip takes while it computes, by its
+    data sheet. over: by how much each resource is exceeded. error: why there is no build, "" if it
+    fits.
     """
 
     board: str
@@ -48,6 +50,7 @@ class Point:
     source: Source | None = None
     over: Mapping[str, int] | None = None
     error: str = ""
+    power_mw: float | None = None
 
     @property
     def fits(self) -> bool:
@@ -58,6 +61,11 @@ class Point:
     def time_ms(self) -> float | None:
         """Of one inference at the board's clock, by the modelled cycles; None without a model."""
         return None if self.cycles is None else 1000 * self.cycles / self.clock_hz
+
+    @property
+    def energy_mj(self) -> float | None:
+        """Of one inference in millijoules, by `edgec.boards.power`."""
+        return energy_mj(self.power_mw, self.cycles, self.clock_hz)
 
 
 @dataclass(frozen=True)
@@ -105,6 +113,7 @@ def measure(job: Job) -> Point:
     blank = Point(
         board.name, board.core.name, str(job.options.optimize), job.form, board.clock_hz,
         board.ram_bytes, board.flash_bytes,
+        power_mw=None if board.power is None else board.power.milliwatts,
     )  # fmt: skip
     with work_folder("explore") as folder:
         try:

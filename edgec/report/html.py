@@ -124,7 +124,11 @@ def _tiles(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
             ("instructions", profile["instructions"], per_mac and f"{per_mac} for each MAC")
         )
         tiles.append(("cycles", profile["cycles"], profile["cycles_source"] or ""))
-    return [(name, count(value), note) for name, value, note in tiles if value is not None]
+    shown = [(name, count(value), note) for name, value, note in tiles if value is not None]
+    energy = profile.get("energy_mj") if profile else None  # profiles of old builds lack it
+    if isinstance(energy, float):
+        shown.append(("energy", f"{energy:.3g} mJ", "of the chip, roughly"))
+    return shown
 
 
 def _of(part: int | None, whole: int) -> str:

@@ -183,6 +183,7 @@ def keep_profile(built: Built, run: Mapping[str, Any]) -> bool:
     Returns whether that was possible: a run is no less good in a folder that is read-only.
     """
     profile = {key: run[key] for key in _PROFILE_SHAPE if key in run and key != "layers"}
+    profile["energy_mj"] = run.get("energy_mj")
     profile["schema_hash"] = built.manifest.schema_hash
     profile["layers"] = [
         {"instructions": row["instructions"], "cycles": row["cycles"]} for row in run["layers"]

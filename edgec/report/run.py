@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from edgec.boards.power import energy_mj
 from edgec.report.figures import (
     count,
     percent,
@@ -47,6 +48,7 @@ def run_report(
         "instructions": result.instructions,
         "cycles": result.cycles,
         "cycles_source": result.cycles_source,
+        "energy_mj": _energy(built, result),
         "stack_bytes": result.stack_bytes,
         "outputs": str(path) if path else None,
         "output_fnv1a": outputs_fnv1a32(array for each in results for array in each.outputs),
@@ -63,6 +65,14 @@ def run_report(
             for port, array in zip(built.manifest.answers, result.outputs, strict=True)
         ],
     }
+
+
+def _energy(built: Built, result: RunResult) -> float | None:
+    """Millijoules of one inference on the board, where its data sheet's current is known."""
+    board = built.board
+    if board is None or board.power is None:
+        return None
+    return energy_mj(board.power.milliwatts, result.cycles, board.clock_hz)
 
 
 def _measuring(profile: Profile) -> dict[str, Any]:
@@ -109,6 +119,8 @@ def print_run(report: dict[str, Any], profile: bool) -> None:
         lines.append(f"instructions  {report['instructions']:,}")
     if report["cycles"] is not None:
         lines.append(f"cycles        {report['cycles']:,} ({report['cycles_source']})")
+    if report["energy_mj"] is not None:
+        lines.append(f"energy        about {report['energy_mj']:.3g} mJ (docs/boards.md)")
     if report["stack_bytes"] is not None:
         lines.append(f"stack         {report['stack_bytes']:,} bytes")
     for value in report["values"]:

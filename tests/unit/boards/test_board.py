@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from edgec.boards.board import all_boards, load_board, parse_board, parse_size
+from edgec.boards.power import energy_mj
 from edgec.errors import BoardError
 
 MINIMAL = """
@@ -149,3 +150,35 @@ def test_sizes(text: int | str, size: int) -> None:
 def test_sizes_that_are_none(text: int | str) -> None:
     with pytest.raises(BoardError, match="is not a size"):
         parse_size(text, "test")
+
+
+POWER = """
+[power]
+current_ma = 40.0
+supply_v = 3.3
+source = "data sheet, table 20"
+"""
+
+
+def test_energy_follows_from_current_voltage_and_cycles() -> None:
+    board = parse_board("test", MINIMAL + POWER, "test.toml")
+    assert board.power is not None and board.power.milliwatts == pytest.approx(132.0)
+    # 132 mW for a tenth of a second
+    assert energy_mj(board.power.milliwatts, 2_500_000, board.clock_hz) == pytest.approx(13.2)
+    assert energy_mj(None, 2_500_000, board.clock_hz) is None
+    assert energy_mj(132.0, None, board.clock_hz) is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [("40.0", "0"), ("3.3", "3300"), ("supply_v", "supply_mv"), ("source", "sources")],
+)
+def test_a_power_that_cannot_be_is_refused(old: str, new: str) -> None:
+    with pytest.raises(BoardError):
+        parse_board("test", MINIMAL + POWER.replace(old, new), "test.toml")
+
+
+def test_every_power_has_its_source() -> None:
+    powers = [board.power for board in all_boards() if board.power is not None]
+    assert len(powers) >= 4
+    assert all("data sheet" in p.source or "Specification" in p.source for p in powers)

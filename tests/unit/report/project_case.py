@@ -69,7 +69,7 @@ _REPORT: dict[str, Any] = {
                           {"buffer": "scratch.0", "bytes": 88}]}]},
     "profile": {
         "schema_hash": 1, "engine": "core", "instructions": 12468, "cycles": 15000,
-        "cycles_source": "modelled", "stack_bytes": 96,
+        "cycles_source": "modelled", "stack_bytes": 96, "energy_mj": 0.012,
         "layers": [{"instructions": 11000, "cycles": None},
                    {"instructions": 1357, "cycles": None}],
     },

@@ -19,7 +19,8 @@ LAYER = {
 }  # fmt: skip
 RUN: dict[str, Any] = {
     "model": "net", "board": "stm32", "engine": "core", "steps": 1, "instructions": 10_769_270,
-    "cycles": 12_345_678, "cycles_source": "modelled", "stack_bytes": 136, "outputs": None,
+    "cycles": 12_345_678, "cycles_source": "modelled", "energy_mj": 9.7, "stack_bytes": 136,
+    "outputs": None,
     "output_fnv1a": "0123abcd", "layers": [LAYER], "repeat": 5,
     "measuring": {"unit": "instructions", "clock_overhead": 12, "hook_overhead": 33.62},
     "values": [{"name": "y", "dtype": "int8", "shape": [1, 64], "first": list(range(16))}],
@@ -41,7 +42,7 @@ def test_a_profile_keeps_its_numbers(
     text = capsys.readouterr().out
     for word in ("10,769,277", "10,769,270", "12,345,678 (modelled)", "2,000,000", "5.38",
                  "medians of 5 runs", "33.6 for each look", "12 for each reading",
-                 "100.0 %", "136 bytes", "0123abcd", "14 15 ..."):  # fmt: skip
+                 "100.0 %", "136 bytes", "9.7 mJ", "0123abcd", "14 15 ..."):  # fmt: skip
         assert word in text
 
 
