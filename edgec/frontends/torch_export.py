@@ -134,7 +134,7 @@ def _torch() -> Any:
         import torch.export
     except ImportError as error:
         raise ToolMissing(
-            "PyTorch is not installed", details=(str(error),), hint="pip install 'edgec[torch]'"
+            "PyTorch is not installed", details=(str(error),), hint='pip install "edgec[torch]"'
         ) from None
     return torch
 

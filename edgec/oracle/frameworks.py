@@ -528,5 +528,5 @@ def _missing(package: str, error: ImportError) -> ToolMissing:
     return ToolMissing(
         f"the reference to compare with needs the Python package {package}",
         details=(str(error),),
-        hint="pip install edgec[verify]",
+        hint='pip install "edgec[verify]"',
     )

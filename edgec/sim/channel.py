@@ -78,7 +78,7 @@ class Channel:
             raise ToolMissing(
                 f"the core simulator needs the Python package {answer['missing']}",
                 details=(answer["reason"],),
-                hint="pip install edgec[sim]",
+                hint='pip install "edgec[sim]"',
             )
         if "error" in answer:
             raise RunFailed(

@@ -136,7 +136,7 @@ def _farm(address: str) -> Workers:
     except ImportError:
         raise ToolMissing(
             f"--workers {address} needs the Python package distributed",
-            hint="pip install edgec[farm]",
+            hint='pip install "edgec[farm]"',
         ) from None
     try:
         client: Any = distributed.Client(address, timeout=FARM_SECONDS)

@@ -54,7 +54,7 @@ def test_worker_that_is_silent():
 def test_missing_package():
     with pytest.raises(ToolMissing, match="Python package unicorn") as caught:
         ask(ANSWER + "write_frame(o, {'missing': 'unicorn', 'reason': 'No module'})")
-    assert caught.value.hint == "pip install edgec[sim]"
+    assert caught.value.hint == 'pip install "edgec[sim]"'
 
 
 def test_worker_says_what_is_missing():
