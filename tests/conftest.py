@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+from browser import open_browser
 from hypothesis import settings
 from shared_folder import SHARED_VARIABLE, find_shared
 
@@ -30,6 +32,13 @@ def shared_dir() -> Path:
     if not folder.is_dir():
         pytest.skip(f"no sample files: {folder} does not exist (set {SHARED_VARIABLE})")
     return folder
+
+
+@pytest.fixture(scope="session")
+def browser() -> Iterator[Any]:
+    """A driver of Chromium; skips the test where it is not installed."""
+    with open_browser() as window:
+        yield window
 
 
 @pytest.fixture(scope="session")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +13,7 @@ import click
 from edgec.cli.arguments import (
     MODEL,
     PIXELS,
+    SIZE,
     compile_options,
     json_option,
     make_options,
@@ -30,7 +33,7 @@ LEVELS: tuple[Optimize, ...] = ("time", "balanced", "size")
 
 
 @click.command()
-@click.argument("model", type=MODEL)
+@click.argument("model", type=MODEL, required=False)
 @click.option("--board", multiple=True, metavar="B",
               help="Boards to build for (repeatable); default: every microcontroller board.",
               )  # fmt: skip
@@ -42,29 +45,93 @@ LEVELS: tuple[Optimize, ...] = ("time", "balanced", "size")
               help="Also write a page to filter and sort the builds.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(1), metavar="N",
               help="Builds at once; default: one for each processor.")  # fmt: skip
+@click.option("--serve", "is_served", is_flag=True,
+              help="Show the page from this computer; a model dropped on it is built.")  # fmt: skip
+@click.option("--serve-port", type=click.IntRange(0, 65535), default=0, metavar="PORT",
+              help="Port of --serve on the loopback interface; default: a free one.")  # fmt: skip
+@click.option("--max-upload", type=SIZE, default="64M", show_default=True, metavar="SIZE",
+              help="Largest file that --serve takes.")  # fmt: skip
 @compile_options
 @json_option
-def command(
-    model: Path, board: tuple[str, ...], page: Path | None, as_json: bool, **given: Any
-) -> None:
+def command(model: Path | None, page: Path | None, as_json: bool, **given: Any) -> None:
     """Build MODEL for many boards and levels, and compare RAM, flash and time."""
-    from edgec.deploy.explore import jobs
-    from edgec.pipeline import read_model
     from edgec.report.explore import report_of
 
-    calibration, pixels, workers = (given.pop(key) for key in ("calibration", "pixels", "workers"))
+    is_served, port, most_bytes = (
+        given.pop(key) for key in ("is_served", "serve_port", "max_upload")
+    )
+    workers = given.pop("workers") or os.cpu_count() or 1
+    calibration = given["calibration"]
+    if is_served:
+        if page is not None or as_json:
+            raise click.UsageError("--serve shows its own page: leave --html and --json out")
+        plan = _planner(quiet=True, **given)
+        _serve(model, plan, calibration, (workers, port, most_bytes))
+        return
+    if model is None:
+        raise click.UsageError("Missing argument 'MODEL'.")
+    wanted, accuracy = _planner(quiet=as_json, **given)(model)
+    found = _explore(wanted, workers, as_json)
+    _show(report_of(model, calibration, found, accuracy), page, as_json)
+
+
+def _planner(
+    *,
+    board: tuple[str, ...],
+    calibration: Path | None,
+    pixels: tuple[float, float],
+    quiet: bool,
+    **given: Any,
+) -> Callable[[Path], tuple[list[Job], dict[str, float | None]]]:
+    """A function from a model file to what is to be built, and the dB of its forms."""
+    from edgec.deploy.explore import jobs
+    from edgec.pipeline import read_model
+
     given.pop("dump")
     options = make_options(**given)
     levels: tuple[Optimize | Prices, ...] = (options.optimize,)
     if _is_default("optimize"):
         levels = LEVELS
-    module = read_model(model, options)
-    forms, accuracy = {"as it is": module}, {}
-    if calibration is not None:
-        accuracy["int8"], forms["int8"] = _quantized(module, calibration, pixels, as_json)
-    wanted = jobs(forms, _boards(board), levels, options)
-    found = _explore(wanted, workers or os.cpu_count() or 1, as_json)
-    _show(report_of(model, calibration, found, accuracy), page, as_json)
+    boards = _boards(board)
+
+    def plan(model: Path) -> tuple[list[Job], dict[str, float | None]]:
+        module = read_model(model, options)
+        forms, accuracy = {"as it is": module}, {}
+        if calibration is not None:
+            accuracy["int8"], forms["int8"] = _quantized(module, calibration, pixels, quiet)
+        return jobs(forms, boards, levels, options), accuracy
+
+    return plan
+
+
+def _serve(
+    model: Path | None,
+    plan: Callable[[Path], tuple[list[Job], dict[str, float | None]]],
+    calibration: Path | None,
+    limits: tuple[int, int, int],
+) -> None:
+    """Serve the page until Ctrl-C; limits: builds at once, port, bytes of an upload."""
+    from edgec.build.staging import work_folder
+    from edgec.errors import ToolMissing
+    from edgec.serve.builds import Builds
+
+    try:
+        from edgec.serve.server import serve
+    except ModuleNotFoundError as error:
+        raise ToolMissing(
+            f"--serve needs the Python package {error.name}", hint='pip install "edgec[serve]"'
+        ) from None
+    workers, port, most_bytes = limits
+
+    def ready(address: str) -> None:
+        echo(f"serving  {address}\n         open it in a browser; Ctrl-C ends")
+        sys.stdout.flush()
+
+    with work_folder("serve") as folder:
+        builds = Builds(plan, calibration, workers, folder)
+        if model is not None:
+            builds.start(model.name, model, keep=True)
+        serve(builds, port, most_bytes, ready)
 
 
 def _show(report: dict[str, Any], page: Path | None, as_json: bool) -> None:

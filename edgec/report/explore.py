@@ -12,6 +12,7 @@ from typing import Any
 from markupsafe import Markup
 
 from edgec import __version__
+from edgec.boards.power import ENERGY_NOTE
 from edgec.deploy.explore import Point
 from edgec.report.figures import count
 from edgec.report.html import page_environment
@@ -36,7 +37,8 @@ def report_of(
             {
                 **asdict(point),
                 "fits": point.fits,
-                "time_ms": None if point.time_ms is None else round(point.time_ms, 3),
+                "time_ms": _rounded(point.time_ms, 3),
+                "energy_mj": _rounded(point.energy_mj, 4),
                 "sqnr_db": sqnr_db.get(point.form),
                 "is_best": id(point) in best,
                 "command": _command(model, calibration, point),
@@ -45,6 +47,10 @@ def report_of(
             for point in points
         ],
     }
+
+
+def _rounded(value: float | None, digits: int) -> float | None:
+    return None if value is None else round(value, digits)
 
 
 def _by_board(points: Explored) -> list[list[Point]]:
@@ -98,6 +104,7 @@ def explore_table(report: Mapping[str, Any]) -> list[str]:
         number("flash"),
         number("instructions"),
         number("ms", optional=1),
+        number("mJ", optional=2),
         Column("", least=16),
     ]
     rows = [
@@ -109,6 +116,7 @@ def explore_table(report: Mapping[str, Any]) -> list[str]:
             count(point["flash_bytes"]),
             ("about " if point["source"] == "estimated" else "") + count(point["instructions"]),
             "" if point["time_ms"] is None else f"{point['time_ms']:.2f}",
+            "-" if point["energy_mj"] is None else f"{point['energy_mj']:.3g}",
             point["error"],
         ]
         for point in report["points"]
@@ -119,17 +127,19 @@ def explore_table(report: Mapping[str, Any]) -> list[str]:
     return [*Table(columns, rows).text(), "", summary]
 
 
-def render_explore(report: Mapping[str, Any]) -> str:
-    """One page that needs nothing else: its script filters, sorts and copies."""
-    points = report["points"]
+def render_explore(report: Mapping[str, Any], *, live: bool = False, nonce: str = "") -> str:
+    """One page that needs nothing else: its script filters, sorts and copies.
+
+    live: with a place to drop a model on, for the server; nonce: of its policy for scripts.
+    """
     return page_environment().get_template("explore.html.j2").render(
         model=report["model"],
-        version=report["edgec_version"],
+        version=__version__,
         # As text of a script: `<` must not end it.
-        data=Markup(_script_json(points)),
-        boards=list(dict.fromkeys(point["board"] for point in points)),
-        levels=list(dict.fromkeys(point["optimize"] for point in points)),
-        forms=list(dict.fromkeys(point["form"] for point in points)),
+        data=Markup(_script_json(report["points"])),
+        energy_note=ENERGY_NOTE,
+        live=live,
+        nonce=nonce,
     )  # fmt: skip
 
 

@@ -20,7 +20,7 @@ ROWS = (
     ("build", "exporters", "link", "sim", "runners"),
     ("pipeline", "deploy", "tune"),
     ("report",),
-    ("oracle", "api", "onnx_backend"),
+    ("oracle", "api", "onnx_backend", "serve"),
     ("cli", "dynamo", "training"),
 )
 ORDER = [area for row in ROWS for area in row]
@@ -35,6 +35,8 @@ FOREIGN = {
     "flatbuffers": ("edgec/frontends/", "edgec/oracle/"),
     "torch": ("edgec/frontends/", "edgec/oracle/", "edgec/dynamo/", "edgec/training/"),
     "unicorn": ("edgec/sim/",),
+    "starlette": ("edgec/serve/",),
+    "uvicorn": ("edgec/serve/",),
     "distributed": ("edgec/tune/workers.py",),
 }
 

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
+from browser import leaves_sideways, show, violations
 
 from edgec.deploy.explore import Point
 from edgec.report.explore import explore_table, render_explore, report_of
@@ -16,7 +15,7 @@ from edgec.report.explore import explore_table, render_explore, report_of
 FAST = Point(
     "stm32", "cortex-m4", "time", "as it is", 168_000_000, 131_072, 1 << 20,
     ram_bytes=11_400, flash_bytes=41_704, arena_bytes=9_984, instructions=2_623_029,
-    cycles=3_811_354, source="counted",
+    cycles=3_811_354, source="counted", power_mw=132.0,
 )  # fmt: skip
 SMALL = replace(
     FAST, optimize="size", ram_bytes=11_096, flash_bytes=35_208, instructions=11_394_834,
@@ -49,6 +48,11 @@ def test_time_follows_from_modelled_cycles(report: dict[str, Any]) -> None:
     assert report["points"][4]["time_ms"] is None
 
 
+def test_energy_is_power_for_that_time(report: dict[str, Any]) -> None:
+    assert report["points"][0]["energy_mj"] == pytest.approx(132 * 3_811_354 / 168e6, abs=1e-4)
+    assert report["points"][4]["energy_mj"] is None
+
+
 def test_commands_and_advice(report: dict[str, Any]) -> None:
     command = "edgec build 'some models/kws.tflite' --board stm32 --optimize time"
     assert report["points"][0]["command"] == command
@@ -77,45 +81,25 @@ def test_the_page_needs_nothing_else(report: dict[str, Any]) -> None:
     assert "<b>flash" not in page, "text of a model or an error must not be markup"
 
 
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    webdriver = pytest.importorskip("selenium.webdriver", reason="selenium is not installed")
-    binary, driver = shutil.which("chromium"), shutil.which("chromedriver")
-    if binary is None or driver is None:
-        pytest.skip("chromium and chromedriver are not installed")
-    options = webdriver.ChromeOptions()
-    options.binary_location = binary
-    for word in (
-        "headless", "no-sandbox", "disable-gpu", "disable-quic", "no-first-run",
-        "disable-background-networking", "disable-component-update", "disable-sync",
-        "window-size=1200,1000",
-    ):  # fmt: skip
-        options.add_argument(f"--{word}")
-    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    service = webdriver.ChromeService(executable_path=driver)
-    window = webdriver.Chrome(options=options, service=service)
-    try:
-        yield window
-    finally:
-        window.quit()
-
-
 def rows(browser: Any) -> list[list[str]]:
-    found = browser.find_elements("css selector", "tbody tr")
-    return [[c.text for c in row.find_elements("css selector", "td")] for row in found]
+    found = browser.find_elements("css selector", "#rows tr")
+    return [[c.text for c in row.find_elements("css selector", "th,td")] for row in found]
 
 
 def heading(browser: Any, title: str) -> Any:
-    heads = browser.find_elements("css selector", "thead button")
+    heads = browser.find_elements("css selector", "#heads button")
     return next(head for head in heads if head.text.startswith(title))
 
 
-def test_filter_sort_and_select_in_a_browser(
-    browser: Any, report: dict[str, Any], tmp_path: Path
-) -> None:
-    page = tmp_path / "page.html"
-    page.write_text(render_explore(report), "utf-8")
-    browser.get(page.as_uri())
+@pytest.fixture
+def page(report: dict[str, Any], tmp_path: Path) -> str:
+    path = tmp_path / "page.html"
+    path.write_text(render_explore(report), "utf-8")
+    return path.as_uri()
+
+
+def test_filter_sort_and_select_in_a_browser(browser: Any, page: str) -> None:
+    show(browser, page)
     assert len(rows(browser)) == len(POINTS)
     assert "fits 2 of 3 boards" in browser.find_element("id", "summary").text
     browser.find_element("id", "fitting").click()
@@ -126,24 +110,42 @@ def test_filter_sort_and_select_in_a_browser(
     assert {row[0] for row in rows(browser)} == {"stm32"}
     heading(browser, "RAM").click()
     assert [row[4] for row in rows(browser)] == ["11,096", "11,400"]
-    heading(browser, "RAM").click()
+    heading(browser, "RAM").send_keys("\n")  # by keyboard: the focus stays on the heading
     assert [row[4] for row in rows(browser)] == ["11,400", "11,096"]
     assert browser.find_elements("css selector", "th[aria-sort=descending]")
-    browser.find_elements("css selector", "tbody tr")[1].send_keys("\n")  # by keyboard
+    browser.find_elements("css selector", "#rows button")[1].send_keys("\n")
     assert browser.find_element("id", "command").text.endswith("--optimize size")
+    assert browser.switch_to.active_element.get_attribute("aria-pressed") == "true"
     assert len(browser.find_elements("css selector", "svg .lit")) == 1
     assert browser.get_log("browser") == []
 
 
+def test_which_boards_fit_and_what_would(browser: Any, page: str) -> None:
+    show(browser, page)
+    found = [row.text for row in browser.find_elements("css selector", "#boards tr")]
+    assert found[0].startswith("stm32 3 of 3 11,096 35,208 22.69")
+    assert "1 of 2" in found[1] and found[1].endswith("--optimize size fits")
+    assert found[2].endswith("9 bytes too small; no build fits this board")
+
+
+def test_two_figures_of_choice_and_their_front(browser: Any, page: str) -> None:
+    show(browser, page)
+    for name, title in (("across", "millijoules"), ("up", "bytes of flash")):
+        options = browser.find_elements("css selector", f"#{name} option")
+        next(option for option in options if option.text == title).click()
+    # Three builds have both figures; one of them is beaten by another.
+    assert len(browser.find_elements("css selector", "#front circle")) == 3
+    line = browser.find_element("css selector", "#front polyline").get_attribute("points")
+    assert len(line.split()) == 2
+    browser.find_element("css selector", "#front circle:last-of-type").click()
+    assert browser.find_element("id", "command").text.endswith("--board stm32 --optimize size")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
 @pytest.mark.parametrize("width", [1200, 420])
-def test_nothing_leaves_the_page_sideways(
-    browser: Any, report: dict[str, Any], tmp_path: Path, width: int
-) -> None:
-    page = tmp_path / "page.html"
-    page.write_text(render_explore(report), "utf-8")
-    browser.set_window_size(width, 900)
-    browser.get(page.as_uri())
-    inside, shown = browser.execute_script(
-        "return [document.documentElement.scrollWidth, document.documentElement.clientWidth]"
-    )
-    assert inside <= shown
+def test_everybody_can_use_the_page(browser: Any, page: str, width: int, dark: bool) -> None:
+    show(browser, page, width=width, dark=dark)
+    assert not leaves_sideways(browser)
+    assert violations(browser) == []
+    colour = browser.execute_script("return getComputedStyle(document.body).backgroundColor")
+    assert colour == ("rgb(17, 21, 27)" if dark else "rgb(246, 247, 249)")

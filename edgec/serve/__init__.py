@@ -1,0 +1,1 @@
+"""The explorer as a local server: a model is dropped on its page, and builds run live."""
