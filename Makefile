@@ -16,7 +16,7 @@ BIN := $(VENV)/bin
 endif
 PY := $(BIN)/python
 STAMP := $(VENV)/.installed
-EXTRAS := verify,sim,toolchain,flash,serve,test
+EXTRAS := verify,sim,toolchain,flash,serve,keyed,test
 
 # Two workers: CI has two cores. Work stealing keeps the tests of a file together, which share
 # what they build.

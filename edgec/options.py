@@ -169,7 +169,8 @@ class Options:
     weights_form: "text" writes constants as numbers in C, "blob" as bytes in a file that the
     assembler includes, much faster for large models; "auto": the bytes from 4 MB on.
     trace: build with the EC_TRACE hook. max_*: budgets; over them a build fails with status 3.
-    harness: which program of a board serves the model; "own" is the C file `main`.
+    harness: which program of a board serves the model; "own" is the C file `main`. link_key: 16
+    bytes; the program's link answers only to who holds them.
     input_shapes: (name, shape) of inputs whose extents the file leaves open; a range stays open.
     input_values: (name, number) of its inputs that are no inputs of the program, but always this
     number. specialize: (name, values) of sizes that are open: each choice of values gets code of
@@ -198,6 +199,7 @@ class Options:
     verify: bool = False
     harness: Harness = "link"
     main: Path | None = None
+    link_key: bytes | None = field(default=None, repr=False)
     input_shapes: tuple[tuple[str, tuple[int | range, ...]], ...] = ()
     input_values: tuple[tuple[str, float], ...] = ()
     specialize: tuple[tuple[str, tuple[int, ...]], ...] = ()

@@ -57,6 +57,9 @@ QUANTIZED_NAME = "quantized.onnx"
               show_default=True, help="The program that serves the model on a board.")  # fmt: skip
 @click.option("--main", type=click.Path(path_type=Path, dir_okay=False), metavar="FILE.c",
               help="Your own main program on a board, instead; see `edgec new`.")  # fmt: skip
+@click.option("--link-key", "link_key", type=click.Path(path_type=Path, dir_okay=False),
+              metavar="FILE", help="32 hexadecimal digits: the board's link answers only to a"
+              " project with this key.")  # fmt: skip
 @click.option("--calibration", type=click.Path(path_type=Path), metavar="SOURCE",
               help="First make a float MODEL int8 with these samples.")  # fmt: skip
 @click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
@@ -127,6 +130,18 @@ def _decide_harness(given: dict[str, Any], board: str | None, traced: bool) -> N
         if given["harness"] != "link" or board is None or board == "host":
             raise click.UsageError("--main needs --board with a microcontroller, and no --harness")
         given["harness"] = "own"
+    given["link_key"] = _read_key(given, board)
+
+
+def _read_key(given: dict[str, Any], board: str | None) -> bytes | None:
+    """The link's key, if there is one. Raises UsageError where nothing serves the link."""
+    from edgec.link.seal import read_key
+
+    if given["link_key"] is None:
+        return None
+    if given["harness"] == "mlperf-tiny" or board is None or board == "host":
+        raise click.UsageError("--link-key needs --board with a microcontroller, and the link")
+    return read_key(given["link_key"])
 
 
 def _target(name: str | None, target: str | None) -> tuple[Board | None, tuple[Core, ...]]:

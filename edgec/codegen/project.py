@@ -40,6 +40,8 @@ MODEL_FILES = {
     "_weights.c": "weights.c.j2",
 }
 """The model's own files, by what their names end with, and their templates."""
+KEYED_FILES = ("ec_link_seal.c", "ec_link_siphash.c", "ec_link_siphash.h")
+"""Of `runtime_c/link/`: what only a link with a key needs."""
 GPU_FILES = ("ec_cuda.h", "ec_cuda_driver.h")
 """Of `runtime_c/cuda/`: what the C of a model on a GPU includes."""
 #: Compiles the kernels of a model for an architecture such as "sm_87".
@@ -65,13 +67,15 @@ def write_project(
     board: Board | None = None,
     harness: Harness = "link",
     main: Path | None = None,
+    link_key: bytes | None = None,
     compile_kernels: CompileKernels | None = None,
 ) -> Manifest:
     """Write the files of a model into `folder`, which must exist, and return the manifest.
 
     With a microcontroller `board`, also its main program (of the kind `harness`), port, link and
     linker script. The program mlperf-tiny needs inputs and outputs outside of the arena; "own" is a
-    copy of the file `main`. A program for a GPU needs `compile_kernels`. Raises ContractError for a
+    copy of the file `main`. With a `link_key` of 16 bytes the link answers only to who holds it. A
+    program for a GPU needs `compile_kernels`. Raises ContractError for a
     program that breaks its contract, and BuildFailed for a `main` that cannot be read. To write
     whole or not at all, give the folder of `staged_folder`.
     """
@@ -83,7 +87,7 @@ def write_project(
     firmware = None
     if board is not None and board.core.is_embedded:
         files = _main_files(program, emitted, board, harness, main, build_hash)
-        files |= _board_files(program, emitted, board, harness)
+        files |= _board_files(program, emitted, board, harness, link_key)
         firmware = _firmware_text(board, harness, files)
     files["CMakeLists.txt"] = render(
         "CMakeLists.txt.j2", m=emitted.text, levels=(), firmware=firmware
@@ -203,7 +207,11 @@ def _read_main(path: Path) -> str:
 
 
 def _board_files(
-    program: Program, emitted: EmittedModel, board: Board, harness: Harness
+    program: Program,
+    emitted: EmittedModel,
+    board: Board,
+    harness: Harness,
+    link_key: bytes | None,
 ) -> dict[str, str]:
     text = emitted.text
     files = {
@@ -225,9 +233,19 @@ def _board_files(
     }
     for path in (*port_sources(board), *port_headers(board)):
         files[f"{PORT_DIR}/{path.name}"] = path.read_text(encoding="utf-8")
-    served = HARNESS_DIRS[harness]
-    for path in sorted((resource_dir("runtime_c") / served).glob("*.[ch]")):
-        files[f"{served}/{path.name}"] = path.read_text(encoding="utf-8")
+    return files | _served_files(HARNESS_DIRS[harness], link_key)
+
+
+def _served_files(served: str, link_key: bytes | None) -> dict[str, str]:
+    """The folder of what serves the model, without what only a link with a key needs."""
+    files = {
+        f"{served}/{path.name}": path.read_text(encoding="utf-8")
+        for path in sorted((resource_dir("runtime_c") / served).glob("*.[ch]"))
+        if link_key is not None or path.name not in KEYED_FILES
+    }
+    if link_key is not None:
+        values = [f"0x{byte:02x}" for byte in link_key]
+        files[f"{served}/ec_link_key.h"] = render("ec_link_key.h.j2", key_bytes=values)
     return files
 
 

@@ -107,7 +107,7 @@ def deploy(
 def _staged(compiled: Compiled, board: Board, folder: Path, traced: bool) -> Built:
     """The project in a folder that has not yet got its name."""
     options = compiled.options
-    harness = options.harness, options.main
+    harness = options.harness, options.main, options.link_key
     manifest = write_project(compiled.program, folder, board, *harness, compile_kernels)
     artefact, image = _build(folder, manifest, board, options, folder / BUILD_DIR, ())
     hot = _with_hot_code(compiled, image)

@@ -27,7 +27,7 @@ from edgec.link.commands import (
     unpack_state,
     unpack_status,
 )
-from edgec.link.errors import BadAnswer, LinkLost, WrongModel, explain_silence
+from edgec.link.errors import BadAnswer, LinkLost, NotProven, WrongModel, explain_silence
 from edgec.link.exchange import Counts, Exchange
 from edgec.link.trace_limits import TraceLimits
 from edgec.link.transport import Transport, TransportOwner
@@ -108,6 +108,25 @@ class LinkClient(TransportOwner):
                 ),
                 hint="flash the project that edgec built",
             )
+
+    def prove(self, identity: Identity, key: bytes | None) -> None:
+        """Begin a session with the project's key, if it has one.
+
+        Raises NotProven when one end has a key and the other has not, or another.
+        """
+        name = self._transport.name
+        if key is None and identity.has_key:
+            raise NotProven(
+                f"the device at {name} answers only to who has its key, and the project has none",
+                hint="build the project with --link-key and the key that the device has",
+            )
+        if key is not None and not identity.has_key:
+            raise NotProven(
+                f"the device at {name} has no key, and the project has one",
+                hint="flash the project that edgec built; or somebody answers in its place",
+            )
+        if key is not None:
+            self._exchange.prove(key)
 
     def echo(self, data: bytes) -> bytes:
         """Return what the device sends back for `data`, at most a chunk long."""
@@ -228,5 +247,6 @@ class LinkClient(TransportOwner):
         return unpack_status(command, answer)
 
     def restart(self) -> None:
-        """Restart the board. Say hello afterwards."""
+        """Restart the board. Say hello afterwards, and prove the key."""
         self._exchange.ask(Command.RESTART)
+        self._exchange.forget_session()

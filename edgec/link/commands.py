@@ -21,6 +21,7 @@ class Command(IntEnum):
     SELFTEST = 0x09
     RESET = 0x0A
     RESTART = 0x0B
+    CHALLENGE = 0x0C
 
 
 class Code(IntEnum):
@@ -35,6 +36,7 @@ class Code(IntEnum):
     NOT_STOPPED = 6
     UNSUPPORTED = 7
     VERSION = 8
+    LOCKED = 9
 
 
 class Kind(IntEnum):
@@ -87,6 +89,7 @@ class Identity:
     has_trace: bool
     has_selftest: bool
     has_reset: bool
+    has_key: bool
     chunk: int
     model_hash: int
     clock_hz: int
@@ -166,6 +169,7 @@ def unpack_identity(data: bytes) -> Identity:
             has_trace=bool(flags & 1),
             has_selftest=bool(flags & 2),
             has_reset=bool(flags & 4),
+            has_key=bool(flags & 8),
             chunk=chunk,
             model_hash=model_hash,
             clock_hz=clock_hz,

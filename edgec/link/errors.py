@@ -47,6 +47,10 @@ class WrongModel(LinkError):
     """The device holds another model, or another build of it."""
 
 
+class NotProven(LinkError):
+    """The device does not prove to hold the project's key, or wants a key that is not here."""
+
+
 class LinkLost(LinkError):
     """The device answered before, and then no more."""
 

@@ -8,20 +8,23 @@
    grow while they are not.
 3. Only silence gives up: nothing from the device for `patience_s` seconds, however often asked;
    or a minute of reports of damage and late answers without an answer that counts.
+4. After `prove`, requests carry seals, and an answer without its seal is none.
 """
 
 from __future__ import annotations
 
 import random
+import secrets
 import time
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from edgec.link.commands import Code, Command
-from edgec.link.errors import DeviceFault, LinkLost, Refused, WrongVersion
+from edgec.link.errors import BadAnswer, DeviceFault, LinkLost, NotProven, Refused, WrongVersion
 from edgec.link.fault import FAULT_BYTES, find_fault
 from edgec.link.frame import ANSWER, DAMAGED_TYPE, VERSION, VERSION_BYTE, Frame, FrameReader
+from edgec.link.seal import NONCE_BYTES, SealedSession
 from edgec.link.transport import Transport
 
 # Delimiters, stuffing, header and crc of a frame, and the code of an answer.
@@ -46,7 +49,9 @@ _MEANINGS: dict[int, str] = {
     Code.NOT_STOPPED: "no traced run stands still there",
     Code.UNSUPPORTED: "its program was built without it",
     Code.VERSION: "it speaks another version of the protocol",
+    Code.LOCKED: "it has a key, and the request no seal of it, or acted already",
 }
+_UNSEALED = (Command.HELLO, Command.CHALLENGE)
 
 
 @dataclass
@@ -65,6 +70,7 @@ class Counts:
 @dataclass
 class _Pending:
     command: Command
+    number: int
     packed: bytes
     start: int
     length: int
@@ -86,7 +92,9 @@ class Exchange:
         self.looped_back = False
         self.limit_chunk(64)
         self._reader = FrameReader()
-        self._sequence = random.randrange(0x10000)
+        # A frame has its lower 16 bits; seals are of all 32.
+        self._number = random.randrange(0x10000)
+        self._session: SealedSession | None = None
         self._pending: dict[int, _Pending] = {}
         # When the latest pieces were sent that were taken for lost, by their numbers.
         self._given_up: dict[int, float] = {}
@@ -126,6 +134,30 @@ class Exchange:
 
         self._converse(command, 0, make, take, patience_s, expect_s)
         return result
+
+    def prove(self, key: bytes) -> None:
+        """Begin a session that only holders of the 16 bytes `key` take part in.
+
+        Raises NotProven when the device does not hold it.
+        """
+        self._session = None
+        self._number &= 0xFFFF
+        nonce = secrets.token_bytes(NONCE_BYTES)
+        answer = self.ask(Command.CHALLENGE, nonce, answer_bytes=2 * NONCE_BYTES)
+        if len(answer) != 2 * NONCE_BYTES:
+            raise BadAnswer(Command.CHALLENGE, answer)
+        session = SealedSession(key, nonce, answer[:NONCE_BYTES])
+        if not secrets.compare_digest(session.proof, answer[NONCE_BYTES:]):
+            raise NotProven(
+                f"the device at {self.transport.name} does not hold the project's key",
+                hint="flash the project that edgec built; or somebody answers in its place",
+            )
+        self._session = session
+
+    def forget_session(self) -> None:
+        """The device has restarted, or will: it knows no session then."""
+        self._session = None
+        self._number &= 0xFFFF
 
     def transfer(
         self,
@@ -193,11 +225,14 @@ class Exchange:
         length: int,
         expect_s: float,
     ) -> None:
-        self._sequence = (self._sequence + 1) & 0xFFFF
-        packed = Frame(command, self._sequence, data).pack()
+        number = self._number = (self._number + 1) & 0xFFFFFFFF
+        if self._session is not None and command not in _UNSEALED:
+            data = self._session.seal(command, number, data)
+        packed = Frame(command, number & 0xFFFF, data).pack()
         now = time.monotonic()
-        pending = _Pending(command, packed, start, length, now, 0.0, answer_bytes + _FRAME_BYTES)
-        self._pending[self._sequence] = pending
+        expected = answer_bytes + _FRAME_BYTES
+        pending = _Pending(command, number, packed, start, length, now, 0.0, expected)
+        self._pending[number & 0xFFFF] = pending
         pending.expires = now + self._wait(pending, expect_s)
         self.counts.sent += 1
         self.transport.write(packed)
@@ -271,8 +306,9 @@ class Exchange:
                 self.counts.reported += 1
                 self._alive = time.monotonic()
                 self._hurry()
-            elif self._is_answer(frame):
-                if all(frame.sequence != answer.sequence for answer in answers):
+            elif (answer := self._answer(frame)) is not None:
+                frame = answer
+                if all(frame.sequence != other.sequence for other in answers):
                     answers.append(frame)
                 for sequence, pending in self._pending.items():
                     if sequence == frame.sequence:
@@ -287,9 +323,20 @@ class Exchange:
                 self.looped_back |= not frame.type & ANSWER
         return answers
 
-    def _is_answer(self, frame: Frame) -> bool:
+    def _answer(self, frame: Frame) -> Frame | None:
+        """The frame without its seal, if it answers a pending request. Raises NotProven."""
         pending = self._pending.get(frame.sequence)
-        return pending is not None and frame.type == pending.command | ANSWER
+        if pending is None or frame.type != pending.command | ANSWER:
+            return None
+        if self._session is None or pending.command in _UNSEALED:
+            return frame
+        data = self._session.unseal(frame.type, pending.number, frame.data)
+        if data is None and frame.data == bytes([Code.LOCKED]):
+            raise NotProven(
+                f"the device at {self.transport.name} no longer knows this session",
+                hint="it has restarted, or another host has begun a session: start again",
+            )
+        return None if data is None else replace(frame, data=data)
 
     def _hurry(self) -> None:
         """Let the oldest request run out of time."""

@@ -56,6 +56,7 @@ PACKAGES = (
     ("ai_edge_litert", "ai-edge-litert", "verify", "comparing with LiteRT"),
     ("onnxruntime", "onnxruntime", "verify", "comparing with ONNX Runtime"),
     ("distributed", "distributed", "farm", "tuning on several machines"),
+    ("siphash24", "siphash24", "keyed", "links with a key"),
     ("nvidia.cuda_nvrtc", "nvidia-cuda-nvrtc-cu12", "cuda", "kernels for GPUs"),
     ("nvidia.cuda_nvcc", "nvidia-cuda-nvcc-cu12", "cuda", "machine code for GPUs"),
 )

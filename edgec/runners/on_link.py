@@ -43,7 +43,8 @@ def trace_limits(manifest: Manifest) -> TraceLimits:
 class LinkModel:
     """A program that answered on a link and holds the model of a manifest.
 
-    Raises WrongModel if it holds another one, and all that `LinkClient.hello` raises.
+    `key` is the project's. Raises WrongModel if it holds another one, NotProven if it does not hold
+    the key, and all that `LinkClient.hello` raises.
     """
 
     def __init__(
@@ -53,6 +54,7 @@ class LinkModel:
         *,
         hello_patience_s: float = 4.0,
         transfer: Transfer | None = None,
+        key: bytes | None = None,
     ) -> None:
         self.client = client
         self._manifest = manifest
@@ -60,6 +62,7 @@ class LinkModel:
         self._values = {entry.id: entry.value for entry in manifest.traces}
         self.identity: Identity = client.hello(hello_patience_s)
         client.expect_model(self.identity, manifest.model, manifest.build_hash, manifest.board)
+        client.prove(self.identity, key)
         self._expect_s = 0.0
         self._patience_s = _patience_s(manifest.macs * _CYCLES_PER_MAC / self.identity.clock_hz)
 

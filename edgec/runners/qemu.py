@@ -22,6 +22,7 @@ from edgec.errors import LinkError, RunFailed
 from edgec.link.client import LinkClient
 from edgec.link.commands import Identity, Stops
 from edgec.link.errors import PortUnavailable
+from edgec.link.seal import project_key
 from edgec.link.transport import SerialTransport, SocketTransport, Transport
 from edgec.runners.emulator import find_emulator
 from edgec.runners.engine import Array, Project, RunCost, RunResult
@@ -190,6 +191,7 @@ class QemuSession(LinkSession):
         assert project.board is not None  # `open_session` has checked
         self._board = project.board
         self._uart = uart
+        self._key = project_key(project.project)
         self._processes: list[QemuProcess] = []
         try:
             self._model(False)
@@ -203,7 +205,9 @@ class QemuSession(LinkSession):
         assert process.transport is not None
         client = LinkClient(process.transport, patience_s=60.0)
         try:
-            return LinkModel(client, self.manifest, hello_patience_s=_HELLO_PATIENCE_S)
+            return LinkModel(
+                client, self.manifest, hello_patience_s=_HELLO_PATIENCE_S, key=self._key
+            )
         except LinkError as error:
             # A QEMU that ended says why, which is better than a connection that is gone.
             process.check(is_ending=isinstance(error, PortUnavailable))

@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgec.link.client import LinkClient
 from edgec.link.commands import Identity
 from edgec.link.ports import find_port
+from edgec.link.seal import project_key
 from edgec.link.transport import SerialTransport
 from edgec.runners.engine import Project, RunCost, Transfer
 from edgec.runners.on_link import LinkModel, LinkSession
@@ -28,7 +29,9 @@ class SerialSession(LinkSession):
         baud = board.link.baud if board is not None and board.link is not None else _DEFAULT_BAUD
         self._client = LinkClient(SerialTransport(port or find_port(board), baud))
         try:
-            self._models[False] = LinkModel(self._client, self.manifest, transfer=transfer)
+            self._models[False] = LinkModel(
+                self._client, self.manifest, transfer=transfer, key=project_key(project.project)
+            )
         except BaseException:
             self.close()
             raise

@@ -30,7 +30,8 @@ enum command {
     STACK = 8,
     SELFTEST = 9,
     RESET = 10,
-    RESTART = 11
+    RESTART = 11,
+    CHALLENGE = 12
 };
 
 enum code {
@@ -42,7 +43,8 @@ enum code {
     ERR_STOPPED = 5,
     ERR_NOT_STOPPED = 6,
     ERR_UNSUPPORTED = 7,
-    ERR_VERSION = 8
+    ERR_VERSION = 8,
+    ERR_LOCKED = 9
 };
 
 enum kind {
@@ -66,6 +68,10 @@ static struct {
     /* The request being answered, and the answer to the last command that acted. */
     uint8_t type;
     uint16_t sequence;
+#if EC_LINK_KEYED
+    uint8_t sealed; /* by the key, as its answer will be */
+    uint8_t seen;   /* sealed, and its number has come before */
+#endif
     uint8_t replay_type; /* 0: none */
     uint16_t replay_sequence;
     uint8_t replay_length;
@@ -85,6 +91,15 @@ static struct {
     uint32_t value_bytes;
 } link_state;
 
+/* Without a key, nobody can tell a recorded request from the host's own. */
+#if EC_LINK_KEYED
+#define IS_SEEN (link_state.seen != 0u)
+#define LAST_COMMAND CHALLENGE
+#else
+#define IS_SEEN 0
+#define LAST_COMMAND RESTART
+#endif
+
 /* --- answers ---------------------------------------------------------------------------- */
 
 EC_LINK_SMALL static uint8_t *put_ticks(uint8_t *to, uint64_t value) {
@@ -102,8 +117,15 @@ EC_LINK_SMALL static uint8_t *put_text(uint8_t *to, const char *text, uint32_t m
 }
 
 EC_LINK_SMALL static void answer(const uint8_t *end) {
-    ec_link_send((uint8_t)(link_state.type | TYPE_ANSWER), link_state.sequence,
-                 (uint32_t)(end - ARGUMENTS));
+    const uint8_t type = (uint8_t)(link_state.type | TYPE_ANSWER);
+    uint32_t length = (uint32_t)(end - ARGUMENTS);
+#if EC_LINK_KEYED
+    if (link_state.sealed) {
+        ec_link_seal(ARGUMENTS, length, type);
+        length += EC_LINK_SEAL_BYTES;
+    }
+#endif
+    ec_link_send(type, link_state.sequence, length);
 }
 
 EC_LINK_SMALL static void answer_code(enum code code) {
@@ -128,6 +150,9 @@ static void do_hello(void) {
     uint32_t flags = (model->selftest != NULL ? 2u : 0u) | (model->reset != NULL ? 4u : 0u);
 #ifdef EC_TRACE_HOOK
     flags |= 1u;
+#endif
+#if EC_LINK_KEYED
+    flags |= 8u;
 #endif
     link_state.replay_type = 0;
     to = ec_link_put(to, OK, 1);
@@ -193,7 +218,9 @@ static void do_write(uint32_t length) {
     const uint32_t offset = ec_link_get(ARGUMENTS + 1, 4);
     const uint32_t bytes = length - 5u;
     if (find_buffer(KIND_INPUT, ARGUMENTS[0], &buffer) && in_range(&buffer, offset, bytes)) {
-        (void)memcpy((uint8_t *)buffer.data + offset, ARGUMENTS + 5, bytes);
+        if (!IS_SEEN) { /* an old write that comes again must not replace a newer one */
+            (void)memcpy((uint8_t *)buffer.data + offset, ARGUMENTS + 5, bytes);
+        }
         answer_code(OK);
     }
 }
@@ -319,6 +346,46 @@ static void do_call(int32_t (*function)(void)) {
     }
 }
 
+#if EC_LINK_KEYED
+static void do_challenge(void) {
+    const ec_link_model *const model = link_state.model;
+    uint64_t chance = ec_port_ticks();
+    if (model->random != NULL) {
+        chance ^= (uint64_t)model->random() << 32;
+        chance ^= model->random();
+    }
+    ec_link_challenge(ARGUMENTS, link_state.sequence, chance, ARGUMENTS + 1);
+    ARGUMENTS[0] = OK;
+    answer(ARGUMENTS + 1 + 2u * EC_LINK_NONCE_BYTES);
+}
+
+/* Whether the request in the buffer may be looked at. Takes its seal off. */
+static int is_trusted(uint32_t *length) {
+    const uint8_t type = link_state.type;
+    enum ec_link_trust trust;
+    link_state.sealed = 0;
+    link_state.seen = 0;
+    if (ec_link_frame[0] != EC_LINK_VERSION_BYTE || type == HELLO || type == CHALLENGE) {
+        return 1;
+    }
+    trust = ec_link_unseal(ARGUMENTS, *length, type, link_state.sequence);
+    if (trust == EC_LINK_FORGED) {
+        return 0;
+    }
+    *length -= EC_LINK_SEAL_BYTES;
+    link_state.sealed = 1;
+    link_state.seen = trust == EC_LINK_SEEN;
+    return 1;
+}
+
+/* Whether the request has acted already, and its answer is no longer kept. */
+static int has_acted(void) {
+    const uint8_t type = link_state.type;
+    return link_state.seen && (type == RUN || type == CONTINUE || type == SELFTEST ||
+                               type == RESET || type == RESTART);
+}
+#endif
+
 /* Return the code that refuses the request in the buffer, or OK. */
 static enum code check_request(uint32_t length) {
     /* Lengths that are allowed, from and to, by command. */
@@ -326,15 +393,26 @@ static enum code check_request(uint32_t length) {
         uint8_t least;
         uint8_t fixed;
     } lengths[] = {
-        [HELLO] = { 0, 1 },    [PORT] = { 2, 1 },  [ECHO] = { 0, 0 },     [WRITE] = { 5, 0 },
-        [READ] = { 8, 1 },     [RUN] = { 11, 1 },  [CONTINUE] = { 5, 1 }, [STACK] = { 0, 1 },
-        [SELFTEST] = { 0, 1 }, [RESET] = { 0, 1 }, [RESTART] = { 0, 1 },
+        [HELLO] = { 0, 1 },
+        [PORT] = { 2, 1 },
+        [ECHO] = { 0, 0 },
+        [WRITE] = { 5, 0 },
+        [READ] = { 8, 1 },
+        [RUN] = { 11, 1 },
+        [CONTINUE] = { 5, 1 },
+        [STACK] = { 0, 1 },
+        [SELFTEST] = { 0, 1 },
+        [RESET] = { 0, 1 },
+        [RESTART] = { 0, 1 },
+#if EC_LINK_KEYED
+        [CHALLENGE] = { EC_LINK_NONCE_BYTES, 1 },
+#endif
     };
     const uint32_t type = link_state.type;
     if (ec_link_frame[0] != EC_LINK_VERSION_BYTE) {
         return ERR_VERSION;
     }
-    if (type < HELLO || type > RESTART) {
+    if (type < HELLO || type > LAST_COMMAND) {
         return ERR_UNKNOWN;
     }
     if (length < lengths[type].least || (lengths[type].fixed && length != lengths[type].least)) {
@@ -353,6 +431,12 @@ static void handle_request(uint32_t length) {
 
     link_state.type = type;
     link_state.sequence = sequence;
+#if EC_LINK_KEYED
+    if (!is_trusted(&length)) {
+        answer_code(ERR_LOCKED);
+        return;
+    }
+#endif
     if (ec_link_frame[0] == EC_LINK_VERSION_BYTE && type != 0u && type == link_state.replay_type &&
         sequence == link_state.replay_sequence) {
         (void)memcpy(ARGUMENTS, link_state.replay, link_state.replay_length);
@@ -360,6 +444,11 @@ static void handle_request(uint32_t length) {
         return;
     }
     refused = check_request(length);
+#if EC_LINK_KEYED
+    if (refused == OK && has_acted()) {
+        refused = ERR_LOCKED;
+    }
+#endif
     if (refused != OK) {
         answer_code(refused);
         return;
@@ -401,6 +490,11 @@ static void handle_request(uint32_t length) {
     case RESET:
         do_call(link_state.model->reset);
         break;
+#if EC_LINK_KEYED
+    case CHALLENGE:
+        do_challenge();
+        break;
+#endif
     default: /* RESTART: `check_request` let nothing else pass */
         answer_code(OK);
         ec_port_reset();

@@ -28,6 +28,8 @@
 #ifndef EC_LINK_H
 #define EC_LINK_H
 
+#include "ec_link_key.h"
+
 #include <stdint.h>
 
 #ifdef __cplusplus
@@ -72,6 +74,11 @@ typedef struct ec_link_model {
     int32_t (*run)(void);      /* one inference; returns an ec_status, 0 is good */
     int32_t (*selftest)(void); /* returns an ec_status */
     int32_t (*reset)(void);    /* state back to its initial values; returns an ec_status */
+#if EC_LINK_KEYED
+    /* 32 random bits, from hardware that has them; null: the clock alone makes each session's
+     * number differ from those before a restart. */
+    uint32_t (*random)(void);
+#endif
 } ec_link_model;
 
 /* Answer the host for ever. */

@@ -9,6 +9,7 @@
 #define EC_LINK_FRAME_H
 
 #include "ec_link.h"
+#include "ec_link_seal.h"
 
 /* For the small functions that every command uses: inlined they would cost a third more flash.
  * Clang would also unroll their loops. */
@@ -28,8 +29,9 @@
 #define EC_LINK_HEADER_BYTES 6u
 #define EC_LINK_ARGUMENT_BYTES 8u /* the longest before a chunk of data: those of read */
 #define EC_LINK_CRC_BYTES 4u
-#define EC_LINK_FRAME_BYTES \
-    (EC_LINK_HEADER_BYTES + EC_LINK_ARGUMENT_BYTES + EC_LINK_CHUNK + EC_LINK_CRC_BYTES)
+#define EC_LINK_FRAME_BYTES                                                               \
+    (EC_LINK_HEADER_BYTES + EC_LINK_ARGUMENT_BYTES + EC_LINK_CHUNK + EC_LINK_SEAL_BYTES + \
+     EC_LINK_CRC_BYTES)
 
 #define EC_LINK_NO_FRAME (-1)
 

@@ -6,12 +6,14 @@ import ctypes
 import os
 import random
 import select
+import shutil
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
 from edgec.boards.toolchain import find_toolchain
 from edgec.build.host import build_host_library, build_host_program
+from edgec.codegen.project import render
 from edgec.link.errors import PortUnavailable
 from edgec.link.frame import Frame
 from edgec.targets.core import find_core
@@ -30,13 +32,28 @@ BAUD = 115200
 BYTE_S = 10.0 / BAUD
 
 
-def build_process_device(folder: Path, *, traced: bool = True) -> Path:
+KEY = bytes(range(16))
+
+
+def keyed_sources(folder: Path, key: bytes = KEY) -> list[Path]:
+    """The link's files with a key, as a project has them, in a new `folder`; returns the C ones."""
+    folder.mkdir()
+    for path in (RUNTIME / "link").glob("*.[ch]"):
+        shutil.copy(path, folder)
+    values = [f"0x{byte:02x}" for byte in key]
+    header = render("ec_link_key.h.j2", key_bytes=values)
+    (folder / "ec_link_key.h").write_text(header, encoding="utf-8")
+    return sorted(folder.glob("*.c"))
+
+
+def build_process_device(folder: Path, *, traced: bool = True, keyed: bool = False) -> Path:
     """The device as a program that speaks on standard input and output."""
+    sources = keyed_sources(folder / "link") if keyed else LINK_SOURCES
     return build_host_program(
-        [*SOURCES, HERE / "port_stdio.c", HERE / "link_main.c"],
+        [*sources, *(HERE / name for name in ("fake_model.c", "port_stdio.c", "link_main.c"))],
         folder / f"device{traced:d}",
         toolchain=find_toolchain(find_core("host")),
-        include_dirs=INCLUDES,
+        include_dirs=[HERE, sources[0].parent, RUNTIME / "ports"],
         # The port reads and writes file descriptors, which C99 alone does not know.
         defines=["_POSIX_C_SOURCE=200809L", *(["EC_TRACE_HOOK"] if traced else [])],
     )

@@ -15,11 +15,19 @@ import pytest
 
 from edgec.boards.board import load_board
 from edgec.build.elf import read_elf
-from edgec.deploy.project import Built
+from edgec.deploy.project import Built, deploy
 from edgec.errors import RunFailed, ToolMissing
 from edgec.link.client import LinkClient
 from edgec.link.commands import Kind
-from edgec.link.errors import DeviceFault, PortUnavailable, SilentDevice, WrongModel
+from edgec.link.errors import (
+    DeviceFault,
+    NotProven,
+    PortUnavailable,
+    SilentDevice,
+    WrongModel,
+)
+from edgec.options import Options
+from edgec.pipeline import compile_model
 from edgec.runners import emulator as emulator_module
 from edgec.runners import qemu as qemu_module
 from edgec.runners.engine import RunResult, open_session
@@ -283,3 +291,29 @@ def test_start_is_quick(digits: Digits, images: list[np.ndarray]) -> None:
     with open_session("qemu", built) as session:
         session.run([images[0]])
     assert time.monotonic() - started < 10.0
+
+
+@pytest.mark.usefixtures("qemu")
+@pytest.mark.parametrize("board", ["netduinoplus2", "qemu_riscv32"])
+def test_a_link_with_a_key(
+    digits: Digits, images: list[np.ndarray], tmp_path: Path, board: str
+) -> None:
+    """The project runs; a copy of it with another key is told so."""
+    pytest.importorskip("siphash24", reason="the extra `keyed` is not installed")
+    model, chosen = (
+        Path(__file__).parents[2] / "examples/digits/digits_int8.onnx",
+        load_board(board),
+    )
+    options = Options(link_key=bytes(range(16)))
+    compiled = compile_model(model, chosen.core, options, board_name=board)
+    built = deploy(compiled, chosen, tmp_path / "keyed")
+    with open_session("qemu", built) as session, open_session("host", digits("host")) as host:
+        expected = host.run([images[0]]).outputs[0]
+        assert session.run([images[0]]).outputs[0].tobytes() == expected.tobytes()
+    header = built.project / "link" / "ec_link_key.h"
+    header.write_text(header.read_text("utf-8").replace("0x0f", "0x0e"), "utf-8")
+    with pytest.raises(NotProven, match="does not hold the project's key"):
+        open_session("qemu", built)
+    header.unlink()
+    with pytest.raises(NotProven, match="the project has none"):
+        open_session("qemu", built)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from edgec.errors import BoardError
 from edgec.link.ports import find_board_port
+from edgec.link.seal import project_key
 from edgec.runners.engine import Project
 from edgec.runners.flash.image import load_image
 from edgec.runners.flash.runner import Flashed, FlashTool, Job, Progress, settings
@@ -37,7 +38,10 @@ def plan_flash(
         port, probe = None, probe or behind.serial_number or None
     tool = choose_tool(board, runner, port)
     image = load_image(elf, board)
-    return tool, Job(board, image, settings(board, tool.name), port=port, baud=baud, probe=probe)
+    return tool, Job(
+        board, image, settings(board, tool.name), port=port, baud=baud, probe=probe,
+        key=project_key(project.project),
+    )  # fmt: skip
 
 
 def flash_project(

@@ -39,6 +39,7 @@ class Qemu(FlashTool):
             assert process.transport is not None
             client = LinkClient(process.transport, patience_s=60.0)
             identity = client.hello(_HELLO_PATIENCE_S)
+            client.prove(identity, job.key)
             if identity.has_selftest:
                 status = client.selftest(timeout_s=_SELFTEST_TIMEOUT_S)
                 if status != 0:

@@ -31,7 +31,8 @@ class FlashFailed(EdgecError):
 @dataclass(frozen=True)
 class Job:
     """What to write, where. `options` are the board's settings for the tool; `probe` is the serial
-    number of a debug probe or USB device, where several are connected."""
+    number of a debug probe or USB device, where several are connected; `key` that of the link, if
+    the program has one."""
 
     board: Board
     image: FlashImage
@@ -39,6 +40,7 @@ class Job:
     port: str | None = None
     baud: int | None = None
     probe: str | None = None
+    key: bytes | None = field(default=None, repr=False)
 
     def option(self, tool: str, key: str, default: str | None = None) -> str:
         value = self.options.get(key, default)
