@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from edgec.errors import ImportFailed, TypeMismatch
+from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
@@ -13,6 +13,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
 from edgec.ops.broadcast import tensor_of
+from edgec.ops.log_softmax_int8 import lower_int8, result_type
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.softmax_float import along_last_axis, lower_rows
@@ -20,21 +21,28 @@ from edgec.ops.softmax_float import along_last_axis, lower_rows
 
 @register
 class LogSoftmax(Op[NoAttrs]):
-    """float32; see `edgec.ops.softmax_float`."""
+    """float32, see `edgec.ops.softmax_float`, or int8, see `edgec.ops.log_softmax_int8`."""
 
     name = "log_softmax"
     fusion = Fusion.OPAQUE
     tolerance = 5e-7
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """The type of the input."""
+        """The type of the input; of int8 with the one quantization that TFLite has."""
         (x,) = inputs
+        if x.dtype == "int8" and x.elements and x.shape:
+            return (result_type(x),)
         if x.dtype != "float32" or not x.shape or x.elements < 1:
-            raise TypeMismatch(f"log_softmax needs at least one float32 element, not {x}")
+            raise TypeMismatch(
+                f"log_softmax needs at least one element of float32 or int8, not {x}"
+            )
         return (x,)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One logarithm for each row."""
+        if not node.output.type.is_float:
+            scale, _ = node.inputs[0].type.scalar_quant()
+            return lower_int8(target, tensor_of(inputs[0]), scale)
         return lower_rows(
             node,
             target,
@@ -51,11 +59,8 @@ class LogSoftmax(Op[NoAttrs]):
 
 @from_tflite("LOG_SOFTMAX")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite LOG_SOFTMAX of floats."""
-    (x,) = raw.operands(1)
-    if x.type.dtype != "float32":
-        raise ImportFailed(f"{x.type.dtype} input: only float32 is supported yet")
-    return builder.op("log_softmax", raw.operands(), name=raw.name)
+    """TFLite LOG_SOFTMAX."""
+    return builder.op("log_softmax", raw.operands(1), name=raw.name)
 
 
 @from_onnx("LogSoftmax")
