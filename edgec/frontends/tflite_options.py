@@ -109,8 +109,16 @@ def _fully_connected(options: Any) -> dict[str, Any]:
     return {
         "fused_activation": _activation(options),
         "weights_format": _choice("weights format", _WEIGHTS_FORMAT, options.WeightsFormat()),
-        "asymmetric": bool(options.AsymmetricQuantizeInputs()),
+        **_hybrid(options),
     }
+
+
+def _hybrid(options: Any) -> dict[str, Any]:
+    return {"asymmetric": bool(options.AsymmetricQuantizeInputs())}
+
+
+def _rnn(options: Any) -> dict[str, Any]:
+    return {**_add(options), **_hybrid(options)}
 
 
 def _batch_matmul(options: Any) -> dict[str, Any]:
@@ -204,7 +212,7 @@ def _while(options: Any) -> dict[str, Any]:
 
 
 def _svdf(options: Any) -> dict[str, Any]:
-    return {"rank": int(options.Rank()), "fused_activation": _activation(options)}
+    return {"rank": int(options.Rank()), **_rnn(options)}
 
 
 def _lstm(options: Any) -> dict[str, Any]:
@@ -227,12 +235,12 @@ def _clipped(options: Any) -> dict[str, Any]:
     if not all(math.isfinite(clip) and clip >= 0 for clip in clips):
         raise ImportFailed(f"clips {clips[0]} and {clips[1]}")
     return {
-        "fused_activation": _activation(options), "cell_clip": clips[0], "proj_clip": clips[1]
+        **_rnn(options), "cell_clip": clips[0], "proj_clip": clips[1]
     }  # fmt: skip
 
 
 def _sequence_rnn(options: Any) -> dict[str, Any]:
-    return {**_add(options), "time_major": bool(options.TimeMajor())}
+    return {**_rnn(options), "time_major": bool(options.TimeMajor())}
 
 
 def _two_rnns(options: Any) -> dict[str, Any]:
@@ -360,7 +368,7 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "CONV_3D_TRANSPOSE": ("Conv3DOptions", _conv3d),
     "EMBEDDING_LOOKUP_SPARSE": ("EmbeddingLookupSparseOptions", _sparse_lookup),
     "LSH_PROJECTION": ("LSHProjectionOptions", _lsh),
-    "RNN": ("RNNOptions", _add),
+    "RNN": ("RNNOptions", _rnn),
     "UNIDIRECTIONAL_SEQUENCE_RNN": ("SequenceRNNOptions", _sequence_rnn),
     "BIDIRECTIONAL_SEQUENCE_RNN": ("BidirectionalSequenceRNNOptions", _two_rnns),
     "LSTM": ("LSTMOptions", _lstm),

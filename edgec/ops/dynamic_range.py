@@ -21,7 +21,7 @@ from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
-from edgec.graph.operator import Fusion, register
+from edgec.graph.operator import Fusion, get_op, register
 from edgec.graph.traits import Storage
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
@@ -30,8 +30,8 @@ from edgec.loop.values import Value, cast, clamp, intrinsic, maximum, minimum, s
 from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import constant_of, tensors_of
 from edgec.ops.op import Op, RawNode
+from edgec.ops.parts import Parts
 from edgec.ops.requantize import weight_scales
-from edgec.ops.reshape import ReshapeAttrs
 
 #: A row's largest size; its smallest value or 0; its largest value or 0.
 SIZE, LOW, HIGH = "size", "low", "high"
@@ -281,28 +281,30 @@ def append_hybrid(
     float32 bias.
     """
     x, weights, bias = operands
-    name, sources = raw.name, (raw.name,)
+    acc, ranges = hybrid_sums(Parts(builder, raw), op, x, weights, attrs, rescale)
+    return append_activation(builder, raw, "rescale_rows", [acc, bias, *ranges], rescale)
+
+
+def hybrid_sums(
+    parts: Parts,
+    op: str,
+    x: GraphValue,
+    weights: Constant,
+    attrs: Any,
+    rescale: RescaleRowsAttrs,
+    what: str = "",
+) -> tuple[GraphValue, list[GraphValue]]:
+    """The accumulators of float rows that are quantized first, and the ranges of these rows."""
     shape = x.type.shape
-    if len(shape) != 2:
-        rows = ReshapeAttrs((shape[0], x.type.elements // shape[0]))
-        x = builder.op("reshape", [x], rows, name=f"{name}/rows", sources=sources)
+    rows = parts.reshaped(x, (shape[0], x.type.elements // shape[0]), f"{what}rows")
     ranges = [
-        builder.op(
-            "range_of_rows", [x], RangeOfRowsAttrs(kind), name=f"{name}/{kind}", sources=sources
-        )
+        parts.op("range_of_rows", [rows], RangeOfRowsAttrs(kind), f"{what}{kind}")
         for kind in ((LOW, HIGH) if rescale.asymmetric else (SIZE,))
     ]
-    steps = builder.op(
-        "quantize_rows", [x, *ranges], QuantizeRowsAttrs(rescale.asymmetric),
-        name=f"{name}/quantize", sources=sources,
-    )  # fmt: skip
-    if len(shape) != 2:
-        steps = builder.op(
-            "reshape", [steps], ReshapeAttrs(shape), name=f"{name}/shape", sources=sources
-        )
-    zeros = builder.constant(f"{name}.zeros", np.zeros(bias.type.shape, np.int32))
-    acc = builder.op(
-        op, [steps, weights, zeros], attrs, name=f"{name}/accumulate",
-        output_names=[f"{name}.acc"], sources=sources,
-    )  # fmt: skip
-    return append_activation(builder, raw, "rescale_rows", [acc, bias, *ranges], rescale)
+    quantize = QuantizeRowsAttrs(rescale.asymmetric)
+    steps = parts.op("quantize_rows", [rows, *ranges], quantize, f"{what}quantize")
+    steps = parts.reshaped(steps, shape, f"{what}shape")
+    products = get_op(op).products
+    assert products is not None
+    zeros = parts.table(np.zeros(weights.type.shape[products.outputs]), f"{what}zeros")
+    return parts.op(op, [steps, weights, zeros], attrs, f"{what}accumulate"), ranges

@@ -346,11 +346,13 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 def _is_plain(raw: RawNode, inputs: Sequence[Value | None]) -> bool:
-    """Whether all gates are there, and nothing else."""
+    """Whether all gates are there, of floats, and nothing else."""
+    weights = (*inputs[_WEIGHTS], *inputs[_RECURRENT])
     others = (*inputs[9:12], *inputs[16:18], *inputs[20:])
-    has_gates = None not in (*inputs[_WEIGHTS], *inputs[_RECURRENT], *inputs[_BIAS])
+    has_gates = None not in (*weights, *inputs[_BIAS])
+    is_hybrid = any(value is not None and not value.type.is_float for value in weights)
     is_tanh = raw.attribute("fused_activation", "NONE") == "TANH"
-    return has_gates and is_tanh and all(value is None for value in others)
+    return has_gates and is_tanh and not is_hybrid and all(value is None for value in others)
 
 
 @dataclass(frozen=True)

@@ -11,6 +11,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
 from edgec.graph.types import TensorType
 from edgec.ops.cast import CastAttrs, cast_to
+from edgec.ops.lift import LiftAttrs
 from edgec.ops.op import RawNode
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import TransposeAttrs
@@ -24,7 +25,7 @@ class Parts:
 
     def __init__(self, builder: GraphBuilder, raw: RawNode) -> None:
         self.builder = builder
-        self.name = raw.name
+        self.name, self.raw = raw.name, raw
 
     def op(self, op: str, inputs: Sequence[Value], attrs: Any = None, what: str = "") -> Value:
         """A node that is named after its part; the one without a part is the last."""
@@ -68,6 +69,14 @@ class Parts:
     def table(self, data: Any, what: str, dtype: str = "int32") -> Constant:
         """A constant without quantization."""
         return self.builder.constant(f"{self.name}.{what}", np.asarray(data, dtype))
+
+    def numbers(self, x: Value, more: int = 0, what: str = "numbers") -> Value:
+        """Stored integers, and so much more, as int32 that stand for themselves."""
+        _, zero_point = x.type.scalar_quant()
+        lifted = self.op("lift", [x], LiftAttrs(), f"{what}.differences")
+        if not zero_point + more:
+            return lifted
+        return self.op("int_add", [lifted, self.table(zero_point + more, "start")], what=what)
 
     def places(self, x: Value) -> Value:
         """Indices of a type that gathers and scatters take."""

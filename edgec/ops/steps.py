@@ -9,13 +9,16 @@ import numpy as np
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
+from edgec.graph.types import TensorType
 from edgec.ops.add import AddAttrs
 from edgec.ops.clip import ClipAttrs
 from edgec.ops.control import Scan, ScanAttrs
+from edgec.ops.dynamic_range import RescaleRowsAttrs, hybrid_sums
 from edgec.ops.logistic import LogisticAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.op import RawNode
 from edgec.ops.parts import Parts
+from edgec.ops.requantize import weight_scales
 from edgec.ops.slice import sliced
 from edgec.ops.tanh import TanhAttrs
 
@@ -29,14 +32,28 @@ _LIMITS = {
 
 
 def constant(value: Value | None, what: str) -> Constant:
-    """A constant of floats. Raises ImportFailed for another operand."""
+    """A constant of floats, which the file may store as int8. ImportFailed for another operand."""
+    if isinstance(value, Constant) and _is_stored(value):
+        scale, zero_point = value.type.scalar_quant()
+        data = (value.data - np.float32(zero_point)) * np.float32(scale)
+        return Constant(value.name, TensorType(value.type.shape, "float32"), data=data)
     if not isinstance(value, Constant) or value.type.dtype != "float32":
         raise ImportFailed(f"{what} must be a constant of float32")
     return value
 
 
+def _is_stored(value: Value) -> bool:
+    quant = value.type.quant
+    return value.type.dtype == "int8" and quant is not None and quant.per_tensor
+
+
 def product(parts: Parts, x: Value, weights: Value | None, bias: Value | None, what: str) -> Value:
-    """x W^T + bias, without a bias if it is None; the weights are copied into the step."""
+    """x W^T + bias, without a bias if it is None; the weights are copied into the step.
+
+    By int8 weights as TFLite's hybrid kernels do it: x is quantized, row by row.
+    """
+    if isinstance(weights, Constant) and _is_stored(weights):
+        return _hybrid(parts, x, weights, bias, what)
     taps = constant(weights, f"the weights {what}").data
     offsets = (
         np.zeros(taps.shape[0], np.float32)
@@ -46,6 +63,16 @@ def product(parts: Parts, x: Value, weights: Value | None, bias: Value | None, w
     operands = [x, *(parts.table(data, f"{what}.{name}", "float32")
                      for name, data in (("weights", taps), ("bias", offsets)))]  # fmt: skip
     return parts.op("dense", operands, what=what)
+
+
+def _hybrid(parts: Parts, x: Value, weights: Constant, bias: Value | None, what: str) -> Value:
+    (units, _), scales = weights.type.shape, weight_scales(weights.type, 1)
+    rescale = RescaleRowsAttrs(scales, bool(parts.raw.attribute("asymmetric", False)))
+    offsets = np.zeros(units) if bias is None else constant(bias, f"the bias of {what}").data
+    taps = parts.builder.constant(f"{parts.name}.{what}.weights", weights.data, weights.type.quant)
+    acc, ranges = hybrid_sums(parts, "dense", x, taps, None, rescale, f"{what}.")
+    bias = parts.table(offsets, f"{what}.bias", "float32")
+    return parts.op("rescale_rows", [acc, bias, *ranges], rescale, what)
 
 
 def scaled(parts: Parts, x: Value, by: Value, what: str) -> Value:

@@ -1,6 +1,6 @@
 """TFLite's recurrent operators of floats: RNN and LSTM, of one step or a sequence, both ways.
 
-Their states are variables of the file. Hybrid kernels, of int8 weights, are not supported.
+Their states are variables of the file. Weights may be int8: TFLite's hybrid kernels.
 """
 
 from __future__ import annotations

@@ -138,7 +138,7 @@ def test_c_over_a_sequence(board: str, changes: dict[str, Any], tmp_path: Path) 
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"weights_dtype": "int8"}, "not float32 constants"),
+        ({"weights_dtype": "int8"}, "must be a constant of float32"),
         ({"depth": DEPTH + 1}, "instead of"),
     ],
     ids=str,

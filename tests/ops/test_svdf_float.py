@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
+from test_tflite_recurrent import hybrid
 from tflite_cases import Case, In, Out, check, check_by_c, const, rng
 
 
@@ -32,3 +33,8 @@ def test_as_the_interpreters(reference: str, tmp_path: Path) -> None:
 
 def test_by_c(tmp_path: Path) -> None:
     check_by_c(CASES, "tflm", tmp_path)
+
+
+def test_hybrid_as_litert(tmp_path: Path) -> None:
+    """By weights of int8: TFLite Micro has no such kernel."""
+    check([hybrid(case, way) for case in CASES for way in (False, True)], "litert", tmp_path)
