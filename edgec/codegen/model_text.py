@@ -322,7 +322,7 @@ def make_text(program: Program) -> EmittedModel:
         sizes=_sizes(program),
         counts=_counts(program, pointers),
         foreign=foreign_texts(program),
-        compile_flags=compile_flags(program.target),
+        compile_flags=_compile_flags(program.target),
         versions=tuple(
             VersionText(
                 pointers.condition(version),
@@ -344,7 +344,7 @@ def _cpu_check(target: str) -> str:
     return next((check for feature, check in checks.items() if feature in features), "")
 
 
-def compile_flags(target: str) -> str:
+def _compile_flags(target: str) -> str:
     """Flags of GCC and clang for the vectors of a computer's core; "" for its oldest kind."""
     core = CORES.get(target)
     if core is None or core.is_embedded or not core.has("sse4") | core.has("dotprod"):

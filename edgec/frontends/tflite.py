@@ -19,6 +19,7 @@ import numpy as np
 import edgec.ops
 from edgec.errors import EdgecError, ImportFailed
 from edgec.frontends.imported import require_open
+from edgec.frontends.tflite_bytes import Bytes, signed_type
 from edgec.frontends.tflite_reader import (
     MAX_FILE_BYTES,
     RawModel,
@@ -36,7 +37,7 @@ from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.bodies import Body, given_value
-from edgec.ops.op import MALFORMED_NODE, RawNode, find_importer
+from edgec.ops.op import MALFORMED_NODE, RawNode, find_importer, reads_plain_bytes
 from edgec.ops.tflite_control import VARIABLE_KINDS
 
 #: Larger tensors cannot be meant for a small machine; a damaged file may claim them.
@@ -110,6 +111,7 @@ class _GraphImporter:
         self.match = match
         self.builder = GraphBuilder(f"subgraph_{number}" if number else "main")
         self.values: dict[int, Value] = {}
+        self.bytes = Bytes(self.builder)
         self.states: dict[int, Value] = {}  # of variable tensors
         self.unknown: set[int] = set()  # outputs of operators that could not be imported
         self.problems: list[tuple[str, str, str]] = []  # (kind, node name, why)
@@ -155,6 +157,7 @@ class _GraphImporter:
         if self.problems:
             return []
         for number in self.graph.outputs:
+            self.known(number)
             if number not in self.values and self.graph.tensors[number].data is not None:
                 self.constant(number)
             if number not in self.values:
@@ -242,10 +245,7 @@ class _GraphImporter:
             raise ImportFailed(f"no importer for TFLite {operator.kind}")
         if operator.problem or not operator.outputs:
             raise ImportFailed(operator.problem or "it has no output")
-        inputs = tuple(self.operand(number, operator) for number in operator.inputs)
-        declared = tuple(
-            tensor_type(self.graph.tensors[n], computed=True) for n in operator.outputs
-        )
+        inputs, declared = self.types_of(operator)
         rounds_once = self.match == "litert" and operator.kind == "FULLY_CONNECTED"
         raw = RawNode(
             kind=operator.kind,
@@ -256,6 +256,7 @@ class _GraphImporter:
             output_types=declared,
             rounding="single" if rounds_once else _ROUNDING[self.match],
             read_body=partial(self.read_body, operator.attributes),
+            unsigned=self.is_moved((*operator.inputs, *operator.outputs), operator.kind),
         )
         first = len(self.builder.nodes)
         made = importer(self.builder, raw)
@@ -268,7 +269,11 @@ class _GraphImporter:
                 raise ImportFailed(f"its output is {value.type}, the file declares {type_}")
             if value.type.nbytes > MAX_TENSOR_BYTES:
                 raise ImportFailed(f"its output {value.type} is larger than 1 GiB")
-            self.values[number] = self.named(value, self.graph.tensors[number], first)
+            named = self.named(value, self.graph.tensors[number], first)
+            if type_ == tensor_type(self.graph.tensors[number], computed=True):
+                self.values[number] = named
+            else:
+                self.bytes.add(number, named)
         for number in operator.inputs:
             before = self.states.get(number)
             if before is not None and (after := self.builder.next_of(before)) is not before:
@@ -276,11 +281,40 @@ class _GraphImporter:
                 named = self.named(after, self.graph.tensors[number], first)
                 self.builder.become(before, named)
 
+    def types_of(
+        self, operator: RawOperator
+    ) -> tuple[tuple[Value | None, ...], tuple[TensorType, ...]]:
+        """What an operator reads, and the types of what it makes; int8 in place of uint8."""
+        declared = [tensor_type(self.graph.tensors[n], computed=True) for n in operator.outputs]
+        if reads_plain_bytes(operator.kind):
+            return tuple(self.operand(n, operator) for n in operator.inputs), tuple(declared)
+        first = self.graph.tensors[operator.inputs[0]].dtype if operator.inputs else ""
+        inputs = [
+            self.bytes.signed(
+                number, partial(self.operand, number, operator), is_hybrid=first == "FLOAT32"
+            )
+            for number in operator.inputs
+        ]
+        return tuple(inputs), tuple(signed_type(type_) for type_ in declared)
+
+    def is_moved(self, numbers: Sequence[int], kind: str) -> bool:
+        """Whether any of the tensors of an operator is uint8 in the file and int8 for it."""
+        types = [tensor_type(self.graph.tensors[n], computed=True) for n in numbers if n >= 0]
+        return not reads_plain_bytes(kind) and any(type_ != signed_type(type_) for type_ in types)
+
+    def known(self, number: int) -> bool:
+        """Whether a tensor has a value by now, which is then among `values`."""
+        if number not in self.values and number in self.bytes:
+            tensor = self.graph.tensors[number]
+            type_ = tensor_type(tensor, computed=True)
+            self.values[number] = self.bytes.unsigned(number, type_, self.origin(tensor))
+        return number in self.values
+
     def operand(self, number: int, operator: RawOperator) -> Value | None:
         """The value of a tensor that an operator reads; constants are made at their first use."""
         if number < 0:
             return None
-        if number in self.values:
+        if self.known(number):
             return self.values[number]
         if number in self.unknown:
             raise _Skip
@@ -324,14 +358,16 @@ class _GraphImporter:
         """The value with the provenance of the tensor that it stands for."""
         if tensor.dtype == COMPLEX:
             return value  # pairs of parts are no tensor of the file
+        is_moved = tensor.dtype == "UINT8" and value.type.dtype == "int8"
+        origin = replace(self.origin(tensor, value.type.shape), is_moved=is_moved)
         if isinstance(value, Constant):
-            return replace(value, origin=self.origin(tensor, value.type.shape))
+            return replace(value, origin=origin)
         if value in self.builder.undefined:
             return value
         made = self.builder.nodes[first:]
         if not any(value in node.outputs for node in made):
             return value
-        fresh = Value(value.name, value.type, self.origin(tensor, value.type.shape))
+        fresh = Value(value.name, value.type, origin)
 
         def renamed(values: tuple[Value, ...]) -> tuple[Value, ...]:
             return tuple(fresh if v is value else v for v in values)

@@ -41,7 +41,8 @@ class AvgPool2dAttrs:
 
     output: quantization of an integer mean, None for floats. minimum, maximum: inclusive range of
     the stored mean; ignored for floats. rounding: `tflm` and `single` are the same here; `onnx`
-    see `edgec.ops.onnx_pool`.
+    see `edgec.ops.onnx_pool`. ties_up: halves are rounded up instead of away from zero, as TFLite
+    does with values that its file has as uint8.
     """
 
     kernel: Pair
@@ -51,6 +52,7 @@ class AvgPool2dAttrs:
     minimum: int = -128
     maximum: int = 127
     rounding: Rounding = "tflm"
+    ties_up: bool = False
 
 
 #: Elements of a window whose sum, and half their number, int32 holds.
@@ -162,8 +164,7 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         total, count = finish.input("total", sums, "int32"), height * width
 
         def mean(*at: Any) -> Any:
-            acc, half = total[at], count // 2
-            rounded = select(acc > 0, acc + half, acc - half) / count
+            rounded = _rounded(attrs, total[at], count, count // 2)
             return cast(clamp(rounded, attrs.minimum, attrs.maximum), "int8")
 
         finish.definition.compute(finish.output("out", node.output.type.shape, "int8"), mean)
@@ -205,8 +206,7 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
             if as_onnx is not None:
                 rounded = stored_value(total[at] / cast(count, wide), *as_onnx)
             else:
-                acc, half = total[at], count / 2
-                rounded = select(acc > 0, acc + half, acc - half) / count
+                rounded = _rounded(attrs, total[at], count, count / 2)
             return cast(clamp(rounded, attrs.minimum, attrs.maximum), node.output.type.dtype)
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, mean)
@@ -242,6 +242,14 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """AveragePool."""
         write_pool(out, node, "AveragePool")
+
+
+def _rounded(attrs: AvgPool2dAttrs, total: Value, count: Any, half: Any) -> Value:
+    """The mean of some stored values by their sum; sums of uint8 are not negative."""
+    mean: Value = (total + count * 128 + half) / count - 128
+    if not attrs.ties_up:
+        mean = select(total > 0, total + half, total - half) / count
+    return mean
 
 
 def _as_onnx(attrs: AvgPool2dAttrs, x: TensorType) -> tuple[Quant, Quant] | None:
@@ -283,6 +291,6 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
         return append_activation(builder, raw, "avg_pool2d", raw.operands(), pool)
     attrs = AvgPool2dAttrs(
         kernel, stride, padding, declared.quant if declared else None, minimum, maximum,
-        raw.rounding,
+        raw.rounding, raw.unsigned,
     )  # fmt: skip
     return builder.op("avg_pool2d", raw.operands(), attrs, name=raw.name)

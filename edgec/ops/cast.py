@@ -22,7 +22,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int32, intrinsic, minimum, select
 from edgec.numerics.narrow_float import FORMATS, stored_in
 from edgec.ops.broadcast import operand_tensors
-from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.op import Op, RawNode, from_onnx
 
 #: ONNX's numbers of element types.
 ELEMENT_TYPES = {
@@ -220,15 +220,3 @@ def import_cast_like(builder: GraphBuilder, raw: RawNode) -> GraphValue:
 def import_bit_cast(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX BitCast, between types of the same width."""
     return builder.op("bit_cast", raw.operands(1), CastAttrs(_element_type(raw)), name=raw.name)
-
-
-@from_tflite("CAST")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
-    """TFLite CAST of integers, to what the output declares."""
-    declared = raw.output_types[0]
-    if declared is None:
-        raise ImportFailed("an input is absent")
-    result = builder.op("cast", raw.operands(), CastAttrs(declared.dtype), name=raw.name)
-    if raw.operand(0) in builder.undefined:
-        builder.undefined.add(result)
-    return result

@@ -15,7 +15,9 @@ from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operan
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.numerics.fixed_point import round_half_away
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.lookup import LookupAttrs
 from edgec.ops.onnx_graph import OnnxGraph, written_axis
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
@@ -139,11 +141,32 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
         raise ImportFailed("an input is absent")
     if raw.attribute("fused_activation", "NONE") != "NONE":
         raise ImportFailed("a fused activation is not supported")
-    scales = {x.type.quant for x in raw.operands()}
+    operands = raw.operands()
+    if raw.unsigned:
+        operands = tuple(
+            _rescaled(builder, raw, x, declared, number) for number, x in enumerate(operands)
+        )
+    scales = {x.type.quant for x in operands}
     if declared.dtype == "int8" and scales != {declared.quant}:
         raise ImportFailed("inputs and output are quantized differently")
     axis = raw.attribute("axis") % len(declared.shape)
-    return builder.op("concat", raw.operands(), ConcatAttrs(axis, declared.quant), name=raw.name)
+    return builder.op("concat", operands, ConcatAttrs(axis, declared.quant), name=raw.name)
+
+
+def _rescaled(
+    builder: GraphBuilder, raw: RawNode, x: Value, declared: TensorType, number: int
+) -> Value:
+    """An operand of uint8 in the output's scale. Source: TFLite's ConcatenationWithScaling."""
+    if x.type.quant == declared.quant:
+        return x
+    single, (scale, zero), (output, zero_after) = (
+        np.float32, x.type.scalar_quant(), declared.scalar_quant()
+    )  # fmt: skip
+    factor = single(scale) * (single(1) / single(output))
+    stored = np.arange(256).astype(single) * factor + single(-zero - 128) * factor
+    results = np.clip(round_half_away(stored.astype(np.float64)) + zero_after, -128, 127)
+    attrs = LookupAttrs(tuple(results.tolist()), declared.quant)
+    return builder.op("lookup", [x], attrs, name=f"{raw.name}/{number}", sources=(raw.name,))
 
 
 @from_tflite("PACK")

@@ -24,13 +24,13 @@ from edgec.ops.accumulate import fold_offset, weight_sums, widened
 from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
+from edgec.ops.offset_weights import append_products, offset_scales
 from edgec.ops.onnx_graph import TO_FIRST, OnnxGraph, write_convolution
 from edgec.ops.op import Op, RawNode
 from edgec.ops.requantize import (
     append_requantize,
     product_multipliers,
     tflite_operands,
-    weight_scales,
 )
 from edgec.ops.window import (
     NO_PADDING,
@@ -239,10 +239,6 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
         return append_hybrid(builder, raw, "conv2d", (x, weights, bias), attrs, rescale)
     if x.type.is_float:
         return append_activation(builder, raw, "conv2d", [x, weights, bias], attrs)
-    multiplier = product_multipliers(
-        x.type, weight_scales(weights.type, channels), raw.output_types[0]
-    )
-    acc = builder.op(
-        "conv2d", [x, weights, bias], attrs, name=raw.name, output_names=[f"{raw.name}.acc"]
-    )
+    multiplier = product_multipliers(x.type, offset_scales(weights, channels), raw.output_types[0])
+    acc = append_products(builder, raw, "conv2d", [x, weights, bias], attrs)
     return append_requantize(builder, raw, acc, multiplier)

@@ -21,6 +21,7 @@ from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.conv2d import centred, check_operands, with_bias
 from edgec.ops.dynamic_range import RescaleRowsAttrs, append_hybrid
+from edgec.ops.offset_weights import append_products, offset_scales
 from edgec.ops.onnx_graph import OnnxGraph, as_stored
 from edgec.ops.onnx_layout import bias_of, rearranged_weights
 from edgec.ops.op import Op, RawNode, from_onnx
@@ -126,10 +127,8 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     elif x.type.is_float:
         result = append_activation(builder, raw, "dense", [x, weights, bias])
     else:
-        multiplier = product_multipliers(x.type, weight_scales(weights.type, channels), declared)
-        acc = builder.op(
-            "dense", [x, weights, bias], name=raw.name, output_names=[f"{raw.name}.acc"]
-        )
+        multiplier = product_multipliers(x.type, offset_scales(weights, channels), declared)
+        acc = append_products(builder, raw, "dense", [x, weights, bias])
         result = append_requantize(builder, raw, acc, multiplier)
     if result.type.shape == declared.shape:
         return result

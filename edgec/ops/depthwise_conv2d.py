@@ -23,13 +23,13 @@ from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.conv2d import centred, check_operands
 from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
+from edgec.ops.offset_weights import append_products, offset_scales
 from edgec.ops.onnx_graph import OnnxGraph, write_convolution
 from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.requantize import (
     append_requantize,
     product_multipliers,
     tflite_operands,
-    weight_scales,
 )
 from edgec.ops.window import NO_PADDING, Padding, Pair, output_extent, pad_hw, taps, tflite_padding
 from edgec.ops.window_rows import known_window
@@ -196,11 +196,6 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
         return append_hybrid(builder, raw, "depthwise_conv2d", (x, flat, bias), attrs, rescale)
     if x.type.is_float:
         return append_activation(builder, raw, "depthwise_conv2d", [x, flat, bias], attrs)
-    multiplier = product_multipliers(
-        x.type, weight_scales(weights.type, channels), raw.output_types[0]
-    )
-    acc = builder.op(
-        "depthwise_conv2d", [x, flat, bias], attrs,
-        name=raw.name, output_names=[f"{raw.name}.acc"],
-    )  # fmt: skip
+    multiplier = product_multipliers(x.type, offset_scales(weights, channels), raw.output_types[0])
+    acc = append_products(builder, raw, "depthwise_conv2d", [x, flat, bias], attrs)
     return append_requantize(builder, raw, acc, multiplier)

@@ -37,10 +37,15 @@ STEPS = 5
 
 @dataclass(frozen=True)
 class IntegerRootAttrs:
-    """output: quantization of the result. of_rows: x by the norm of its row; else 1 / sqrt(x)."""
+    """output: quantization of the result. of_rows: x by the norm of its row; else 1 / sqrt(x).
+
+    raised: x is raised to the steps of the result first, as TFLite does it where its file has
+    uint8, instead of rounding the product in these.
+    """
 
     output: Quant
     of_rows: bool = False
+    raised: bool = False
 
 
 @register
@@ -79,7 +84,9 @@ class IntegerRoot(Op[IntegerRootAttrs]):
 
             def element(*at: Any) -> Value:
                 root, shift = (part[at[:-1]] for part in roots)
-                return limited(intrinsic("requantize_tflm", real(at), root, shift + NORM_BITS))
+                bits = (NORM_BITS, 0) if attrs.raised else (0, NORM_BITS)
+                given = real(at) * (1 << bits[0])
+                return limited(intrinsic("requantize_tflm", given, root, shift + bits[1]))
 
             return target.compute("element", x.shape, x.dtype, element)
         multiplier, factor_shift = quantize_multiplier(_factor(attrs, node.input_types[0]))
@@ -165,5 +172,5 @@ def append_root(builder: GraphBuilder, raw: RawNode, *, of_rows: bool) -> GraphV
     declared = raw.declared()
     if declared.quant is None or raw.attribute("fused_activation", "NONE") != "NONE":
         raise ImportFailed(f"{declared}: it needs quantization, and has no activation")
-    attrs = IntegerRootAttrs(declared.quant, of_rows)
+    attrs = IntegerRootAttrs(declared.quant, of_rows, raw.unsigned)
     return builder.op("integer_root", [raw.operand(0)], attrs, name=raw.name)

@@ -195,7 +195,8 @@ class RawNode:
     kind: the format's own operator name ("CONV_2D", "Conv"). attributes: plain Python values
     (int, float, str, bool, tuple, ndarray). inputs, outputs: graph values or None where an
     optional tensor is absent; `output_types` are the types that the file declares, if any.
-    read_body, inline: of control flow, see `edgec.ops.bodies`.
+    read_body, inline: of control flow, see `edgec.ops.bodies`. unsigned: the file has quantized
+    values as uint8, which are int8 here.
     """
 
     kind: str
@@ -208,6 +209,7 @@ class RawNode:
     rounding: Rounding = "tflm"
     read_body: ReadBody = _no_body
     inline: Inline = _no_body
+    unsigned: bool = False
 
     def optional(self, position: int) -> Value | None:
         """The input at this position, None where it is absent."""
@@ -273,6 +275,9 @@ _IMPORTERS: dict[str, dict[str, list[tuple[int, Importer]]]] = {
 #: Those of operators that a user declares.
 _DECLARED: dict[tuple[str, str], Importer] = {}
 
+#: TFLite's operators that take uint8 as numbers.
+_PLAIN_BYTES: set[str] = set()
+
 #: What an importer raises by mistake for a node with too few inputs, of no known type, ...: only
 #: damaged files have such nodes, and frontends say so.
 MALFORMED_NODE = (ValueError, IndexError, TypeError, AttributeError, KeyError, ArithmeticError)
@@ -292,9 +297,20 @@ def from_onnx(kind: str, since: int = 1) -> Callable[[Importer], Importer]:
     return _importer("onnx", kind, since)
 
 
-def from_tflite(kind: str) -> Callable[[Importer], Importer]:
-    """Register how TFLite names an operator (the schema's BuiltinOperator name)."""
+def from_tflite(kind: str, *, plain_bytes: bool = False) -> Callable[[Importer], Importer]:
+    """Register how TFLite names an operator (the schema's BuiltinOperator name).
+
+    plain_bytes: it takes uint8 as numbers, whatever scale the file gives them. All others get
+    uint8 with a scale as int8 (`edgec.frontends.tflite_bytes`).
+    """
+    if plain_bytes:
+        _PLAIN_BYTES.add(kind)
     return _importer("tflite", kind, 0)
+
+
+def reads_plain_bytes(kind: str) -> bool:
+    """Whether a TFLite operator gets values of uint8 as the file has them."""
+    return kind in _PLAIN_BYTES or ("tflite", kind) in _DECLARED
 
 
 def find_importer(format_name: str, kind: str, opset: int = 0) -> Importer | None:

@@ -21,6 +21,7 @@ from edgec.graph.operator import AttrsT, Fusion, NoAttrs, register
 from edgec.graph.traits import IntegerForm, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
+from edgec.loop.dtype import integer_range
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import (
     Value,
@@ -45,7 +46,7 @@ from edgec.ops.table import OPERANDS
 
 @dataclass(frozen=True)
 class PreluAttrs:
-    """output: quantization of an int8 result, None for floats.
+    """output: quantization of an integer result, None for floats.
 
     rounding: see `edgec.numerics.fixed_point`.
     """
@@ -62,7 +63,7 @@ def _multipliers(inputs: Sequence[TensorType], output: Quant) -> tuple[float, fl
 
 @register
 class Prelu(Op[PreluAttrs]):
-    """x and alpha int8 quantized per tensor, or float32."""
+    """x int8 or int16 and alpha int8, quantized per tensor, or both float32."""
 
     name = "prelu"
     attrs_class = PreluAttrs
@@ -79,15 +80,17 @@ class Prelu(Op[PreluAttrs]):
             raise TypeMismatch(f"prelu of {list(x.shape)} by {list(alpha.shape)}")
         if x.dtype == alpha.dtype == "float32":
             return (TensorType(x.shape, x.dtype),)
-        if x.dtype != "int8" or alpha.dtype != "int8" or attrs.output is None:
-            raise TypeMismatch(f"prelu needs quantized int8 or float32, not {x} and {alpha}")
+        stored = ("int8",) if attrs.rounding == "onnx" else ("int8", "int16")
+        if x.dtype not in stored or alpha.dtype != "int8" or attrs.output is None:
+            known = " or ".join((*stored, "float32"))
+            raise TypeMismatch(f"prelu needs quantized {known}, not {x} and {alpha}")
         quants = (x.quant, alpha.quant, attrs.output)
         if not all(quant is not None and quant.per_tensor for quant in quants):
             raise TypeMismatch("prelu needs quantization per tensor")
         if attrs.rounding not in ("tflm", "single", "onnx"):
             raise TypeMismatch(f"prelu with rounding {attrs.rounding!r} is not defined")
         check_factors(_multipliers(inputs, attrs.output), attrs.rounding)
-        return (TensorType(x.shape, "int8", attrs.output),)
+        return (TensorType(x.shape, x.dtype, attrs.output),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element; a dimension of extent 1 of alpha is read again for every index."""
@@ -114,7 +117,7 @@ class Prelu(Op[PreluAttrs]):
                 name, centred * (int32(slope) - alpha_zero), *quantize_multiplier(factors[1])
             )
             result = select(centred >= 0, positive, negative) + attrs.output.zero_point[0]
-            return cast(clamp(result, -128, 127), "int8")
+            return cast(clamp(result, *integer_range(dtype)), dtype)
 
         return target.compute("element", shape, dtype, element)
 

@@ -18,9 +18,11 @@ from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
+from edgec.loop.dtype import integer_range
 from edgec.loop.lowering import OPEN_SIZES, Lowering
 from edgec.loop.values import Value, cast, clamp, select
 from edgec.numerics.fixed_point import IntArray, Rounding
+from edgec.ops.add import AddAttrs
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.intervals import of_elements
 from edgec.ops.onnx_bilinear import (
@@ -32,6 +34,8 @@ from edgec.ops.onnx_bilinear import (
 )
 from edgec.ops.onnx_graph import TO_FIRST, OnnxGraph
 from edgec.ops.op import Op, RawNode, from_tflite
+from edgec.ops.parts import Parts
+from edgec.ops.requantize import RequantizeAttrs
 from edgec.ops.slice import constant_integers
 from edgec.ops.window import Pair
 
@@ -39,6 +43,8 @@ FloatArray = npt.NDArray[np.float32]
 
 #: Fraction bits of TFLite's integer bilinear interpolation along one axis.
 FRACTION_BITS = 10
+#: Dtypes of the bilinear method, and in what their sums are.
+BILINEAR = {"int8": "int32", "int16": "int64", "float32": "float32"}
 METHODS = ("nearest", "bilinear")
 #: ONNX's words for (align_corners, half_pixel_centers): of coordinates, and of nearest pixels.
 _COORDINATES = {
@@ -129,7 +135,7 @@ def float_positions(
 
 @register
 class Resize(Op[ResizeAttrs]):
-    """x [N, H, W, C] -> [N, *size, C]: any dtype by nearest neighbour, int8 or float32 bilinear."""
+    """x [N, H, W, C] -> [N, *size, C]: any dtype by nearest neighbour; bilinear of BILINEAR."""
 
     name = "resize"
     attrs_class = ResizeAttrs
@@ -157,9 +163,12 @@ class Resize(Op[ResizeAttrs]):
             raise TypeMismatch(f"unknown method {attrs.method!r}")
         if attrs.align_corners and attrs.half_pixel_centers:
             raise TypeMismatch("resize with aligned corners and half-pixel centres")
-        if attrs.method == "bilinear" and x.dtype not in ("int8", "float32"):
-            raise TypeMismatch(f"bilinear resize of {x.dtype}: only int8 and float32 are supported")
-        if attrs.is_onnx and not (x.is_float or (x.quant is not None and x.quant.per_tensor)):
+        if attrs.method == "bilinear" and x.dtype not in BILINEAR:
+            raise TypeMismatch(
+                f"bilinear resize of {x.dtype}: only {', '.join(BILINEAR)} are supported"
+            )
+        is_int8 = x.dtype == "int8" and x.quant is not None and x.quant.per_tensor
+        if attrs.is_onnx and not (x.is_float or is_int8):
             raise TypeMismatch(f"resize of {x} with rounding 'onnx' needs int8 of one scale")
         return (x.with_shape((x.shape[0], *attrs.size, x.shape[3])),)
 
@@ -248,7 +257,7 @@ def _lower_bilinear(node: Node, target: Lowering, x: Tensor) -> Tensor:
     """Four products of an element and its two weights, added up in this order."""
     attrs: ResizeAttrs = node.attrs
     dtype = x.dtype
-    wide = "float32" if dtype == "float32" else "int32"
+    wide = BILINEAR[dtype]
     positions: Any = float_positions if dtype == "float32" else bilinear_positions
     one: float = 1.0 if dtype == "float32" else 1 << FRACTION_BITS
 
@@ -267,7 +276,7 @@ def _lower_bilinear(node: Node, target: Lowering, x: Tensor) -> Tensor:
         def part(row: Tensor, column: Tensor, vertical: Value, horizontal: Value) -> Value:
             return cast(x[n, row[h], column[w], c], wide) * vertical * horizontal
 
-        # Integers: |x| <= 2**7 and weights sum to 2**20, so 32 bits hold the sum and its rounding.
+        # Of int8: |x| <= 2**7 and weights sum to 2**20, so 32 bits hold the sum and its rounding.
         total = (
             part(top, left, one - down[h], one - across[w])
             + part(bottom, left, down[h], one - across[w])
@@ -278,7 +287,7 @@ def _lower_bilinear(node: Node, target: Lowering, x: Tensor) -> Tensor:
             return total
         half = 1 << (2 * FRACTION_BITS - 1)
         rounded = select(total > 0, total + half, total - half) / (1 << 2 * FRACTION_BITS)
-        return cast(clamp(rounded, -128, 127), "int8")
+        return cast(clamp(rounded, *integer_range(dtype)), dtype)
 
     return target.compute("element", node.output.type.shape, dtype, element)
 
@@ -296,7 +305,22 @@ def _import_tflite(kind: str, method: str) -> None:
             raw.attribute("align_corners"),
             raw.attribute("half_pixel_centers"),
         )
+        if raw.unsigned and method == "bilinear":
+            return _append_unsigned(builder, raw, attrs)
         return builder.op("resize", [x], attrs, name=raw.name)
+
+
+def _append_unsigned(builder: GraphBuilder, raw: RawNode, attrs: ResizeAttrs) -> GraphValue:
+    """Of uint8: TFLite interpolates the stored numbers in float32 and rounds halves up."""
+    x, parts, declared = raw.operand(0), Parts(builder, raw), raw.declared()
+    numbers = parts.cast(parts.numbers(x, 128), "float32", "floats")
+    between = parts.op("resize", [numbers], attrs, "between")
+    half = parts.table(0.5, "half", "float32")
+    whole = parts.cast(parts.op("add", [between, half], AddAttrs(), "raised"), "int32", "whole")
+    quant, zero = declared.quant, parts.table(declared.scalar_quant()[1] + 128, "zero_point")
+    assert quant is not None
+    store = RequantizeAttrs((1.0,), quant, -128, 127, "tflm", "int8")
+    return parts.op("requantize", [parts.op("int_sub", [whole, zero], what="moved")], store)
 
 
 _import_tflite("RESIZE_NEAREST_NEIGHBOR", "nearest")

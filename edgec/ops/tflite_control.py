@@ -12,7 +12,7 @@ from edgec.ops.control import If, While, WhileAttrs
 from edgec.ops.op import RawNode, from_tflite
 
 
-@from_tflite("IF")
+@from_tflite("IF", plain_bytes=True)
 def import_if(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """TFLite IF: one of two subgraphs on all operands but the first."""
     condition, *given = raw.operands()
@@ -22,7 +22,7 @@ def import_if(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     return builder.node(If, [condition, *given], name=raw.name, bodies=bodies).outputs
 
 
-@from_tflite("WHILE")
+@from_tflite("WHILE", plain_bytes=True)
 def import_while(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """TFLite WHILE: a subgraph decides whether another one runs on all operands again.
 

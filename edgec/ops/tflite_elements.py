@@ -17,7 +17,7 @@ from edgec.ops.reduce import ReduceAttrs
 from edgec.ops.scattered import AxisAttrs
 
 
-@from_tflite("RIGHT_SHIFT")
+@from_tflite("RIGHT_SHIFT", plain_bytes=True)
 def import_right_shift(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite RIGHT_SHIFT by 0 to the width less 1; by what is beyond, as far as the nearer end."""
     x, amount = raw.operands(2)
@@ -30,7 +30,19 @@ def import_right_shift(builder: GraphBuilder, raw: RawNode) -> Value:
     return parts.op("shift_right", [x, limited])
 
 
-@from_tflite("BITCAST")
+@from_tflite("CAST")
+def import_cast(builder: GraphBuilder, raw: RawNode) -> Value:
+    """TFLite CAST to what the output declares; scales play no part."""
+    x, parts, dtype = raw.operand(0), Parts(builder, raw), raw.declared().dtype
+    if x.type.is_quantized:
+        x = parts.numbers(x, 128 if raw.unsigned else 0)
+    result = builder.op("cast", [x], CastAttrs(dtype), name=raw.name)
+    if raw.operand(0) in builder.undefined:
+        builder.undefined.add(result)
+    return result
+
+
+@from_tflite("BITCAST", plain_bytes=True)
 def import_bitcast(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite BITCAST: bits as another type; narrower ones lie along one axis more, lowest first."""
     (x,) = raw.operands(1)

@@ -135,7 +135,7 @@ def _scaled(parts: Parts, value: Value, stride: int, what: str) -> Value:
     return parts.op("int_mul", [value, parts.table(stride, f"{what}.by")], what=what)
 
 
-@from_tflite("STABLEHLO_GATHER")
+@from_tflite("STABLEHLO_GATHER", plain_bytes=True)
 def import_gather(builder: GraphBuilder, raw: RawNode) -> Value:
     """STABLEHLO_GATHER: windows whose starts are moved so that they lie inside the operand."""
     x, indices = raw.operands(2)
@@ -167,7 +167,7 @@ def _flat(windows: Windows) -> tuple[int, ...]:
     return (prod(windows.operand[:rank]), *windows.operand[rank:])
 
 
-@from_tflite("STABLEHLO_SCATTER")
+@from_tflite("STABLEHLO_SCATTER", plain_bytes=True)
 def import_scatter(builder: GraphBuilder, raw: RawNode) -> Value:
     """STABLEHLO_SCATTER: an element of the updates that falls outside of the operand is dropped."""
     x, indices, updates = raw.operands(3)
@@ -222,7 +222,7 @@ def _update_places(parts: Parts, windows: Windows, indices: Value) -> Value:
     return total
 
 
-@from_tflite("STABLEHLO_AND")
+@from_tflite("STABLEHLO_AND", plain_bytes=True)
 def import_and(builder: GraphBuilder, raw: RawNode) -> Value:
     """STABLEHLO_AND of truths and of bits."""
     is_truth = raw.operand(0).type.dtype == "bool"
@@ -232,7 +232,7 @@ def import_and(builder: GraphBuilder, raw: RawNode) -> Value:
 from_tflite("STABLEHLO_SHIFT_LEFT")(partial(import_row, name="shift_left"))
 
 
-@from_tflite("STABLEHLO_COMPOSITE")
+@from_tflite("STABLEHLO_COMPOSITE", plain_bytes=True)
 def import_composite(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     """STABLEHLO_COMPOSITE: the nodes of its decomposition."""
     operands = raw.operands()

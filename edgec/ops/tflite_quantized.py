@@ -58,8 +58,11 @@ def _requantized(parts: Parts, declared: TensorType, acc: Value, factor: float) 
 
 
 def _compare(builder: GraphBuilder, raw: RawNode) -> Value:
-    """The comparisons of any two scales below 1."""
+    """The comparisons of any two scales below 1; LiteRT compares stored int16 as they are."""
     parts, scales = Parts(builder, raw), [x.type.scalar_quant()[0] for x in raw.operands(2)]
+    if all(x.type.dtype == "int16" for x in raw.operands()):
+        stored = [parts.numbers(x, what=f"number{n}") for n, x in enumerate(raw.operands())]
+        return parts.op(raw.kind.lower(), stored)
     if max(scales) >= 1:
         raise ImportFailed(f"scales {scales}: only those below 1 are compared by TFLite")
     lifted = [

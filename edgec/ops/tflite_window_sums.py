@@ -105,7 +105,7 @@ def import_dilate(builder: GraphBuilder, raw: RawNode) -> Value:
     return parts.last(dilated(parts, x, steps, _number(raw.operand(2), "the value between")))
 
 
-@from_tflite("STABLEHLO_PAD")
+@from_tflite("STABLEHLO_PAD", plain_bytes=True)
 def import_pad(builder: GraphBuilder, raw: RawNode) -> Value:
     """STABLEHLO_PAD by a constant: between elements, and around them or less than nothing."""
     x, value = raw.operand(0), _number(raw.operand(1), "the padding")
@@ -139,7 +139,7 @@ def _reduced(parts: Parts, x: Value, start: Value, window: Window, function: str
     return combined(parts, function, first, total, "")
 
 
-@from_tflite("STABLEHLO_REDUCE_WINDOW")
+@from_tflite("STABLEHLO_REDUCE_WINDOW", plain_bytes=True)
 def import_hlo_reduce_window(builder: GraphBuilder, raw: RawNode) -> Value:
     """STABLEHLO_REDUCE_WINDOW by a body of one operator, from a constant."""
     x, start = raw.operands(2)

@@ -22,13 +22,13 @@ from edgec.ops.accumulate import widened
 from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.conv2d import centred, check_operands, with_bias
+from edgec.ops.offset_weights import append_products, offset_scales
 from edgec.ops.onnx_graph import OnnxGraph, as_stored
 from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.requantize import (
     append_requantize,
     product_multipliers,
     tflite_operands,
-    weight_scales,
 )
 from edgec.ops.window import Pair, same_padding
 
@@ -238,10 +238,8 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     attrs = TransposeConv2dAttrs(stride, corner, (declared.shape[1], declared.shape[2]))
     if x.type.is_float:
         return append_activation(builder, raw, "transpose_conv2d", operands, attrs)
-    multiplier = product_multipliers(x.type, weight_scales(weights.type, channels), declared)
-    acc = builder.op(
-        "transpose_conv2d", operands, attrs, name=raw.name, output_names=[f"{raw.name}.acc"]
-    )
+    multiplier = product_multipliers(x.type, offset_scales(weights, channels), declared)
+    acc = append_products(builder, raw, "transpose_conv2d", operands, attrs)
     return append_requantize(builder, raw, acc, multiplier)
 
 

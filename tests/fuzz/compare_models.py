@@ -194,10 +194,10 @@ def check_nodes(function: Any, inputs: Sequence[Sequence[Array]], answers: Seque
 def _source(value: Any, answer: Any) -> Array | None:
     if value.origin is None:
         return None
+    found: Array | None = answer.tensors.get(value.origin.tensor)
     if value.origin.index is not None:
-        found: Array | None = answer.indexed.get(value.origin.index)
-        return found
-    return answer.tensors.get(value.origin.tensor)
+        found = answer.indexed.get(value.origin.index)
+    return (found ^ 128).view(np.int8) if found is not None and value.origin.is_moved else found
 
 
 def _steps(value: Any, answer: Any, node: Any) -> int:

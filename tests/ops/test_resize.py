@@ -66,7 +66,7 @@ def test_float_interpolation_equals_tflm(mode: tuple[bool, bool], tmp_path: Path
             TensorType((1, 2, 2, 1), "int8"),
             "aligned corners",
         ),
-        (ResizeAttrs((2, 2), "bilinear"), TensorType((1, 2, 2, 1), "int16"), "only int8"),
+        (ResizeAttrs((2, 2), "bilinear"), TensorType((1, 2, 2, 1), "int32"), "only int8"),
     ],
 )
 def test_infer_refuses_what_has_no_meaning(attrs, x, message) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import pytest
-from tflite_cases import Case, In, Out, check, check_by_c, in_builds, ints, model_of
+from tflite_cases import Case, In, Out, check, check_by_c, const, in_builds, ints, model_of, rng
 
 from edgec.errors import ImportFailed
 from edgec.frontends import import_model
@@ -38,6 +38,14 @@ def micro() -> list[Case]:
     made.append(Case("ELU", [a], [Out(SHAPE, "int8", **B["int8"])]))
     given = In(SHAPE, "int8", scale=0.05, zero_point=-128)
     made.append(Case("RSQRT", [given], [Out(SHAPE, "int8", **B["int8"])]))
+    wide, alpha = In(SHAPE, "int16", **A["int16"]), rng.integers(-120, 120, 50)
+    for zero_point in (0, 5):
+        by = const(alpha, "int8", scale=0.01, zero_point=zero_point)
+        made.append(Case("PRELU", [wide, by], [Out(SHAPE, "int16", **C["int16"])]))
+    for scale, length in ((0.05, 50), (0.004, 7), (0.5, 300)):
+        given = In((3, length), "int8", scale=scale, zero_point=-7)
+        made.append(Case("LOG_SOFTMAX", [given], [Out((3, length), "int8", scale=16 / 256,
+                                                      zero_point=127)]))  # fmt: skip
     for count in (1, 3):
         out = Out(SHAPE, "int8", scale=0.1, zero_point=4)
         made.append(Case("ADD_N", [a] * (count + 1), [out], "AddNOptions"))
@@ -52,6 +60,14 @@ def micro() -> list[Case]:
 
 def litert() -> list[Case]:
     made = []
+    wide, other = (In(SHAPE, "int16", **quant["int16"]) for quant in (A, B))
+    for kind in ("EQUAL", "LESS", "GREATER_EQUAL"):
+        made.append(Case(kind, [wide, other], [Out(SHAPE, "bool")]))
+    image = In((1, 5, 6, 3), "int16", **A["int16"])
+    for flag in ("AlignCorners", "HalfPixelCenters"):
+        made.append(Case("RESIZE_BILINEAR", [image, ints(9, 13)],
+                         [Out((1, 9, 13, 3), "int16", **A["int16"])], "ResizeBilinearOptions",
+                         {flag: True}))  # fmt: skip
     a = In(SHAPE, "int8", **A["int8"])
     for kind, out in (("RELU_N1_TO_1", B["int8"]), ("RELU6", A["int8"])):
         made.append(Case(kind, [a], [Out(SHAPE, "int8", **out)]))

@@ -173,7 +173,7 @@ def test_operators_without_outputs_are_named_after_their_kind(tmp_path) -> None:
         ({"x": {"dtype": "float32", "scale": ()}, "y": {"dtype": "float32", "scale": ()}},
          "int32 bias: float32 is expected"),
         ({"x": {"dtype": "int16"}, "y": {"dtype": "int16"}}, "int16 inputs with zero point 0"),
-        ({"x": {"dtype": "uint8", "zero_point": 3}}, "uint8 input and int8 weights"),
+        ({"x": {"dtype": "uint8", "scale": ()}}, "uint8 input and int8 weights"),
         ({"w": {"dtype": "float32", "data": np.ones(6, np.float32)}}, "and float32 weights"),
         ({"w": {"data": None}}, 'reads tensor 1 "w", which nothing computes'),
         ({"w": {"data": b"123"}}, 'tensor 1 "w" needs 6 bytes, its buffer has 3'),
