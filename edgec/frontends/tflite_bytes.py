@@ -16,7 +16,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Quant, TensorType
-from edgec.ops.requantize import RequantizeAttrs
+from edgec.ops.requantize import Requantize, RequantizeAttrs
 
 #: What uint8 has more than int8.
 MOVE = 128
@@ -84,4 +84,4 @@ class Bytes:
         """The same real numbers in the other type; every one of them has a place there."""
         bounds = np.iinfo(dtype)
         attrs = RequantizeAttrs((1.0,), quant, int(bounds.min), int(bounds.max), "onnx", dtype)
-        return self.builder.op("requantize", [value], attrs, name=f"{value.name}/{dtype}")
+        return self.builder.op(Requantize, [value], attrs, name=f"{value.name}/{dtype}")
