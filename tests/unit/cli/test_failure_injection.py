@@ -10,6 +10,7 @@ import errno
 import hashlib
 import os
 import random
+import shutil
 import signal
 import subprocess
 import sys
@@ -27,6 +28,8 @@ from onnx_builder import float_network
 PROBLEMS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS)
 #: Not a command's own: where Python and the C library keep what they keep.
 FOREIGN = ("/dev/", "/proc/", "__pycache__", ".pyc")
+#: Commands that build many times.
+SLOW = [pytest.param(name, marks=pytest.mark.full) for name in ("tune", "explore")]
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
@@ -107,6 +110,14 @@ def command_of(dense_model: Path, work: Path) -> Callable[[str], list[object]]:
             return ["export", dense_model, "--format", "cmake", "-o", "out"]
         if name == "tosa":
             return ["export", dense_model, "--format", "tosa", "-o", "out.mlir"]
+        if name == "tune":
+            return ["tune", dense_model, "--board", "stm32", "--trials", 2, "-o", "out.tune.json",
+                    "--html", "out.html"]  # fmt: skip
+        if name == "new":
+            return ["new", "out", "--model", dense_model, "--board", "stm32"]
+        if name == "explore":
+            return ["explore", dense_model, "--board", "stm32", "--workers", 1,
+                    "--html", "out.html"]  # fmt: skip
         return ["build", dense_model, "--board", "host", "-o", "out"]
 
     return words
@@ -119,7 +130,7 @@ def _input_shape(model: Path) -> tuple[int, ...]:
     return tuple(d.dim_value for d in entry.type.tensor_type.shape.dim[1:])
 
 
-@pytest.mark.parametrize("name", ["build", "quantize", "export", "tosa"])
+@pytest.mark.parametrize("name", ["build", "quantize", "export", "tosa", *SLOW])
 def test_each_operation_fails_once(
     name: str, command_of: Callable, edgec: Callable, work: Path, faults: Faults
 ) -> None:
@@ -131,7 +142,7 @@ def test_each_operation_fails_once(
     with faults.failing(roots, None, 0):
         assert edgec(*words).status == 0
     points = list(faults.seen)
-    assert len(points) > (1 if name == "tosa" else 3), points
+    assert len(points) > (1 if name in ("tosa", "explore") else 3), points
     after = tree(work)
     for at, what in enumerate(points):
         problem = PROBLEMS[at % len(PROBLEMS)]
@@ -147,7 +158,27 @@ def test_each_operation_fails_once(
     assert edgec(*words).status == 0 and tree(work) == after
 
 
-@pytest.mark.parametrize("name", ["build", "quantize", "export", "tosa"])
+def test_new_makes_a_folder_whole_or_not_at_all(
+    command_of: Callable, edgec: Callable, work: Path, faults: Faults
+) -> None:
+    words = command_of("new")
+    with faults.failing((work,), None, 0):
+        assert edgec(*words).status == 0
+    points, whole = list(faults.seen), tree(work)
+    assert len(points) > 3 and "out/main.c" in whole
+    for at, what in enumerate(points):
+        shutil.rmtree(work / "out")
+        with faults.failing((work,), at, PROBLEMS[at % len(PROBLEMS)]):
+            ran = edgec(*words)
+        assert "Traceback" not in ran.err, (what, ran)
+        if ran.status:
+            assert ran.status == 1 and ran.err.count("error: ") == 1, (what, ran)
+            assert not list(work.iterdir()), (what, ran)
+            assert edgec(*words).status == 0, what
+        assert tree(work) == whole, (what, ran)
+
+
+@pytest.mark.parametrize("name", ["build", "quantize", "export", "tosa", "new"])
 def test_a_folder_that_cannot_be_written(
     name: str, command_of: Callable, edgec: Callable, work: Path, faults: Faults
 ) -> None:
