@@ -19,6 +19,8 @@ Compiler = Literal["gcc", "clang"]
 Harness = Literal["link", "mlperf-tiny", "own"]
 FloatSums = Literal["ordered", "free"]
 WeightsForm = Literal["auto", "text", "blob"]
+#: "auto", "all", "none", or names of layers.
+Offload = str | tuple[str, ...]
 
 #: Names of resources, as errors and reports have them, and the fields of `Limits` and `Figures`.
 RESOURCES = {
@@ -165,6 +167,9 @@ class Options:
     float_sums: "ordered" adds floats in one order and rounds each product, with the same bits on
     every machine; "free", on this computer, multiplies and adds in one instruction that rounds
     once: faster, and as close to the framework.
+    offload: what runs on the GPU of a core that has one: "all", "none", "auto" (what is faster
+    there by a model of costs), or layers by name. With "auto" and names the rest runs on the
+    processor, and everything does where there is no GPU.
     threads: that share long loops, on PCs and Linux boards; results are the same for every number.
     weights_form: "text" writes constants as numbers in C, "blob" as bytes in a file that the
     assembler includes, much faster for large models; "auto": the bytes from 4 MB on.
@@ -188,6 +193,7 @@ class Options:
     compiler: Compiler | None = None
     c_optimize: str | None = None
     float_sums: FloatSums = "ordered"
+    offload: Offload = "all"
     threads: int = 1
     weights_form: WeightsForm = "auto"
     trace: bool = False
@@ -212,6 +218,15 @@ class Options:
     def level(self) -> Optimize:
         """The level by name; that of prices is chosen first (`edgec.memory.prices`)."""
         return "balanced" if isinstance(self.optimize, Prices) else self.optimize
+
+    @property
+    def shares_out(self) -> bool:
+        """Whether a part of the model may run on the GPU and another on the processor beside it."""
+        return self.offload not in ("all", "none")
+
+    def on_processor(self) -> Options:
+        """The same options where no GPU is."""
+        return replace(self, offload="all")
 
     @property
     def prices(self) -> Prices:

@@ -18,7 +18,14 @@ from edgec.codegen.assemble import Identity, assemble, output_crc
 from edgec.codegen.names import checked_model_name, model_identifier
 from edgec.codegen.placement import place_program
 from edgec.codegen.program import Golden, Program
-from edgec.codegen.versions import Special, has_same_outputs, pinned, with_versions
+from edgec.codegen.versions import (
+    WITHOUT_GPU,
+    Special,
+    has_same_outputs,
+    pinned,
+    with_versions,
+    without_gpu,
+)
 from edgec.errors import BuildFailed, EdgecError, PlanError
 from edgec.frontends import import_model
 from edgec.graph.extents import function_at
@@ -49,7 +56,7 @@ from edgec.passes.merge_duplicates import merge_duplicates
 from edgec.passes.sequence import PASSES
 from edgec.passes.shrink_channels import Shrinkage, shrink_channels
 from edgec.runners.samples import generate_steps
-from edgec.targets.core import Core
+from edgec.targets.core import Core, processor_of
 
 #: Seed of the input that a model's self-test runs.
 GOLDEN_SEED = 1
@@ -105,8 +112,9 @@ class Compiled:
     def special_functions(self) -> tuple[tuple[str, Function], ...]:
         """The functions of special sizes after all passes, with the sizes as words."""
         choices = special_sizes(self.imported.main, self.options.specialize)
+        words = [WITHOUT_GPU] if self.program.without_gpu else map(words_of, choices)
         mains = (each.module.main for each in self.specials)
-        return tuple(zip(map(words_of, choices), mains, strict=True))
+        return tuple(zip(words, mains, strict=True))
 
     @property
     def macs(self) -> int:
@@ -152,6 +160,13 @@ def read_model(path: Path, options: Options) -> Module:
     )  # fmt: skip
 
 
+def _offloaded(core: Core, options: Options) -> tuple[Core, Options]:
+    """The core that runs the model, and the options for it."""
+    if core.has_gpu and options.offload == "none":
+        return processor_of(core), options.on_processor()
+    return core, options
+
+
 def _for_core(options: Options, core: Core) -> Options:
     """The options with the core's defaults. Raises EdgecError for one that the core has not."""
     if options.float_sums == "free" and core.is_embedded:
@@ -166,6 +181,10 @@ def _for_core(options: Options, core: Core) -> Options:
         )
     if core.has_gpu:
         return _for_gpu(options, core)
+    if options.offload != "all":
+        raise EdgecError(
+            f"{core.name} has no GPU to offload layers to", hint="use --board cuda_host or a Jetson"
+        )
     has_plenty = not core.features.isdisjoint({"avx2", "neon"})
     return options.where_ram_is_plenty() if has_plenty else options
 
@@ -200,14 +219,15 @@ def compile_module(
 ) -> Compiled:
     """Stages 2 to 6, of a module as a frontend makes it. Raises PlanError as `compile_model`."""
     known = len(options.tuned.groups)
+    core, options = _offloaded(core, options)
     options = with_usable(_for_core(options, core), core)
     if options.specialize and options.io == "rows":
         raise EdgecError("--specialize runs whole inputs, --io rows feeds them row by row")
-    if core.has_gpu:
-        arena_limit_bytes = None  # what streams to save memory is slow there
-    job = _Job(core, options, board, board_name, arena_limit_bytes, reserved or {})
+    # What streams to save memory is slow on a GPU.
+    limit_bytes = None if core.has_gpu else arena_limit_bytes
+    job = _Job(core, options, board, board_name, limit_bytes, reserved or {})
     choices = special_sizes(imported.main, options.specialize)
-    compiled = job.compiled(imported, _Dump(dump))
+    compiled = job.shared_out(imported, job.compiled(imported, _Dump(dump)))
     specials = tuple(job.special(imported, sizes, compiled) for sizes in choices)
     program = compiled.program
     if specials:
@@ -223,7 +243,9 @@ def compile_module(
         program = place_program(program, homes, copies=compiled.options.prices.is_fast)
     program.check()
     left_out = known - len(options.tuned.groups)
-    return replace(compiled, program=program, specials=specials, tuned_left_out=left_out)
+    return replace(
+        compiled, program=program, specials=specials or compiled.specials, tuned_left_out=left_out
+    )
 
 
 @dataclass(frozen=True)
@@ -237,25 +259,48 @@ class _Job:
     arena_limit_bytes: int | None
     reserved: Mapping[str, int]
 
+    def shared_out(self, imported: Module, compiled: Compiled) -> Compiled:
+        """With what runs where there is no GPU; that alone where nothing is faster on one."""
+        if not (self.core.has_gpu and self.options.shares_out):
+            return compiled
+        alone = replace(self, core=processor_of(self.core), options=self.options.on_processor())
+        program = compiled.program
+        if all(step.on_processor for step in program.steps):
+            return alone.compiled(imported, _Dump(None))
+        found = alone.beside(imported, compiled, "without a GPU")
+        joined = without_gpu(program, found.program)
+        return replace(
+            compiled, program=replace(joined, processor=alone.core.name), specials=(found,)
+        )
+
     def special(self, imported: Module, sizes: Sizes, general: Compiled) -> Compiled:
         """The model at certain sizes, its inputs and states where the general plan has them."""
         module = imported.with_main(function_at(imported.main, sizes))
-        try:
-            found = self.compiled(module, _Dump(None), general)
-        except PlanError:
-            found = None
-        if found is None or not has_same_outputs(general.program, found.program):
-            found = self.compiled(module, _Dump(None), general, copies=True)
-            if not has_same_outputs(general.program, found.program):
-                raise PlanError(
-                    f"the outputs at {words_of(sizes)} cannot lie where those of other sizes do",
-                    hint="build with --io caller",
-                )
+        found = self.beside(module, general, f"at {words_of(sizes)}")
         is_largest = all(value == var.stop - 1 for var, value in sizes.items())
         golden = golden_run(found.module.main) if is_largest else None
         if general.program.golden is None or golden is None:
             return found
         return replace(found, program=replace(found.program, golden=golden))
+
+    def beside(self, module: Module, general: Compiled, where: str) -> Compiled:
+        """Another version of a model, inputs, outputs and states where the general plan has them.
+
+        Raises PlanError where its outputs cannot lie there; `where` says what it is for.
+        """
+        try:
+            found = self.compiled(module, _Dump(None), general)
+        except PlanError:
+            found = None
+        if found is not None and has_same_outputs(general.program, found.program):
+            return found
+        found = self.compiled(module, _Dump(None), general, copies=True)
+        if not has_same_outputs(general.program, found.program):
+            raise PlanError(
+                f"the outputs {where} cannot lie where those of the other code do",
+                hint="build with --io caller",
+            )
+        return found
 
     def compiled(
         self,

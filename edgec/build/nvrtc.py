@@ -76,13 +76,30 @@ def require_nvrtc() -> Path:
 def compile_kernels(source: str, architecture: str) -> Images:
     """PTX of a model's kernels, and machine code where ptxas is installed.
 
-    architecture: such as "sm_87". Raises ToolMissing without NVRTC, BuildFailed for what does not
-    compile.
+    architecture: such as "sm_87"; for one that NVRTC is too old to know, PTX of the newest that it
+    knows, which the driver compiles. Raises ToolMissing without NVRTC, BuildFailed for what does
+    not compile.
     """
     nvrtc = _Nvrtc(require_nvrtc())
-    ptx = nvrtc.compile(source, architecture.replace("sm_", "compute_"))
-    cubin = b"" if find_ptxas() is None else assemble_ptx(ptx, architecture)[0]
-    return Images("NVRTC of CUDA 12", architecture, ptx, cubin)
+    newest = nvrtc.newest(architecture)
+    ptx = nvrtc.compile(source, newest.replace("sm_", "compute_"))
+    is_exact = newest == architecture and find_ptxas() is not None
+    cubin = assemble_ptx(ptx, architecture)[0] if is_exact else b""
+    return Images("NVRTC of CUDA 12", newest, ptx, cubin)
+
+
+def what_is_missing(architecture: str) -> str:
+    """Why kernels for an architecture are PTX alone; "" where they are machine code too.
+
+    Raises ToolMissing without NVRTC.
+    """
+    newest = _Nvrtc(require_nvrtc()).newest(architecture)
+    if newest != architecture:
+        return (
+            f"kernels: PTX for {newest}, the newest that the installed NVRTC knows; the driver"
+            f" compiles it for {architecture} when the model is set up"
+        )
+    return "" if find_ptxas() else "kernels: PTX alone, since ptxas is not installed"
 
 
 @lru_cache(maxsize=8)
@@ -141,6 +158,15 @@ class _Nvrtc:
             raise ToolMissing(
                 f"cannot load {path}: {error}", hint="pip install --force-reinstall 'edgec[cuda]'"
             ) from None
+
+    def newest(self, architecture: str) -> str:
+        """The newest architecture that it knows and whose PTX runs on this one."""
+        count = ctypes.c_int()
+        self._library.nvrtcGetNumSupportedArchs(ctypes.byref(count))
+        known = (ctypes.c_int * count.value)()
+        self._library.nvrtcGetSupportedArchs(known)
+        wanted = int(architecture.removeprefix("sm_"))
+        return f"sm_{max(number for number in known if number <= wanted)}"
 
     def compile(self, source: str, architecture: str) -> str:
         """PTX of CUDA C++. Raises BuildFailed with what the compiler says."""

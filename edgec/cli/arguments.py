@@ -180,6 +180,9 @@ _COMPILE_OPTIONS = (
     click.option("--float-sums", type=click.Choice(["ordered", "free"]), default="ordered",
                  show_default=True,
                  help="free: products and sums of floats in one instruction, on this computer."),
+    click.option("--offload", multiple=True, metavar="auto|all|none|LAYER",
+                 help="What runs on the GPU of a board that has one, by default all; auto:"
+                 " what is faster there, and all on the processor where there is no GPU."),
     click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True,
                  help="Threads that share long loops, on this computer and Linux boards."),
     click.option("--weights-form", type=click.Choice(["auto", "text", "blob"]), default="auto",
@@ -206,7 +209,7 @@ _COMPILE_OPTIONS = (
 #: Names of the options that `compile_options` adds.
 COMPILE_OPTIONS = (
     "optimize", "match", "io", "unfused", "no_asm", "compiler", "c_optimize", "float_sums",
-    "threads", "weights_form", "input_shape", "input_value", "specialize",
+    "offload", "threads", "weights_form", "input_shape", "input_value", "specialize",
     "place", "compile_budget", "tuned", "dump", "custom_ops",
 )  # fmt: skip
 
@@ -281,6 +284,7 @@ def make_options(**words: Any) -> Options:
 
     places = words.pop("place", ())
     return Options(
+        offload=_offload(tuple(words.pop("offload", ()))),
         tuned=_tuned(words.pop("tuned", None)),
         input_shapes=tuple(words.pop("input_shape")),
         input_values=tuple(words.pop("input_value", ())),
@@ -288,6 +292,16 @@ def make_options(**words: Any) -> Options:
         places=tuple(pair for pairs in places for pair in pairs),
         **words,
     )
+
+
+def _offload(given: tuple[str, ...]) -> str | tuple[str, ...]:
+    """One word for the whole model, or names of layers. Raises UsageError for both at once."""
+    words = {"auto", "all", "none"}
+    if len(given) > 1 and not words.isdisjoint(given):
+        raise click.UsageError("--offload: give auto, all or none alone, or names of layers")
+    if given and given[0] in words:
+        return given[0]
+    return given or "all"
 
 
 def _tuned(given: Path | None) -> Any:

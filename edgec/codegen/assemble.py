@@ -72,7 +72,10 @@ def assemble(
     for value in function.values():
         shown.setdefault(roots.get(value, value), []).append(value)
     steps = [
-        _step(shown, position, lowered.group, variant, roots, constants)
+        replace(
+            _step(shown, position, lowered.group, variant, roots, constants),
+            on_processor=lowered.on_processor,
+        )
         for position, (lowered, variant) in enumerate(zip(groups, chosen, strict=True))
     ]
     outside = {roots.get(v, v) for v in (*function.inputs, *function.outputs)}

@@ -20,12 +20,10 @@ from edgec.codegen.c_term import SUM, term_text
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.ranges import Range
 from edgec.errors import ContractError
-from edgec.loop.access import accesses
-from edgec.loop.bound import BOUND, Launch, launch_of
+from edgec.loop.bound import BOUND, ONE_THREAD, Launch, kernel_parts, launch_of
 from edgec.loop.ir import TRACES, Call, For, PrimFunc, Scope, Seq, Stmt, Sync
 from edgec.loop.rewrite import Rewriter, walk
 
-ONE_THREAD = Launch((1, 1, 1, 1, 1, 1))
 #: Macros of `runtime_c/cuda/ec_cuda_kernel.h`.
 _INDEX = {kind: f"EC_{kind.upper()}" for kind in BOUND}
 _BARRIER = {"block": "EC_BLOCK_BARRIER();", "warp": "EC_WARP_BARRIER();"}
@@ -57,26 +55,6 @@ def emit_kernels(
         _emit(part, name if not number else f"{name}_then_{number + 1}", func, callees, known)
         for number, part in enumerate(kernel_parts(func))
     )
-
-
-def kernel_parts(func: PrimFunc) -> tuple[PrimFunc, ...]:
-    """The function cut at the barriers of its grid; each part with the buffers that it uses."""
-    parts: list[list[Stmt]] = [[]]
-    for stmt in func.body.stmts if isinstance(func.body, Seq) else (func.body,):
-        if isinstance(stmt, Sync) and stmt.scope == "grid":
-            parts.append([])
-        else:
-            parts[-1].append(stmt)
-    return tuple(_part(func, tuple(stmts)) for stmts in parts if stmts)
-
-
-def _part(func: PrimFunc, stmts: tuple[Stmt, ...]) -> PrimFunc:
-    body = stmts[0] if len(stmts) == 1 else Seq(stmts)
-    used = {access.buffer for access in accesses(body)}
-    return replace(
-        func, body=body, params=tuple(p for p in func.params if p in used),
-        allocs=tuple(b for b in func.allocs if b in used),
-    )  # fmt: skip
 
 
 def _emit(

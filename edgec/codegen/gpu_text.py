@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,8 +13,9 @@ from edgec.codegen.c_kernel import Kernel, emit_kernels, without_traces
 from edgec.codegen.foreign_text import foreign_texts
 from edgec.codegen.names import identifier, unique
 from edgec.codegen.port_text import Pointers
-from edgec.codegen.program import Program
+from edgec.codegen.program import Port, Program
 from edgec.codegen.runtime_source import needed_functions
+from edgec.codegen.segments import segments_of
 from edgec.codegen.share import share, share_callees
 from edgec.errors import BuildFailed
 from edgec.resources import resource_dir, text_templates
@@ -60,17 +62,40 @@ class LaunchText:
 
 
 @dataclass(frozen=True)
+class CopyText:
+    """Where bytes lie in both memories, from their context's pointers on, and how many they are."""
+
+    place: str
+    bytes: str
+
+
+@dataclass(frozen=True)
+class SegmentText:
+    """Steps on one side: their numbers, and what is copied there before.
+
+    graph: which graph of the context's has its kernels; -1 for none.
+    """
+
+    on_processor: bool
+    graph: int
+    start: int
+    stop: int
+    copies: tuple[CopyText, ...]
+
+
+@dataclass(frozen=True)
 class GpuText:
     """What the templates say of a GPU.
 
-    source: the kernels. launches: of each step. step_functions: the first kernel of each step.
-    is_graph: whether every run starts the same, which is then recorded once.
+    source: the kernels. launches: by step. step_functions: by step, the first kernel. segments: of
+    a run, in order. is_graph: whether every run starts the same, which is then recorded once.
     """
 
     architecture: str
     source: str
-    launches: tuple[tuple[LaunchText, ...], ...]
-    step_functions: tuple[str, ...]
+    launches: Mapping[int, tuple[LaunchText, ...]]
+    step_functions: Mapping[int, str]
+    segments: tuple[SegmentText, ...]
     callees: Mapping[str, str]
     weights_bytes: int
     is_graph: bool
@@ -93,7 +118,7 @@ def make_gpu_text(program: Program, weights: Weights, taken: Sequence[str]) -> G
         callees={name: without_traces(f) for name, f in program.callees.items()},
     )
     device, callees = _device_functions(silent, taken)
-    shared = share(silent)
+    shared = share(silent, "gpu")
     names = unique(
         (f"{program.model}_{identifier(item.function.name)}" for item in shared),
         taken=[*taken, *callees.values()],
@@ -103,30 +128,61 @@ def make_gpu_text(program: Program, weights: Weights, taken: Sequence[str]) -> G
         for name, item in zip(names, shared, strict=True)
     ]
     by_step = {step: k for k, item in zip(kernels, shared, strict=True) for step in item.steps}
-    steps = range(len(program.steps))
     return GpuText(
         architecture=CORES[program.target].gpu_architecture,
         source=_source(program, device, [kernel for each in kernels for kernel in each]),
-        launches=tuple(_launches(silent, weights, step, by_step[step]) for step in steps),
-        step_functions=tuple(by_step[step][0].name for step in steps),
+        launches={step: _launches(silent, weights, step, by_step[step]) for step in by_step},
+        step_functions={step: kernels[0].name for step, kernels in by_step.items()},
+        segments=_segments(program, weights),
         callees=callees,
         weights_bytes=weights.stored_bytes,
         is_graph=not program.sizes,
     )
 
 
+def _segments(program: Program, weights: Weights) -> tuple[SegmentText, ...]:
+    """What a run does, in order. A program that is the GPU's alone copies what ports use."""
+    pointers, graphs = Pointers(program, weights), itertools.count()
+    found = segments_of(program)
+    if not any(step.on_processor for step in program.general_steps):
+        copies = [_ports(program, ports, pointers) for ports in (program.inputs, program.outputs)]
+        steps = len(program.general_steps)
+        return (
+            SegmentText(False, 0, 0, steps, copies[0]),
+            SegmentText(True, -1, steps, steps, copies[1]),
+        )
+    return tuple(
+        SegmentText(
+            segment.on_processor,
+            -1 if segment.on_processor or segment.start == segment.stop else next(graphs),
+            segment.start, segment.stop,
+            tuple(
+                CopyText(f"{'state' if c.is_state else 'arena'} + {c.start}", f"{c.nbytes}u")
+                for c in segment.copies
+            ),
+        )
+        for segment in found
+    )  # fmt: skip
+
+
+def _ports(program: Program, ports: Sequence[Port], pointers: Pointers) -> tuple[CopyText, ...]:
+    placed = (port for port in ports if port.buffer in program.offsets)
+    return tuple(CopyText(pointers.raw(p.buffer), pointers.used_bytes(p)) for p in placed)
+
+
 def _require_own(program: Program) -> None:
-    foreign = foreign_texts(program)
+    steps = tuple(step for step in program.steps if not step.on_processor)
+    foreign = foreign_texts(replace(program, steps=steps))
     if foreign:
         raise BuildFailed(
             f"{foreign[0].name} is C of your own, which runs on processors alone",
-            hint="build for the host, or without it",
+            hint="build with --offload auto, which leaves it to the processor",
         )
 
 
 def _device_functions(program: Program, taken: Sequence[str]) -> tuple[list[str], dict[str, str]]:
     """The texts of functions that kernels call, and their names by those in the program."""
-    called = share_callees(program)
+    called = share_callees(program, "gpu")
     wanted = (f"{program.model}_{identifier(s.function.name)}_row" for s in called)
     names = unique(wanted, taken=taken)
     callees = {callee: name for name, s in zip(names, called, strict=True) for callee in s.callees}

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -118,8 +118,9 @@ class Manifest:
 
     `schema_hash` changes with the model's interface, `build_hash` with any byte of the model's C
     files. `harness` is the program that serves it on a board: "link" or "mlperf-tiny".
-    `weights_crc` is the CRC-32 (zlib's) of the constants as they lie in memory, which the model's
-    self-test checks; None where there is none.
+    `processor` is the core beside a GPU, where it runs steps, `without_gpu` the steps that run in
+    the place of all others where there is no GPU. `weights_crc` is the CRC-32 (zlib's) of the
+    constants as they lie in memory, which the model's self-test checks; None where there is none.
     """
 
     format: int
@@ -149,17 +150,29 @@ class Manifest:
     sizes: tuple[Size, ...] = ()
     counts: tuple[Count, ...] = ()
     versions: tuple[VersionEntry, ...] = ()
+    processor: str = ""
+    without_gpu: VersionEntry | None = None
 
     def steps_at(self, sizes: Sequence[int]) -> range:
         """The numbers of the steps that run at these sizes."""
         found = [v for v in self.versions if v.sizes == tuple(sizes)]
-        first = self.versions[0].start if self.versions else len(self.steps)
+        others = (*self.versions, *filter(None, (self.without_gpu,)))
+        first = min((v.start for v in others), default=len(self.steps))
         return range(found[0].start, found[0].stop) if found else range(first)
 
     def traces_at(self, sizes: Sequence[int]) -> tuple[TraceEntry, ...]:
         """The values that runs of these sizes show."""
         steps = self.steps_at(sizes)
         return tuple(trace for trace in self.traces if trace.step in steps)
+
+    def traces_shown(self, sizes: Sequence[int], ids: Collection[int]) -> tuple[TraceEntry, ...]:
+        """The values that a run shows that showed these: without a GPU, those of other steps."""
+        usual, others = self.traces_at(sizes), self.without_gpu
+        if others is None or any(trace.id in ids for trace in usual):
+            return usual
+        return tuple(
+            trace for trace in self.traces if trace.step in range(others.start, others.stop)
+        )
 
     @property
     def answers(self) -> tuple[PortEntry, ...]:
@@ -215,6 +228,8 @@ class Manifest:
                 else value
                 for key, value in raw.items()
             }
+            if raw["without_gpu"] is not None:
+                fields["without_gpu"] = VersionEntry(**_tuples(raw["without_gpu"]))
             return Manifest(**_tuples(fields))
         except (ValueError, KeyError, TypeError, AttributeError) as problem:
             raise ContractError(
@@ -277,6 +292,7 @@ def describe(
         weights_crc=weights.crc,
         areas=tuple(AreaEntry(area.region, area.nbytes) for area in program.areas),
         versions=tuple(_like(VersionEntry, version) for version in program.versions),
+        without_gpu=program.without_gpu and _like(VersionEntry, program.without_gpu),
     )
 
 

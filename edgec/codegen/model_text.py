@@ -31,7 +31,7 @@ from edgec.codegen.port_text import (
 )
 from edgec.codegen.program import DTYPE_BYTES, Program, ProgramHomes, Version
 from edgec.codegen.runtime_source import needed_functions
-from edgec.codegen.share import share, share_callees
+from edgec.codegen.share import Side, share, share_callees
 from edgec.targets.core import CORES
 
 # Suffixes of the public functions: generated names must not take them.
@@ -39,7 +39,7 @@ PUBLIC = (
     "run", "feed_row", "set_size", "input_extent", "output_extent", "init", "input", "output",
     "reset", "selftest", "memory", "context", WEIGHTS_OBJECT, "constants",
     # of models on a GPU
-    "close", "start", "open", "on_gpu", "cubin", "ptx",
+    "close", "open", "on_gpu", "cubin", "ptx", *(f"start_{part}" for part in range(99)),
 )  # fmt: skip
 
 
@@ -178,6 +178,7 @@ class ModelText:
     front: str = ""
     compile_flags: str = ""
     gpu: GpuText | None = None
+    without_gpu: tuple[CallText, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -209,14 +210,19 @@ class _Functions:
     called: tuple[str, ...]
 
 
-def _emit_functions(program: Program) -> _Functions:
+def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
+    """All functions; with a GPU those of the processor, and of other steps the kernels' names."""
     homes = program.homes
-    shared = share(program)
-    callees, callee_functions = _emit_callees(program)
+    side: Side = None if gpu is None else "processor"
+    shared = share(program, side)
+    callees, callee_functions = _emit_callees(program, side)
     taken = {f"{program.model}_{name}" for name in PUBLIC} | {f.name for f in callee_functions}
+    if gpu is not None:
+        taken |= {*gpu.callees.values(), *gpu.step_functions.values()}
     wanted = [f"{program.model}_{identifier(f.function.name)}" for f in shared]
     names = unique(wanted, taken=taken)
-    step_functions = [""] * len(program.steps)
+    launched: Mapping[int, str] = {} if gpu is None else gpu.step_functions
+    step_functions = [launched.get(step, "") for step in range(len(program.steps))]
     step_numbers: list[tuple[int, ...]] = [()] * len(program.steps)
     functions: list[FunctionText] = [
         FunctionText(
@@ -238,6 +244,7 @@ def _emit_functions(program: Program) -> _Functions:
         for each, numbers in zip(steps, general.numbers, strict=True):
             for step in each:
                 step_functions[step], step_numbers[step] = name, numbers
+    callees |= {} if gpu is None else gpu.callees
     return _Functions(
         tuple(functions), tuple(step_functions), tuple(step_numbers), callees,
         tuple(f.name for f in callee_functions),
@@ -251,18 +258,15 @@ def make_text(program: Program) -> EmittedModel:
     gpu = None
     if runs_on_gpu(program):  # kernels are in a file of their own
         gpu = make_gpu_text(program, weights, [f"{program.model}_{name}" for name in PUBLIC])
-        nothing = ((),) * len(gpu.launches)
-        emitted = _Functions((), gpu.step_functions, nothing, gpu.callees, ())
-    else:
-        emitted = _emit_functions(program)
+    emitted = _emit_functions(program, gpu)
     functions, step_functions = emitted.texts, emitted.step_functions
     pointers = Pointers(program, weights)
     calls = _calls(program, step_functions, emitted.step_numbers, pointers)
     if gpu is not None:
-        pairs = zip(calls, gpu.launches, strict=True)
-        calls = tuple(replace(call, lines=(), launches=launches) for call, launches in pairs)
+        calls = tuple(_launched(call, gpu) for call in calls)
     # What one core's branch of an #if calls is unused on others, of which clang would warn.
-    cpu_check = _cpu_check(program.target)
+    processor = program.processor or program.target
+    cpu_check = _cpu_check(processor)
     checks = [f"{cpu_check}()"] if cpu_check else []
     needed = needed_functions([*(f.text for f in functions), *checks])
     helpers = [
@@ -322,7 +326,7 @@ def make_text(program: Program) -> EmittedModel:
         sizes=_sizes(program),
         counts=_counts(program, pointers),
         foreign=foreign_texts(program),
-        compile_flags=_compile_flags(program.target),
+        compile_flags=_compile_flags(processor),
         versions=tuple(
             VersionText(
                 pointers.condition(version),
@@ -332,6 +336,7 @@ def make_text(program: Program) -> EmittedModel:
             for version in program.versions
         ),
         gpu=gpu,
+        without_gpu=_without_gpu(program, calls),
     )
     placeable = (*emitted.called, *dict.fromkeys(step_functions), *kernels)
     return EmittedModel(text, step_functions, weights, placeable, emitted.callees)
@@ -382,9 +387,21 @@ def _crc_call(model: str, weights: Weights) -> str:
     return call
 
 
-def _emit_callees(program: Program) -> tuple[dict[str, str], list[CFunction]]:
+def _launched(call: CallText, gpu: GpuText) -> CallText:
+    """The call of a step, which kernels are in the place of on a GPU."""
+    if call.id not in gpu.launches:
+        return call
+    return replace(call, lines=(), launches=gpu.launches[call.id])
+
+
+def _without_gpu(program: Program, calls: tuple[CallText, ...]) -> tuple[CallText, ...]:
+    version = program.without_gpu
+    return () if version is None else calls[version.start : version.stop]
+
+
+def _emit_callees(program: Program, side: Side) -> tuple[dict[str, str], list[CFunction]]:
     """The C names of all callees, and the functions; equal ones are emitted once."""
-    shared = share_callees(program)
+    shared = share_callees(program, side)
     names = unique(f"{program.model}_{identifier(s.function.name)}_row" for s in shared)
     mapping = {callee: name for name, s in zip(names, shared, strict=True) for callee in s.callees}
     functions = [

@@ -95,6 +95,14 @@ class Pointers:
             return f"{term.constant}u"
         return f"(uint32_t)({term_text(term, self.size).text})"
 
+    def used_bytes(self, port: Port) -> str:
+        """How many bytes of a port are in use: its elements at a run's sizes lie without gaps."""
+        if not any(term.parts for term in port.extents):
+            return f"{port.nbytes}u"
+        fixed = math.prod(term.offset for term in port.extents if not term.parts)
+        factors = [self.extent(term) for term in port.extents if term.parts]
+        return " * ".join((*factors, f"{fixed * DTYPE_BYTES[port.dtype]}u"))
+
     def raw(self, name: str) -> str:
         if name in self._program.constants:
             return self._weights.names[name]
@@ -164,7 +172,7 @@ def port_text(
         high=str(high),
         meaning=meaning,
         extents=_extents(program, port, index, kind, pointers),
-        used_bytes=_used_bytes(port, pointers),
+        used_bytes=pointers.used_bytes(port),
     )
 
 
@@ -192,15 +200,6 @@ def _meaning(scale: str, zero_point: int) -> str:
     sign = "+" if zero_point < 0 else "-"
     shifted = f"(q {sign} {abs(zero_point)})" if zero_point else "q"
     return f"real = {scale.removesuffix('f')} * {shifted}"
-
-
-def _used_bytes(port: Port, pointers: Pointers) -> str:
-    """How many bytes of a port are in use: its elements at the sizes of a run lie without gaps."""
-    if not any(term.parts for term in port.extents):
-        return f"{port.nbytes}u"
-    fixed = math.prod(term.offset for term in port.extents if not term.parts)
-    factors = [pointers.extent(term) for term in port.extents if term.parts]
-    return " * ".join((*factors, f"{fixed * DTYPE_BYTES[port.dtype]}u"))
 
 
 def state_texts(program: Program, weights: Weights) -> tuple[StateText, ...]:

@@ -150,7 +150,8 @@ class Step:
     """One call of a PrimFunc. `args` names a buffer or constant for each parameter.
 
     `title` is for people ('conv2d "model/conv1"'), `sources` are the node names of the model
-    file that this step computes, `shapes` is text such as '[1,49,10,1] -> [1,25,5,64]'.
+    file that this step computes, `shapes` is text such as '[1,49,10,1] -> [1,25,5,64]'. Of a
+    program for a GPU, the processor beside it runs the steps that are `on_processor`.
     """
 
     function: PrimFunc
@@ -161,6 +162,7 @@ class Step:
     macs: int = 0
     parts: tuple[Part, ...] = ()
     traces: tuple[Trace, ...] = ()
+    on_processor: bool = False
 
 
 @dataclass(frozen=True)
@@ -236,7 +238,9 @@ class Program:
     out of the C. `threads` share its parallel loops. `weights_form` says how
     constants are written. `sizes` are those that each run may choose, `counts` says how much of
     outputs is in use where data decide that. `versions` are for some values of the sizes; the steps
-    before theirs run at all others.
+    before theirs run at all others. Of a program for a GPU, `processor` is the core beside it where
+    that runs steps, and `without_gpu` has those that run in the place of all others where there is
+    no GPU.
     """
 
     model: str
@@ -267,11 +271,14 @@ class Program:
     sizes: tuple[Size, ...] = ()
     counts: tuple[Count, ...] = ()
     versions: tuple[Version, ...] = ()
+    processor: str = ""
+    without_gpu: Version | None = None
 
     @property
     def general_steps(self) -> tuple[Step, ...]:
         """The steps that run where no version does."""
-        return self.steps[: self.versions[0].start] if self.versions else self.steps
+        others = (*self.versions, *filter(None, (self.without_gpu,)))
+        return self.steps[: min((v.start for v in others), default=len(self.steps))]
 
     @property
     def macs(self) -> int:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 
@@ -18,6 +19,13 @@ from edgec.codegen.ranges import Range, range_class
 from edgec.loop.ir import Axis, Block, Buffer, BufferRef, Call, For, PrimFunc, Stmt
 from edgec.loop.rewrite import Rewriter, walk
 from edgec.numerics.term import Term, Var, as_term
+
+#: Of a program for a GPU: the GPU's steps, the processor's, or (None) all.
+Side = Literal["gpu", "processor"] | None
+
+
+def _is_on(step: Step, on: Side) -> bool:
+    return on is None or step.on_processor == (on == "processor")
 
 
 @dataclass(frozen=True)
@@ -29,10 +37,15 @@ class SharedFunction:
     steps: tuple[int, ...]
 
 
-def share(program: Program) -> tuple[SharedFunction, ...]:
-    """The distinct functions of a program, in order of first use."""
+def share(program: Program, on: Side = None) -> tuple[SharedFunction, ...]:
+    """The distinct functions of a program, in order of first use.
+
+    on: of the steps of one side alone, of a program for a GPU.
+    """
     found: dict[object, tuple[PrimFunc, dict[str, Range], list[int]]] = {}
     for index, step in enumerate(program.steps):
+        if not _is_on(step, on):
+            continue
         known = constant_ranges(step, program.constants)
         classes = tuple(known.get(p.name) for p in step.function.params)
         key = (canonical(step.function), classes)
@@ -52,10 +65,12 @@ class SharedCallee:
     callees: tuple[str, ...]
 
 
-def share_callees(program: Program) -> tuple[SharedCallee, ...]:
-    """The distinct functions that the steps' functions call, in order of first use."""
+def share_callees(program: Program, on: Side = None) -> tuple[SharedCallee, ...]:
+    """The distinct functions that the steps' functions call, in order of first use; as `share`."""
     found: dict[object, tuple[PrimFunc, dict[str, Range], list[str]]] = {}
     for step in program.steps:
+        if not _is_on(step, on):
+            continue
         ranges = constant_ranges(step, program.constants)
         for stmt, _ in walk(step.function.body):
             if not isinstance(stmt, Call) or stmt.callee not in program.callees:

@@ -18,6 +18,9 @@ from edgec.codegen.program import Area, Part, Program, Step, Trace, Version
 from edgec.errors import ContractError
 from edgec.memory.problem import Plan, Problem
 
+#: What is said of the steps that run where there is no GPU.
+WITHOUT_GPU = "no GPU"
+
 
 @dataclass(frozen=True)
 class Special:
@@ -67,13 +70,29 @@ def with_versions(general: Program, specials: Sequence[Special]) -> Program:
     return found
 
 
-def _with_version(program: Program, special: Special) -> Program:
-    other = special.program
-    names = _Names(program, other, special.words)
-    steps = tuple(names.step(step) for step in other.steps)
+def without_gpu(program: Program, other: Program) -> Program:
+    """The program of a GPU with the one that runs where there is none."""
     start = len(program.steps)
+    joined = _joined(program, other, WITHOUT_GPU, "without a GPU")
+    steps = tuple(
+        replace(step, on_processor=True) if position >= start else step
+        for position, step in enumerate(joined.steps)
+    )
+    return replace(joined, steps=steps, without_gpu=Version((), start, len(steps)))
+
+
+def _with_version(program: Program, special: Special) -> Program:
+    start = len(program.steps)
+    joined = _joined(program, special.program, special.words, f"at {special.words}")
     sizes = tuple(special.sizes[size.name] for size in program.sizes)
-    version = Version(sizes, start, start + len(steps))
+    version = Version(sizes, start, len(joined.steps))
+    return replace(joined, versions=(*program.versions, version))
+
+
+def _joined(program: Program, other: Program, words: str, where: str) -> Program:
+    """The program with the steps of another one after its own; `where` ends their titles."""
+    names = _Names(program, other, words, where)
+    steps = tuple(names.step(step) for step in other.steps)
     own = {name: names.buffer(name) for name in other.buffers}
     new = {name: own[name] for name in own if own[name] not in program.buffers}
     return replace(
@@ -90,7 +109,6 @@ def _with_version(program: Program, special: Special) -> Program:
         callees={**program.callees, **{names.own(n): f for n, f in other.callees.items()}},
         areas=_areas(program, other),
         area_of={**program.area_of, **{new[n]: r for n, r in other.area_of.items() if n in new}},
-        versions=(*program.versions, version),
         golden=other.golden or program.golden,  # the self-test runs at the largest sizes
     )
 
@@ -106,8 +124,8 @@ def _areas(one: Program, other: Program) -> tuple[Area, ...]:
 class _Names:
     """What things of a version are called in the program: inputs and states as there."""
 
-    def __init__(self, program: Program, other: Program, words: str) -> None:
-        self.words = words
+    def __init__(self, program: Program, other: Program, words: str, where: str) -> None:
+        self.words, self.where = words, where
         self.known: dict[str, str] = {}
         self.constants = Constants(program.constants)
         pairs = list(zip(program.inputs, other.inputs, strict=True))
@@ -140,7 +158,7 @@ class _Names:
             step,
             function=renamed_calls(step.function, self.callees),
             args=tuple(map(self.argument, step.args)),
-            title=f"{step.title} at {self.words}",
+            title=f"{step.title} {self.where}",
             parts=tuple(map(self.part, step.parts)),
             traces=tuple(map(self.trace, step.traces)),
         )
@@ -148,7 +166,7 @@ class _Names:
     def part(self, part: Part) -> Part:
         return replace(
             part,
-            title=f"{part.title} at {self.words}",
+            title=f"{part.title} {self.where}",
             callee=self.own(part.callee),
             constants=tuple(map(self.argument, part.constants)),
         )

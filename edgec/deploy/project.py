@@ -25,6 +25,7 @@ from edgec.pipeline import Compiled
 from edgec.resources import resource_dir
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
+from edgec.targets.core import CORES, Core
 
 BUILD_DIR = "build"
 ROUNDING_BYTES = 16  # more than alignment can add to a function or a section
@@ -173,7 +174,7 @@ def _build(
     out: Path,
     defines: tuple[str, ...],
 ) -> tuple[Path, Image | None]:
-    toolchain = find_toolchain(board.core, options.compiler)
+    toolchain = find_toolchain(_core_of(manifest, board), options.compiler)
     sources = sorted(path.relative_to(folder) for path in folder.glob("*.c"))
     if not board.core.is_embedded:
         return host_library(folder, manifest, toolchain, options, out, defines=defines), None
@@ -189,6 +190,12 @@ def _build(
         out=out,
     )
     return image.elf, image
+
+
+def _core_of(manifest: Manifest, board: Board) -> Core:
+    """What a board's C is compiled for: where there is a GPU, maybe the processor beside it."""
+    name = manifest.processor or manifest.target
+    return CORES[name] if board.core.has_gpu else board.core
 
 
 def host_library(

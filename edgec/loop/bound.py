@@ -17,7 +17,7 @@ A barrier must be uniform: all threads of its scope come to it, and equally ofte
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import prod
 from typing import get_args
 
@@ -30,6 +30,7 @@ from edgec.loop.ir import (
     For,
     If,
     PrimFunc,
+    Seq,
     Stmt,
     Store,
     Sync,
@@ -72,6 +73,9 @@ class Launch:
         return prod(self.extents[3:])
 
 
+ONE_THREAD = Launch((1, 1, 1, 1, 1, 1))
+
+
 @remembered
 def launch_of(func: PrimFunc) -> Launch | None:
     """How a function is launched; None if no loop of it is bound."""
@@ -83,6 +87,27 @@ def launch_of(func: PrimFunc) -> Launch | None:
         for kind in BOUND
     )
     return Launch((x, y, z, threads[0], threads[1], threads[2]))
+
+
+@remembered
+def kernel_parts(func: PrimFunc) -> tuple[PrimFunc, ...]:
+    """The function cut at the barriers of its grid; each part with the buffers that it uses."""
+    parts: list[list[Stmt]] = [[]]
+    for stmt in func.body.stmts if isinstance(func.body, Seq) else (func.body,):
+        if isinstance(stmt, Sync) and stmt.scope == "grid":
+            parts.append([])
+        else:
+            parts[-1].append(stmt)
+    return tuple(_part(func, tuple(stmts)) for stmts in parts if stmts)
+
+
+def _part(func: PrimFunc, stmts: tuple[Stmt, ...]) -> PrimFunc:
+    body = stmts[0] if len(stmts) == 1 else Seq(stmts)
+    used = {access.buffer for access in accesses(body)}
+    return replace(
+        func, body=body, params=tuple(p for p in func.params if p in used),
+        allocs=tuple(b for b in func.allocs if b in used),
+    )  # fmt: skip
 
 
 def shared_bytes(func: PrimFunc) -> int:

@@ -8,6 +8,7 @@ from functools import partial
 from edgec.graph.ir import Function
 from edgec.memory.bodies import LoweredBody, lower_bodies
 from edgec.memory.decide import decide_alone
+from edgec.memory.offload import share_out, stays_on_processor
 from edgec.options import Options
 from edgec.passes.copy_outputs import copy_outputs
 from edgec.passes.copy_states import copy_states
@@ -31,6 +32,8 @@ def make_menus(function: Function, target: Target, options: Options) -> tuple[Fu
 
 def _lower(function: Function, target: Target, options: Options, known: Groups = ()) -> Groups:
     """The menu of every group; groups of the same nodes as known ones keep theirs."""
+    if target.beside is not None:
+        return _shared_out(function, target, target.beside, options)
     menus = {lowered.group.nodes: lowered for lowered in known}
     # What other functions call runs in the thread that calls it.
     called = replace(target, only_loops=True) if target.core.has_gpu else target
@@ -46,6 +49,18 @@ def _lower(function: Function, target: Target, options: Options, known: Groups =
         menus.get(group.nodes) or menu(group)
         for group in fuse_groups(function, fuse=not options.unfused, is_whole=target.is_whole)
     )
+
+
+def _shared_out(function: Function, target: Target, beside: Target, options: Options) -> Groups:
+    """The menu of every group on the side of a GPU or of the processor, whichever runs it."""
+    on_processor = _lower(function, beside, options)
+    alone = replace(target, beside=None)
+    groups = [lowered.group for lowered in on_processor]
+    on_gpu = [
+        None if stays_on_processor(group) else with_tuned(lower_group(group, alone), alone)
+        for group in groups
+    ]
+    return share_out(function, on_gpu, on_processor, target)
 
 
 def _lower_body(body: Function, target: Target, options: Options) -> LoweredBody:

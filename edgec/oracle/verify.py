@@ -344,17 +344,21 @@ class _Comparing:
                 self._check(outputs, expected, found)
                 for row, want, got in zip(outputs, expected.outputs, found.outputs, strict=True):
                     row.add(case, np.asarray(want), got)
-            for trace in self._traces(built.manifest, inputs[case]):
+            for trace in self._traces(built.manifest, inputs[case], found):
                 self._add_trace(case, trace, expected, found)
         _check_count("cases", len(inputs), done, f"the engine {self.runner.name}")
         if self.only is None:
             self.result.outputs = outputs
         self.result.layers += self.rows.values()
 
-    def _traces(self, manifest: Manifest, inputs: Sequence[Array]) -> Sequence[TraceEntry]:
+    def _traces(
+        self, manifest: Manifest, inputs: Sequence[Array], found: RunResult
+    ) -> Sequence[TraceEntry]:
         """Compared values: with open sizes, those of the largest and of special ones."""
         if not self.layers:
             return ()
+        if manifest.without_gpu is not None:
+            return manifest.traces_shown((), found.traces)
         if not manifest.sizes:
             return manifest.traces
         sizes = chosen_sizes(manifest, inputs)

@@ -143,10 +143,11 @@ class Variant:
 
 @dataclass(frozen=True)
 class LoweredGroup:
-    """A group and its menu, best first."""
+    """A group and its menu, best first. on_processor: beside a GPU, which runs others."""
 
     group: Group
     variants: tuple[Variant, ...]
+    on_processor: bool = False
 
 
 def lower_group(group: Group, policy: Target, *, until_free: bool = False) -> LoweredGroup:

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from edgec.report.figures import count, picked, plural
 from edgec.report.float_layers import float_layer_lines, float_layers
+from edgec.report.segments import kernel_words, segment_lines, segment_rows, spare_layers
 from edgec.report.table import Column, format_table, number
 from edgec.report.terminal import echo_lines
 
@@ -52,6 +53,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         ],
         "idle_clamps": [asdict(clamp) for clamp in compiled.idle_clamps],
         "overflows": [asdict(overflow) for overflow in compiled.overflows],
+        "segments": segment_rows(program),
         "specialized": [
             dict(zip((size.name for size in program.sizes), version.sizes, strict=True))
             for version in program.versions
@@ -71,6 +73,8 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
             for number, point in enumerate(compiled.choice.front)
         ],
         "front_complete": compiled.choice.is_complete,
+        "layers_without_gpu": spare_layers(program),
+        "kernels": kernel_words(program),
         "layers": [
             {"step": built.manifest.step_of(layer),
              **picked(layer, "title", "function", "shapes", "macs"),
@@ -97,7 +101,7 @@ def print_build(report: dict[str, Any]) -> None:
     names = [name for name in (report["board"], report["core"]) if name]
     lines = [f"{report['source']} for {' on '.join(names)}", ""]
     lines += format_table((Column("what"), number("bytes"), Column("")), rows)
-    layers = plural(len(report["layers"]), "layer")
+    layers = plural(len(report["layers"]) - report["layers_without_gpu"], "layer")
     lines += ["", f"{report['macs']:,} multiply-accumulates in {layers}"]
     removed = report["removed_channels"]
     gone = sum(len(r["constant"]) + len(r["duplicate"]) + len(r["unread"]) for r in removed)
@@ -106,7 +110,7 @@ def print_build(report: dict[str, Any]) -> None:
             f"{gone:,} constant, equal or unread channels removed: {report['compiled_macs']:,} "
             "remain to be done"
         )
-    lines += _special_lines(report["specialized"])
+    lines += [*segment_lines(report), *_special_lines(report["specialized"])]
     lines += _tuned_lines(report["tuned"], report["tuned_left_out"])
     lines += _live_lines(report["certificate"])
     lines += _front_lines(report["front"], report["front_complete"])

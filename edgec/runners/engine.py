@@ -210,7 +210,7 @@ class Session:
         )
 
     def _check_traces(self, result: RunResult) -> None:
-        for entry in self.manifest.traces_at(self.sizes):
+        for entry in self.manifest.traces_shown(self.sizes, result.traces):
             found = result.traces.get(entry.id)
             if entry.is_inside and (found is None or found.nbytes % entry.bytes == 0):
                 continue  # of a body that did not run, or ran several times

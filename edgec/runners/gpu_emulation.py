@@ -15,11 +15,12 @@ from pathlib import Path
 from edgec.boards.toolchain import find_toolchain
 from edgec.build.host import build_host_library, library_name
 from edgec.build.staging import work_folder
-from edgec.errors import BuildFailed, ToolMissing
+from edgec.codegen.manifest import Manifest
+from edgec.errors import BuildFailed, RunFailed, ToolMissing
 from edgec.resources import resource_dir
 from edgec.runners.engine import Project
 from edgec.runners.host import HostSession
-from edgec.targets.core import host_core
+from edgec.targets.core import CORES, Core, host_core, is_this_computer
 
 #: As the kernels' compiler has it: floats are rounded after every operation. Their C is C++ here.
 FLAGS = (
@@ -67,9 +68,22 @@ def build_emulated(
         files.append(resource_dir("runtime_c") / "host" / "ec_trace_callback.c")
         defines.append(TRACE_DEFINE)
     return build_host_library(
-        files, folder / library_name(model), toolchain=find_toolchain(host_core()),
+        files, folder / library_name(model), toolchain=find_toolchain(_processor(project)),
         include_dirs=[project, resource_dir("runtime_c") / "link"], defines=defines,
     )  # fmt: skip
+
+
+def _processor(project: Path) -> Core:
+    """What the model's C is compiled for. Raises RunFailed for another computer's instructions."""
+    name = Manifest.load(project).processor
+    core = CORES[name] if name else host_core()
+    if not is_this_computer(core):
+        raise RunFailed(
+            f"parts of the model run on {core.title}, which this computer is not",
+            hint="use --board cuda_host on 64-bit x86, a Jetson's board on 64-bit Arm,"
+            " or --offload all",
+        )
+    return core
 
 
 class GpuEmulationSession(HostSession):

@@ -180,7 +180,10 @@ _GPUS = (
     (87, "aarch64", "Jetson Orin (Ampere)"),
     (75, "x86_64", "an NVIDIA GPU since Turing, beside 64-bit x86"),
     (90, "x86_64", "an NVIDIA GPU since Hopper, beside 64-bit x86"),
+    (110, "aarch64", "Jetson Thor (Blackwell)"),
 )
+#: What every processor has that stands beside such a GPU, by its kind: its core.
+_BESIDE_GPU = {"x86_64": "x86-64-v3", "aarch64": "aarch64+dotprod"}
 
 
 def _cuda(capability: int, isa: str, title: str) -> Core:
@@ -303,6 +306,11 @@ def find_core(name: str) -> Core:
         f"there is no core '{name}'" + (f"; near it: {', '.join(near)}" if near else ""),
         details=("known cores: " + ", ".join(CORES),),
     )
+
+
+def processor_of(core: Core) -> Core:
+    """Return the core of the processor beside a GPU, which runs what the GPU does not."""
+    return CORES[_BESIDE_GPU[core.isa]]
 
 
 def is_this_computer(core: Core) -> bool:

@@ -18,7 +18,7 @@ from edgec.targets.aarch64 import rules as aarch64
 from edgec.targets.common import loops
 from edgec.targets.common.sums import find_sums
 from edgec.targets.common.threads import on_threads
-from edgec.targets.core import Core
+from edgec.targets.core import Core, processor_of
 from edgec.targets.cortex_m import rules as cortex_m
 from edgec.targets.cuda import rules as cuda
 from edgec.targets.riscv import rules as riscv
@@ -55,7 +55,8 @@ class Target:
 
     in_rows: functions are single rows of images, as layers that stream run. paired: channels
     stand in an order that kernels can take two by two. It brings weights of -128 to kernels that
-    are fast, but may take more scratch and code than loops. only_loops: no kernels.
+    are fast, but may take more scratch and code than loops. only_loops: no kernels. beside: the
+    processor of a core with a GPU, where parts of a model run on each.
     """
 
     core: Core
@@ -63,6 +64,7 @@ class Target:
     in_rows: bool = False
     paired: bool = False
     only_loops: bool = False
+    beside: Target | None = None
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -151,5 +153,8 @@ def target_for(core: Core, options: Options) -> Target:
     """The target of a core. Kernels for vectors are assembly, and C in their place is slow."""
     if options.no_asm:
         core = replace(core, features=core.features - {"mve"})
-    target = Target(core, options)
+    beside = None
+    if core.has_gpu and options.shares_out:
+        beside = target_for(processor_of(core), options)
+    target = Target(core, options, beside=beside)
     return replace(target, paired=target.pairs_channels and options.prices.is_fast)

@@ -35,7 +35,10 @@ enum {
     EC_CU_COUNT
 };
 
-/* context, module, stream, graph: the driver's handles. arena, state, weights: addresses on the
+/* Graphs that a model may have; parts of a run beyond them start their kernels one by one. */
+#define EC_CUDA_GRAPHS 16u
+
+/* context, module, stream, graphs: the driver's handles. arena, state, weights: addresses on the
  * device. error: the driver's number of what failed first, 0 if nothing did. */
 typedef struct ec_cuda {
     void *library;
@@ -44,7 +47,7 @@ typedef struct ec_cuda {
     void *context;
     void *module;
     void *stream;
-    void *graph;
+    void *graphs[EC_CUDA_GRAPHS];
     uint64_t arena;
     uint64_t state;
     uint64_t weights;

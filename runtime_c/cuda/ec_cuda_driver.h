@@ -170,20 +170,21 @@ EC_CUDA_PART void ec_cuda_launch(ec_cuda *gpu, const char *kernel, const uint32_
            pointers, NULL));
 }
 
-/* Between these two, what is started is noted, to be started as one graph by ec_cuda_replay. */
+/* Between these two, what is started is noted, to be started as one graph, of this number, by ec_cuda_replay. */
 EC_CUDA_PART void ec_cuda_record(ec_cuda *gpu) {
     EC_CU(gpu, EC_CU_CAPTURE_BEGIN, (void *, int), (gpu->stream, EC_CU_THREAD_LOCAL));
 }
 
-EC_CUDA_PART void ec_cuda_finish(ec_cuda *gpu) {
+EC_CUDA_PART void ec_cuda_finish(ec_cuda *gpu, uint32_t number) {
     void *graph = NULL;
     EC_CU(gpu, EC_CU_CAPTURE_END, (void *, void **), (gpu->stream, &graph));
-    EC_CU(gpu, EC_CU_GRAPH_CREATE, (void **, void *, unsigned long long), (&gpu->graph, graph, 0u));
+    EC_CU(gpu, EC_CU_GRAPH_CREATE, (void **, void *, unsigned long long),
+          (&gpu->graphs[number], graph, 0u));
     EC_CU(gpu, EC_CU_GRAPH_PLAN_DESTROY, (void *), (graph));
 }
 
-EC_CUDA_PART void ec_cuda_replay(ec_cuda *gpu) {
-    EC_CU(gpu, EC_CU_GRAPH_LAUNCH, (void *, void *), (gpu->graph, gpu->stream));
+EC_CUDA_PART void ec_cuda_replay(ec_cuda *gpu, uint32_t number) {
+    EC_CU(gpu, EC_CU_GRAPH_LAUNCH, (void *, void *), (gpu->graphs[number], gpu->stream));
 }
 
 /* Give everything back; harmless after an error, and where nothing was opened. */
@@ -198,8 +199,10 @@ EC_CUDA_PART void ec_cuda_close(ec_cuda *gpu) {
                 EC_CU(gpu, EC_CU_FREE, (uint64_t), (memory[i]));
             }
         }
-        if (gpu->graph != NULL) {
-            EC_CU(gpu, EC_CU_GRAPH_DESTROY, (void *), (gpu->graph));
+        for (uint32_t i = 0u; i < EC_CUDA_GRAPHS; ++i) {
+            if (gpu->graphs[i] != NULL) {
+                EC_CU(gpu, EC_CU_GRAPH_DESTROY, (void *), (gpu->graphs[i]));
+            }
         }
         if (gpu->stream != NULL) {
             EC_CU(gpu, EC_CU_STREAM_DESTROY, (void *), (gpu->stream));

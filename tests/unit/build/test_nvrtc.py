@@ -38,10 +38,19 @@ def test_a_model_compiles_for_jetson_without_spills() -> None:
     assert images.cubin[:4] == b"\x7fELF" and ".target sm_87" in images.ptx
     cubin, usage = nvrtc.assemble_ptx(images.ptx, "sm_87")
     assert cubin == images.cubin
-    launched = {launch.kernel for launches in gpu.launches for launch in launches}
+    launched = {launch.kernel for launches in gpu.launches.values() for launch in launches}
     assert set(usage) == launched
     for name, used in usage.items():
         assert used.spilled_bytes == 0 and used.registers <= 64, name
+
+
+def test_a_gpu_newer_than_the_compiler_gets_ptx_and_a_word() -> None:
+    """Jetson Thor, which CUDA 12.6 does not know."""
+    images = nvrtc.compile_kernels(START, "sm_110")
+    assert images.architecture == "sm_90" and images.cubin == b""
+    assert ".target sm_90" in images.ptx
+    assert "PTX for sm_90" in nvrtc.what_is_missing("sm_110")
+    assert nvrtc.what_is_missing("sm_87") == ""
 
 
 def test_the_numbers_of_a_kernel_are_read() -> None:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from edgec.codegen.c_kernel import emit_kernels, kernel_parts, without_traces
+from edgec.codegen.c_kernel import emit_kernels, without_traces
 from edgec.errors import ContractError
+from edgec.loop.bound import kernel_parts
 from edgec.loop.ir import Call
 from edgec.loop.parser import parse_func
 from edgec.loop.rewrite import walk

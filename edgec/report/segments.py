@@ -1,0 +1,90 @@
+"""What of a model runs on the GPU and what on the processor beside it, with modelled times."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from edgec.build import nvrtc
+from edgec.codegen.segments import segments_of
+from edgec.loop.cost import estimate
+from edgec.report.figures import plural
+from edgec.report.table import Column, format_table, number
+from edgec.targets.core import CORES
+from edgec.targets.cuda.costs import GPUS, Gpu, copy_us, kernels_us, on_processor_us
+
+if TYPE_CHECKING:
+    from edgec.codegen.program import Program, Step
+
+
+def segment_rows(program: Program) -> list[dict[str, Any]]:
+    """For each segment of a run with a GPU: side, layers, what is copied there before, and the
+    microseconds that layers and copies take by the models of `edgec.targets.cuda.costs`.
+
+    Empty for a program without a GPU. The last row may have no layers: outputs are copied back.
+    """
+    core = CORES.get(program.target)
+    if core is None or not core.has_gpu:
+        return []
+    gpu = GPUS[core.gpu_architecture]
+    return [
+        {
+            "on": "processor" if segment.on_processor else "gpu",
+            "layers": [step.title for step in program.steps[segment.start : segment.stop]],
+            "copied_bytes": sum(copy.nbytes for copy in segment.copies),
+            "copies": len(segment.copies),
+            "model_us": round(
+                sum(copy_us(copy.nbytes, gpu) for copy in segment.copies)
+                + _steps_us(program, program.steps[segment.start : segment.stop], gpu),
+                1,
+            ),
+        }
+        for segment in segments_of(program)
+        if segment.start < segment.stop or segment.copies
+    ]
+
+
+def _steps_us(program: Program, steps: tuple[Step, ...], gpu: Gpu) -> float:
+    """What steps of one side take, a start of the GPU included."""
+    if not steps:
+        return 0.0
+    if steps[0].on_processor:
+        costs = (estimate(step.function, callees=program.callees) for step in steps)
+        return sum(on_processor_us(cost.instructions, gpu) for cost in costs)
+    return gpu.start_us + sum(kernels_us(step.function, gpu) for step in steps)
+
+
+def spare_layers(program: Program) -> int:
+    """How many layers run where there is no GPU alone."""
+    version = program.without_gpu
+    return 0 if version is None else version.stop - version.start
+
+
+def kernel_words(program: Program) -> str:
+    """What the installed compiler cannot make of a GPU's kernels; "" if it makes machine code."""
+    core = CORES.get(program.target)
+    return nvrtc.what_is_missing(core.gpu_architecture) if core and core.has_gpu else ""
+
+
+def segment_lines(report: dict[str, Any]) -> list[str]:
+    """The segments of a report as a table, with what else is to be said; nothing without a GPU."""
+    rows, spare, kernels = (report[key] for key in ("segments", "layers_without_gpu", "kernels"))
+    if not rows:
+        return []
+    columns = (
+        Column("runs on"), Column("layers"), number("bytes copied before"), number("us (modelled)"),
+    )  # fmt: skip
+    cells = [
+        (row["on"], _words(row["layers"]), f"{row['copied_bytes']:,}", f"{row['model_us']:,}")
+        for row in rows
+    ]
+    layers = plural(spare, "layer")
+    note = [f"without a GPU, {layers} run on the processor instead"] if spare else []
+    return ["", *format_table(columns, cells), *note, *filter(None, [kernels])]
+
+
+def _words(titles: list[str]) -> str:
+    if not titles:
+        return "copies alone"
+    names = [title.partition('"')[2].rstrip('"') or title for title in titles]
+    ends = names[0] if len(names) == 1 else f"{names[0]} to {names[-1]}"
+    return f"{plural(len(names), 'layer')}: {ends}"

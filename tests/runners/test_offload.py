@@ -1,0 +1,158 @@
+"""Parts of a model on a GPU and on the processor: the same bits, and without a GPU too."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from control_functions import branch
+from custom_op_files import onnx_model, write_declaration
+from gpu_models import GPU, emulated
+from stateful_functions import also_output, in_place, module_of, read_late
+
+from edgec.codegen.segments import Copy, Segment, segments_of
+from edgec.errors import EdgecError
+from edgec.frontends import import_model
+from edgec.frontends.custom_file import load_custom_ops
+from edgec.graph.interpret import Interpretation
+from edgec.graph.ir import Module
+from edgec.options import Offload, Options
+from edgec.pipeline import Compiled, compile_module
+from edgec.report.segments import segment_rows
+from edgec.runners import gpu_emulation
+from edgec.runners.samples import generate_steps
+from edgec.targets.core import find_core
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_int8.onnx"
+#: Stands for a computer without a GPU.
+NO_DRIVER = "/no/such/driver.so"
+
+
+def offloaded(module: Module, offload: Offload, core: str = GPU.name) -> Compiled:
+    options = Options(model_name="m", offload=offload)
+    return compile_module(module, find_core(core), options)
+
+
+def sides(compiled: Compiled) -> str:
+    """For each step of a run: g on the GPU, p on the processor."""
+    return "".join("p" if step.on_processor else "g" for step in compiled.program.general_steps)
+
+
+def check(compiled: Compiled, folder: Path, drivers: tuple[str, ...] = ("", NO_DRIVER)) -> None:
+    """Compare three runs in a row with the reference, with a GPU and without one."""
+    main = compiled.module.main
+    types = [(value.type.shape, value.type.dtype) for value in main.inputs]
+    for number, driver in enumerate(drivers):
+        place = folder / str(number)
+        place.mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(gpu_emulation, "DRIVER", driver)
+            model, reference = emulated(compiled, place), Interpretation(main)
+        assert model.call("selftest") == 0
+        for inputs in generate_steps(3, types, 3):
+            status, outputs, _ = model.run([np.asarray(x, order="C") for x in inputs])
+            assert status == 0
+            assert [want.tobytes() for want in reference.run_whole(inputs)] == outputs
+        model.close()
+
+
+def test_parts_of_a_model_give_the_same_bits(tmp_path: Path) -> None:
+    """Layers by name; what is copied is what the other side made, and no more."""
+    compiled = offloaded(import_model(DIGITS), ("stem", "pointwise", "mix"))
+    assert sides(compiled) == "pgppgpgp"
+    program = compiled.program
+    first, second, third = segments_of(program)[:3]
+    (between,) = {*program.steps[0].args} & {*program.steps[1].args} & program.offsets.keys()
+    offset = program.offsets[between]
+    assert second == Segment(False, 1, 2, (Copy(False, offset, offset + 64),))
+    assert first.copies == () and third.copies[0].nbytes == 1024
+    check(compiled, tmp_path)
+
+
+@pytest.mark.parametrize(
+    "make", [pytest.param(in_place, marks=pytest.mark.full), read_late,
+             pytest.param(also_output, marks=pytest.mark.full)],
+)  # fmt: skip
+def test_states_live_on_both_sides(make: Callable[..., object], tmp_path: Path) -> None:
+    module = module_of(make)
+    names = [node.name for node in module.main.nodes]
+    compiled = offloaded(module, (names[-1],))
+    assert "g" in sides(compiled)
+    check(compiled, tmp_path, drivers=("",))
+
+
+@pytest.mark.full
+def test_every_choice_of_layers_gives_the_same_bits(tmp_path: Path) -> None:
+    check_choices(import_model(DIGITS), tmp_path, 1)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", ["mlperf_sww_int8.tflite", "tflm_mnist_lstm_int8.tflite"])
+def test_many_choices_of_layers_give_the_same_bits(
+    name: str, sample_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    check_choices(import_model(sample_model(name)), tmp_path, 5)
+
+
+def check_choices(module: Module, folder: Path, count: int) -> None:
+    plain = offloaded(module, "all")
+    names = [source for lowered in plain.groups for source in lowered.group.sources]
+    for seed in range(count):
+        rng = random.Random(seed)
+        chosen = tuple(name for name in names if rng.random() < 0.5) or tuple(names[:1])
+        (folder / str(seed)).mkdir()
+        check(offloaded(module, chosen), folder / str(seed), drivers=("",))
+
+
+def test_control_flow_and_own_code_stay_on_the_processor(tmp_path: Path) -> None:
+    module = Module({"main": branch()}, source="branch")
+    assert offloaded(module, "auto").program.target == "x86-64-v3"
+    (node,) = [node.name for node in module.main.nodes if node.bodies]
+    with pytest.raises(EdgecError, match="control flow, open sizes and C of your own"):
+        offloaded(module, (node,))
+
+
+@pytest.mark.full
+def test_own_code_runs_beside_a_gpu(tmp_path: Path) -> None:
+    load_custom_ops(write_declaration(tmp_path))
+    module = import_model(onnx_model(tmp_path / "m.onnx"))
+    names = [node.name for node in module.main.nodes if not node.op.is_foreign]
+    check(offloaded(module, tuple(names)), tmp_path)
+
+
+def test_auto_takes_what_is_faster_by_the_model_of_costs(
+    sample_model: Callable[[str], Path],
+) -> None:
+    """A large layer goes to the GPU, a model of microseconds does not."""
+    module = import_model(sample_model("mlperf_ic_resnet8_int8.tflite"))
+    compiled = offloaded(module, "auto")
+    assert "g" in sides(compiled) and compiled.program.without_gpu is not None
+    tiny = offloaded(import_model(DIGITS), "auto", "cuda-sm_87")
+    assert tiny.program.target == "aarch64+dotprod" and not segment_rows(tiny.program)
+
+
+@pytest.mark.full
+def test_auto_is_no_slower_than_the_gpu_alone(sample_model: Callable[[str], Path]) -> None:
+    module = import_model(sample_model("mlperf_vww_mbv1_int8.tflite"))
+    found = [segment_rows(offloaded(module, word).program) for word in ("auto", "all")]
+    auto, alone = (sum(row["model_us"] for row in rows) for rows in found)
+    assert auto < alone and found[0][1]["layers"]
+
+
+def test_offload_none_is_the_processor_alone() -> None:
+    compiled = offloaded(import_model(DIGITS), "none")
+    assert compiled.program.target == "x86-64-v3"
+
+
+def test_wrong_words_are_refused() -> None:
+    module = import_model(DIGITS)
+    with pytest.raises(EdgecError, match="no layer to offload is called 'stemm'") as caught:
+        offloaded(module, ("stemm",))
+    assert "stem" in caught.value.hint
+    options = replace(Options(), offload="auto")
+    with pytest.raises(EdgecError, match="has no GPU to offload layers to"):
+        compile_module(module, find_core("cortex-m4"), options)
