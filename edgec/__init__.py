@@ -25,11 +25,11 @@ def compile(path: Any, **options: Any) -> Model:
     return compile_file(path, **options)
 
 
-def from_torch(module: Any, example_inputs: Any = (), *, dynamic_shapes: Any = None) -> TorchModel:
+def from_torch(module: Any, example_inputs: Any = (), **options: Any) -> TorchModel:
     """Import a PyTorch module: see `edgec.api.from_torch`."""
     from edgec.api import from_torch as import_module
 
-    return import_module(module, example_inputs, dynamic_shapes=dynamic_shapes)
+    return import_module(module, example_inputs, **options)
 
 
 def explain(module: Any, inputs: Any) -> tuple[Part, ...]:

@@ -217,12 +217,18 @@ def _filled(sample: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Ar
 
 
 def from_torch(
-    module: Any, example_inputs: Sequence[Any] = (), *, dynamic_shapes: Any = None
+    module: Any,
+    example_inputs: Sequence[Any] = (),
+    *,
+    kwargs: Mapping[str, Any] | None = None,
+    dynamic_shapes: Any = None,
 ) -> TorchModel:
     """Import a PyTorch module (`torch.nn.Module`) or an `ExportedProgram`.
 
-    example_inputs: tensors of the shapes and dtypes that the model will get. dynamic_shapes: the
-    dimensions that are open, as `torch.export.export` takes them; each needs a largest value.
+    example_inputs, kwargs: the arguments of `forward`, tensors of the shapes and dtypes that the
+    model will get, and numbers, which are fixed; tensors inside lists, dicts and dataclasses are
+    inputs in the order of torch's `tree_leaves`. dynamic_shapes: the dimensions that are open, as
+    `torch.export.export` takes them; each needs a largest value.
     Buffers that the module changes become state that is kept between runs. Raises ImportFailed with
     every operator that is not supported, by module name and source line; ToolMissing without torch.
     """
@@ -234,8 +240,9 @@ def from_torch(
     is_program = hasattr(module, "graph_signature")
     source = "model.pt2" if is_program else f"{type(module).__name__.lower()}.pt2"
     if not is_program and dynamic_shapes is not None:
-        return TorchModel(import_dynamic(module, example_inputs, dynamic_shapes, source))
-    program = module if is_program else exported(module, example_inputs)
+        given = example_inputs, kwargs
+        return TorchModel(import_dynamic(module, given, dynamic_shapes, source))
+    program = module if is_program else exported(module, example_inputs, kwargs=kwargs)
     if not has_open_sizes(program):
         return TorchModel(import_program(program, source))
     return TorchModel(import_open(program, program.module(), source))

@@ -8,7 +8,8 @@
    outputs where they will be. Only a tensor that is not contiguous is copied before or after.
 4. An output that is a view of an input is one here, too, so that who writes to it writes to both.
 5. An input or buffer that the graph writes to gets its new value, which the C computes apart.
-6. A graph that edgec cannot import, or that needs gradients, runs as PyTorch does it, and a warning
+6. Recurrent layers are in the graphs (`allow_rnn` of torch, which leaves them out by itself).
+7. A graph that edgec cannot import, or that needs gradients, runs as PyTorch does it, and a warning
    says why.
 """
 
@@ -25,6 +26,14 @@ from edgec.api import from_torch
 from edgec.dynamo.outputs import Output, outputs_of
 from edgec.errors import EdgecError
 from edgec.runners.host import HostModel
+
+try:
+    from torch._dynamo import config
+
+    # torch leaves LSTM and GRU out of graphs by itself. The setting is for all backends.
+    config.allow_rnn = True
+except ImportError:  # `explain` says so
+    pass
 
 #: A graph is compiled for at most this many sets of constants and sizes; then PyTorch runs it.
 MOST_VERSIONS = 4

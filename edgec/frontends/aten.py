@@ -35,7 +35,7 @@ class Call:
     """One node of the program: where its ONNX nodes go, and what torch says of its first result.
 
     name: what reports call it. shape, dtype: of the first result. used: which of several results
-    something reads.
+    something reads. memory: how the first argument lies in torch's: strides and first element.
     """
 
     builder: GraphBuilder
@@ -43,6 +43,7 @@ class Call:
     shape: tuple[int, ...]
     dtype: str
     used: frozenset[int] = frozenset()
+    memory: tuple[tuple[int, ...], int] | None = None
 
     def onnx(self, kind: str, *inputs: Operand, **attributes: Any) -> Value:
         """The first result of an ONNX node. Raises ImportFailed where no importer knows it."""

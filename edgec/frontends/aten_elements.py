@@ -28,6 +28,12 @@ _ARITHMETIC = {
 _COMPARISONS = {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater",
                 "ge": "GreaterOrEqual"}  # fmt: skip
 _LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
+#: Over axes, or over all.
+_REDUCTIONS = {
+    "ReduceMean": ("mean.dim", "mean.default"), "ReduceSum": ("sum.dim_IntList", "sum.default"),
+    "ReduceMax": ("amax.default", "max.default"), "ReduceMin": ("amin.default", "min.default"),
+    "ReduceProd": ("prod.default", "prod.dim_int"),
+}  # fmt: skip
 #: The same of truth values.
 _OF_TRUTHS = {"Mul": "And", "Max": "Or", "Min": "And", "Add": "Or", "BitwiseAnd": "And",
               "BitwiseOr": "Or", "BitwiseXor": "Xor", "BitwiseNot": "Not"}  # fmt: skip
@@ -80,6 +86,13 @@ def _register() -> None:
             return call.onnx(kind, *_operands(call, "bool", a, b))
 
         aten(f"{name}.default")(logic)
+    for kind, names in _REDUCTIONS.items():
+
+        def reduce(call: Call, x: Value, axes: int | Sequence[int] | None = None,
+                   keep: bool = False, kind: str = kind) -> Result:  # fmt: skip
+            return _reduced(call, kind, x, axes, keep)
+
+        aten(*names)(reduce)
 
 
 _register()
@@ -324,39 +337,6 @@ def where(call: Call, condition: Value, a: Operand, b: Operand) -> Result:
     return call.onnx("Where", call.cast(condition, "bool"), *_operands(call, call.dtype, a, b))
 
 
-@aten("mean.dim", "mean.default")
-def mean(call: Call, x: Value, axes: Sequence[int] | None = None, keep: bool = False,
-         dtype: object = None) -> Result:  # fmt: skip
-    """The mean over axes."""
-    return _reduced(call, "ReduceMean", x, axes, keep)
-
-
-@aten("sum.dim_IntList", "sum.default")
-def total(call: Call, x: Value, axes: Sequence[int] | None = None, keep: bool = False,
-          dtype: object = None) -> Result:  # fmt: skip
-    """The sum over axes."""
-    return _reduced(call, "ReduceSum", x, axes, keep)
-
-
-@aten("amax.default")
-def maximum_over(call: Call, x: Value, axes: Sequence[int] = (), keep: bool = False) -> Result:
-    """The largest over axes."""
-    return _reduced(call, "ReduceMax", x, axes, keep)
-
-
-@aten("amin.default")
-def minimum_over(call: Call, x: Value, axes: Sequence[int] = (), keep: bool = False) -> Result:
-    """The smallest over axes."""
-    return _reduced(call, "ReduceMin", x, axes, keep)
-
-
-@aten("prod.default", "prod.dim_int")
-def product(call: Call, x: Value, axis: int | None = None, keep: bool = False,
-            dtype: object = None) -> Result:  # fmt: skip
-    """The product over an axis."""
-    return _reduced(call, "ReduceProd", x, axis, keep)
-
-
 @aten("max.dim")
 def maximum_and_place(call: Call, x: Value, axis: int, keep: bool = False) -> Result:
     """The largest along an axis, and its index where something reads it."""
@@ -367,18 +347,6 @@ def maximum_and_place(call: Call, x: Value, axis: int, keep: bool = False) -> Re
 def minimum_and_place(call: Call, x: Value, axis: int, keep: bool = False) -> Result:
     """The smallest along an axis, and its index where something reads it."""
     return _reduced(call, "ReduceMin", x, axis, keep), _place(call, "ArgMin", x, axis, keep)
-
-
-@aten("max.default")
-def maximum_of_all(call: Call, x: Value) -> Result:
-    """The largest of all elements."""
-    return _reduced(call, "ReduceMax", x, None, False)
-
-
-@aten("min.default")
-def minimum_of_all(call: Call, x: Value) -> Result:
-    """The smallest of all elements."""
-    return _reduced(call, "ReduceMin", x, None, False)
 
 
 @aten("argmax.default")

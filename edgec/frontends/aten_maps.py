@@ -33,11 +33,33 @@ def numbered(shape: Sequence[int], first: int = 0) -> Array:
 
 @aten("as_strided.default", "as_strided_copy.default")
 def as_strided(call: Call, x: Value, size: Sequence[int], stride: Sequence[int],
-               offset: int | None = 0) -> Result:  # fmt: skip
-    """Elements at distances in memory, of a tensor that lies there row by row."""
+               offset: int | None = None) -> Result:  # fmt: skip
+    """Elements at distances in memory."""
+    return chosen(call, _strided(call, x, size, stride, offset), x)
+
+
+def _strided(call: Call, x: Value, size: Sequence[int], stride: Sequence[int],
+             offset: int | None) -> Array:  # fmt: skip
+    """Which elements of x lie at distances in the memory that torch has for it."""
+    own, start = call.memory or ((), 0)
+    lies = _places(x.type.shape, own) + start
+    found = np.full(int(lies.max(initial=0)) + 1, -1)
+    found[lies] = numbered(x.type.shape)
+    places = _places(size, stride) + (start if offset is None else offset)
+    if places.max(initial=0) >= len(found):
+        raise ImportFailed("it reaches outside of the tensor that it is a view of")
+    numbers: Array = found[places]
+    if numbers.min(initial=0) < 0:
+        raise ImportFailed("it reaches between the elements of the tensor that it is a view of")
+    return numbers
+
+
+def _places(size: Sequence[int], stride: Sequence[int]) -> Array:
     grids = np.indices(tuple(size)) if size else np.zeros((0,), int)
-    places = sum((g * s for g, s in zip(grids, stride, strict=True)), np.zeros(tuple(size), int))
-    return chosen(call, places + (offset or 0), x)
+    places: Array = sum(
+        (g * s for g, s in zip(grids, stride, strict=True)), np.zeros(tuple(size), int)
+    )
+    return places
 
 
 @aten("diagonal.default", "diagonal_copy.default")
@@ -94,12 +116,11 @@ def diagonal_scatter(call: Call, x: Value, source: Value, offset: int = 0, axis1
 
 @aten("as_strided_scatter.default")
 def as_strided_scatter(call: Call, x: Value, source: Value, size: Sequence[int],
-                       stride: Sequence[int], offset: int | None = 0) -> Result:  # fmt: skip
+                       stride: Sequence[int], offset: int | None = None) -> Result:  # fmt: skip
     """A tensor with elements at distances in memory replaced."""
     places = numbered(x.type.shape)
-    grids = np.indices(tuple(size))
-    replaced = sum((g * s for g, s in zip(grids, stride, strict=True)), np.zeros(tuple(size), int))
-    places.reshape(-1)[replaced + (offset or 0)] = numbered(source.type.shape, x.type.elements)
+    replaced = _strided(call, x, size, stride, offset)
+    places.reshape(-1)[replaced] = numbered(source.type.shape, x.type.elements)
     return chosen(call, places, x, source)
 
 

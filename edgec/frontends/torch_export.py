@@ -10,8 +10,10 @@ torch is the extra `edgec[torch]` and is imported only here.
 
 from __future__ import annotations
 
+import re
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -117,8 +119,9 @@ def exported(module: Any, example_inputs: Iterable[Any], **options: Any) -> Any:
     if not hasattr(module, "graph"):  # of a program, whose module is what it is
         module = module.eval()
     try:
-        with warnings.catch_warnings(action="ignore"):
-            return torch.export.export(module, tuple(example_inputs), **options)
+        with warnings.catch_warnings(record=True) as told:
+            warnings.simplefilter("always")
+            program = torch.export.export(module, tuple(example_inputs), **options)
     except Exception as error:  # torch.export raises errors of many classes
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise ImportFailed(
@@ -126,6 +129,20 @@ def exported(module: Any, example_inputs: Iterable[Any], **options: Any) -> Any:
             details=tuple(lines[:6]),
             hint="see torch.export's documentation of what it can trace",
         ) from None
+    lost = [name for each in told for name in _assigned(str(each.message))]
+    if lost:  # the program would compute with what they were at first
+        raise ImportFailed(
+            f"{type(module).__name__} assigns tensors that are no buffers",
+            details=tuple(lost),
+            hint="self.register_buffer('name', tensor) in __init__ makes a tensor state",
+        )
+    return program
+
+
+def _assigned(warning: str) -> list[str]:
+    """The attributes that torch says a module assigned; a recurrent layer's list is its weights."""
+    names, found, _ = warning.partition(" assigned during export")
+    return [n for n in re.findall(r"self\.[\w.]+", names) if "_flat_weights" not in n and found]
 
 
 def _torch() -> Any:
@@ -167,20 +184,24 @@ class _ProgramImporter:
                 details=tuple(self.problems),
                 hint="`edgec ops` lists what is supported",
             )
-        return self.finished([r.name if hasattr(r, "name") else None for r in results])
+        return self.finished(results)
 
-    def finished(self, results: list[str | None]) -> Any:
-        """The function, once states know what they become."""
+    def finished(self, results: Iterable[Any]) -> Any:
+        """The function, once states know what they become; results that are no tensors go."""
         outputs: list[Value] = []
-        for spec, name in zip(self.program.graph_signature.output_specs, results, strict=True):
+        for spec, result in zip(self.program.graph_signature.output_specs, results, strict=True):
             kind = spec.kind.name
-            if kind not in ("USER_OUTPUT", "BUFFER_MUTATION") or name is None:
-                raise ImportFailed(f"{self.source}: the result {name} ({kind}) is not supported")
-            value = self.values[name]
             if kind == "BUFFER_MUTATION":
-                self.builder.become(self.states[spec.target], value)
-            else:
-                outputs.append(value)
+                self.builder.become(self.states[spec.target], self.values[result.name])
+            elif kind == "USER_OUTPUT":
+                outputs += [self.values[result.name]] if hasattr(result, "name") else []
+            elif kind != "TOKEN":
+                raise ImportFailed(
+                    f"{self.source}: the module writes to its input or parameter {spec.target!r}",
+                    hint="write to a copy, x.clone(), or make a new tensor, x = x + 1",
+                )
+        if not outputs:
+            raise ImportFailed(f"{self.source}: the module returns no tensor")
         return self.builder.finish(outputs)
 
     def inputs(self) -> None:
@@ -190,6 +211,8 @@ class _ProgramImporter:
         nodes = [node for node in self.program.graph.nodes if node.op == "placeholder"]
         stored = {**self.program.state_dict, **self.program.constants}
         for spec, node in zip(signature.input_specs, nodes, strict=True):
+            if spec.kind.name == "TOKEN" or is_number(spec):
+                continue
             if spec.kind.name == "USER_INPUT":
                 type_ = self.input_type(node)
                 self.values[node.name] = self.builder.param(
@@ -237,7 +260,7 @@ class _ProgramImporter:
         self.dtype(tensor)
         if tensor.is_sparse or tensor.is_quantized:
             raise ImportFailed(f"{self.source}: {name!r} is no dense tensor")
-        return np.array(tensor.detach().cpu().contiguous().numpy(), order="C")
+        return numpy_of(tensor)
 
     def node(self, node: Any) -> None:
         """Import one call."""
@@ -249,17 +272,18 @@ class _ProgramImporter:
             return
         function = find_aten(name)
         layer = self.layer(node)
-        if function is None:
-            self.problems.append(f"{name}  {self.place(node, layer)}: there is no importer")
-            return
         arguments = self.mapped(node.args)
         options = {k: v for k, v in self.mapped(node.kwargs).items() if k not in _IGNORED}
+        if function is None:
+            follows = self.is_missing(arguments) and not _tensors(node)  # arithmetic of sizes
+            if not follows:
+                self.problems.append(f"{name}  {self.place(node, layer)}: there is no importer")
+            return
         if self.is_missing([arguments, options]):
             return  # it follows from an unsupported node
         first = len(self.builder.nodes)
         try:
-            call = self.call(node, layer)
-            made = function(call, *arguments, **options)
+            made = self.made(function, node, self.call(node, layer), arguments, options)
         except EdgecError as error:
             self.problems.append(f"{name}  {self.place(node, layer)}: {error.message}")
             return
@@ -273,6 +297,25 @@ class _ProgramImporter:
             )
         else:
             self.values[node.name] = self.named(made, node.name, first)
+
+    def made(self, function: Callable[..., Any], node: Any, call: Call, arguments: list[Any],
+             options: dict[str, Any]) -> Any:  # fmt: skip
+        """What an importer makes; where it knows no floats of 16 bits, in float32 as torch does."""
+        first = len(self.builder.nodes)
+        try:
+            return function(call, *arguments, **options)
+        except (EdgecError, *MALFORMED_NODE):
+            wide = _widened(call, arguments)
+            if wide == arguments:
+                raise
+        del self.builder.nodes[first:]
+        dtype = "float32" if call.dtype in _NARROW else call.dtype
+        made = function(replace(call, dtype=dtype), *_widened(call, arguments), **options)
+        dtypes = [self.dtype(tensor) for tensor in _tensors(node)]
+        if not isinstance(made, tuple):
+            return call.cast(made, dtypes[0])
+        return tuple(value and call.cast(value, dtype)
+                     for value, dtype in zip(made, dtypes, strict=False))  # fmt: skip
 
     def is_empty(self, node: Any) -> bool:
         """Whether a result has no elements: it is a constant then, whatever makes it."""
@@ -291,7 +334,9 @@ class _ProgramImporter:
         shape = self.static(value.shape, "a result") if hasattr(value, "shape") else ()
         dtype = self.dtype(value) if hasattr(value, "dtype") else "int64"
         used = frozenset(user.args[1] for user in node.users if _is_part(user))
-        return Call(self.builder, layer, shape, dtype, used)
+        source: Any = getattr((*node.args, None)[0], "meta", {}).get("val")
+        memory = (source.stride(), source.storage_offset()) if hasattr(source, "stride") else None
+        return Call(self.builder, layer, shape, dtype, used, memory)
 
     def named(self, value: Value | None, name: str, first: int) -> Value | None:
         """The value under the program's name of it, if a new node makes it."""
@@ -355,6 +400,38 @@ CHECKS = ("aten._assert_tensor_metadata.default", "aten._assert_async.msg",
            "aten._assert_scalar.default")  # fmt: skip
 #: Options that say where torch computes something, which has no meaning here.
 _IGNORED = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "dtype")
+
+
+#: Floats that most operators know only as float32.
+_NARROW = ("float16", "bfloat16")
+
+
+def is_number(spec: Any) -> bool:
+    """Whether an input of a program is no tensor: its value is fixed when it is exported."""
+    return spec.kind.name == "USER_INPUT" and hasattr(spec.arg, "value")
+
+
+def numpy_of(tensor: Any) -> Array:
+    """A copy of a dense tensor's elements, row by row; NumPy itself has no bfloat16."""
+    dense = tensor.detach().cpu().contiguous()
+    is_known = str(dense.dtype) != "torch.bfloat16"
+    array = dense.numpy() if is_known else dense.view(_torch().int16).numpy().view("bfloat16")
+    return np.array(array, order="C")
+
+
+def _tensors(node: Any) -> list[Any]:
+    """What torch says of the tensors among a node's results."""
+    value = node.meta.get("val")
+    parts = value if isinstance(value, (list, tuple)) else [value]
+    return [part for part in parts if hasattr(part, "shape")]
+
+
+def _widened(call: Call, value: Any) -> Any:
+    """Arguments with floats of 16 bits as float32."""
+    if isinstance(value, list):
+        return [_widened(call, entry) for entry in value]
+    is_narrow = isinstance(value, Value) and value.type.dtype in _NARROW
+    return call.cast(value, "float32") if is_narrow else value
 
 
 def _is_part(node: Any) -> bool:

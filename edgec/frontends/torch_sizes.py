@@ -39,26 +39,26 @@ def import_open(program: Any, module: Any, source: str, dynamic_shapes: Any = No
     inputs = list(_inputs(program))
     extents = {name: _terms(tensor, variables, f"{source}: input {name!r}")
                for name, tensor in inputs}  # fmt: skip
-    return _import_at_sizes(inputs, extents, module, source)
+    return _import_at_sizes(program, extents, module, source)
 
 
 def import_dynamic(
-    module: Any, example_inputs: Sequence[Any], dynamic_shapes: Any, source: str
+    module: Any, examples: tuple[Sequence[Any], Any], dynamic_shapes: Any, source: str
 ) -> Module:
-    """A module of which these dimensions are open.
+    """A module of which these dimensions are open; examples: its arguments and its keywords.
 
     Where torch can trace it at numbers only, as a recurrent layer, the ranges of `torch.export.Dim`
     are taken as they are given. Raises ImportFailed.
     """
     try:
-        program = exported(module, example_inputs, dynamic_shapes=dynamic_shapes)
+        program = exported(module, examples[0], kwargs=examples[1], dynamic_shapes=dynamic_shapes)
     except ImportFailed:
-        program = exported(module, example_inputs)
+        program = exported(module, examples[0], kwargs=examples[1])
         inputs = list(_inputs(program))
         extents = _given_terms(inputs, dynamic_shapes, source)
         if not extents:
             raise
-        return _import_at_sizes(inputs, extents, module, source)
+        return _import_at_sizes(program, extents, module, source)
     if not has_open_sizes(program):
         return import_program(program, source)
     return import_open(program, module, source, dynamic_shapes)
@@ -68,9 +68,8 @@ def _given_terms(
     inputs: Sequence[tuple[str, Any]], dynamic_shapes: Any, source: str
 ) -> dict[str, tuple[Term, ...]]:
     """The extents of inputs by the user's own words; none where a dimension is no plain `Dim`."""
-    given = list(dynamic_shapes.values() if isinstance(dynamic_shapes, Mapping) else dynamic_shapes)
     found = {}
-    for (name, tensor), dims in zip(inputs, given, strict=False):
+    for (name, tensor), dims in zip(inputs, _by_input(dynamic_shapes), strict=False):
         terms = [as_term(int(extent)) for extent in tensor.shape]
         known = {axis: dim for axis, dim in _by_axis(dims) if dim is not None}
         if not all(_is_plain(dim) for dim in known.values()):
@@ -94,20 +93,26 @@ class _Range(NamedTuple):
 
 
 def _import_at_sizes(
-    inputs: Sequence[tuple[str, Any]],
-    extents: Mapping[str, tuple[Term, ...]],
-    module: Any,
-    source: str,
+    program: Any, extents: Mapping[str, tuple[Term, ...]], module: Any, source: str
 ) -> Module:
     """The module, exported at numbers as often as it is compared."""
+    import torch
+    from torch.utils._pytree import tree_unflatten
+
+    known = dict(_inputs(program))
+    specs = [s.arg for s in program.graph_signature.input_specs if s.kind.name == "USER_INPUT"]
+
+    def example(spec: Any, values: dict[str, int]) -> Any:
+        if spec.name not in known:
+            return spec.value
+        shape = [term.evaluate(values) for term in extents[spec.name]]
+        return torch.zeros(shape, dtype=known[spec.name].dtype)  # which no tracing knows
 
     def import_at(sizes: Sizes) -> Module:
         values = {var.name: size for var, size in sizes.items()}
-        examples = [
-            tensor.new_zeros([term.evaluate(values) for term in extents[name]], device="cpu")
-            for name, tensor in _concrete(inputs)
-        ]
-        return import_program(exported(module, examples), source)
+        leaves = [example(spec, values) for spec in specs]
+        args, kwargs = tree_unflatten(leaves, program.call_spec.in_spec)
+        return import_program(exported(module, args, kwargs=kwargs), source)
 
     return open_module(import_at, extents)
 
@@ -119,13 +124,6 @@ def _inputs(program: Any) -> Iterable[tuple[str, Any]]:
         value = node.meta.get("val")
         if spec.kind.name == "USER_INPUT" and hasattr(value, "shape"):
             yield node.name, value
-
-
-def _concrete(inputs: Sequence[tuple[str, Any]]) -> Iterable[tuple[str, Any]]:
-    """An empty tensor of each input's dtype, which no tracing knows."""
-    import torch
-
-    return ((name, torch.empty(0, dtype=tensor.dtype)) for name, tensor in inputs)
 
 
 def _ranges(program: Any) -> dict[str, Any]:
@@ -161,14 +159,25 @@ def _terms(tensor: Any, variables: Mapping[str, Var], what: str) -> tuple[Term, 
 
 def _names(program: Any, dynamic_shapes: Any) -> dict[str, str]:
     """What the user calls a symbol, where a dimension is just that one."""
-    given = dynamic_shapes.values() if isinstance(dynamic_shapes, Mapping) else dynamic_shapes
     found = (
         (str(tensor.shape[axis]), getattr(dim, "__name__", ""))
-        for (_, tensor), dims in zip(_inputs(program), given or (), strict=False)
+        for (_, tensor), dims in zip(_inputs(program), _by_input(dynamic_shapes), strict=False)
         for axis, dim in _by_axis(dims)
     )
     return {symbol: name for symbol, name in found
             if name.isidentifier() and symbol.isidentifier()}  # fmt: skip
+
+
+def _by_input(dynamic_shapes: Any) -> list[Any]:
+    """The dimensions of each input, of nested ones too, in order."""
+    from torch.utils._pytree import tree_leaves
+
+    def is_of_one(dims: Any) -> bool:
+        entries = list(dims) if isinstance(dims, (Mapping, list, tuple)) else []
+        return all(not isinstance(entry, (str, Mapping, list, tuple)) for entry in entries)
+
+    given = dynamic_shapes.values() if isinstance(dynamic_shapes, Mapping) else dynamic_shapes
+    return [dims for each in given or () for dims in tree_leaves(each, is_leaf=is_of_one)]
 
 
 def _by_axis(dims: Any) -> Iterable[tuple[int, Any]]:

@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.frontends.torch_archive import checked_archive
-from edgec.frontends.torch_export import load_program
+from edgec.frontends.torch_export import is_number, load_program, numpy_of
 from edgec.graph.types import Array
 from edgec.oracle.frameworks import Oracle, OracleResult
 
@@ -35,7 +35,7 @@ class TorchOracle(Oracle):
         for spec, node in zip(
             self._program.graph_signature.input_specs, self._placeholders, strict=True
         ):
-            if spec.kind.name == "USER_INPUT":
+            if spec.kind.name == "USER_INPUT" and not is_number(spec):
                 value = node.meta["val"]
                 dtype = np.dtype(str(value.dtype).removeprefix("torch."))
                 shape = tuple(e if isinstance(e, int) else -1 for e in value.shape)
@@ -55,7 +55,11 @@ class TorchOracle(Oracle):
         stored = {**self._program.state_dict, **self._program.constants, **self._buffers}
         given = iter(torch.from_numpy(np.array(value)) for value in inputs)
         arguments = [
-            next(given) if spec.kind.name == "USER_INPUT" else stored[spec.target]
+            spec.arg.value
+            if is_number(spec)
+            else next(given)
+            if spec.kind.name == "USER_INPUT"
+            else stored[spec.target]
             for spec in signature.input_specs
         ]
         found: dict[str, Array] = {}
@@ -67,7 +71,7 @@ class TorchOracle(Oracle):
                 result = super().run_node(node)
                 first = result[0] if isinstance(result, (tuple, list)) and result else result
                 if tensors and node.op == "call_function" and isinstance(first, torch.Tensor):
-                    found[node.name] = np.array(first.detach().numpy())
+                    found[node.name] = numpy_of(first)
                 return result
 
         try:
@@ -80,7 +84,7 @@ class TorchOracle(Oracle):
             if spec.kind.name == "BUFFER_MUTATION":
                 self._buffers[spec.target] = value.detach().clone()
             elif spec.kind.name == "USER_OUTPUT":
-                outputs.append(np.array(value.detach().numpy()))
+                outputs += [numpy_of(value)] if isinstance(value, torch.Tensor) else []
             else:
                 raise ImportFailed(f"a result of kind {spec.kind.name} is not supported")
         return OracleResult(tuple(outputs), found)

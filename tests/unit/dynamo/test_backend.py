@@ -97,6 +97,25 @@ def test_explain_says_which_parts_go_where() -> None:
     assert refused.why
 
 
+class Recurrent(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.layer, self.head = nn.GRU(3, 4, batch_first=True), nn.Linear(4, 2)
+
+    def forward(self, x: Any) -> Any:
+        return self.head(self.layer(x)[0])
+
+
+def test_recurrent_layers_are_part_of_the_graph() -> None:
+    """torch leaves them out by itself, and calls its own."""
+    module, x = Recurrent().eval(), torch.randn(1, 5, 3)
+    (part,) = edgec.explain(module, (x,))
+    assert not part.why and len(part.operators) > 2
+    with torch.no_grad():
+        compiled = torch.compile(module, backend=compile)
+        np.testing.assert_allclose(compiled(x), module(x), atol=1e-6)
+
+
 def test_torch_finds_it_by_its_entry_point(repo_root: Path) -> None:
     project = tomllib.loads((repo_root / "pyproject.toml").read_text("utf-8"))["project"]
     found = EntryPoint("edgec", project["entry-points"]["torch_dynamo_backends"]["edgec"], "")

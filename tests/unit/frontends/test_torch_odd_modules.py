@@ -1,0 +1,173 @@
+"""Modules that few write: what they take and return, what they write to, floats of 16 bits."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+torch = pytest.importorskip("torch", reason="PyTorch is not installed (edgec[torch])")
+
+from torch import nn  # noqa: E402
+from torch.export import Dim  # noqa: E402
+from torch.utils._pytree import tree_leaves  # noqa: E402
+
+import edgec  # noqa: E402
+from edgec.errors import ImportFailed  # noqa: E402
+from edgec.frontends.torch_export import exported, import_torch, numpy_of  # noqa: E402
+from edgec.graph.extents import function_at, symbols_of  # noqa: E402
+from edgec.graph.interpret import Interpretation  # noqa: E402
+from edgec.oracle.frameworks import open_oracle  # noqa: E402
+
+pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+
+
+class Calls(nn.Module):
+    """A function of inputs, with a buffer and a layer of its own."""
+
+    def __init__(self, function: Callable[..., Any], dtype: Any = torch.float32) -> None:
+        super().__init__()
+        self.function = function
+        self.layer = nn.Linear(4, 2).to(dtype)
+        self.seen: Any
+        self.register_buffer("seen", torch.zeros(3, 4))
+        self.plain = torch.zeros(3, 4)
+
+    def forward(self, *inputs: Any, **named: Any) -> Any:
+        return self.function(self, *inputs, **named)
+
+
+@dataclass
+class Pair:
+    first: Any
+    second: Any
+
+
+torch.export.register_dataclass(Pair)
+
+
+def written_twice(module: Any, x: Any) -> Any:
+    """A buffer that is added to, scaled and written to in part."""
+    module.seen.add_(x)
+    before = module.seen * 2
+    module.seen.mul_(0.5)
+    module.seen[1:].copy_(module.seen[:-1].clone())
+    module.seen[0, 1] = x[0, 0]
+    return before, module.seen
+
+
+def x(dtype: Any = torch.float32) -> Any:
+    return torch.randn(3, 4, generator=torch.Generator().manual_seed(1)).to(dtype)
+
+
+#: The function and the module's inputs.
+CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
+    "views, an input and results twice": (
+        lambda m, x: (x.t(), x.view(4, 3), x, x[1:], x, torch.relu(x)), (x(),)
+    ),
+    "constants and numbers": (lambda m, x, k, n: (x * k, n, None, m.seen, 3), (x(), 2.5, None)),
+    "dicts": (lambda m, d: {"a": d["p"] + d["q"][0]}, ({"p": x(), "q": (x(), x())},)),
+    "a dataclass": (lambda m, p: Pair(p.first + p.second, p.first), (Pair(x(), x()),)),
+    "a buffer written to again and again": (written_twice, (x(),)),
+    "memory of a matrix that is transposed": (
+        lambda m, x: (x.as_strided((2, 3), (1, 2)), x[1:].as_strided((2,), (1,)),
+                      x.t().clone().as_strided((2, 2), (3, 1), 1)), (x().t(),)
+    ),
+    "no elements": (lambda m, x: (torch.cat([x, m.seen]), x * 2, x.sum()), (torch.zeros(0, 4),)),
+    "floats in pieces": (
+        lambda m, x: (x.double().exp(), (x > 0).any(), x.to(torch.bfloat16).float()), (x(),)
+    ),
+}  # fmt: skip
+
+
+def require_same(main: Any, module: Any, given: tuple[Any, ...], **named: Any) -> None:
+    running, arrays = Interpretation(main), list(map(numpy_of, _tensors((given, named))))
+    for _ in range(3):
+        with torch.no_grad():
+            wanted = _tensors(module(*copy.deepcopy(given), **named))
+        for mine, theirs in zip(running.run(arrays), map(numpy_of, wanted), strict=True):
+            assert mine.dtype == theirs.dtype
+            loose = mine.dtype.itemsize == 2
+            wide = mine.astype(np.float64), theirs.astype(np.float64)
+            np.testing.assert_allclose(*wide, rtol=1e-2 if loose else 1e-5, atol=1e-6)
+
+
+def _tensors(value: Any) -> list[Any]:
+    return [leaf for leaf in tree_leaves(value) if isinstance(leaf, torch.Tensor)]
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_it_computes_what_torch_does(name: str) -> None:
+    function, given = CASES[name]
+    torch.manual_seed(2)
+    module = Calls(function).eval()
+    main = edgec.from_torch(copy.deepcopy(module), given).module.main
+    require_same(main, module, given)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_floats_of_16_bits_are_rounded_once_for_each_operator(dtype: Any) -> None:
+    torch.manual_seed(2)
+    module = Calls(lambda m, x: (m.layer(x), x.softmax(-1), x.sum(), x.max(0)), dtype).eval()
+    main = edgec.from_torch(module, (x(dtype),)).module.main
+    require_same(main, module, (x(dtype),))
+
+
+def test_keywords_and_nested_inputs_of_open_sizes() -> None:
+    module = Calls(lambda m, pair, *, scale: (pair[0] @ pair[1]) * scale).eval()
+    named, batch = {"scale": torch.ones(1) * 3}, Dim("batch", min=1, max=5)
+    given = ((x(), x().t()),)
+    require_same(edgec.from_torch(module, given, kwargs=named).module.main, module, given, **named)
+    sizes = {"inputs": (((batch, None), (None, None)),), "named": {"scale": None}}
+    main = edgec.from_torch(module, given, kwargs=named, dynamic_shapes=sizes).module.main
+    (var,) = symbols_of(value.type for value in main.params)
+    assert (var.name, var.stop) == ("batch", 6)
+    given = ((torch.cat([x(), x()])[:5], x().t()),)
+    require_same(function_at(main, {var: 5}), module, given, **named)
+
+
+def test_numbers_and_nothing_in_a_saved_program(tmp_path: Path) -> None:
+    module = Calls(lambda m, x, k, n: (x * k, None)).eval()
+    torch.export.save(exported(module, (x(), 2.5, None)), tmp_path / "numbers.pt2")
+    main, oracle = (
+        import_torch(tmp_path / "numbers.pt2").main,
+        open_oracle(tmp_path / "numbers.pt2"),
+    )
+    arrays = [x().numpy()]
+    for mine, theirs in zip(
+        Interpretation(main).run(arrays), oracle.run(arrays).outputs, strict=True
+    ):
+        np.testing.assert_array_equal(mine, theirs)
+
+
+def assigns(module: Any, x: Any) -> Any:
+    module.plain = module.plain + x
+    return module.plain
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda m, x: x.add_(1) * 2, "writes to its input or parameter"),
+        (lambda m, x: x[0].zero_() + 1, "writes to its input or parameter"),
+        (lambda m, x: [m.seen.copy_(x)][1:], "returns no tensor"),
+        (assigns, "assigns tensors that are no buffers"),
+        (lambda m, x: x.t().as_strided((2, 9), (9, 1)), "reaches outside"),
+    ],
+)  # fmt: skip
+def test_what_has_no_meaning_in_c_is_refused(function: Callable[..., Any], message: str) -> None:
+    with pytest.raises(ImportFailed) as caught:
+        edgec.from_torch(Calls(function), (x(),))
+    assert message in caught.value.render()
+
+
+def test_arithmetic_of_sizes_is_not_named_where_the_operator_before_it_is() -> None:
+    with pytest.raises(ImportFailed) as caught:
+        edgec.from_torch(Calls(lambda m, x: x[x > 0].cumprod(0)), (x(),))
+    text = caught.value.render()
+    assert "aten.index.Tensor" in text and "sym_size" not in text and "ge  node" not in text
