@@ -106,8 +106,8 @@ def show(name: str | None, as_json: bool) -> None:
         echo_lines(_details(rows[0]))
         return
     columns = (
-        Column("board"), Column("core"), number("flash"), number("RAM"), Column("runs on"),
-        Column("what it is", least=20),
+        Column("board"), Column("core"), number("flash"), number("RAM"),
+        Column("runs on", optional=1), Column("what it is", least=20),
     )  # fmt: skip
     table = [
         (
@@ -138,7 +138,7 @@ def _details(row: dict[str, Any]) -> list[str]:
     lines += format_table((Column(""), Column("")), [fact for fact in facts if fact[1]])
     width = min(terminal_width(), 100)
     for source in row["sources"]:
-        lines.append(textwrap.fill(f"source: {source}", width, subsequent_indent="  "))
+        lines += textwrap.wrap(f"source: {source}", width, subsequent_indent="  ")
     return lines
 
 

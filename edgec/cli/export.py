@@ -33,7 +33,11 @@ GRAPH_NAMES = ("tosa", "onnx")
               help="What the package is for, or a file of the graph: tosa, onnx.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PATH",
               help="Folder of the package, or file; written whole or not at all.")  # fmt: skip
-@click.option("--target", metavar="CORE", help="Core to compile for, instead of the format's own.")
+@click.option(
+    "--target",
+    metavar="CORE",
+    help="Core to compile for, instead of the format's own; several for a wheel.",
+)
 @click.option("--name", "model_name", metavar="NAME", help="C identifier of the model.")
 @click.option("--package-version", default="1.0.0", show_default=True, metavar="X.Y.Z",
               help="Version of the package.")  # fmt: skip
@@ -65,12 +69,12 @@ def command(
         _write_graph(model, format_name, output, as_json, words)
         return
     from edgec.build.staging import work_folder
+    from edgec.deploy.levels import build_levels, find_levels
     from edgec.deploy.project import deploy_library
     from edgec.exporters.formats import FORMATS, Labels
     from edgec.exporters.library import read_library
     from edgec.exporters.package import check_labels, export
     from edgec.pipeline import compile_module, read_model
-    from edgec.targets.core import find_core
 
     labels = Labels(package_version, vendor, url)
     check_labels(labels)  # before all the work
@@ -81,10 +85,14 @@ def command(
         library = read_library(model)
     else:
         options = make_options(**_as_text(words), model_name=model_name)
-        core = find_core(target or FORMATS[format_name].core)
-        compiled = compile_module(read_model(model, options), core, options, dump=dump)
+        cores = find_levels(target or FORMATS[format_name].core)
+        module = read_model(model, options)
         with work_folder("export") as folder:
-            deploy_library(compiled, folder / "library")
+            if len(cores) > 1:
+                build_levels(module, cores, None, options, folder / "library")
+            else:
+                compiled = compile_module(module, cores[0], options, dump=dump)
+                deploy_library(compiled, folder / "library")
             library = read_library(folder / "library")
     files = export(library, format_name, output, labels)
     if as_json:

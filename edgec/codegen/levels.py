@@ -28,6 +28,11 @@ def level_name(model: str, core: Core) -> str:
     return f"{model}_{identifier(core.name)}"
 
 
+def has_levels(manifest: Manifest) -> bool:
+    """Whether a project is one library for several levels."""
+    return "," in manifest.target
+
+
 def write_levels(
     model: str, programs: Sequence[Program], cores: Sequence[Core], folder: Path
 ) -> Manifest:

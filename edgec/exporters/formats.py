@@ -27,7 +27,8 @@ class Format:
 
     title: whom it is for. core: what a model is compiled for unless the user says. headers,
     sources: the folders of the C files. archive: from the files of the package to the files that
-    are written, where a package is an archive.
+    are written, where a package is an archive. has_levels: it may take the code of several levels
+    of a processor.
     """
 
     title: str
@@ -35,6 +36,7 @@ class Format:
     headers: str = "include"
     sources: str = "src"
     archive: Callable[[Library, Labels, Files], Files] | None = None
+    has_levels: bool = False
 
 
 def _pack(library: Library, labels: Labels, files: Files) -> Files:
@@ -67,7 +69,7 @@ FORMATS: Mapping[str, Format] = {
         sources="Middlewares/MODEL/Src",
     ),
     "rust": Format("Rust crate, no_std", "host", headers="c", sources="c"),
-    "python-wheel": Format("Python wheel for this computer", "host", "c", "c", _wheel),
+    "python-wheel": Format("Python wheel for this computer", "host", "c", "c", _wheel, True),
     "mlf": Format(
         "Model Library Format of TVM", _ANY_MCU, "codegen/host/include", "codegen/host/src", _mlf
     ),

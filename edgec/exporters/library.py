@@ -8,6 +8,7 @@ from pathlib import Path
 
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.foreign_text import is_foreign_file
+from edgec.codegen.levels import has_levels
 from edgec.codegen.manifest import Manifest, PortEntry
 from edgec.codegen.project import MODEL_FILES
 from edgec.errors import BuildFailed
@@ -81,6 +82,8 @@ def read_library(project: Path) -> Library:
         )
     names = [f"{manifest.model}{end}" for end in MODEL_FILES] + ["ec_status.h"]
     names += [name for name in manifest.files if is_foreign_file(manifest.model, name)]
+    if has_levels(manifest):
+        names = [name for name in manifest.files if name.endswith((".c", ".h"))]
     missing = [name for name in names if not (project / name).is_file()]
     if missing:
         raise BuildFailed(

@@ -6,6 +6,7 @@ import re
 from pathlib import Path
 
 from edgec.build.staging import staged_folder
+from edgec.codegen.levels import has_levels
 from edgec.errors import EdgecError
 from edgec.exporters.formats import FORMATS, Files, Format, Labels
 from edgec.exporters.library import Library
@@ -35,6 +36,12 @@ def export(library: Library, format_name: str, out: Path, labels: Labels) -> tup
     """
     check_labels(labels)
     kind = FORMATS[format_name]
+    if has_levels(library.manifest) and not kind.has_levels:
+        raise EdgecError(
+            f"{library.name} has code for several processors ({library.manifest.target}), which a"
+            f" {format_name} package cannot compile",
+            hint="export the model file itself with --target, or a python-wheel",
+        )
     files = package_files(library, format_name, kind, labels)
     if kind.archive is not None:
         files = kind.archive(library, labels, files)

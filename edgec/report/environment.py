@@ -57,6 +57,8 @@ PACKAGES = (
     ("onnxruntime", "onnxruntime", "verify", "comparing with ONNX Runtime"),
     ("distributed", "distributed", "farm", "tuning on several machines"),
     ("siphash24", "siphash24", "keyed", "links with a key"),
+    ("starlette", "starlette", "serve", "`edgec explore --serve`"),
+    ("uvicorn", "uvicorn", "serve", "`edgec explore --serve`"),
     ("nvidia.cuda_nvrtc", "nvidia-cuda-nvrtc-cu12", "cuda", "kernels for GPUs"),
     ("nvidia.cuda_nvcc", "nvidia-cuda-nvcc-cu12", "cuda", "machine code for GPUs"),
 )

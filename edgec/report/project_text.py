@@ -14,9 +14,15 @@ from edgec.report.figures import (
     signed,
     signed_percent,
 )
-from edgec.report.terminal import visible
+from edgec.report.table import Column, format_table, number
+from edgec.report.terminal import echo_lines, visible
 
 _COLOURS = {True: "green", False: "red"}
+_LAYER_COLUMNS = (
+    number("step"), Column("layer", least=14, cut="start"), Column("function", optional=3),
+    Column("shapes", optional=4), number("weights", optional=1), number("MACs"),
+    number("instructions"), number("a MAC", optional=2), number("share"),
+)  # fmt: skip
 
 
 def print_report(report: Mapping[str, Any]) -> None:
@@ -49,13 +55,7 @@ def print_report(report: Mapping[str, Any]) -> None:
             count(layer["weights_bytes"]), count(layer["macs"]), count(cost),
             ratio(cost, layer["macs"]), percent(cost, total) if cost is not None else "",
         ))  # fmt: skip
-    _table(
-        "layers",
-        ("step", "layer", "function", "shapes", "weights", "MACs", "instructions", "a MAC",
-         "share"),
-        rows,
-        left=4,
-    )  # fmt: skip
+    echo_lines(["", *format_table(_LAYER_COLUMNS, rows), ""])
     if not profile:
         _say("no profile: build with --trace, then `edgec report DIR --profile`")
 
@@ -90,21 +90,19 @@ def _cells(row: Mapping[str, Any], name: str) -> tuple[Any, ...]:
     )  # fmt: skip
 
 
-def _table(
-    title: str, heads: Sequence[str], rows: Iterable[Sequence[Any]], *, left: int = 1
-) -> None:
+def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
     from rich.console import Console
     from rich.table import Table
     from rich.text import Text
 
     table = Table(title=Text(visible(title)))
     for position, head in enumerate(heads):
-        table.add_column(head, justify="left" if position < left else "right")
+        table.add_column(head, justify="right" if position else "left")
     for row in rows:
         # As Text, since names from a model file may hold what rich takes for markup.
         table.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
     console = Console()
-    console.width = max(console.width, 150 if len(heads) > 6 else 80)
+    console.width = max(console.width, 80)
     console.print(table)
 
 
