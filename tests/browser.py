@@ -42,6 +42,9 @@ def open_browser() -> Iterator[Any]:
     window = webdriver.Chrome(
         options=options, service=webdriver.ChromeService(executable_path=driver)
     )
+    # Pages remember colours that a reader chose; each shall be as if seen for the first time.
+    forget = {"source": "try { localStorage.clear() } catch {}"}
+    window.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", forget)
     try:
         yield window
     finally:
