@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
@@ -16,6 +16,10 @@ from edgec.cli.arguments import (
     refuse_compile_options,
 )
 from edgec.report.terminal import echo
+
+if TYPE_CHECKING:
+    from edgec.exporters.library import Library
+    from edgec.options import Options
 
 #: Those of `edgec.exporters.formats.FORMATS`, which is imported only when it is used.
 FORMAT_NAMES = (
@@ -68,13 +72,9 @@ def command(
         _refuse_for_graphs(target, model_name, dump)
         _write_graph(model, format_name, output, as_json, words)
         return
-    from edgec.build.staging import work_folder
-    from edgec.deploy.levels import build_levels, find_levels
-    from edgec.deploy.project import deploy_library
     from edgec.exporters.formats import FORMATS, Labels
     from edgec.exporters.library import read_library
     from edgec.exporters.package import check_labels, export
-    from edgec.pipeline import compile_module, read_model
 
     labels = Labels(package_version, vendor, url)
     check_labels(labels)  # before all the work
@@ -85,15 +85,7 @@ def command(
         library = read_library(model)
     else:
         options = make_options(**_as_text(words), model_name=model_name)
-        cores = find_levels(target or FORMATS[format_name].core)
-        module = read_model(model, options)
-        with work_folder("export") as folder:
-            if len(cores) > 1:
-                build_levels(module, cores, None, options, folder / "library")
-            else:
-                compiled = compile_module(module, cores[0], options, dump=dump)
-                deploy_library(compiled, folder / "library")
-            library = read_library(folder / "library")
+        library = _compiled(model, target or FORMATS[format_name].core, options, dump)
     files = export(library, format_name, output, labels)
     if as_json:
         print_json({"model": library.name, "format": format_name, "files": list(files)})
@@ -101,6 +93,25 @@ def command(
     echo(f"{FORMATS[format_name].title}: {output}")
     for path in files:
         echo(f"  {path}")
+
+
+def _compiled(model: Path, target: str, options: Options, dump: Path | None) -> Library:
+    """The C of a model file for one core, or for several levels of one."""
+    from edgec.build.staging import work_folder
+    from edgec.deploy.levels import build_levels, find_levels
+    from edgec.deploy.project import deploy_library
+    from edgec.exporters.library import read_library
+    from edgec.pipeline import compile_module, read_model
+
+    cores = find_levels(target)
+    module = read_model(model, options)
+    with work_folder("export") as folder:
+        if len(cores) > 1:
+            build_levels(module, cores, None, options, folder / "library")
+        else:
+            compiled = compile_module(module, cores[0], options, dump=dump)
+            deploy_library(compiled, folder / "library")
+        return read_library(folder / "library")
 
 
 def _as_text(words: dict[str, Any]) -> dict[str, Any]:

@@ -80,10 +80,7 @@ def read_library(project: Path) -> Library:
             f"{project} has its weights in a file of bytes, which packages do not",
             hint="build it again with --weights-form text",
         )
-    names = [f"{manifest.model}{end}" for end in MODEL_FILES] + ["ec_status.h"]
-    names += [name for name in manifest.files if is_foreign_file(manifest.model, name)]
-    if has_levels(manifest):
-        names = [name for name in manifest.files if name.endswith((".c", ".h"))]
+    names = _file_names(manifest)
     missing = [name for name in names if not (project / name).is_file()]
     if missing:
         raise BuildFailed(
@@ -95,6 +92,14 @@ def read_library(project: Path) -> Library:
         sources={name: data for name, data in files.items() if name.endswith(".c")},
         headers={name: data for name, data in files.items() if name.endswith(".h")},
     )
+
+
+def _file_names(manifest: Manifest) -> list[str]:
+    """The C files that a package takes."""
+    if has_levels(manifest):
+        return [name for name in manifest.files if name.endswith((".c", ".h"))]
+    names = [f"{manifest.model}{end}" for end in MODEL_FILES] + ["ec_status.h"]
+    return names + [name for name in manifest.files if is_foreign_file(manifest.model, name)]
 
 
 def _require_c(manifest: Manifest) -> None:
