@@ -414,7 +414,11 @@ def _emit(
         merge=options.prices.is_small,
     )
     return replace(
-        program, no_asm=options.no_asm, threads=options.threads, weights_form=options.weights_form
+        program,
+        no_asm=options.no_asm,
+        threads=options.threads,
+        weights_form=options.weights_form,
+        driver=options.driver,
     )
 
 

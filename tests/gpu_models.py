@@ -12,7 +12,7 @@ from edgec.codegen.manifest import Manifest
 from edgec.codegen.project import write_project
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Module
-from edgec.options import Options
+from edgec.options import Driver, Options
 from edgec.pipeline import Compiled, compile_module
 from edgec.runners.gpu_emulation import build_emulated
 from edgec.runners.host import HostModel
@@ -24,8 +24,8 @@ GPU = find_core("cuda-sm_75")
 REVERSED = ("-DEC_CUDA_REVERSE",)
 
 
-def for_gpu(module: Module) -> Compiled:
-    return compile_module(module, GPU, Options(model_name="m"))
+def for_gpu(module: Module, driver: Driver = "graph") -> Compiled:
+    return compile_module(module, GPU, Options(model_name="m", driver=driver))
 
 
 def emulated(compiled: Compiled, folder: Path, flags: Sequence[str] = ()) -> HostModel:
@@ -42,9 +42,9 @@ def emulated(compiled: Compiled, folder: Path, flags: Sequence[str] = ()) -> Hos
     return HostModel(build_emulated(project, "m", folder / name, flags=flags), manifest)
 
 
-def check_on_gpu(module: Module, folder: Path, steps: int = 2) -> int:
+def check_on_gpu(module: Module, folder: Path, steps: int = 2, *, driver: Driver = "graph") -> int:
     """Compare some runs, in both orders of threads; returns how many elements were compared."""
-    compiled = for_gpu(module)
+    compiled = for_gpu(module, driver)
     main = compiled.module.main
     types = [(value.type.shape, value.type.dtype) for value in main.inputs]
     given = generate_steps(3, types, steps)

@@ -42,6 +42,11 @@ class DataArray:
     stored: np.ndarray = field(repr=False, compare=False)
 
     @property
+    def member(self) -> str:
+        """Its name in the structure."""
+        return self.declaration.partition("[")[0].split()[-1]
+
+    @property
     def chunks(self) -> Iterator[str]:
         return initializer_chunks(self.stored)
 

@@ -12,7 +12,7 @@ A barrier of the grid ends a kernel: the next one of the stream sees all that it
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 
 from edgec.codegen.c_function import INDENT, CFunction, FunctionPrinter
@@ -57,15 +57,38 @@ def emit_kernels(
     )
 
 
+def emit_in_block(
+    func: PrimFunc, name: str, callees: Mapping[str, str], known: Mapping[str, Range]
+) -> tuple[Kernel, ...]:
+    """The same parts as functions that the threads of one block call, to share out the work of all.
+
+        for (int32_t step = EC_THREAD_X; step < 4 * 32; step += EC_BLOCK_THREADS) {
+            const int32_t thread_x = step % 32;
+            const int32_t block_x = step / 32;
+            ...
+        }
+
+    Raises ContractError for a part whose threads wait for each other.
+    """
+    found = []
+    for number, part in enumerate(kernel_parts(func), 1):
+        kernel = _emit(part, f"{name}_{number}", func, callees, known, in_block=True)
+        if kernel.waits:
+            raise ContractError(f"{func.name}: threads that wait cannot be shared out")
+        found.append(kernel)
+    return tuple(found)
+
+
 def _emit(
     part: PrimFunc, name: str, whole: PrimFunc, callees: Mapping[str, str],
-    known: Mapping[str, Range],
+    known: Mapping[str, Range], *, in_block: bool = False,
 ) -> Kernel:  # fmt: skip
     launch = launch_of(part) or ONE_THREAD
-    printed = _KernelPrinter(part, name, callees, known, launch).emit()
+    printer = _InBlockPrinter if in_block else _KernelPrinter
+    printed = printer(part, name, callees, known, launch).emit()
     return Kernel(
         name=name,
-        text=_global(printed),
+        text=printed.text if in_block else _global(printed),
         launch=launch,
         params=tuple(whole.params.index(param) for param in part.params),
         waits=any(isinstance(stmt, Sync) for stmt, _ in walk(part.body)),
@@ -98,6 +121,7 @@ class _KernelPrinter(FunctionPrinter):
     ) -> None:  # fmt: skip
         super().__init__(func, name, callees, known)
         self.launch = launch
+        self.index = _INDEX
 
     def emit(self) -> CFunction:
         """The kernel, its shared memory declared first."""
@@ -121,10 +145,10 @@ class _KernelPrinter(FunctionPrinter):
         self.vars[loop.var] = name
         inside = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
         is_whole = (loop.stop - loop.start).constant == self.launch.of(kind)
-        opening = "{" if is_whole else f"if ({_INDEX[kind]}{offset} < {stop.at(SUM)}) {{"
+        opening = "{" if is_whole else f"if ({self.index[kind]}{offset} < {stop.at(SUM)}) {{"
         lines = [
             INDENT * depth + opening,
-            f"{INDENT * (depth + 1)}const int32_t {name} = {_INDEX[kind]}{offset};",
+            f"{INDENT * (depth + 1)}const int32_t {name} = {self.index[kind]}{offset};",
             *self.stmts(inside, depth + 1),
             f"{INDENT * depth}}}",
         ]
@@ -138,3 +162,42 @@ class _KernelPrinter(FunctionPrinter):
         if sync.scope == "grid":
             raise ContractError(f"{self.func.name}: a barrier of the grid inside of a statement")
         return _BARRIER[sync.scope]
+
+
+class _InBlockPrinter(_KernelPrinter):
+    """All steps of the bound loops as those of one loop, which the threads of a block share."""
+
+    def __init__(
+        self, func: PrimFunc, name: str, callees: Mapping[str, str], known: Mapping[str, Range],
+        launch: Launch,
+    ) -> None:  # fmt: skip
+        super().__init__(func, name, callees, known, launch)
+        self.step = self.fresh("step")
+        self.index = {kind: self.fresh(kind) for kind in BOUND}
+
+    def emit(self) -> CFunction:
+        """The function: the loop around what one thread of the grid does."""
+        function = super().emit()
+        total = self.launch.blocks * self.launch.threads
+        name = self.step
+        rounds = f"int32_t {name} = EC_THREAD_X; {name} < {total}; {name} += EC_BLOCK_THREADS"
+        opening = f"for ({rounds}) {{"
+        inside = [*self._indices(), *function.lines]
+        lines = [INDENT + opening, *(INDENT + line for line in inside), INDENT + "}"]
+        return replace(function, lines=tuple(lines))
+
+    def _indices(self) -> Iterator[str]:
+        """The indices that the step stands for, those of threads first."""
+        left, rest = self.launch.blocks * self.launch.threads, self.step
+        for kind in (*BOUND[3:], *BOUND[:3]):
+            extent = self.launch.of(kind)
+            left //= extent
+            if extent > 1:
+                text = rest if left == 1 else f"{rest} % {extent}"
+                yield f"{INDENT}const int32_t {self.index[kind]} = {text};"
+                rest = f"{rest} / {extent}"
+            elif self._is_bound(kind):
+                yield f"{INDENT}const int32_t {self.index[kind]} = 0;"
+
+    def _is_bound(self, kind: str) -> bool:
+        return any(isinstance(s, For) and s.kind == kind for s, _ in walk(self.func.body))

@@ -7,9 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgec import __version__
+from edgec.codegen.block_text import block_kernel, takes_block
 from edgec.codegen.c_data import Weights, comment_text
 from edgec.codegen.c_function import emit_function
-from edgec.codegen.c_kernel import Kernel, emit_kernels, without_traces
+from edgec.codegen.c_kernel import Kernel, emit_in_block, emit_kernels, without_traces
 from edgec.codegen.foreign_text import foreign_texts
 from edgec.codegen.names import identifier, unique
 from edgec.codegen.port_text import Pointers
@@ -18,8 +19,10 @@ from edgec.codegen.runtime_source import needed_functions
 from edgec.codegen.segments import segments_of
 from edgec.codegen.share import share, share_callees
 from edgec.errors import BuildFailed
+from edgec.loop.bound import Launch
 from edgec.resources import resource_dir, text_templates
 from edgec.targets.core import CORES
+from edgec.targets.cuda.costs import BLOCK_THREADS
 
 
 @dataclass(frozen=True)
@@ -54,11 +57,15 @@ class Images:
 
 @dataclass(frozen=True)
 class LaunchText:
-    """One launch: the kernel's name, blocks and threads, and its arguments as C expressions."""
+    """One launch: the kernel's name, blocks and threads, and its arguments as C expressions.
+
+    shared_bytes: of memory that its blocks have besides what the kernel declares.
+    """
 
     kernel: str
     size: tuple[int, ...]
     arguments: tuple[str, ...]
+    shared_bytes: int = 0
 
 
 @dataclass(frozen=True)
@@ -84,11 +91,21 @@ class SegmentText:
 
 
 @dataclass(frozen=True)
+class BlockText:
+    """One kernel for all steps, the functions that it calls, and its launch."""
+
+    functions: tuple[str, ...]
+    kernel: Kernel
+    launch: LaunchText
+
+
+@dataclass(frozen=True)
 class GpuText:
     """What the templates say of a GPU.
 
     source: the kernels. launches: by step. step_functions: by step, the first kernel. segments: of
     a run, in order. is_graph: whether every run starts the same, which is then recorded once.
+    block: the launch of the whole model, in the place of those of all steps.
     """
 
     architecture: str
@@ -99,6 +116,7 @@ class GpuText:
     callees: Mapping[str, str]
     weights_bytes: int
     is_graph: bool
+    block: LaunchText | None = None
 
 
 def runs_on_gpu(program: Program) -> bool:
@@ -128,15 +146,41 @@ def make_gpu_text(program: Program, weights: Weights, taken: Sequence[str]) -> G
         for name, item in zip(names, shared, strict=True)
     ]
     by_step = {step: k for k, item in zip(kernels, shared, strict=True) for step in item.steps}
+    texts = [kernel for each in kernels for kernel in each]
+    used = [*taken, *callees.values(), *(kernel.name for kernel in texts)]
+    block = _block(silent, weights, callees, used) if takes_block(silent) else None
     return GpuText(
         architecture=CORES[program.target].gpu_architecture,
-        source=_source(program, device, [kernel for each in kernels for kernel in each]),
+        source=_source(program, device, texts, block),
         launches={step: _launches(silent, weights, step, by_step[step]) for step in by_step},
         step_functions={step: kernels[0].name for step, kernels in by_step.items()},
         segments=_segments(program, weights),
         callees=callees,
         weights_bytes=weights.stored_bytes,
         is_graph=not program.sizes,
+        block=None if block is None else block.launch,
+    )
+
+
+def _block(
+    program: Program, weights: Weights, callees: Mapping[str, str], taken: Sequence[str]
+) -> BlockText:
+    """The kernel that runs the whole model in one block, and its launch."""
+    shared = share(program, "gpu")
+    wanted = (f"{program.model}_{identifier(item.function.name)}_in_block" for item in shared)
+    name, *names = unique([f"{program.model}_block", *wanted], taken=taken)
+    parts = [
+        emit_in_block(item.function, part, callees, item.known)
+        for part, item in zip(names, shared, strict=True)
+    ]
+    by_step = {step: p for p, item in zip(parts, shared, strict=True) for step in item.steps}
+    text = block_kernel(program, name, weights, by_step)
+    places = "gpu->arena", "gpu->state", "gpu->weights"
+    size = (1, 1, 1, BLOCK_THREADS, 1, 1)
+    return BlockText(
+        functions=tuple(part.text for each in parts for part in each),
+        kernel=Kernel(name, text, Launch(size), (), waits=True),
+        launch=LaunchText(name, size, places, program.arena_bytes),
     )
 
 
@@ -193,7 +237,11 @@ def _device_functions(program: Program, taken: Sequence[str]) -> tuple[list[str]
     return texts, callees
 
 
-def _source(program: Program, device: Sequence[str], kernels: Sequence[Kernel]) -> str:
+def _source(
+    program: Program, device: Sequence[str], kernels: Sequence[Kernel], block: BlockText | None
+) -> str:
+    if block is not None:
+        device, kernels = [*device, *block.functions], [*kernels, block.kernel]
     texts = [*device, *(kernel.text for kernel in kernels)]
     start = resource_dir("runtime_c") / "cuda" / "ec_cuda_kernel.h"
     return text_templates().get_template("kernels.cu.j2").render(

@@ -32,6 +32,7 @@ from edgec.graph.ir import Count
 from edgec.loop.ir import Buffer, PrimFunc
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.numerics.term import Term
+from edgec.options import Driver
 
 IoMode = Literal["arena", "caller", "rows"]
 WeightsForm = Literal["auto", "text", "blob"]
@@ -238,9 +239,9 @@ class Program:
     out of the C. `threads` share its parallel loops. `weights_form` says how
     constants are written. `sizes` are those that each run may choose, `counts` says how much of
     outputs is in use where data decide that. `versions` are for some values of the sizes; the steps
-    before theirs run at all others. Of a program for a GPU, `processor` is the core beside it where
-    that runs steps, and `without_gpu` has those that run in the place of all others where there is
-    no GPU.
+    before theirs run at all others. Of a program for a GPU, `driver` says how its kernels are
+    started (`edgec.codegen.block_text`), `processor` is the core beside it where that runs steps,
+    and `without_gpu` has those that run in the place of all others where there is no GPU.
     """
 
     model: str
@@ -272,6 +273,7 @@ class Program:
     counts: tuple[Count, ...] = ()
     versions: tuple[Version, ...] = ()
     processor: str = ""
+    driver: Driver = "auto"
     without_gpu: Version | None = None
 
     @property

@@ -33,6 +33,9 @@
 #define EC_CU_NON_BLOCKING 1u
 #define EC_CU_THREAD_LOCAL 1
 
+/* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+#define EC_CU_MOST_SHARED 8
+
 /* Call a function of the driver, unless something failed before. */
 #define EC_CU(gpu, number, type, arguments)                               \
     do {                                                                  \
@@ -60,6 +63,7 @@ EC_CUDA_PART void ec_cuda_open_driver(ec_cuda *gpu) {
         "cuStreamCreate",
         "cuStreamDestroy_v2",
         "cuStreamSynchronize",
+        "cuFuncSetAttribute",
         "cuLaunchKernel",
         "cuStreamBeginCapture_v2",
         "cuStreamEndCapture",
@@ -150,9 +154,10 @@ EC_CUDA_PART void ec_cuda_open(ec_cuda *gpu, const void *const *images, uint32_t
 }
 
 /* Start a kernel after all that was started before. Each argument has 8 bytes; little endian, of
- * which the driver takes as many as the kernel's parameter has. size: blocks, then threads. */
+ * which the driver takes as many as the kernel's parameter has. size: blocks, then threads.
+ * shared_bytes: of memory for each block, beside what the kernel declares. */
 EC_CUDA_PART void ec_cuda_launch(ec_cuda *gpu, const char *kernel, const uint32_t *size,
-                                 uint64_t *arguments, uint32_t count) {
+                                 uint32_t shared_bytes, uint64_t *arguments, uint32_t count) {
     void *function = NULL;
     void *pointers[64];
     if (gpu->error == 0 && count > sizeof pointers / sizeof pointers[0]) {
@@ -163,11 +168,15 @@ EC_CUDA_PART void ec_cuda_launch(ec_cuda *gpu, const char *kernel, const uint32_
         pointers[i] = &arguments[i];
     }
     EC_CU(gpu, EC_CU_FUNCTION, (void **, void *, const char *), (&function, gpu->module, kernel));
+    if (shared_bytes != 0u) {
+        EC_CU(gpu, EC_CU_ATTRIBUTE, (void *, int, int),
+              (function, EC_CU_MOST_SHARED, (int)shared_bytes));
+    }
     EC_CU(gpu, EC_CU_LAUNCH,
           (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
            void **, void **),
-          (function, size[0], size[1], size[2], size[3], size[4], size[5], 0u, gpu->stream,
-           pointers, NULL));
+          (function, size[0], size[1], size[2], size[3], size[4], size[5], shared_bytes,
+           gpu->stream, pointers, NULL));
 }
 
 /* Between these two, what is started is noted, to be started as one graph, of this number, by ec_cuda_replay. */

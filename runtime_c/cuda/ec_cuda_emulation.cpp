@@ -19,10 +19,17 @@
 
 /* The indices of the thread that runs: blocks x, y, z, then threads. */
 static int32_t ec_index[6];
+/* What a launch gives each block beside what its kernel declares; malloc aligns it to 16 bytes. */
+static std::vector<uint8_t> ec_block_memory;
+/* Of kernels, so far. */
+static int ec_launches;
 static void ec_barrier(void);
 
 #define EC_CUDA_EMULATION
 #define EC_GLOBAL static
+#define EC_BLOCK_THREADS 512
+#define EC_BLOCK_GLOBAL static
+#define EC_BLOCK_MEMORY(name) uint8_t *const name = ec_block_memory.data()
 #define EC_BLOCK_X ec_index[0]
 #define EC_BLOCK_Y ec_index[1]
 #define EC_BLOCK_Z ec_index[2]
@@ -137,7 +144,10 @@ static void ec_run_fibers(uint32_t count, const uint32_t *threads) {
     }
 }
 
-static void ec_run(const ec_kernel *kernel, const uint32_t *size, void **arguments) {
+static void ec_run(const ec_kernel *kernel, const uint32_t *size, void **arguments,
+                   size_t shared_bytes) {
+    ec_launches += 1;
+    ec_block_memory.assign(shared_bytes, 0x5A); /* a GPU's memory holds anything */
     const uint32_t blocks = size[0] * size[1] * size[2];
     const uint32_t threads = size[3] * size[4] * size[5];
     ec_running = kernel;
@@ -164,6 +174,8 @@ static ec_graph *ec_capturing;
 static const int EC_GOOD = 0, EC_INVALID_VALUE = 1, EC_NOT_FOUND = 500;
 /* Of every buffer on the device, so that a test sees what was not given back. */
 static int ec_live;
+/* As the driver refuses more than 48 KB of shared memory for which nobody asked. */
+static unsigned ec_most_shared;
 
 extern "C" {
 int cuInit(unsigned) { return EC_GOOD; }
@@ -208,12 +220,19 @@ int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *) {
 int cuStreamCreate(void **stream, unsigned) { return *stream = &ec_live, EC_GOOD; }
 int cuStreamDestroy_v2(void *) { return EC_GOOD; }
 int cuStreamSynchronize(void *) { return EC_GOOD; }
+int cuFuncSetAttribute(void *, int attribute, int value) {
+    ec_most_shared = attribute == 8 ? (unsigned)value : ec_most_shared;
+    return EC_GOOD;
+}
 int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty,
-                   unsigned tz, unsigned, void *, void **arguments, void **) {
+                   unsigned tz, unsigned shared_bytes, void *, void **arguments, void **) {
     const ec_kernel *kernel = (const ec_kernel *)function;
     const uint32_t size[6] = {x, y, z, tx, ty, tz};
+    if (shared_bytes > 48 * 1024 && shared_bytes > ec_most_shared) {
+        return EC_INVALID_VALUE;
+    }
     if (ec_capturing == NULL) {
-        return ec_run(kernel, size, arguments), EC_GOOD;
+        return ec_run(kernel, size, arguments, shared_bytes), EC_GOOD;
     }
     std::vector<uint64_t> values; /* ec_cuda_driver.h has 8 bytes for each */
     for (size_t i = 0; i < kernel->count; ++i) {
@@ -225,7 +244,7 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
         for (uint64_t &value : own) {
             pointers.push_back(&value);
         }
-        ec_run(kernel, size, pointers.data());
+        ec_run(kernel, size, pointers.data(), shared_bytes);
     });
     return EC_GOOD;
 }
@@ -247,4 +266,5 @@ int cuGraphLaunch(void *graph, void *) {
 int cuGraphExecDestroy(void *plan) { return delete (ec_graph *)plan, EC_GOOD; }
 int cuGraphDestroy(void *graph) { return delete (ec_graph *)graph, EC_GOOD; }
 int ec_cuda_live_buffers(void) { return ec_live; }
+int ec_cuda_launches(void) { return ec_launches; }
 }

@@ -30,6 +30,10 @@ typedef unsigned long long uintptr_t;
 #define UINT64_C(value) (value##ULL)
 
 #define EC_GLOBAL extern "C" __global__
+/* Of one block, whose threads share out the work of many; its memory is given when it starts. */
+#define EC_BLOCK_THREADS 512
+#define EC_BLOCK_GLOBAL extern "C" __global__ __launch_bounds__(EC_BLOCK_THREADS)
+#define EC_BLOCK_MEMORY(name) extern __shared__ __align__(16) uint8_t name[]
 #define EC_BLOCK_X ((int32_t)blockIdx.x)
 #define EC_BLOCK_Y ((int32_t)blockIdx.y)
 #define EC_BLOCK_Z ((int32_t)blockIdx.z)
@@ -47,3 +51,16 @@ typedef unsigned long long uintptr_t;
 
 /* C's words in C++. */
 #define restrict __restrict__
+
+/* The threads of one block copy bytes: words, where both places are aligned to 4 bytes. */
+#define EC_BLOCK_COPY(to, from, bytes) ec_block_copy((to), (from), (bytes))
+static inline void ec_block_copy(uint8_t *to, const uint8_t *from, int32_t bytes) {
+    const bool aligned = (((uintptr_t)to | (uintptr_t)from) & 3u) == 0u;
+    const int32_t words = aligned ? bytes / 4 : 0;
+    for (int32_t i = EC_THREAD_X; i < words; i += EC_BLOCK_THREADS) {
+        ((int32_t *)to)[i] = ((const int32_t *)from)[i];
+    }
+    for (int32_t i = words * 4 + EC_THREAD_X; i < bytes; i += EC_BLOCK_THREADS) {
+        to[i] = from[i];
+    }
+}

@@ -10,10 +10,12 @@ import pytest
 
 from edgec.build import nvrtc
 from edgec.codegen.model_text import make_text
+from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.targets.core import find_core
 
 BUDGETS = tomllib.loads((Path(__file__).parent / "gpu_budgets.toml").read_text("utf-8"))
+IN_BLOCK = BUDGETS.pop("in_block")
 #: The others are `full`.
 QUICK = "mlperf_ad_autoencoder_int8"
 
@@ -25,7 +27,8 @@ pytestmark = pytest.mark.skipif(nvrtc.find_nvrtc() is None, reason="edgec[cuda] 
 )
 def test_kernels_stay_within_their_budgets(name: str, sample_model: Callable[[str], Path]) -> None:
     budget = BUDGETS[name]
-    compiled = compile_model(sample_model(budget["file"]), find_core("cuda-sm_87"))
+    options = Options(driver="graph")
+    compiled = compile_model(sample_model(budget["file"]), find_core("cuda-sm_87"), options)
     gpu = make_text(compiled.program).text.gpu
     assert gpu is not None
     images = nvrtc.compile_kernels(gpu.source, "sm_87")
@@ -36,3 +39,22 @@ def test_kernels_stay_within_their_budgets(name: str, sample_model: Callable[[st
     assert sum(map(len, gpu.launches.values())) <= budget["launches"]
     assert len(images.cubin) <= budget["cubin_bytes"]
     assert images.ptx.count("dp4a") >= budget["dp4a"]
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n == QUICK else pytest.mark.full) for n in IN_BLOCK]
+)
+def test_models_in_one_block_stay_within_theirs(
+    name: str, sample_model: Callable[[str], Path]
+) -> None:
+    """One launch; the kernels of single steps, for traced builds, are in the machine code too."""
+    budget = IN_BLOCK[name]
+    path = sample_model(BUDGETS[name]["file"])
+    compiled = compile_model(path, find_core("cuda-sm_87"), Options(driver="block"))
+    gpu = make_text(compiled.program).text.gpu
+    assert gpu is not None and gpu.block is not None
+    assert gpu.block.shared_bytes == compiled.program.arena_bytes
+    images = nvrtc.compile_kernels(gpu.source, "sm_87")
+    used = nvrtc.assemble_ptx(images.ptx, "sm_87")[1][gpu.block.kernel]
+    assert used.spilled_bytes == 0 and used.registers <= budget["registers"]
+    assert len(images.cubin) <= budget["cubin_bytes"]
