@@ -218,7 +218,7 @@ class Schedule:
 
     def fold_offset(self, block: str, buffer: str) -> None:
         """Add what a sum adds to each input once, to the constant it starts from."""
-        func, made = fold_offset(self.func, block, buffer)
+        func, made = remembered(fold_offset)(self.func, block=block, buffer=buffer)
         changed = {*self.repacked, *self.packed, *self.folded} & {*made.sources.values()}
         if changed:
             raise ScheduleError(f"fold_offset: {', '.join(sorted(changed))} was repacked before")

@@ -174,6 +174,23 @@ def test_a_row_whose_window_is_always_clipped(
     assert np.array_equal(interpret(s.func, now)["out"], expected), print_func(s.func)
 
 
+def test_the_offset_of_equal_functions_is_folded_once() -> None:
+    # Models repeat layers: what follows is then made once, too.
+    b = Definition("f")
+    x, w = b.input("x", (3,), "int8"), b.constant("w", (3, 2), "int8")
+    bias, out = b.constant("bias", (2,), "int32"), b.output("out", (2,), "int32")
+    b.reduce(
+        out, [("k", 0, 3)], name="acc", init=lambda c: bias[c],
+        update=lambda acc, c, k: acc + (int32(x[k]) + 9) * int32(w[k, c]),
+    )  # fmt: skip
+    func = b.build()
+    first, second = Schedule(func), Schedule(func)
+    for schedule in (first, second):
+        schedule.fold_offset("acc", "x")
+    assert first.func is second.func is not func
+    assert first.folded.keys() == second.folded.keys() == {"bias"}
+
+
 def half(clips: bool) -> PrimFunc:
     """Sums over windows of three whose loop leaves out one that is inside, or none."""
     b = Definition("f")
