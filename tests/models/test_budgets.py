@@ -93,6 +93,13 @@ def test_within_budget_of_an_option(
     assert not over, f"{name} on {board} is over its budget; all figures: {found}"
 
 
+def test_time_is_never_slower_than_the_default() -> None:
+    for name, boards in BUDGETS["time"].items():
+        for board, limits in boards.items():
+            default = BUDGETS["models"][name][board]["instructions"]
+            assert limits["instructions"] <= default, name
+
+
 @pytest.mark.parametrize("name", MODELS)
 def test_against_tflite_micro(
     name: str, shared_dir: Path, sample_model: Callable[[str], Path]

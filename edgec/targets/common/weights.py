@@ -45,9 +45,9 @@ def finish(nest: Nest, schedule: Schedule) -> Schedule:
         elif nest.is_small and fits_halves(weights) and "w_step" not in schedule.packed:
             with suppress(ScheduleError):  # a kernel reads whole numbers
                 schedule.pack_halves("w")
-    # Lines leave few shifts.
+    # Lines leave few shifts, and layers of one shape then differ in more: that is for time alone.
     if (
-        not nest.rescaling
+        (nest.is_fast or not nest.rescaling)
         and "shift" in buffers_of(schedule.func)
         and (nest.tables["shift"] < 0).all()
     ):
