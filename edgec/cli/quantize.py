@@ -15,6 +15,7 @@ from edgec.cli.arguments import (
     PIXELS,
     SIZE,
     compile_budget_option,
+    custom_ops_option,
     json_option,
     print_json,
 )
@@ -103,6 +104,7 @@ class _WithWords(click.Command):
               help="Shape of an ONNX input that is left open.")  # fmt: skip
 @click.option("--input-value", type=INPUT_VALUE, multiple=True,
               help="What an ONNX input always is; it is no input any more.")  # fmt: skip
+@custom_ops_option
 @compile_budget_option
 @json_option
 def command(model: Path, **words: Any) -> None:

@@ -121,13 +121,20 @@ class OnnxWriter:
         )
         model = helper.make_model(
             graph,
-            opset_imports=[helper.make_opsetid("", self.opset)],
+            opset_imports=[
+                helper.make_opsetid("", self.opset),
+                *(helper.make_opsetid(domain, 1) for domain in self.other_domains()),
+            ],
             producer_name="edgec",
             producer_version=producer_version,
             ir_version=self.ir_version,
         )
         onnx.checker.check_model(model)
         return model
+
+    def other_domains(self) -> list[str]:
+        """Domains of the operators that users declared."""
+        return sorted({node.domain for node in self.nodes} - {""})
 
     def fresh(self, name: str) -> str:
         """`name`, or `name_1`, … if it is taken."""

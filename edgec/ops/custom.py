@@ -19,6 +19,7 @@ from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.foreign import Foreign, computed, find_foreign, register_foreign
 from edgec.loop.lowering import Lowering
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, declare_importer
 
 Number = int | float
@@ -29,13 +30,17 @@ Declared = tuple[Any, ...]
 @dataclass(frozen=True)
 class CustomAttrs:
     """symbol: the C function. numbers: what follows the pointers. shapes, dtypes, quants: of each
-    result."""
+    result. onnx: domain, dot and name in ONNX files, "" for none. given: the attributes that the
+    node has there, (name, number, text or tuple of these); None where it has others.
+    """
 
     symbol: str
     numbers: tuple[Number, ...]
     shapes: tuple[tuple[int, ...], ...]
     dtypes: tuple[str, ...]
     quants: tuple[Quant | None, ...]
+    onnx: str = ""
+    given: tuple[tuple[str, Any], ...] | None = ()
 
 
 @register
@@ -73,6 +78,20 @@ class Custom(Op[CustomAttrs]):
         target.call(node.attrs.symbol, tensors, node.attrs.numbers)
         return target.targets[0]
 
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """The node as it was declared, which other programs must know as well."""
+        attrs: CustomAttrs = node.attrs
+        domain, _, kind = attrs.onnx.rpartition(".")
+        if not kind or attrs.given is None:
+            raise ImportFailed(
+                f"{attrs.symbol} cannot be written as ONNX: "
+                + ("an attribute is no number, text or list" if kind else "it has no name there"),
+                hint="" if kind else 'add onnx="domain.Name" to its declaration',
+            )
+        outputs = [out.define_own(value) for value in node.outputs]
+        inputs = [out.own(value) for value in node.inputs]
+        out.emit_several(kind, inputs, outputs, domain=domain, **dict(attrs.given))
+
 
 def _known(symbol: str) -> Foreign:
     found = find_foreign(symbol)
@@ -87,6 +106,7 @@ def _known(symbol: str) -> Foreign:
 @dataclass(frozen=True)
 class _Declaration:
     symbol: str
+    onnx: str
     results: Callable[..., Any]
     numbers: Callable[..., Any] | None
 
@@ -122,7 +142,7 @@ def declare(
         )
     path = Path(source)
     register_foreign(Foreign(symbol, path, _text_of(path), reference, instructions))
-    append = partial(_appended, declaration=_Declaration(symbol, results, numbers))
+    append = partial(_appended, declaration=_Declaration(symbol, onnx, results, numbers))
     if onnx:
         declare_importer("onnx", onnx, append)
     if tflite:
@@ -153,12 +173,24 @@ def _appended(builder: GraphBuilder, raw: RawNode, declaration: _Declaration) ->
         ) from error
     attrs = CustomAttrs(
         declaration.symbol, given, tuple(t.shape for t in made), tuple(t.dtype for t in made),
-        tuple(t.quant for t in made),
+        tuple(t.quant for t in made), declaration.onnx, _plain(attributes),
     )  # fmt: skip
     names = [raw.name, *(f"{raw.name}:{n}" for n in range(1, len(made)))]
     node = builder.node("custom", inputs, attrs, name=raw.name, output_names=names,
                         sources=(raw.name,))  # fmt: skip
     return node.outputs
+
+
+def _plain(attributes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...] | None:
+    """Attributes that ONNX can hold; None if there are others."""
+    found = []
+    for name, value in attributes.items():
+        plain = value.tolist() if isinstance(value, (np.ndarray, np.generic)) else value
+        listed = tuple(plain) if isinstance(plain, (list, tuple)) else (plain,)
+        if not all(isinstance(each, (bool, int, float, str)) for each in listed):
+            return None
+        found.append((name, listed if isinstance(plain, (list, tuple)) else plain))
+    return tuple(found)
 
 
 def _result(declared: Declared, place: int, raw: RawNode) -> TensorType:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
+import onnx
 import pytest
-from custom_op_files import onnx_model, write_declaration
+from custom_op_files import FACTOR, SHAPE, onnx_model, tflite_model, write_declaration
 
 
 def test_build_and_verify(edgec: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -25,6 +27,26 @@ def test_build_and_verify(edgec: Callable, tmp_path: Path, monkeypatch: pytest.M
     report = verified.json
     assert report["reference"] == "edgec" and not report["mismatches"] and report["elements"]
     assert "declared references" in report["note"]
+
+
+def test_quantize(edgec: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The operator stays in float, and the file names it, with its attributes."""
+    monkeypatch.setattr("edgec.ops.op._DECLARED", {})
+    declared, samples = write_declaration(tmp_path), tmp_path / "samples.npz"
+    np.savez(samples, x=np.random.default_rng(0).normal(size=(4, *SHAPE)).astype(np.float32))
+    words = ("--calibration", samples, "--custom-ops", declared, "--observer", "minmax", "--json")
+    model, made = onnx_model(tmp_path / "m.onnx"), tmp_path / "q.onnx"
+    ran = edgec("quantize", model, *words, "-o", made)
+    assert ran.status == 0, ran.err
+    assert "scale" in {node["name"] for node in ran.json["float_nodes"]}
+    (node,) = [n for n in onnx.load(made).graph.node if n.domain == "com.example"]
+    assert (node.op_type, node.attribute[0].f) == ("ScaleAndFind", np.float32(FACTOR))
+    verified = edgec("verify", made, "--board", "host", "--custom-ops", declared, "--json")
+    assert verified.status == 0 and not verified.json["mismatches"], verified.err
+    text = declared.read_text().replace('onnx="com.example.ScaleAndFind", ', "")
+    declared.write_text(text)
+    refused = edgec("quantize", tflite_model(tmp_path / "m.tflite"), *words, "-o", made)
+    assert refused.status and "it has no name there" in refused.err and "onnx=" in refused.err
 
 
 def test_a_file_that_fails(edgec: Callable, tmp_path: Path) -> None:
