@@ -1,4 +1,6 @@
-"""TFLite Micro's SignalDelay, SignalFramer and SignalOverlapAdd: what they remember is a state."""
+"""TFLite Micro's SignalDelay, SignalFramer, SignalStacker, SignalOverlapAdd and CIRCULAR_BUFFER:
+what they remember is a state.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +9,7 @@ import numpy as np
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value
+from edgec.graph.types import TensorType
 from edgec.ops.concat import ConcatAttrs
 from edgec.ops.op import RawNode, from_tflite
 from edgec.ops.parts import Parts
@@ -108,3 +111,61 @@ def _saturated(parts: Parts, a: Value, b: Value, what: str) -> Value:
     for row, end in (("maximum", -32768), ("minimum", 32767)):
         total = parts.op(row, [total, parts.table(end, f"{what}.{row}")], what=f"{what}.{row}")
     return parts.cast(total, "int16", what)
+
+
+@from_tflite("CUSTOM:SignalStacker")
+def import_stacker(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value]:
+    """TFLite Micro's SignalStacker: the last frames side by side, and whether they are valid.
+
+    The first frame stands for those before it. After each valid result, `stacker_step` frames more
+    must come. A result that is not valid is undefined. Source: TFLite Micro's stacker.cc.
+    """
+    x, parts = _samples(raw), Parts(builder, raw)
+    names = ("num_channels", "stacker_left_context", "stacker_right_context", "stacker_step")
+    channels, left, right, step = (int(raw.attribute(name, 0)) for name in names)
+    frames = left + right + 1
+    if min(left, right) < 0 or channels != x.type.elements or not 0 < step <= frames:
+        raise ImportFailed(f"{frames} frames of {channels} channels every {step} of {x.type}")
+    frame = parts.reshaped(x, (1, channels), "frame")
+    zeros, first = np.zeros((frames, channels), np.int16), np.full((1,), -1, np.int32)
+    memory = builder.state(f"{raw.name}.memory", x.type.with_shape(zeros.shape), zeros)
+    count = builder.state(f"{raw.name}.count", TensorType((1,), "int32"), first)
+    is_first = parts.op("less", [count, parts.table([0], "none")], what="is_first")
+    before = parts.op("where", [is_first, frame, memory], what="before")
+    ranges = [(1, 1, frames - 1), (0, 1, channels)]
+    kept = sliced(builder, before, ranges, f"{raw.name}/kept", (raw.name,)) if frames > 1 else None
+    whole = parts.op("concat", [*([kept] if kept else []), frame], ConcatAttrs(0), "whole")
+    known = parts.op("where", [is_first, parts.table([left], "left"), count], what="known")
+    now = parts.op("int_add", [known, parts.table([1], "one")], what="now")
+    valid = parts.op("greater_equal", [now, parts.table([frames], "frames")], what="valid")
+    rest = parts.op("int_sub", [now, parts.table([step], "step")], what="rest")
+    builder.become(memory, whole)
+    builder.become(count, parts.op("where", [valid, rest, now], what="next"))
+    stacked = parts.reshaped_last(whole, raw.declared().shape)
+    builder.undefined.add(stacked)
+    flag = raw.output_types[1]
+    return stacked, parts.reshaped(valid, flag.shape if flag else (), "flag")
+
+
+@from_tflite("CUSTOM:CIRCULAR_BUFFER")
+def import_circular_buffer(builder: GraphBuilder, raw: RawNode) -> Value:
+    """TFLite Micro's CIRCULAR_BUFFER in each run: the last slots, of which the newest is the last.
+
+    Source: TFLite Micro's circular_buffer.cc. Where `cycles_max` is above 1, the runs between end
+    after this operator, without results: not supported.
+    """
+    (x,), parts, declared = raw.operands(1), Parts(builder, raw), raw.declared()
+    if raw.attribute("cycles_max", 0) != 1:
+        raise ImportFailed("it ends some runs early: only a cycles_max of 1 is supported")
+    slots = (*declared.shape, 0, 0)[1]
+    wanted = (1, 1, *declared.shape[2:])
+    if x.type.dtype != "int8" or slots < 1 or x.type != declared.with_shape(wanted):
+        raise ImportFailed(f"{x.type} into {declared}")
+    memory = builder.state(f"{raw.name}.slots", declared, np.zeros(declared.shape, np.int8))
+    whole = x
+    if slots > 1:
+        ranges = [(0, 1, 1), (1, 1, slots - 1), *((0, 1, extent) for extent in wanted[2:])]
+        kept = sliced(builder, memory, ranges, f"{raw.name}/kept", (raw.name,))
+        whole = parts.op("concat", [kept, x], ConcatAttrs(1, declared.quant), "next")
+    builder.become(memory, whole)
+    return parts.last(whole)

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
+import numpy as np
 import pytest
 from tflite_cases import Case, In, Out, check, check_by_c, model_of
 
 from edgec.errors import ImportFailed
 from edgec.frontends import import_model
+from edgec.graph.interpret import Interpretation
+from edgec.oracle.frameworks import open_oracle
 
 INT16, FLOAT32 = 7, 0  # the schema's TensorType
 
@@ -52,3 +57,63 @@ def test_frames_without_a_beginning_are_refused(tmp_path: Path) -> None:
     with pytest.raises(ImportFailed) as failure:
         import_model(tmp_path / "m.tflite")
     assert "without prefill" in failure.value.details[0]
+
+
+@pytest.mark.parametrize(
+    ("channels", "left", "right", "step"), [(4, 2, 1, 1), (3, 0, 0, 1), (5, 1, 2, 3), (2, 3, 0, 2)]
+)
+def test_stacker(channels: int, left: int, right: int, step: int, tmp_path: Path) -> None:
+    """Run after run; what is not valid is undefined."""
+    fields = {"num_channels": channels, "stacker_left_context": left,
+              "stacker_right_context": right, "stacker_step": step}  # fmt: skip
+    outs = [Out((channels * (left + right + 1),), "int16"), Out((), "bool")]
+    case = Case("CUSTOM:SignalStacker", [In((channels,), "int16")], outs, "", fields)
+    valid = 0
+    for (theirs, flag), (mine, own_flag) in _runs(case, 8, tmp_path):
+        assert flag == own_flag
+        valid += bool(flag)
+        assert not flag or (mine == theirs).all()
+    assert valid
+
+
+@pytest.mark.parametrize("slots", [1, 3])
+def test_circular_buffer(slots: int, tmp_path: Path) -> None:
+    """TFLite Micro leaves the slots undefined at first; here they are 0."""
+    quant = {"scale": 0.1, "zero_point": 3}
+    case = Case("CUSTOM:CIRCULAR_BUFFER", [In((1, 1, 2, 4), "int8", **quant)],
+                [Out((1, slots, 2, 4), "int8", **quant)], "", {"cycles_max": 1})  # fmt: skip
+    for number, ((theirs,), (mine,)) in enumerate(_runs(case, 5, tmp_path)):
+        known = slots - min(number + 1, slots)
+        assert (mine[:, known:] == theirs[:, known:]).all()
+        assert not mine[:, :known].any()
+
+
+def _runs(case: Case, count: int, folder: Path) -> Iterator[tuple[Any, Any]]:
+    """The outputs of TFLite Micro and of the interpretation, in a row."""
+    path, random = folder / "m.tflite", np.random.default_rng(1)
+    path.write_bytes(model_of([case]))
+    theirs, mine = open_oracle(path, "tflm"), Interpretation(import_model(path).main)
+    for _ in range(count):
+        inputs = [x.sample(random) for x in case.inputs]
+        yield theirs.run(inputs).outputs, mine.run(inputs)
+
+
+def test_stacker_by_c(tmp_path: Path) -> None:
+    fields = {"num_channels": 4, "stacker_left_context": 2, "stacker_right_context": 1,
+              "stacker_step": 1}  # fmt: skip
+    outs = [Out((16,), "int16"), Out((), "bool")]
+    quant = {"scale": 0.1, "zero_point": 3}
+    check_by_c([
+        Case("CUSTOM:SignalStacker", [In((4,), "int16")], outs, "", fields),
+        Case("CUSTOM:CIRCULAR_BUFFER", [In((1, 1, 2, 4), "int8", **quant)],
+             [Out((1, 3, 2, 4), "int8", **quant)], "", {"cycles_max": 1}),
+    ], "tflm", tmp_path)  # fmt: skip
+
+
+def test_a_buffer_that_ends_runs_is_refused(tmp_path: Path) -> None:
+    case = Case("CUSTOM:CIRCULAR_BUFFER", [In((1, 1, 2, 4), "int8")], [Out((1, 3, 2, 4), "int8")],
+                "", {"cycles_max": 2})  # fmt: skip
+    (tmp_path / "m.tflite").write_bytes(model_of([case]))
+    with pytest.raises(ImportFailed) as failure:
+        import_model(tmp_path / "m.tflite")
+    assert "only a cycles_max of 1" in failure.value.details[0]
