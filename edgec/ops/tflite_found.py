@@ -22,24 +22,27 @@ from edgec.ops.transpose import TransposeAttrs
 from edgec.ops.unique import UniqueAttrs
 
 
-@from_tflite("WHERE")
+@from_tflite("WHERE", plain_bytes=True)
 def import_where(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite WHERE: a row with the place of each element that is not zero."""
     require_computed(raw, 0)
-    places, count = builder.node("nonzero", [raw.operand(0)], name=f"{raw.name}/places",
+    x = raw.operand(0)
+    x = Parts(builder, raw).numbers(x) if x.type.is_quantized else x
+    places, count = builder.node("nonzero", [x], name=f"{raw.name}/places",
                                  sources=(raw.name,)).outputs  # fmt: skip
     builder.open(places, 1, count)
     return builder.op("transpose", [places], TransposeAttrs((1, 0)), name=raw.name)
 
 
-@from_tflite("UNIQUE")
+@from_tflite("UNIQUE", plain_bytes=True)
 def import_unique(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value]:
     """TFLite UNIQUE of a list: values as they stand first, and which of them each element is."""
     require_computed(raw, 0)
     (x,), parts = raw.operands(1), Parts(builder, raw)
     if len(x.type.shape) != 1 or len(raw.output_types) != 2 or raw.output_types[1] is None:
         raise ImportFailed(f"{x.type}: only a list is supported")
-    rows = parts.reshaped(x, (x.type.elements, 1), "rows")
+    stored = parts.numbers(x) if x.type.is_quantized else x
+    rows = parts.reshaped(stored, (x.type.elements, 1), "rows")
     places, numbers, _, count = builder.node(
         "unique", [rows], UniqueAttrs(ordered=False), name=f"{raw.name}/unique",
         sources=(raw.name,),

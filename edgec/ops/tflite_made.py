@@ -33,7 +33,7 @@ def import_select(builder: GraphBuilder, raw: RawNode) -> Value:
     return parts.op("where", [condition, x, y])
 
 
-@from_tflite("ZEROS_LIKE")
+@from_tflite("ZEROS_LIKE", plain_bytes=True)
 def import_zeros(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite ZEROS_LIKE: stored zeros, whatever the quantization."""
     type_ = raw.declared()

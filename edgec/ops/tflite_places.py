@@ -27,7 +27,7 @@ def import_gather_nd(builder: GraphBuilder, raw: RawNode) -> Value:
     return parts.op("gather_nd", [x, parts.places(indices)], AxisAttrs(0))
 
 
-@from_tflite("SCATTER_ND")
+@from_tflite("SCATTER_ND", plain_bytes=True)
 def import_scatter_nd(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite SCATTER_ND to a constant shape: updates of one place are added, truths joined."""
     indices, updates, _ = raw.operands(3)
@@ -76,7 +76,7 @@ def import_one_hot(builder: GraphBuilder, raw: RawNode) -> Value:
     return marked(Parts(builder, raw), indices, depth, axis, on, off)
 
 
-@from_tflite("MATRIX_DIAG")
+@from_tflite("MATRIX_DIAG", plain_bytes=True)
 def import_matrix_diag(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite MATRIX_DIAG: the last axis on the diagonals of matrices, zeros elsewhere."""
     (x,) = raw.operands(1)
