@@ -22,12 +22,13 @@ from random_models import (
 
 @dataclass
 class Proposal:
-    """A node to try; `count` outputs."""
+    """A node to try; `count` outputs. captured: what its bodies read of the graph around."""
 
     kind: str
     inputs: list[str]
     fields: dict[str, Any] = field(default_factory=dict)
     count: int = 1
+    captured: list[str] = field(default_factory=list)
 
 
 Propose = Callable[[Maker], Proposal]

@@ -29,7 +29,10 @@ OTHER_OPSETS = {"ai.onnx.ml": 3}
 
 @dataclass(frozen=True)
 class Tensor:
-    """A value; a constant has `data`. scale, zero_point: of its quantization along `axis`."""
+    """A value; a constant has `data`. scale, zero_point: of its quantization along `axis`.
+
+    open: axes of which data decide how much there is of them.
+    """
 
     shape: tuple[int, ...]
     dtype: str
@@ -37,17 +40,22 @@ class Tensor:
     zero_point: tuple[int, ...] = ()
     axis: int = 0
     data: Array | None = None
+    open: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
 class Step:
-    """An operator by its name in the format; `options` is the table of TFLite's `fields`."""
+    """An operator by its name in the format; `options` is the table of TFLite's `fields`.
+
+    captured: values that its bodies read.
+    """
 
     kind: str
     inputs: tuple[str, ...]
     outputs: tuple[str, ...]
     fields: dict[str, Any] = field(default_factory=dict)
     options: str = ""
+    captured: tuple[str, ...] = ()
 
 
 def onnx_node(step: Step) -> Any:
@@ -90,7 +98,7 @@ class Model:
         needed, steps = set(self.outputs), []
         for step in reversed(self.steps):
             if needed & set(step.outputs):
-                needed |= set(step.inputs)
+                needed |= {*step.inputs, *step.captured}
                 steps.insert(0, step)
         inputs = tuple(n for n in self.inputs if n in needed) or self.inputs[:1]
         named = needed | set(inputs) | {name for step in steps for name in step.outputs}
@@ -125,7 +133,9 @@ class Model:
         def entry(name: str) -> Any:
             tensor = self.tensors[name]
             kind = helper.np_dtype_to_tensor_dtype(np.dtype(tensor.dtype))
-            return helper.make_tensor_value_info(name, kind, tensor.shape)
+            shape = [f"{name}_{axis}" if axis in tensor.open else extent
+                     for axis, extent in enumerate(tensor.shape)]  # fmt: skip
+            return helper.make_tensor_value_info(name, kind, shape)
 
         constants = [
             numpy_helper.from_array(tensor.data, name)
@@ -205,8 +215,8 @@ class Maker:
         return name
 
     def values(self, which: Callable[[Tensor], bool]) -> list[str]:
-        """Names of values that are no constants and that hold."""
-        return [n for n, t in self.tensors.items() if t.data is None and which(t)]
+        """Names of values that are no constants, whose sizes are known, and that hold."""
+        return [n for n, t in self.tensors.items() if t.data is None and not t.open and which(t)]
 
     def pick(self, which: Callable[[Tensor], bool] = lambda t: True) -> str:
         """One of those, later ones more often. Raises LookupError where there is none."""
@@ -219,7 +229,7 @@ class Maker:
 
     def finish(self) -> Model:
         """The model so far; its outputs are ends, views, and sometimes inside values or inputs."""
-        read = {name for step in self.steps for name in step.inputs}
+        read = {name for step in self.steps for name in (*step.inputs, *step.captured)}
         made = [name for step in self.steps for name in step.outputs]
         ends = [name for name in made if name not in read]
         more = [name for name in made if name in read and self.rng.random() < 0.15]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import functools
 import math
 import tempfile
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from onnx_found_makers import MAKERS
 from onnx_makers import Proposal, Propose, operand
-from onnx_place_makers import MAKERS
 from random_models import (
     MOST_ELEMENTS,
     Maker,
@@ -23,7 +24,7 @@ from random_models import (
     random_shape,
 )
 
-OPSETS = (13, 17, 17, 18, 21)
+OPSETS = (13, 17, 17, 18, 21, 24)
 #: dtypes of inputs; most models are of floats.
 DTYPES = ("float32",) * 8 + ("int32", "int64", "int8", "uint8", "bool")
 
@@ -56,22 +57,34 @@ def random_onnx(rng: Rng) -> Model:
 def take(maker: Maker, proposal: Proposal) -> bool:
     """Append a node, if the frameworks take it and its outputs are not too large."""
     outputs = [maker.name(f"v{number}_") for number in range(proposal.count)]
-    given = {name: maker.tensors[name] for name in proposal.inputs if name}
-    step = Step(proposal.kind, tuple(proposal.inputs), tuple(outputs), proposal.fields)
+    read = (*proposal.inputs, *proposal.captured)
+    given = {name: maker.tensors[name] for name in read if name}
+    step = Step(proposal.kind, tuple(proposal.inputs), tuple(outputs), proposal.fields,
+                captured=tuple(proposal.captured))  # fmt: skip
     made = output_types(step, given, maker.opset)
-    if made is None or any(
-        not math.prod(t.shape) or math.prod(t.shape) > MOST_ELEMENTS or len(t.shape) > 5
-        for t in made
-    ):
+    if made is None or not all(map(_fits, made)):
         return False
     tensors = {**given, **dict(zip(outputs, made, strict=True))}
     inputs = tuple(name for name, t in given.items() if t.data is None)
     alone = Model("onnx", tensors, (step,), inputs, tuple(outputs), maker.opset)
-    if not inputs or not is_taken(alone):
+    imported = imported_by(alone) if inputs else None
+    if imported is None:
+        return False
+    counted = {count.output for count in imported.counts}
+    made = [
+        replace(t, shape=value.type.shape, open=t.open if number in counted else ())
+        for number, (t, value) in enumerate(zip(made, imported.outputs, strict=False))
+    ]
+    if not all(map(_fits, made)):
         return False
     maker.tensors.update(zip(outputs, made, strict=True))
     maker.steps.append(step)
     return True
+
+
+def _fits(t: Tensor) -> bool:
+    """Whether a value is neither empty nor too large."""
+    return 0 < math.prod(t.shape) <= MOST_ELEMENTS and len(t.shape) <= 5
 
 
 def output_types(step: Step, given: dict[str, Tensor], opset: int) -> list[Tensor] | None:
@@ -96,10 +109,15 @@ def output_types(step: Step, given: dict[str, Tensor], opset: int) -> list[Tenso
     found = []
     for entry in model.graph.output:
         tensor = entry.type.tensor_type
-        if not tensor.HasField("shape") or not tensor.elem_type:
+        if not tensor.elem_type:
             return None
-        shape = tuple(d.dim_value for d in tensor.shape.dim)
-        found.append(Tensor(shape, helper.tensor_dtype_to_np_dtype(tensor.elem_type).name))
+        if not tensor.HasField("shape"):  # what a loop carries
+            return run_types(model, given)
+        dtype = helper.tensor_dtype_to_np_dtype(tensor.elem_type).name
+        dims = tensor.shape.dim
+        open_axes = tuple(n for n, d in enumerate(dims) if not d.HasField("dim_value"))
+        shape = tuple(1 if n in open_axes else d.dim_value for n, d in enumerate(dims))
+        found.append(Tensor(shape, dtype, open=open_axes))
     return found
 
 
@@ -125,8 +143,8 @@ def _scratch() -> Path:
     return Path(folder) / "one.onnx"
 
 
-def is_taken(model: Model) -> bool:
-    """Whether ONNX Runtime and edgec both take a model."""
+def imported_by(model: Model) -> Any:
+    """What edgec imports of a model; None unless it and ONNX Runtime take it."""
     import onnxruntime
 
     from edgec.errors import EdgecError
@@ -139,13 +157,12 @@ def is_taken(model: Model) -> bool:
         options.log_severity_level = 4
         onnxruntime.InferenceSession(data, options, providers=["CPUExecutionProvider"])
     except Exception:  # onnx and ONNX Runtime raise what they like
-        return False
+        return None
     _scratch().write_bytes(data)
     try:
-        import_model(_scratch())
+        return import_model(_scratch()).main
     except EdgecError:
-        return False
-    return True
+        return None
 
 
 # ---- Element-wise rows, from the tables ----

@@ -39,9 +39,14 @@ def test_a_seed_stands_for_one_model() -> None:
         assert case_of(seed).model.write() == case_of(seed).model.write()
 
 
-#: Importers of ONNX that no maker is for: nodes with bodies, a constant, and room for operators
-#: that have just joined. It only becomes smaller.
-MOST_MISSING = 13
+#: Importers of ONNX that no maker is for, and why.
+WITHOUT_MAKER = {
+    "MelWeightMatrix": "all its operands are constants: edgec computes it when it reads the file",
+    "Scatter": "it has left ONNX with opset 11, which is before all that are generated",
+    "Upsample": "it has left ONNX with opset 10",
+    "ai.onnx.ml.TreeEnsemble": "its version 5 of ai.onnx.ml has no other tree operators",
+    "ai.onnx.ml.ZipMap": "it makes no tensor",
+}
 
 
 def test_operators_are_generated() -> None:
@@ -53,7 +58,7 @@ def test_operators_are_generated() -> None:
     ops.load()
     rows = {kind for name, kind in _BY_KIND if name == "onnx"}
     missing = set(importer_kinds("onnx")) - rows - set(MAKERS)
-    assert len(missing) <= MOST_MISSING, f"makers are missing: {sorted(missing)}"
+    assert missing == set(WITHOUT_MAKER), f"makers are missing: {sorted(missing)}"
     assert len(rows | set(MAKERS)) > 100
 
 
