@@ -39,6 +39,7 @@ PUBLIC = (
     "run", "feed_row", "set_size", "input_extent", "output_extent", "init", "input", "output",
     "reset", "selftest", "memory", "context", WEIGHTS_OBJECT, "constants",
     # of models on a GPU
+    "run_async", "wait",
     "close", "open", "on_gpu", "cubin", "ptx", *(f"start_{part}" for part in range(99)),
 )  # fmt: skip
 

@@ -25,6 +25,7 @@ enum {
     EC_CU_STREAM_CREATE,
     EC_CU_STREAM_DESTROY,
     EC_CU_STREAM_WAIT,
+    EC_CU_EVENT_RECORD,
     EC_CU_ATTRIBUTE,
     EC_CU_LAUNCH,
     EC_CU_CAPTURE_BEGIN,
@@ -40,14 +41,20 @@ enum {
 #define EC_CUDA_GRAPHS 16u
 
 /* context, module, stream, graphs: the driver's handles. arena, state, weights: addresses on the
- * device. error: the driver's number of what failed first, 0 if nothing did. */
+ * device. error: the driver's number of what failed first, 0 if nothing did.
+ * stream: where a run is started, own_stream or the application's; event: the application's, for its
+ * end, or NULL. is_async: whether the run is not waited for; is_pending: whether it may still run. */
 typedef struct ec_cuda {
     void *library;
     void (*driver[EC_CU_COUNT])(void);
     int device;
     void *context;
     void *module;
+    void *own_stream;
     void *stream;
+    void *event;
+    int is_async;
+    int is_pending;
     void *graphs[EC_CUDA_GRAPHS];
     uint64_t arena;
     uint64_t state;

@@ -63,6 +63,7 @@ EC_CUDA_PART void ec_cuda_open_driver(ec_cuda *gpu) {
         "cuStreamCreate",
         "cuStreamDestroy_v2",
         "cuStreamSynchronize",
+        "cuEventRecord",
         "cuFuncSetAttribute",
         "cuLaunchKernel",
         "cuStreamBeginCapture_v2",
@@ -119,6 +120,18 @@ EC_CUDA_PART void ec_cuda_wait(ec_cuda *gpu) {
     EC_CU(gpu, EC_CU_STREAM_WAIT, (void *), (gpu->stream));
 }
 
+/* At the end of what a run starts: note it for the application, or wait for it. */
+EC_CUDA_PART void ec_cuda_end(ec_cuda *gpu) {
+    if (gpu->is_async == 0) {
+        ec_cuda_wait(gpu);
+        return;
+    }
+    if (gpu->event != NULL) {
+        EC_CU(gpu, EC_CU_EVENT_RECORD, (void *, void *), (gpu->event, gpu->stream));
+    }
+    gpu->is_pending = 1;
+}
+
 /* The first of some machine codes that the GPU takes: exact ones, then PTX, which the driver
  * compiles. */
 EC_CUDA_PART void ec_cuda_load(ec_cuda *gpu, const void *const *images, uint32_t count) {
@@ -147,7 +160,8 @@ EC_CUDA_PART void ec_cuda_open(ec_cuda *gpu, const void *const *images, uint32_t
     if (gpu->error == 0) {
         ec_cuda_load(gpu, images, count);
     }
-    EC_CU(gpu, EC_CU_STREAM_CREATE, (void **, unsigned), (&gpu->stream, EC_CU_NON_BLOCKING));
+    EC_CU(gpu, EC_CU_STREAM_CREATE, (void **, unsigned), (&gpu->own_stream, EC_CU_NON_BLOCKING));
+    gpu->stream = gpu->own_stream;
     gpu->arena = ec_cuda_allocate(gpu, arena_bytes);
     gpu->state = ec_cuda_allocate(gpu, state_bytes);
     gpu->weights = ec_cuda_allocate(gpu, weights_bytes);
@@ -203,6 +217,9 @@ EC_CUDA_PART void ec_cuda_close(ec_cuda *gpu) {
     if (gpu->context != NULL) {
         gpu->error = 0;
         ec_cuda_enter(gpu);
+        if (gpu->is_pending != 0) {
+            ec_cuda_wait(gpu);
+        }
         for (int i = 0; i < 3; ++i) {
             if (memory[i] != 0u) {
                 EC_CU(gpu, EC_CU_FREE, (uint64_t), (memory[i]));
@@ -213,8 +230,8 @@ EC_CUDA_PART void ec_cuda_close(ec_cuda *gpu) {
                 EC_CU(gpu, EC_CU_GRAPH_DESTROY, (void *), (gpu->graphs[i]));
             }
         }
-        if (gpu->stream != NULL) {
-            EC_CU(gpu, EC_CU_STREAM_DESTROY, (void *), (gpu->stream));
+        if (gpu->own_stream != NULL) {
+            EC_CU(gpu, EC_CU_STREAM_DESTROY, (void *), (gpu->own_stream));
         }
         if (gpu->module != NULL) {
             EC_CU(gpu, EC_CU_MODULE_UNLOAD, (void *), (gpu->module));

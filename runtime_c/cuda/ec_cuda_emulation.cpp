@@ -14,6 +14,7 @@
 #include <ucontext.h>
 
 #include <functional>
+#include <map>
 #include <utility>
 #include <vector>
 
@@ -168,8 +169,21 @@ static void ec_run(const ec_kernel *kernel, const uint32_t *size, void **argumen
     }
 }
 
+/* What was started in each stream and has not run: it does when the program waits for it, no sooner,
+ * so that a test finds what is used too early. */
+typedef std::vector<std::function<void()>> ec_work;
+static std::map<void *, ec_work> ec_streams;
+
+static void ec_finish(void *stream) {
+    const ec_work work = std::move(ec_streams[stream]);
+    ec_streams[stream].clear();
+    for (const std::function<void()> &call : work) {
+        call();
+    }
+}
+
 /* What was started between the begin and the end of a capture, with copies of the arguments. */
-typedef std::vector<std::function<void()>> ec_graph;
+typedef ec_work ec_graph;
 static ec_graph *ec_capturing;
 static const int EC_GOOD = 0, EC_INVALID_VALUE = 1, EC_NOT_FOUND = 500;
 /* Of every buffer on the device, so that a test sees what was not given back. */
@@ -207,44 +221,58 @@ int cuMemAlloc_v2(uint64_t *address, size_t bytes) {
     return memory == NULL ? EC_INVALID_VALUE : EC_GOOD;
 }
 int cuMemFree_v2(uint64_t address) {
+    for (const auto &stream : ec_streams) {
+        ec_finish(stream.first);
+    }
     free((void *)(uintptr_t)address);
     ec_live -= 1;
     return EC_GOOD;
 }
-int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *) {
-    return memcpy((void *)(uintptr_t)to, from, bytes), EC_GOOD;
+/* As from memory that cannot be swapped out: it is read and written when the copy runs. */
+int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
+    ec_streams[stream].push_back([=]() { memcpy((void *)(uintptr_t)to, from, bytes); });
+    return EC_GOOD;
 }
-int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *) {
-    return memcpy(to, (const void *)(uintptr_t)from, bytes), EC_GOOD;
+int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
+    ec_streams[stream].push_back([=]() { memcpy(to, (const void *)(uintptr_t)from, bytes); });
+    return EC_GOOD;
 }
-int cuStreamCreate(void **stream, unsigned) { return *stream = &ec_live, EC_GOOD; }
-int cuStreamDestroy_v2(void *) { return EC_GOOD; }
-int cuStreamSynchronize(void *) { return EC_GOOD; }
+int cuStreamCreate(void **stream, unsigned) { return *stream = new char(), EC_GOOD; }
+int cuStreamDestroy_v2(void *stream) {
+    ec_finish(stream);
+    ec_streams.erase(stream);
+    return delete (char *)stream, EC_GOOD;
+}
+int cuStreamSynchronize(void *stream) { return ec_finish(stream), EC_GOOD; }
+/* An event is a number, of how often it came. */
+int cuEventRecord(void *event, void *stream) {
+    ec_streams[stream].push_back([=]() { *(int *)event += 1; });
+    return EC_GOOD;
+}
 int cuFuncSetAttribute(void *, int attribute, int value) {
     ec_most_shared = attribute == 8 ? (unsigned)value : ec_most_shared;
     return EC_GOOD;
 }
 int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty,
-                   unsigned tz, unsigned shared_bytes, void *, void **arguments, void **) {
+                   unsigned tz, unsigned shared_bytes, void *stream, void **arguments,
+                   void **) {
     const ec_kernel *kernel = (const ec_kernel *)function;
-    const uint32_t size[6] = {x, y, z, tx, ty, tz};
+    const std::vector<uint32_t> size = {x, y, z, tx, ty, tz};
     if (shared_bytes > 48 * 1024 && shared_bytes > ec_most_shared) {
         return EC_INVALID_VALUE;
-    }
-    if (ec_capturing == NULL) {
-        return ec_run(kernel, size, arguments, shared_bytes), EC_GOOD;
     }
     std::vector<uint64_t> values; /* ec_cuda_driver.h has 8 bytes for each */
     for (size_t i = 0; i < kernel->count; ++i) {
         values.push_back(*(const uint64_t *)arguments[i]);
     }
-    ec_capturing->push_back([=]() {
+    ec_work &work = ec_capturing != NULL ? *ec_capturing : ec_streams[stream];
+    work.push_back([=]() {
         std::vector<uint64_t> own = values;
         std::vector<void *> pointers;
         for (uint64_t &value : own) {
             pointers.push_back(&value);
         }
-        ec_run(kernel, size, pointers.data(), shared_bytes);
+        ec_run(kernel, size.data(), pointers.data(), shared_bytes);
     });
     return EC_GOOD;
 }
@@ -257,10 +285,9 @@ int cuStreamEndCapture(void *, void **graph) {
 int cuGraphInstantiateWithFlags(void **plan, void *graph, unsigned long long) {
     return *plan = new ec_graph(*(ec_graph *)graph), EC_GOOD;
 }
-int cuGraphLaunch(void *graph, void *) {
-    for (const std::function<void()> &call : *(ec_graph *)graph) {
-        call();
-    }
+int cuGraphLaunch(void *graph, void *stream) {
+    const ec_graph &calls = *(ec_graph *)graph;
+    ec_streams[stream].insert(ec_streams[stream].end(), calls.begin(), calls.end());
     return EC_GOOD;
 }
 int cuGraphExecDestroy(void *plan) { return delete (ec_graph *)plan, EC_GOOD; }

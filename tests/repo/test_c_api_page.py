@@ -46,7 +46,7 @@ AROUND = {
     ),
 }
 #: Named on the page and made by other builds: with state, for a board, with regions, for a GPU.
-ELSEWHERE = {"KWS_STATE", "kws_firmware", "kws_close"}
+ELSEWHERE = {"KWS_STATE", "kws_firmware", "kws_close", "kws_run_async", "kws_wait"}
 
 
 def blocks() -> list[str]:
