@@ -36,7 +36,7 @@ from edgec.frontends import import_model
 from edgec.graph.types import Array
 from edgec.options import Options
 from edgec.pipeline import compile_module
-from edgec.resources import resource_dir
+from edgec.resources import cache_folder, resource_dir
 from edgec.runners.engine import Session, open_session
 
 Shape = tuple[int, ...]
@@ -181,12 +181,3 @@ def _library(project: Path, model: str) -> Path:
         shutil.copyfile(built, partial)
         partial.replace(kept)
     return kept
-
-
-def cache_folder() -> Path:
-    """Where libraries are kept."""
-    named = os.environ.get("EDGEC_CACHE")
-    if named:
-        return Path(named)
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "edgec"

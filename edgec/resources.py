@@ -6,6 +6,7 @@ In a checkout they lie at the root of the repository; an installed package carri
 
 from __future__ import annotations
 
+import os
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,3 +52,12 @@ def text_templates() -> jinja2.Environment:
         keep_trailing_newline=True,
         autoescape=False,
     )
+
+
+def cache_folder() -> Path:
+    """Where compiled libraries and kernels are kept from one run to the next."""
+    named = os.environ.get("EDGEC_CACHE")
+    if named:
+        return Path(named)
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "edgec"

@@ -16,6 +16,7 @@ from functools import cache, lru_cache
 from pathlib import Path
 from typing import Any
 
+from edgec.build.kernel_cache import find_images, keep_images, key_of
 from edgec.build.staging import work_folder
 from edgec.codegen.gpu_text import Images
 from edgec.errors import BuildFailed, ToolMissing
@@ -78,8 +79,20 @@ def compile_kernels(source: str, architecture: str) -> Images:
 
     architecture: such as "sm_87"; for one that NVRTC is too old to know, PTX of the newest that it
     knows, which the driver compiles. Raises ToolMissing without NVRTC, BuildFailed for what does
-    not compile.
+    not compile. What was compiled before comes from the user's cache.
     """
+    programs = [
+        (path.name, path.stat().st_size) for path in (require_nvrtc(), find_ptxas()) if path
+    ]
+    key = key_of(programs, OPTIONS, architecture, source)
+    images = find_images(key)
+    if images is None:
+        images = _compile_anew(source, architecture)
+        keep_images(key, images)
+    return images
+
+
+def _compile_anew(source: str, architecture: str) -> Images:
     nvrtc = _Nvrtc(require_nvrtc())
     newest = nvrtc.newest(architecture)
     ptx = nvrtc.compile(source, newest.replace("sm_", "compute_"))

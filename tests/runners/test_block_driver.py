@@ -24,6 +24,8 @@ from edgec.options import Options
 from edgec.pipeline import compile_module
 from edgec.targets.core import find_core
 
+#: Models whose kernels have barriers of their own.
+WAITING = {"moves", "svdf", "lstm", "lstm_float", "nonzero", "signal_rfft"}
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_int8.onnx"
 
 
@@ -52,7 +54,7 @@ def test_every_operator_gives_the_same_bits(name: str, tmp_path: Path) -> None:
     try:
         assert check_on_gpu(module, tmp_path, driver="block") > 0
     except BuildFailed as refused:
-        assert "larger than the 65,536 of a block" in refused.message
+        assert name in WAITING and "threads of a kernel wait" in refused.message
 
 
 @pytest.mark.full

@@ -31,7 +31,8 @@ def test_every_function_of_the_runtime_compiles() -> None:
 
 
 def test_a_model_compiles_for_jetson_without_spills() -> None:
-    compiled = compile_model(DIGITS, find_core("cuda-sm_87"), Options(model_name="digits"))
+    options = Options(model_name="digits", driver="graph")
+    compiled = compile_model(DIGITS, find_core("cuda-sm_87"), options)
     gpu = make_text(compiled.program).text.gpu
     assert gpu is not None
     images = nvrtc.compile_kernels(gpu.source, gpu.architecture)
