@@ -30,7 +30,8 @@ class IntrinsicDef:
     `args` and `dtype` are the types taken and given; `meaning` computes one value, `on_arrays`
     many at once (None: `meaning` one by one); `c_name` and `c_header` (in
     `runtime_c/include/edgec/` or `runtime_c/math/`) say how C calls it; `instructions` estimates
-    its cost on a Cortex-M4 for the choice between variants.
+    its cost on a Cortex-M4 for the choice between variants. `general` names the function that has
+    the same result and takes more arguments.
     """
 
     name: str
@@ -41,6 +42,7 @@ class IntrinsicDef:
     c_header: str
     instructions: int
     on_arrays: Callable[..., npt.NDArray[Any]] | None = None
+    general: str = ""
 
     def map(self, *arrays: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The function of every element, after broadcasting."""
@@ -258,7 +260,7 @@ for _definition in (
     IntrinsicDef(
         "requantize_tflm_right", ("int32", "int32", "int32"), "int32",
         requantize_tflm, "ec_requantize_tflm_right", "ec_fixed_point.h", 11,
-        fixed_point.requantize_tflm,
+        fixed_point.requantize_tflm, general="requantize_tflm",
     ),
     IntrinsicDef(
         "count_leading_zeros", ("int32",), "int32",

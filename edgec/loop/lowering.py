@@ -17,11 +17,6 @@ from edgec.loop.window import Window
 from edgec.numerics.narrow_float import stored_in
 from edgec.numerics.term import as_term
 
-#: Forms of recurrences whose steps are products of matrices, by inputs that each form takes at
-#: once: zeros fill them up.
-STEP_QUADS, STEP_MATRICES = "step_quads", "step_matrices"
-STEPS = {STEP_QUADS: 4, STEP_MATRICES: 1}
-
 #: Form of functions whose sizes are open: a table begins alike at every size.
 OPEN_SIZES = "open_sizes"
 #: Ways to rescale accumulators, see `edgec.ops.short_rescale`.

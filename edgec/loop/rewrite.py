@@ -263,6 +263,18 @@ def with_constant(expr: Expr, op: str) -> tuple[Expr, int] | None:
     return None
 
 
+def with_constants(expr: Expr, *ops: str) -> tuple[Expr, list[int]] | None:
+    """The innermost operand of such operations in one another, and their constants, in order."""
+    numbers: list[int] = []
+    for op in ops:
+        found = with_constant(expr, op)
+        if found is None:
+            return None
+        expr = found[0]
+        numbers.append(found[1])
+    return expr, numbers
+
+
 def buffers_of(func: PrimFunc) -> dict[str, Buffer]:
     """Every buffer of the function by its name."""
     return {b.name: b for b in (*func.params, *func.allocs)}

@@ -52,6 +52,7 @@ from edgec.loop.primitives.split_steps import pad_steps, split_steps
 from edgec.loop.primitives.spread import spread
 from edgec.loop.primitives.steps import pack_steps
 from edgec.loop.primitives.storage import storage_align
+from edgec.loop.primitives.store_over import store_over
 from edgec.loop.primitives.tensorize import Packed, tensorize
 from edgec.loop.primitives.whole_windows import pad_copy, pad_reads, pad_tiles
 from edgec.loop.simplify import simplify
@@ -205,8 +206,9 @@ class Schedule:
 
     def pad_steps(self, block: str, buffer: str, axis: str, multiple: int) -> None:
         """Let a sum have a multiple of steps, of which the last add zeros."""
-        made = self._apply(pad_steps, block=block, buffer=buffer, axis=axis, multiple=multiple)
-        self._repack(made.name, made.repack)
+        self._repack(
+            *self._apply(pad_steps, block=block, buffer=buffer, axis=axis, multiple=multiple)
+        )
 
     def split_steps(self, block: str, buffer: str, axis: str, parts: Mapping[str, int]) -> None:
         """Sum over several axes in place of one, in another order."""
@@ -260,6 +262,10 @@ class Schedule:
     def compute_inline(self, block: str) -> None:
         """Put a temporary's formula where it is read."""
         self._apply(compute_inline, block=block)
+
+    def store_over(self, block: str, buffer: str) -> None:
+        """Store what a block makes over the temporary that it is made of."""
+        self._apply(store_over, block=block, buffer=buffer)
 
     def cache_read(self, buffer: str, loop: str, scope: Scope = "register") -> str:
         """Read through a copy of what one step of the loop needs; returns the copy's name."""
@@ -464,7 +470,7 @@ REPLAYABLE = frozenset(
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
         "pad_reads", "pad_copy", "pad_tiles", "gather", "fold_offset", "spread", "flatten",
         "floor_sum", "fuse_axes", "pad_steps", "split_steps", "pair_bytes", "place_barriers",
-        "run_once",
+        "run_once", "store_over",
     }
 )  # fmt: skip
 #: Primitives that keep the meaning of a nest without looking at its constants.

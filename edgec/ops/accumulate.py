@@ -9,7 +9,7 @@ import numpy as np
 
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
-from edgec.loop.lowering import STEPS, Lowering
+from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, int32, int64, intrinsic
 from edgec.numerics.fixed_point import quantize_multiplier, short_multiplier, wrap_int32
 from edgec.numerics.ordered_sum import without_negative_zeros
@@ -58,11 +58,10 @@ def rescale(
     multipliers: Sequence[float],
     rounding: str,
     dtype: str = "int32",
-    any_shift: bool = False,
 ) -> Callable[[Value, Any], Value]:
     """A function (accumulator, channel) -> rounded integer; one or per-channel multipliers.
 
-    dtype: of the accumulators. any_shift: products are replaced by kernels that shift both ways.
+    dtype: of the accumulators.
     """
     single = len(multipliers) == 1
     if rounding == "tflm16":
@@ -76,8 +75,7 @@ def rescale(
     factors = target.table("multiplier", np.asarray([p[0] for p in pairs], np.int32))
     shifts = target.table("shift", np.asarray([p[1] for p in pairs], np.int8))
     name = "requantize_tflm" if rounding == "tflm" else "requantize_single"
-    goes_right = all(shift <= 0 for _, shift in pairs)
-    if rounding == "tflm" and goes_right and not (any_shift and target.form in STEPS):
+    if rounding == "tflm" and all(shift <= 0 for _, shift in pairs):
         name = "requantize_tflm_right"
 
     def scaled(acc: Value, channel: Any) -> Value:

@@ -25,7 +25,7 @@ from edgec.graph.traits import Interval, Operand
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
-from edgec.loop.lowering import STEPS, Lowering
+from edgec.loop.lowering import Lowering
 from edgec.numerics.fixed_point import (
     IntArray,
     Rounding,
@@ -190,34 +190,14 @@ class Lstm(Op[LstmAttrs]):
 
         define.compute(next_hidden, lambda n, c: hidden[n, c], name="start_hidden")
         define.compute(next_cell, lambda n, c: cell[n, c], name="start_cell")
-        given.prepare("given", in_place=False)
-        own.prepare("own", in_place=True)
         with define.steps("steps", steps):
-
-            def inputs_of(t: Any, k: Any) -> Any:
-                return x[t, k]
-
-            def hidden_of(t: Any, k: Any) -> Any:
-                return next_hidden[0, k]
-
-            if target.form in STEPS:
-                gates = given.make("given", inputs_of, "gates", added=False)
-                own.make("own", hidden_of, gates, added=True)
-            else:
-                # A copy of this step's inputs, so that the sums do not depend on the step.
-                now = define.compute("now", inputs_of, shape=x.shape[1:], dtype="int8")
-                of_inputs = given.sums("given", lambda t, k: now[k])
-                of_hidden = own.sums("own", hidden_of)
-
-                def gate(t: Any, c: Any, g: Any) -> Any:
-                    both = given.limited(of_inputs[c, g], g) + own.limited(of_hidden[c, g], g)
-                    return loops.int16(loops.clamp(both, -32768, 32767))
-
-                gates = define.compute("gates", gate, shape=(units, GATES), dtype="int16")
+            # A copy of this step's inputs, so that the sums do not depend on the step.
+            now = define.compute("now", lambda t, k: x[t, k], shape=x.shape[1:], dtype="int8")
+            gates = given.gates("given", lambda t, k: now[k])
+            gates = own.gates("own", lambda t, k: next_hidden[0, k], gates)
 
             def of_gate(number: int, c: Any) -> Any:
-                at = (GATES * c + number,) if target.form in STEPS else (c, number)
-                return loops.int32(gates[at])
+                return loops.int32(gates[c, number])
 
             def new_cell(t: Any, n: Any, c: Any) -> Any:
                 kept = sigmoid.logistic(of_gate(1, c)) * loops.int32(next_cell[n, c])

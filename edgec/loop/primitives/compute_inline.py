@@ -6,11 +6,12 @@ from dataclasses import replace
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import accesses, reads
-from edgec.loop.ir import Buffer, Expr, Load, PrimFunc, Stmt, Store
+from edgec.loop.dtype import integer_range, is_integer
+from edgec.loop.ir import Buffer, Cast, Expr, Load, PrimFunc, Stmt, Store
 from edgec.loop.primitives.compute_at import require_stable, require_temporary
 from edgec.loop.primitives.lookup import find_block, with_changes
 from edgec.loop.primitives.nests import own_nest, plain_axis, uses_of, writers
-from edgec.loop.rewrite import Rewriter, Substitute
+from edgec.loop.rewrite import Rewriter, Substitute, with_constants
 from edgec.numerics.term import Term, Var
 
 
@@ -65,6 +66,11 @@ class _Inline(Rewriter):
     def __init__(self, buffer: Buffer, axes: list[Var | None], value: Expr) -> None:
         self.temporary, self.axes, self.value = buffer, axes, value
 
+    def expr(self, expr: Expr) -> Expr:
+        is_own = isinstance(expr, Cast) and isinstance(expr.value, Load)
+        made = super().expr(expr)
+        return _without_limits_twice(made) if is_own else made
+
     def load(self, load: Load) -> Expr:
         if load.buffer != self.temporary:
             return load
@@ -74,3 +80,12 @@ class _Inline(Rewriter):
             if axis is not None
         }
         return Substitute(values).expr(self.value)
+
+
+def _without_limits_twice(expr: Expr) -> Expr:
+    """Without a cast there and back of what was limited to the dtype between."""
+    inner = expr.value if isinstance(expr, Cast) and is_integer(expr.value.dtype) else None
+    if not isinstance(inner, Cast) or inner.value.dtype != expr.dtype:
+        return expr
+    found, (low, high) = with_constants(inner.value, "min", "max"), integer_range(inner.dtype)
+    return inner.value if found and low <= found[1][1] <= found[1][0] <= high else expr

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Binary, Buffer, Cast, Expr, Load, PrimFunc, Store
 from edgec.loop.primitives.lookup import find_block, with_changes
-from edgec.loop.rewrite import subexpressions, with_constant
+from edgec.loop.rewrite import subexpressions, with_constant, with_constants
 from edgec.loop.values import ExprValue, clamp, int32, int64
 from edgec.numerics.linear_sum import UNSIGNED, FlooredSum, LinearSum, find_same_floored
 
@@ -41,14 +41,8 @@ class SumOfTwo:
 def find_sum(value: Expr) -> SumOfTwo | None:
     """The sum that an expression is; None for all others."""
     rest = value.value if isinstance(value, Cast) else value
-    numbers: list[int] = []
-    for op in ("min", "max", "shr"):
-        found = with_constant(rest, op)
-        if found is None:
-            return None
-        rest, number = found
-        numbers.append(number)
-    return _of_products(rest, *numbers)
+    found = with_constants(rest, "min", "max", "shr")
+    return _of_products(found[0], *found[1]) if found else None
 
 
 def _of_products(total: Expr, maximum: int, minimum: int, shift: int) -> SumOfTwo | None:

@@ -2,38 +2,41 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import accesses
 from edgec.loop.dtype import is_integer
-from edgec.loop.ir import Axis, Block, Buffer, Cast, For, Load, PrimFunc, Stmt, Store
-from edgec.loop.primitives.lookup import find_loop, require_unused, with_changes
-from edgec.loop.primitives.sum_term import SumTerm, find_term
-from edgec.loop.rewrite import ReplaceBuffer, Substitute
-from edgec.loop.values import ExprValue, index, select
+from edgec.loop.ir import (
+    Axis,
+    Block,
+    Buffer,
+    Cast,
+    Const,
+    Expr,
+    For,
+    Load,
+    PrimFunc,
+    Seq,
+    Stmt,
+    Store,
+)
+from edgec.loop.primitives.layout import Repack
+from edgec.loop.primitives.lookup import find_block, find_loop, fresh, require_unused, with_changes
+from edgec.loop.primitives.sum_term import SumTerm, find_term, nest_of_copy
+from edgec.loop.rewrite import ReplaceBuffer, Substitute, sequence
+from edgec.loop.values import ExprValue, as_expr, index, select
 from edgec.numerics.term import Var, as_term, minimum
-
-Array = npt.NDArray[Any]
-
-
-@dataclass(frozen=True)
-class Padded:
-    """The constant that `pad_steps` made longer, and how to do so with its array."""
-
-    name: str
-    repack: Callable[[Array], Array]
 
 
 def pad_steps(
     func: PrimFunc, block: str, buffer: str, axis: str, multiple: int
-) -> tuple[PrimFunc, Padded]:
+) -> tuple[PrimFunc, tuple[str, Repack]]:
     """Let a sum of products have a multiple of steps: those at its end add zeros.
 
         for acc_k in 0..6 {                          for acc_k in 0..8 {
@@ -42,8 +45,9 @@ def pad_steps(
         } }                                                + (k < 6 ? x[min(k, 5)] : 0) * w[c, k]
                                                      } }
 
-    The weights are longer, too, with zeros at their end. Requires: integers, and weights that are a
-    constant, read here alone, of which the axis is an index.
+    The weights are longer, too, with zeros at their end. A temporary of one dimension, of which the
+    axis is the index, becomes longer as well, and is cleared before the loops around. Requires:
+    integers, and weights that are a constant, read here alone, of which the axis is an index.
     """
     term = find_term("pad_steps", func, block, buffer)
     step = _axis(term, axis)
@@ -53,23 +57,35 @@ def pad_steps(
         raise ScheduleError(f"pad_steps: {extent} steps of {block} cannot be {wide}")
     loop, var = _loop_of(term, step), replace(step.var, stop=wide)
     outer = replace(loop.var, stop=wide)
-    bounded = Substitute({step.var: minimum(var, extent - 1)}).expr(term.read)
-    read = select(index(as_term(var)) < extent, ExprValue(bounded), 0)
-    assert isinstance(read, ExprValue)
-    made = Substitute({step.var: as_term(var)}).stmt(term.with_read(read.expr, term.offset))
+    longer = {weights: replace(weights, shape=_with(weights.shape, place, wide))}
+    if term.source.scope == "scratch" and term.read == Load(term.source, (as_term(step.var),)):
+        longer[term.source] = replace(term.source, shape=(wide,))
+        read: Expr = term.read
+    else:
+        bounded = Substitute({step.var: minimum(var, extent - 1)}).expr(term.read)
+        read = as_expr(select(index(as_term(var)) < extent, ExprValue(bounded), 0), bounded.dtype)
+    made = Substitute({step.var: as_term(var)}).stmt(term.with_read(read, term.offset))
     assert isinstance(made, Block)
     axes = tuple(Axis(var, a.kind, as_term(outer)) if a == step else a for a in term.block.axes)
     func = with_changes(func, [(term.block, replace(made, axes=axes))])
     found, _ = find_loop(func, loop.var.name)
     func = with_changes(func, [(found, replace(found, var=outer, stop=as_term(wide)))])
-    longer = replace(weights, shape=_with(weights.shape, place, wide))
-    more = _with([(0, 0)] * len(longer.shape), place, (0, wide - extent))
-    params = tuple(longer if p == weights else p for p in func.params)
-    body = ReplaceBuffer({weights: longer}).stmt(func.body)
-    return (
-        replace(func, params=params, body=body),
-        Padded(weights.name, lambda array: np.pad(array, more)),
-    )
+    more = _with([(0, 0)] * len(weights.shape), place, (0, wide - extent))
+    func = _lengthened(func, longer, var, block)
+    return func, (weights.name, lambda array: np.pad(array, more))
+
+
+def _lengthened(func: PrimFunc, longer: Mapping[Buffer, Buffer], step: Var, block: str) -> PrimFunc:
+    """The function with longer buffers; rows are cleared before all that is around the block."""
+    params = tuple(longer.get(p, p) for p in func.params)
+    func = replace(func, params=params, body=ReplaceBuffer(longer).stmt(func.body))
+    top = next(stmt for stmt in find_block(func, block)[1] if not isinstance(stmt, Seq))
+    for row in longer.values():
+        if row.scope != "constant":
+            name = fresh(func, f"{row.name}_clear")
+            clear = nest_of_copy(row, [step], Const(0, row.dtype), name)
+            func = with_changes(func, [(top, sequence(clear, top))])
+    return func
 
 
 def _with(items: Sequence[Any], place: int, item: Any) -> tuple[Any, ...]:

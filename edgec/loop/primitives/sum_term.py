@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from edgec.errors import ScheduleError
+from edgec.loop.access import reads, writes
 from edgec.loop.dtype import integer_range, is_integer
 from edgec.loop.ir import (
     Axis,
@@ -22,7 +23,7 @@ from edgec.loop.ir import (
     Stmt,
     Store,
 )
-from edgec.loop.primitives.lookup import Path, find_block, find_buffer
+from edgec.loop.primitives.lookup import Path, find_block, find_buffer, with_changes
 from edgec.loop.rewrite import sequence, subexpressions
 from edgec.numerics.term import Var, as_term
 
@@ -107,12 +108,16 @@ def stored_as(primitive: str, value: Expr, dtype: str) -> Expr:
     return Cast(dtype, value)
 
 
-def nest_of_copy(copy: Buffer, axes: Sequence[Var], value: Expr) -> Stmt:
-    """The nest that fills a temporary, with a loop for each of its dimensions."""
-    loops = [replace(var, name=f"{copy.name}_{var.name}") for var in axes]
+def nest_of_copy(copy: Buffer, axes: Sequence[Var], value: Expr, name: str = "") -> Stmt:
+    """The nest that fills a temporary, with a loop for each of its dimensions.
+
+    name: the block's, if not the temporary's.
+    """
+    name = name or copy.name
+    loops = [replace(var, name=f"{name}_{var.name}") for var in axes]
     bound = (Axis(v, "spatial", as_term(s)) for v, s in zip(axes, loops, strict=True))
     store = Store(copy, tuple(as_term(var) for var in axes), value)
-    nest: Stmt = Block(copy.name, tuple(bound), None, store)
+    nest: Stmt = Block(name, tuple(bound), None, store)
     for loop in reversed(loops):
         nest = For(loop, as_term(loop.start), as_term(loop.stop), "serial", nest)
     return nest
@@ -121,12 +126,13 @@ def nest_of_copy(copy: Buffer, axes: Sequence[Var], value: Expr) -> Stmt:
 def declare_before(
     func: PrimFunc, buffer: Buffer, block: Buffer, nest: Stmt, above: Path
 ) -> PrimFunc:
-    """The function with a temporary, declared before another one, and the nest that makes it before
-    the statement that holds `above`.
+    """The function with a temporary, declared before that of a block, and the nest that makes it.
+
+    That runs before the outermost statement of `above` that does not write what it reads: inside
+    the loop of a recurrence.
     """
-    stmts: list[Stmt] = list(func.body.stmts) if isinstance(func.body, Seq) else [func.body]
-    top = above[1] if isinstance(func.body, Seq) else above[0]
-    at = next(i for i, stmt in enumerate(stmts) if stmt is top)
-    position = func.params.index(block)
+    stmts = (stmt for stmt in above if not isinstance(stmt, Seq))
+    top = next(stmt for stmt in stmts if not writes(stmt) & reads(nest))
+    position = func.params.index(block) if block in func.params else len(func.params)
     params = (*func.params[:position], buffer, *func.params[position:])
-    return replace(func, params=params, body=sequence(*stmts[:at], nest, *stmts[at:]))
+    return replace(with_changes(func, [(top, sequence(nest, top))]), params=params)

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import accesses, flat_address
+from edgec.loop.intrinsics import get_intrinsic
 from edgec.loop.ir import (
     Binary,
     Buffer,
@@ -294,7 +295,8 @@ class _Match:
                 or self.expr(meant.no, found.no)
             )
         if isinstance(meant, Intrinsic) and isinstance(found, Intrinsic):
-            if meant.name != found.name or len(meant.args) != len(found.args):
+            names = (found.name, get_intrinsic(found.name).general)
+            if meant.name not in names or len(meant.args) != len(found.args):
                 return f"{found.name} stands for {meant.name}"
             pairs = zip(meant.args, found.args, strict=True)
             return next((why for why in (self.expr(a, b) for a, b in pairs) if why), "")

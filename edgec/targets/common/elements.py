@@ -9,7 +9,7 @@ from edgec.errors import ScheduleError
 from edgec.loop.intrinsics import HALF
 from edgec.loop.ir import Binary, Buffer, Cast, Const, Expr, Intrinsic, Load, PrimFunc, Store
 from edgec.loop.primitives.floor_sum import SumOfTwo, find_sum
-from edgec.loop.rewrite import walk, with_constant
+from edgec.loop.rewrite import walk, with_constant, with_constants
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import find_param, output_loops
 
@@ -113,10 +113,5 @@ def limited(func: PrimFunc) -> Expr | None:
     stores = [s for s, _ in walk(func.body) if isinstance(s, Store)]
     if len(stores) != 1 or not isinstance(stores[0].value, Cast):
         return None
-    rest: Expr = stores[0].value.value
-    for op, bound in (("min", 127), ("max", -128)):
-        inner = with_constant(rest, op)
-        if inner is None or inner[1] != bound:
-            return None
-        rest = inner[0]
-    return rest
+    found = with_constants(stores[0].value.value, "min", "max")
+    return found[0] if found and found[1] == [127, -128] else None

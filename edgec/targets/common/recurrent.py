@@ -43,6 +43,8 @@ def schedule_filters(schedule: Schedule, straight: int) -> None:
 
 def schedule_lstm(schedule: Schedule, straight: int, tables: Mapping[str, Array]) -> None:
     """The four gates of a unit share every input: four sums in registers, one load."""
+    if "given_gates" in blocks_of(schedule.func.body):
+        schedule.compute_inline("given_gates")
     for name in ("own", "given"):
         _gates_at_once(schedule, name)
     for loop, weights in (("own_k", "w"), ("given_k", "w2")):

@@ -318,10 +318,12 @@ def fits_rescaling(tables: Mapping[str, Array], rescaling: Rescaling, zero_point
 
 
 def fits_any_shift(tables: Mapping[str, Array]) -> bool:
-    """Whether sums can be rescaled to int16 in a few instructions, by shifts of both directions.
+    """Whether products share words, and can be rescaled to int16 by shifts of both directions.
 
     Factors repeat after a few channels.
     """
+    if not fits_products(tables):
+        return False
     shift = tables["shift"].astype(np.int64)
     most = np.maximum(*(np.abs(bound) for bound in sum_bounds(tables)))
     return bool(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from edgec.loop.ir import Load, Store
-from edgec.loop.lowering import STEP_QUADS
 from edgec.loop.rewrite import loops_of, subexpressions, walk
 from edgec.targets.common.elements import schedule_mul
 from edgec.targets.common.gathered import plain_matrix, whole_windows
@@ -18,7 +17,7 @@ from edgec.targets.dsp.matrix import plain_schedules, product_schedules
 from edgec.targets.dsp.plane_windows import schedule_plane_windows
 from edgec.targets.dsp.pools import schedule_image_sum, schedule_pool, schedule_row_sum
 from edgec.targets.dsp.softmax import schedule_softmax
-from edgec.targets.dsp.steps import schedule_steps
+from edgec.targets.dsp.steps import steps_by_quads
 from edgec.targets.dsp.svdf import schedule_time
 from edgec.targets.rule import PLAIN, Match, Nest, Rule
 
@@ -69,8 +68,8 @@ def _totals(loop: str) -> Match:
 
 RECURRENT = (
     Rule(
-        "gates by quads", lambda nest: nest.dtype == "int8" and is_lstm(nest), schedule_steps,
-        needs=DSP, kernels=("ec_matrix_1_plain_s8_s16_dsp",), form=STEP_QUADS,
+        "gates by quads", lambda nest: nest.dtype == "int8" and is_lstm(nest), steps_by_quads,
+        needs=DSP, kernels=("ec_matrix_1_plain_s8_s16_dsp", "ec_copy_row_s8"), form=PLAIN,
     ),
 )  # fmt: skip
 

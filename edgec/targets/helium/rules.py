@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from edgec.loop.lowering import STEP_MATRICES
 from edgec.targets.common.elements import schedule_mul
 from edgec.targets.common.gathered import padded_columns, padded_rows, plain_matrix
 from edgec.targets.common.recurrent import is_filter, is_lstm
 from edgec.targets.common.sums import Kind
 from edgec.targets.dsp.pools import schedule_pool
 from edgec.targets.dsp.rules import pools, rescaled
-from edgec.targets.dsp.steps import schedule_steps
+from edgec.targets.dsp.steps import steps_on_vectors
 from edgec.targets.dsp.svdf import schedule_time
 from edgec.targets.helium.elements import schedule_linear_sum, schedule_mean, schedule_real_mean
 from edgec.targets.helium.matrix import schedule_vectors
@@ -32,8 +31,8 @@ def _products(name: str, prepare: Prepare, *kinds: Kind) -> Rule:
 
 RECURRENT = (
     Rule(
-        "gates", lambda nest: nest.dtype == "int8" and is_lstm(nest), schedule_steps,
-        needs=MVE, kernels=("ec_dense_s8_s16_mve", "ec_copy_row_s8"), form=STEP_MATRICES,
+        "gates", lambda nest: nest.dtype == "int8" and is_lstm(nest), steps_on_vectors,
+        needs=MVE, kernels=("ec_dense_s8_s16_mve", "ec_copy_row_s8"), form=PLAIN,
     ),
 )  # fmt: skip
 

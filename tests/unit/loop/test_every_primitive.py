@@ -8,6 +8,7 @@ from test_bound import BINDING
 from test_floor_sum import FLOORING
 from test_halves import WIDENING
 from test_primitives import PRIMITIVES
+from test_recurrent_primitives import RECURRING
 from test_roll import ROLLING
 from test_shifts import SHIFTING
 from test_slide import SLIDING
@@ -46,6 +47,7 @@ from edgec.loop.primitives import (
     spread,
     steps,
     storage,
+    store_over,
     tensorize,
     whole_windows,
 )
@@ -55,8 +57,8 @@ MODULES = (
     barriers, cache, complement, compute_at, compute_inline, cut, flatten, fuse_axes,
     floor_sum, fold_offset, fold_storage, gather,
     halves, inline_constant, layout, loops, nibbles, pair_bytes, reduction, reverse_compute_at,
-    roll, run_once, sampling, shifts, slide, split_steps, spread, steps, storage, tensorize,
-    whole_windows, simplify_module,
+    roll, run_once, sampling, shifts, slide, split_steps, spread, steps, storage, store_over,
+    tensorize, whole_windows, simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
 SHORT_NAMES = {"unroll", "vectorize", "parallel", "bind"}
@@ -78,5 +80,5 @@ def test_before_and_after_are_shown(name):
 
 def test_each_is_tried_on_random_nests():
     tried = {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING, *SHIFTING, *ROLLING}
-    tried |= {*WINDOWING, *BINDING, *FLOORING}
+    tried |= {*WINDOWING, *BINDING, *FLOORING, *RECURRING}
     assert tried == set(METHODS)
