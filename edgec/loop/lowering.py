@@ -12,32 +12,25 @@ from typing import Any
 from edgec.loop.define import Definition, ReduceAxis, Tensor
 from edgec.loop.dtype import bits
 from edgec.loop.ir import Buffer, BufferRef, Call, Const, PrimFunc, Use, shared
+from edgec.loop.rescale_lines import Accumulators
 from edgec.loop.values import Array, Operand
 from edgec.loop.window import Window
 from edgec.numerics.narrow_float import stored_in
 from edgec.numerics.term import as_term
-
-#: Form of functions whose sizes are open: a table begins alike at every size.
-OPEN_SIZES = "open_sizes"
-#: Ways to rescale accumulators, see `edgec.ops.short_rescale`.
-HIGH, PARTS = "high", "parts"
 
 
 class Lowering:
     """One fusion group being lowered.
 
     `tables` holds the arrays of constants that exist only in the loops: multipliers, shifts,
-    folded biases, lookup tables, and the weights. `form` is what the target asked for; an
-    operator that knows only one form ignores it. `rescaling` is how accumulators may be rescaled
-    where that is the same ("": only as defined), `accumulators` the smallest and the largest one
-    of each channel, if that is known.
+    folded biases, lookup tables, and the weights. `is_open`: tables are to begin alike at every
+    size. `accumulators` are the sums that the group's first node makes for the others.
     """
 
-    def __init__(self, name: str, form: str = "direct", rescaling: str = "") -> None:
+    def __init__(self, name: str, is_open: bool = False) -> None:
         self.definition = Definition(name)
-        self.form = form
-        self.rescaling = rescaling
-        self.accumulators: tuple[Array, Array] | None = None
+        self.is_open = is_open
+        self.accumulators: Accumulators | None = None
         self.tables: dict[str, Array] = {}
         self.target: Tensor | None = None
         self.targets: tuple[Tensor, ...] = ()  # of an operator with several outputs

@@ -32,7 +32,7 @@ def decide_order(
     limit_bytes: what the arena should not exceed. Raises PlanError as `decide`.
     """
     found = _decided(function, target, options, limit_bytes)
-    both = options.optimize == "balanced" and target.pairs_channels and limit_bytes is None
+    both = options.optimize == "balanced" and target.core.has_pairs and limit_bytes is None
     if target.paired or not both or not _has_loops(found[1]):
         return found
     paired = _decided(function, replace(target, paired=True), options, limit_bytes)

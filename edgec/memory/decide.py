@@ -79,7 +79,7 @@ class _Deciding:
     @property
     def trades(self) -> bool:
         """Whether what takes scratch or code is weighed against instructions."""
-        return self.is_balanced and self.target.trades_scratch
+        return self.is_balanced and self.target.core.has_pairs
 
     def decide(self, groups: tuple[LoweredGroup, ...], limit_bytes: int | None) -> Choice:
         optimize = self.options.level

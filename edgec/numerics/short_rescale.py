@@ -19,13 +19,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from edgec.loop.lowering import HIGH, PARTS, Lowering
-from edgec.loop.values import Array, Value, int32, intrinsic
 from edgec.numerics.fixed_point import INT32_MAX, IntArray
 
 #: Bits of the parts of the multiplier, the least first.
@@ -45,8 +42,6 @@ PARTS_OFFSETS = (
 #: One offset for all channels takes no room: the finest, and the line with the fewest instructions.
 SINGLE_HIGH_OFFSETS, SINGLE_HIGH_SHIFTS = (("uint16", 16),), (32, 34, 37)
 SINGLE_PARTS_OFFSETS = (("uint16", 12), ("uint16", 13), ("uint16", 14))
-#: Where `multiply_add_high` adds offsets.
-HIGH_WORD_SHIFT = 16
 #: Multipliers that are tried, around the nearest to the real factor.
 _CANDIDATES = sorted(range(-32, 33), key=abs)
 #: More steps of a search that starts beside its goal mean that something is not as assumed.
@@ -180,42 +175,3 @@ def _stays_narrow(stairs: Staircase, line: Line) -> bool:
                 return False
             total, below = sums[-1] >> bits, below + bits
     return True
-
-
-def short_rescale(
-    target: Lowering, stairs: Staircase, zero_point: int, single: bool
-) -> Callable[[Value, Any], Value] | None:
-    """A function (accumulator, channel) -> value before limiting, as `target.rescaling` says.
-
-    None where no line is the same. single: the only channel of `stairs` stands for all.
-    """
-    if target.rescaling not in (HIGH, PARTS):
-        return None
-    is_high = target.rescaling == HIGH
-    line = (high_line if is_high else parts_line)(stairs, zero_point, single)
-    if line is None:
-        return None
-    found, loops = line, _high if is_high else _parts
-    stored = found.multiplier.astype(np.int32 if is_high else np.uint32)
-    added_at = HIGH_WORD_SHIFT if is_high else PART_BITS[0]
-    shift = found.offset_shift - added_at
-    offset: Array = found.offset
-    if single:  # layers that differ in the shift share their code then
-        offset, shift = offset.astype(np.int32) << shift, 0
-    factors, offsets = target.table("multiplier", stored), target.table("offset", offset)
-
-    def rescaled(acc: Value, channel: Any) -> Value:
-        index = 0 if single else channel
-        added = int32(offsets[index])
-        return loops(found, acc, factors[index], added << shift if shift else added, zero_point)
-
-    return rescaled
-
-
-def _high(line: Line, acc: Value, multiplier: Value, offset: Value, zero_point: int) -> Value:
-    high = intrinsic("multiply_add_high", acc, multiplier, offset, line.start >> 32)
-    return high >> line.shift - 32 if line.shift > 32 else high
-
-
-def _parts(line: Line, acc: Value, multiplier: Value, offset: Value, zero_point: int) -> Value:
-    return intrinsic("rescale_parts", acc, multiplier, offset) + zero_point

@@ -180,7 +180,7 @@ class Conv2d(Op[Conv2dAttrs]):
         _, kernel_h, kernel_w, _ = w.shape
         offset, bias = fold_offset(node, bias, weight_sums(w, (1, 2, 3)))
         weights, biases = target.table("w", w), target.table("bias", bias)
-        target.window = known_window(node, (kernel_h, kernel_w), target)
+        target.window = known_window(node, (kernel_h, kernel_w))
         rows = clipped(height, kernel_h, stride_h, dilation_h, top)
         columns = clipped(width, kernel_w, stride_w, dilation_w, left)
         return target.reduce(

@@ -135,7 +135,7 @@ class DepthwiseConv2d(Op[DepthwiseConv2dAttrs]):
         each = outputs // channels  # the channel multiplier
         offset, bias = fold_offset(node, bias, weight_sums(w, (0, 1)))
         weights, biases = target.table("w", w), target.table("bias", bias)
-        target.window = known_window(node, (kernel_h, kernel_w), target)
+        target.window = known_window(node, (kernel_h, kernel_w))
         rows = clipped(height, kernel_h, stride_h, dilation_h, top)
         columns = clipped(width, kernel_w, stride_w, dilation_w, left)
         return target.reduce(

@@ -17,7 +17,7 @@ from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.dtype import is_float
 from edgec.loop.intrinsics import HALF
-from edgec.loop.lowering import PARTS, Lowering
+from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, round_half_even
 from edgec.numerics.fixed_point import (
     IntArray,
@@ -152,7 +152,7 @@ class Mul(Op[MulAttrs]):
             moved = [-type_.scalar_quant()[1] for type_ in node.input_types]
             factor = quantize_multiplier(_multiplier(node.input_types, attrs.output))
             ratio = float(onnx_ratio(node.input_types, attrs.output))
-            high = None if target.rescaling == PARTS else _high_multiplier(node.input_types, attrs)
+            high = _high_multiplier(node.input_types, attrs)
 
         def element(*at: Any) -> Any:
             left, right = (tensor[broadcast_index(tensor.shape, at)] for tensor in operands)

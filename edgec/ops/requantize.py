@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -13,7 +13,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Interval, Operand, Storage
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
@@ -23,14 +23,12 @@ from edgec.numerics.fixed_point import (
     ROUNDINGS,
     Rounding,
     check_factors,
-    requantize,
 )
 from edgec.ops.accumulate import rescale
 from edgec.ops.activation import activation_range
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.intervals import by_corners
 from edgec.ops.op import Op, RawNode
-from edgec.ops.short_rescale import find_staircase, short_rescale
 
 
 @dataclass(frozen=True)
@@ -105,11 +103,6 @@ class Requantize(Op[RequantizeAttrs]):
         start = _zero_point(node.inputs[0].type)
         wide = "int64" if x.dtype == "int64" else "int32"
         multiplier = attrs.multiplier
-        short = None if node.inputs[0].type.quant is not None else _short(attrs, target)
-        if short is not None:
-            return target.compute("element", node.output.type.shape, attrs.dtype, _limited(
-                attrs, lambda *indices: short(x[indices], indices[-1] if indices else 0)
-            ))  # fmt: skip
         steps = _whole_steps(node.inputs[0].type, multiplier)
         scaled = (
             rescale(target, multiplier, attrs.rounding, wide)
@@ -121,10 +114,9 @@ class Requantize(Op[RequantizeAttrs]):
         def value(*indices: Any) -> LoopValue:
             acc = cast(x[indices], wide)
             rounded = scaled(acc - start if start else acc, indices[-1] if indices else 0)
-            return rounded + zero_point
+            return cast(clamp(rounded + zero_point, attrs.minimum, attrs.maximum), attrs.dtype)
 
-        shape = node.output.type.shape
-        return target.compute("element", shape, attrs.dtype, _limited(attrs, value))
+        return target.compute("element", node.output.type.shape, attrs.dtype, value)
 
     def attrs_for_channels(self, attrs: RequantizeAttrs, kept: Sequence[int]) -> RequantizeAttrs:
         """The multipliers of these channels."""
@@ -158,38 +150,6 @@ def _whole_steps(x: TensorType, multiplier: tuple[float, ...]) -> int | None:
         return None
     (factor,) = multiplier
     return int(factor) if factor in WHOLE_STEPS else None
-
-
-def _limited(attrs: RequantizeAttrs, value: Callable[..., LoopValue]) -> Callable[..., LoopValue]:
-    """What `value` gives, limited and stored."""
-    return lambda *indices: cast(clamp(value(*indices), attrs.minimum, attrs.maximum), attrs.dtype)
-
-
-def _short(
-    attrs: RequantizeAttrs, target: Lowering
-) -> Callable[[LoopValue, Any], LoopValue] | None:
-    """A function (accumulator, channel) -> value with its zero point, if a short one is the same.
-
-    See `edgec.ops.short_rescale`.
-    """
-    if target.accumulators is None or attrs.dtype != "int8":
-        return None
-    if attrs.rounding not in ("tflm", "single"):  # ties to even are seldom on a line
-        return None
-    low, high = target.accumulators
-    single = len(attrs.multiplier) == 1
-    if single:
-        low, high = low.min(keepdims=True), high.max(keepdims=True)
-    zero_point = attrs.output.zero_point[0]
-
-    def stored(acc: Array) -> Array:
-        value = requantize(acc, attrs.multiplier, attrs.rounding) + zero_point
-        return np.clip(value, attrs.minimum, attrs.maximum)
-
-    scale = np.asarray(attrs.multiplier, np.float64)
-    limits = (attrs.minimum, attrs.maximum)
-    stairs = find_staircase(stored, low, high, scale, zero_point, limits)
-    return None if stairs is None else short_rescale(target, stairs, zero_point, single)
 
 
 def _zero_point(x: TensorType) -> int:

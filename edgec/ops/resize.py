@@ -19,7 +19,7 @@ from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredA
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.dtype import integer_range
-from edgec.loop.lowering import OPEN_SIZES, Lowering
+from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, select
 from edgec.numerics.fixed_point import IntArray, Rounding
 from edgec.ops.add import AddAttrs
@@ -180,7 +180,7 @@ class Resize(Op[ResizeAttrs]):
         shape = node.output.type.shape
         quant: Quant | None = node.inputs[0].type.quant
         if attrs.is_onnx:
-            axes = _axes(x.shape, attrs, is_open=target.form == OPEN_SIZES)
+            axes = _axes(x.shape, attrs, is_open=target.is_open)
             if quant is None:
                 return lower_floats(target, x, *axes, shape)
             return lower_interpolation(target, x, *axes, quant, shape)

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.ir import Buffer, PrimFunc
 from edgec.loop.lowering import Lowering
 from edgec.loop.overlap import overlap_distance, overlap_distances, written_buffers
+from edgec.loop.rescale_lines import Accumulators
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
 from edgec.ops.op import op_of
@@ -158,28 +159,27 @@ def lower_group(group: Group, policy: Target, *, until_free: bool = False) -> Lo
     """
     if group.nodes[0].op.is_foreign:
         return LoweredGroup(group, (plain_variant(group),))
-    values: dict[str, Value] = {}
-
-    def lower(form: str, rescaling: str) -> Lowering:
-        lowering, found = _define(group, form, rescaling)
-        values.update(found)
-        return lowering
-
+    lowering, values = lowering_of(group)
     variants: list[Variant] = []
-    for offers in policy.menu(lower):
-        variants += (variant_of(offer.schedule, offer.lowering, values) for offer in offers)
+    for offers in policy.menu(lowering):
+        variants += (variant_of(offer.schedule, offer.tables, values) for offer in offers)
         if until_free and any(not variant.places for variant in variants):
             break
     return LoweredGroup(group, tuple(variants))
 
 
-def variant_of(schedule: Schedule, lowering: Lowering, values: Mapping[str, Value]) -> Variant:
-    """What a schedule of a lowered group is in its menu; values: what its parameters stand for."""
+def variant_of(
+    schedule: Schedule, tables: Mapping[str, Array], values: Mapping[str, Value]
+) -> Variant:
+    """What a schedule of a lowered group is in its menu; values: what its parameters stand for.
+
+    tables: the constants of the function that it begins with.
+    """
     function = simplify(schedule.func)
     constants: dict[str, Array] = {}
     for param in function.params:
         if param.scope == "constant":
-            array = schedule.table(param.name, lowering.tables)
+            array = schedule.table(param.name, tables)
             constants[param.name] = np.asarray(array, order="C")  # a scalar stays one
     return Variant(
         schedule=schedule,
@@ -210,23 +210,15 @@ def scratch_parts(function: PrimFunc) -> dict[str, int]:
     }
 
 
-def _define(group: Group, form: str, rescaling: str) -> tuple[Lowering, dict[str, Value]]:
-    lowering = Lowering(_identifier(group.nodes[0].op.name), form, rescaling)
-    if rescaling and len(group.nodes) > 1:
-        first = group.nodes[0]
-        lowering.accumulators = intervals_of(group.inputs, (first,)).get(first.outputs[0])
-    values: dict[str, Value] = {}
-    tensors: dict[Value, Tensor] = {}
-    activations = group.activations
-    for number, value in enumerate(activations):
-        name = "x" if number == 0 else f"x{number + 1}"
-        tensors[value] = lowering.input(name, value.type.shape, value.type.dtype)
-        values[name] = value
-    outputs: list[Tensor] = []
-    for number, value in enumerate(group.outputs):
-        name = "out" if number == 0 else f"out{number + 1}"
-        outputs.append(lowering.output(name, value.type.shape, value.type.dtype))
-        values[name] = value
+def lowering_of(group: Group, is_open: bool = False) -> tuple[Lowering, dict[str, Value]]:
+    """The group's loops as its operators define them, and what the parameters stand for.
+
+    is_open: tables are to begin alike at every size.
+    """
+    lowering = Lowering(_identifier(group.nodes[0].op.name), is_open)
+    given, made = _named("x", group.activations), _named("out", group.outputs)
+    tensors = {v: lowering.input(n, v.type.shape, v.type.dtype) for n, v in given.items()}
+    outputs = [lowering.output(n, v.type.shape, v.type.dtype) for n, v in made.items()]
     for node in group.nodes:
         is_last = node is group.nodes[-1]
         lowering.target = outputs[0] if is_last else None
@@ -242,26 +234,31 @@ def _define(group: Group, form: str, rescaling: str) -> tuple[Lowering, dict[str
                 details=error.details,
                 hint=error.hint,
             ) from None
-    return lowering, values
+    sums = tensors[group.nodes[0].outputs[0]].name
+    lowering.accumulators = Accumulators(sums, partial(_interval, group))
+    return lowering, given | made
 
 
-def plain_variant(group: Group, form: str = "direct") -> Variant:
-    """The group's loops as its operators define them, in a form of these, with what they read."""
-    lowering, values = _define(group, form, "")
-    return variant_of(Schedule(lowering.build()), lowering, values)
+def _named(name: str, values: Sequence[Value]) -> dict[str, Value]:
+    """Values by the names of parameters: x, x2, x3 …"""
+    return {name + (str(at) if at > 1 else ""): value for at, value in enumerate(values, 1)}
 
 
-def lowering_of(group: Group, rescaling: str = "") -> tuple[Lowering, dict[str, Value]]:
-    """The group's loops as its operators define them, and what the parameters stand for.
+def _interval(group: Group) -> tuple[Array, Array] | None:
+    """What the first node makes of every input, by channel."""
+    first = group.nodes[0]
+    return intervals_of(group.inputs, (first,)).get(first.outputs[0])
 
-    rescaling: how sums may be rescaled, see `edgec.loop.lowering`.
-    """
-    return _define(group, "direct", rescaling)
+
+def plain_variant(group: Group, is_open: bool = False) -> Variant:
+    """The group's loops as its operators define them, with what they read."""
+    lowering, values = lowering_of(group, is_open)
+    return variant_of(Schedule(lowering.build()), lowering.tables, values)
 
 
 def plain_nest(group: Group) -> PrimFunc:
     """The group's loops as its operators define them, before any schedule."""
-    return _define(group, "direct", "")[0].build()
+    return lowering_of(group)[0].build()
 
 
 def _identifier(name: str) -> str:

@@ -26,7 +26,6 @@ from edgec.loop.cost import estimate
 from edgec.loop.in_place import same_place_inputs
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import Call, For, PrimFunc, Stmt
-from edgec.loop.lowering import OPEN_SIZES
 from edgec.loop.rewrite import Rewriter, walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
@@ -122,7 +121,7 @@ def _versions(groups: Sequence[Group], target: Target) -> Iterator[list[Variant]
     for versions in zip(*menus, strict=False):
         yield list(versions)
     yield [plain_variant(group) for group in groups]
-    yield [plain_variant(group, OPEN_SIZES) for group in groups]
+    yield [plain_variant(group, is_open=True) for group in groups]
 
 
 def _unified(group: Group, unifier: Unifier, versions: Sequence[Variant]) -> Variant:

@@ -174,7 +174,7 @@ def row_sum(group: Group, policy: Target) -> RowSum | None:
     op_of(node).lower_sum(node, SumParts(*lowerings))
     functions = []
     for part in lowerings:
-        best = next(offer for offers in policy.menu(lambda *_, part=part: part) for offer in offers)
+        best = next(offer for offers in policy.menu(part) for offer in offers)
         functions.append(simplify(best.schedule.func))
     return RowSum(group, *functions)
 

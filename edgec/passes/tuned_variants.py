@@ -21,6 +21,7 @@ from typing import Any
 from edgec.errors import EdgecError
 from edgec.loop.lowering import Lowering
 from edgec.loop.printer import print_func
+from edgec.loop.rescale_lines import by_line
 from edgec.loop.schedule import SAFE, replay
 from edgec.passes.lower_groups import LoweredGroup, Variant, lowering_of, variant_of
 from edgec.targets.common.gathered import padding_adds_nothing
@@ -123,11 +124,14 @@ def _variant(lowered: LoweredGroup, winner: Winner) -> Variant | None:
     if len(winner.trace) > MOST_CHARACTERS or not _is_safe(winner.trace):
         return None
     try:
-        lowering, values = lowering_of(lowered.group, winner.rescaling)
-        schedule = replay(lowering.build(), winner.trace)
+        lowering, values = lowering_of(lowered.group)
+        func, tables = by_line(
+            lowering.build(), lowering.tables, lowering.accumulators, winner.rescaling
+        )
+        schedule = replay(func, winner.trace)
         if any(step.primitive in PADDING for step in schedule.trace) and not _may_pad(lowering):
             return None
-        variant = variant_of(schedule, lowering, values)
+        variant = variant_of(schedule, tables, values)
     except (EdgecError, AttributeError):  # a step with arguments that are not its own
         return None
     return variant if variant.code_bytes <= MOST_CODE_BYTES else None

@@ -59,6 +59,14 @@ class Core:
         return has_wide_products(self.features)
 
     @property
+    def has_pairs(self) -> bool:
+        """Whether products of two int16 at once are the most that it does.
+
+        Fast schedules may then need much more scratch or code than others as good.
+        """
+        return self.has("dsp") and not self.has("mve")
+
+    @property
     def has_gpu(self) -> bool:
         """Whether an NVIDIA GPU runs the model; `isa` is that of the processor that calls it."""
         return self.has("cuda")

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.lowering import HIGH, PARTS
+from edgec.loop.rescale_lines import HIGH, PARTS, Accumulators, by_line
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
@@ -25,23 +25,6 @@ from edgec.targets.common.nests import find_param
 from edgec.targets.common.sums import Sums
 from edgec.targets.core import Core
 
-#: The form that every operator can be lowered in: its own nest, padding clipped from its ranges.
-DIRECT = "direct"
-#: The same, its sums rescaled as defined, never by lines: what kernels rescale by themselves.
-PLAIN = "plain"
-
-
-def loop_rescaling(core: Core, options: Options) -> str:
-    """How accumulators are rescaled in plain loops where that is proven to be the same.
-
-    Layers of one shape may need different lines, and then do not share their code: `size` does
-    without, and so do cores whose plain loops have little to rescale, but for time.
-    """
-    has_kernels = core.has("dsp") and not options.prices.is_fast
-    if not core.is_embedded or options.prices.is_small or has_kernels:
-        return ""
-    return HIGH if core.multiplies_wide else PARTS
-
 
 @dataclass(frozen=True)
 class Nest:
@@ -49,9 +32,9 @@ class Nest:
 
     tables: the function's constants, by parameter. window: that of sums over windows, where the
     operator knows it. in_rows: the function makes one row of an image, as in layers that stream.
-    sums: how the group sums as its operators write it, whatever form `func` has. form:
-    that in which it was lowered. paired: as for `Target`. begun: the first steps, which made `func`
-    and `tables`.
+    sums: how the group sums as its operators write it, whatever first steps made of `func`. paired:
+    as for `Target`. accumulators: what is known of the sums that are rescaled. begun: the first
+    steps, which made `func` and `tables`.
     """
 
     func: PrimFunc
@@ -61,8 +44,8 @@ class Nest:
     options: Options
     in_rows: bool = False
     sums: Sums | None = None
-    form: str = DIRECT
     paired: bool = False
+    accumulators: Accumulators | None = None
     begun: Schedule | None = None
 
     def schedule(self) -> Schedule:
@@ -75,6 +58,12 @@ class Nest:
         return replace(
             self, func=schedule.func, tables=tables, window=window or self.window, begun=schedule
         )
+
+    @cached_property
+    def on_lines(self) -> Nest:
+        """The nest whose sums are rescaled as plain loops of the core do."""
+        func, tables = by_line(self.func, self.tables, self.accumulators, self.rescaling)
+        return replace(self, func=func, tables=tables)
 
     @cached_property
     def temporaries(self) -> frozenset[str]:
@@ -107,14 +96,16 @@ class Nest:
         return self.core.is_embedded and not self.core.multiplies_wide
 
     @property
-    def trades_scratch(self) -> bool:
-        """Whether fast schedules may need much more scratch or code than others as good."""
-        return self.core.has("dsp") and not self.core.has("mve")
-
-    @property
     def rescaling(self) -> str:
-        """How plain loops may rescale sums."""
-        return loop_rescaling(self.core, self.options)
+        """How plain loops rescale sums where that is proven to be the same.
+
+        Layers of one shape may need different lines, and then do not share their code: `size` does
+        without, and so do cores whose plain loops have little to rescale, but for time.
+        """
+        has_kernels = self.core.has("dsp") and not self.is_fast
+        if not self.core.is_embedded or self.is_small or has_kernels:
+            return ""
+        return HIGH if self.core.multiplies_wide else PARTS
 
     @property
     def weight_bits(self) -> tuple[int, ...]:
@@ -133,6 +124,16 @@ Match = Callable[[Nest], bool]
 Apply = Callable[[Nest], list[Schedule]]
 #: First steps that several rules share; ScheduleError where a nest has not what they change.
 Prepare = Callable[[Nest], Nest]
+
+
+def by_lines(nest: Nest) -> Nest:
+    """The first step of plain loops: sums rescaled by lines."""
+    return nest.on_lines
+
+
+def as_defined(nest: Nest) -> Nest:
+    """No first step: sums rescaled as operators define it, as kernels do."""
+    return nest
 
 
 def never(nest: Nest, found: list[Schedule]) -> bool:
@@ -154,8 +155,8 @@ class Rule:
     must not have. kernels: patterns (as of file names) of the kernels that its schedules call.
     for_size: only where flash alone counts, or only elsewhere; None is for both. is_assembly: the
     kernels are slow without assembly, and `--no-asm` does without them. ends_menu: whether rules
-    after it are left out, asked where it found schedules. form: the nest that `apply` gets is
-    lowered in this form. prepare: first steps, of whose nest `apply` makes its schedules.
+    after it are left out, asked where it found schedules. prepare: first steps, of whose nest
+    `apply` makes its schedules.
     """
 
     name: str
@@ -167,8 +168,7 @@ class Rule:
     for_size: bool | None = None
     is_assembly: bool = False
     ends_menu: Callable[[Nest, list[Schedule]], bool] = never
-    form: str = field(default=DIRECT, kw_only=True)
-    prepare: Prepare | None = field(default=None, kw_only=True)
+    prepare: Prepare = field(default=by_lines, kw_only=True)
 
     def is_for(self, core: Core, options: Options) -> bool:
         """Whether a core has what it needs, and the options allow it."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
@@ -12,6 +12,7 @@ from edgec.graph.ir import Node
 from edgec.graph.traits import Storage
 from edgec.loop.lowering import Lowering
 from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
 from edgec.ops.table import ByTable
 from edgec.options import Options
 from edgec.targets.aarch64 import rules as aarch64
@@ -22,7 +23,7 @@ from edgec.targets.core import Core, processor_of
 from edgec.targets.cortex_m import rules as cortex_m
 from edgec.targets.cuda import rules as cuda
 from edgec.targets.riscv import rules as riscv
-from edgec.targets.rule import DIRECT, PLAIN, Nest, Rule, loop_rescaling
+from edgec.targets.rule import Nest, Rule
 from edgec.targets.x86 import rules as x86
 
 #: By the family of machine code, or for GPUs of every processor.
@@ -37,16 +38,13 @@ RULES: dict[str, tuple[Rule, ...]] = {
 #: This many multiply-accumulates are worth a step of its own (a hundred bytes) for what follows.
 MANY_PRODUCTS = 10_000
 
-#: Lowers the group, given the form and how its loops rescale.
-Lower = Callable[[str, str], Lowering]
-
 
 @dataclass(frozen=True)
 class Offer:
-    """A schedule, and the lowering that it schedules."""
+    """A schedule, and the constants of the function that it begins with."""
 
     schedule: Schedule
-    lowering: Lowering
+    tables: Mapping[str, Array]
 
 
 @dataclass(frozen=True)
@@ -73,35 +71,24 @@ class Target:
         known = loops.LOOPS if self.only_loops else known
         return tuple(r for r in known if r.is_for(self.core, self.options))
 
-    def menu(self, lower: Lower) -> Iterator[list[Offer]]:
-        """The schedules of a group, the fastest first: those of rules that begin alike together.
-
-        lower: writes the group's loops.
-        """
-        as_defined = lower(DIRECT, "")
-        plain = self._nest(as_defined, PLAIN)
-        plain = replace(plain, sums=find_sums(plain.func))
+    def menu(self, lowered: Lowering) -> Iterator[list[Offer]]:
+        """The schedules of a group, the fastest first: those of rules that begin alike together."""
+        func = lowered.build()
+        plain = Nest(
+            func, lowered.tables, lowered.window, self.core, self.options, self.in_rows,
+            find_sums(func), self.paired, lowered.accumulators,
+        )  # fmt: skip
         rules = (rule for rule in self.rules if rule.match(plain))
-        for (form, prepare), those in groupby(rules, key=lambda rule: (rule.form, rule.prepare)):
-            is_defined = form == PLAIN or (form == DIRECT and not self.rescaling)
-            lowering = as_defined if is_defined else lower(form, self.rescaling)
-            nest = replace(self._nest(lowering, form), sums=plain.sums)
-            if prepare is not None:
-                try:
-                    nest = prepare(nest)
-                except ScheduleError:
-                    continue
-            found = _schedules(those, nest)
-            yield [Offer(self._on_threads(schedule), lowering) for schedule in found]
+        for prepare, those in groupby(rules, key=lambda rule: rule.prepare):
+            try:
+                nest = prepare(plain)
+            except ScheduleError:
+                continue
+            tables = nest.tables if nest.begun is None else plain.tables
+            yield [Offer(self._on_threads(each), tables) for each in _schedules(those, nest)]
 
     def _on_threads(self, schedule: Schedule) -> Schedule:
         return on_threads(schedule) if self.options.threads > 1 and not self.in_rows else schedule
-
-    def _nest(self, lowering: Lowering, form: str) -> Nest:
-        return Nest(
-            lowering.build(), lowering.tables, lowering.window, self.core, self.options,
-            self.in_rows, form=form, paired=self.paired,
-        )  # fmt: skip
 
     def is_whole(self, members: Sequence[Node], following: Node) -> bool:
         """Whether nodes have products that they would lose with the node that follows them.
@@ -124,21 +111,6 @@ class Target:
         is_channel = first.op.dot_products.is_depthwise
         return is_rescaled and (dtype == "int16" or (dtype == "int8" and not is_channel))
 
-    @property
-    def pairs_channels(self) -> bool:
-        """Whether it has kernels that take channels two by two."""
-        return self.core.has("dsp") and not self.core.has("mve")
-
-    @property
-    def rescaling(self) -> str:
-        """How plain loops may rescale sums."""
-        return loop_rescaling(self.core, self.options)
-
-    @property
-    def trades_scratch(self) -> bool:
-        """Whether fast schedules may need much more scratch or code than others as good."""
-        return self.core.has("dsp") and not self.core.has("mve")
-
 
 def _schedules(rules: Iterable[Rule], nest: Nest) -> Iterator[Schedule]:
     """Those of all rules, up to one that ends the menu."""
@@ -157,4 +129,4 @@ def target_for(core: Core, options: Options) -> Target:
     if core.has_gpu and options.shares_out:
         beside = target_for(processor_of(core), options)
     target = Target(core, options, beside=beside)
-    return replace(target, paired=target.pairs_channels and options.prices.is_fast)
+    return replace(target, paired=core.has_pairs and options.prices.is_fast)

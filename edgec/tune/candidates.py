@@ -10,11 +10,13 @@ from functools import cached_property
 import numpy as np
 
 from edgec.errors import EdgecError
+from edgec.graph.ir import Value
 from edgec.graph.types import Array
 from edgec.loop.dtype import is_integer
 from edgec.loop.ir import PrimFunc
-from edgec.loop.lowering import HIGH, PARTS, Lowering
+from edgec.loop.lowering import Lowering
 from edgec.loop.printer import print_func
+from edgec.loop.rescale_lines import HIGH, PARTS, by_line
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import Variant, lower_group, lowering_of, variant_of
 from edgec.targets.common.sums import find_sums
@@ -52,12 +54,12 @@ class Candidates:
     def __init__(self, group: Group, target: Target) -> None:
         self.group = group
         self.target = target
-        self._nests: dict[str, tuple[Nest, Lowering, Mapping[str, object]]] = {}
+        self._nests: dict[str, Nest] = {}
 
     @cached_property
     def nest(self) -> str:
         """The digest of the nest as the operators define it."""
-        return digest(print_func(self._nest("")[0].func))
+        return digest(print_func(self._nest("").func))
 
     @cached_property
     def defaults(self) -> tuple[Found, ...]:
@@ -68,20 +70,20 @@ class Candidates:
     @property
     def has_space(self) -> bool:
         """Whether there are candidates besides what the rules offer."""
-        nest = self._nest("")[0]
+        nest = self._nest("")
         return find_sketch(nest) is not None
 
     def draw(self, given: Made, rng: random.Random) -> Found | None:
         """What decisions make; those that are not given are drawn. None where they do not fit."""
         ask = Decisions(given, rng)
         rescaling = ask.choose("rescaling", self._rescalings)
-        nest, lowering, values = self._nest(rescaling)
+        nest = self._nest(rescaling)
         sketch = find_sketch(nest)
         if sketch is None:
             return None
         try:
             schedule = sketch.write(nest, ask)
-            variant = variant_of(schedule, lowering, values)  # type: ignore[arg-type]
+            variant = variant_of(schedule, nest.tables, self._lowered[1])
         except EdgecError:
             return None
         made = digest(print_func(variant.function))
@@ -91,7 +93,7 @@ class Candidates:
     def candidate(self, found: Found, position: int) -> Candidate:
         """What a worker needs to measure it as a function of this number."""
         variant = found.variant
-        names = {id(v): name for name, v in self._nest("")[2].items()}
+        names = {id(v): name for name, v in self._lowered[1].items()}
         arguments = []
         for param, value in zip(variant.function.params, variant.args, strict=True):
             if param.scope == "constant":
@@ -115,42 +117,39 @@ class Candidates:
     @cached_property
     def reference(self) -> Mapping[str, Array]:
         """What the operators' own definition makes of the inputs, on NumPy's arrays."""
-        lowering = self._nest("")[1]
+        lowering = self._lowered[0]
         return lowering.definition.evaluate({**self.inputs, **lowering.tables})
 
     @property
     def plain(self) -> PrimFunc:
         """The nest as the operators define it."""
-        return self._nest("")[0].func
+        return self._nest("").func
 
     @property
     def tables(self) -> Mapping[str, Array]:
         """The constants of `plain`."""
-        return self._nest("")[1].tables
+        return self._lowered[0].tables
 
     @cached_property
     def _rescalings(self) -> list[str]:
-        if not is_integer(self._nest("")[0].dtype):
+        if not is_integer(self._nest("").dtype):
             return [""]
         lines = HIGH if self.target.core.multiplies_wide else PARTS
-        is_other = print_func(self._nest(lines)[0].func) != print_func(self._nest("")[0].func)
+        is_other = print_func(self._nest(lines).func) != print_func(self._nest("").func)
         return ["", lines] if is_other else [""]
 
-    def _nest(self, rescaling: str) -> tuple[Nest, Lowering, Mapping[str, object]]:
+    @cached_property
+    def _lowered(self) -> tuple[Lowering, Mapping[str, Value]]:
+        return lowering_of(self.group)
+
+    def _nest(self, rescaling: str) -> Nest:
         if rescaling not in self._nests:
-            lowering, values = lowering_of(self.group, rescaling)
-            target, func = self.target, lowering.build()
-            nest = Nest(
-                func, lowering.tables, lowering.window, target.core, target.options,
+            lowering, func = self._lowered[0], self._lowered[0].build()
+            made, tables = by_line(func, lowering.tables, lowering.accumulators, rescaling)
+            self._nests[rescaling] = Nest(
+                made, tables, lowering.window, self.target.core, self.target.options,
                 sums=find_sums(func),
             )  # fmt: skip
-            if rescaling:
-                plain = self._nest("")[0]
-                nest = Nest(
-                    func, lowering.tables, lowering.window, target.core, target.options,
-                    sums=plain.sums,
-                )  # fmt: skip
-            self._nests[rescaling] = nest, lowering, values
         return self._nests[rescaling]
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgec.loop.ir import Cast, Expr, Intrinsic, PrimFunc, Store
-from edgec.loop.rewrite import walk, with_constant
+from edgec.loop.ir import PrimFunc, Store
+from edgec.loop.rescale_lines import Ending, ending_of
+from edgec.loop.rewrite import walk
 from edgec.targets.common.kernels.rescaling import (
     ONNX_TO_16,
     RESCALINGS,
@@ -22,17 +23,6 @@ KNOWN = {
     (rescaling.dtype, rescaling.result, rescaling.function): rescaling
     for rescaling in (*RESCALINGS, TFLM16_HIGH, ONNX_TO_16, TFLM16_TO_8)
 }
-
-
-@dataclass(frozen=True)
-class Ending:
-    """clamp(`rounded` + zero_point, minimum, maximum), stored as `dtype`."""
-
-    rounded: Intrinsic
-    zero_point: int
-    minimum: int
-    maximum: int
-    dtype: str
 
 
 @dataclass(frozen=True)
@@ -67,21 +57,7 @@ class Limits:
 def find_ending(func: PrimFunc) -> Ending | None:
     """How each element of a function's output is made, if that is one rescaled number."""
     stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
-    if len(stores) != 1 or not isinstance(stores[0].value, Cast):
-        return None
-    rest: Expr = stores[0].value.value
-    numbers: list[int] = []
-    for op in ("min", "max", "add"):
-        found = with_constant(rest, op)
-        if found is None:
-            return None
-        rest = found[0]
-        numbers.append(found[1])
-    maximum, minimum, zero_point = numbers
-    dtype = stores[0].buffer.dtype
-    if not isinstance(rest, Intrinsic) or (zero_point and dtype != "int8"):
-        return None
-    return Ending(rest, zero_point, minimum, maximum, dtype)
+    return ending_of(stores[0]) if len(stores) == 1 else None
 
 
 def find_limits(func: PrimFunc, more: Sequence[Rescaling] = ()) -> Limits | None:

@@ -112,7 +112,7 @@ def _short_windows(nest: Nest) -> list[Schedule]:
 
 
 def _per_element(nest: Nest, schedule: Schedule) -> None:
-    is_wide = nest.trades_scratch and not nest.is_small
+    is_wide = nest.core.has_pairs and not nest.is_small
     schedule_per_element(schedule, STRAIGHT_ROWS if is_wide else range(0), is_fast=nest.is_fast)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from edgec.loop.ir import Binary, Buffer, Const, Intrinsic, PrimFunc, Store
+from edgec.loop.ir import Buffer, PrimFunc
 from edgec.loop.primitives.lookup import find_block, reduce_vars
-from edgec.loop.rewrite import subexpressions, walk
 from edgec.loop.schedule import Schedule
-from edgec.targets.common.kernels.rescaling import RESCALINGS, Rescaling
 
 
 def find_param(func: PrimFunc, name: str) -> Buffer:
@@ -41,24 +39,3 @@ def decompose(schedule: Schedule, block: str) -> None:
     found, _ = find_block(schedule.func, block)
     if reduce_vars(found) and found.init is not None:
         schedule.decompose_reduction(block)
-
-
-def rescaling_of(func: PrimFunc) -> tuple[Rescaling, int] | None:
-    """How sums are rescaled and the zero point that is added, if kernels know how.
-
-    That the result is then only saturated to int8 is not checked: kernels' meanings say it.
-    """
-    known = {rescaling.function: rescaling for rescaling in RESCALINGS}
-    for stmt, _ in walk(func.body):
-        if not isinstance(stmt, Store) or stmt.buffer.name != "out":
-            continue
-        for part in subexpressions(stmt.value):
-            if (
-                isinstance(part, Binary)
-                and part.op == "add"
-                and isinstance(part.left, Intrinsic)
-                and part.left.name in known
-                and isinstance(part.right, Const)
-            ):
-                return known[part.left.name], int(part.right.value)
-    return None

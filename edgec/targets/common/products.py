@@ -23,7 +23,7 @@ from edgec.targets.common.limits import Limits, find_limits
 from edgec.targets.common.nests import decompose, find_param
 from edgec.targets.common.sums import Kind
 from edgec.targets.common.threads import share_of
-from edgec.targets.rule import PLAIN, Match, Nest, Prepare, Rule
+from edgec.targets.rule import Match, Nest, Prepare, Rule
 
 #: Rescaled sums are below this, so that a zero point fits beside them.
 MOST_RESULT = 1 << 30
@@ -68,7 +68,7 @@ def product_rules(
         return Rule(
             name, match("int8", *kinds), schedules, needs=frozenset({feature}),
             kernels=("ec_conv_*", "ec_depthwise_*", PAD_ROWS, COLUMNS),
-            form=PLAIN, prepare=prepare,
+            prepare=prepare,
         )  # fmt: skip
 
     return (

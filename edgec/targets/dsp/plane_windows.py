@@ -7,7 +7,8 @@ from edgec.loop.microkernel import get_microkernel
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.constant_channels import replace_constants, settled
 from edgec.targets.common.kernels.rescaling import TFLM
-from edgec.targets.common.nests import decompose, find_param, output_loops, rescaling_of
+from edgec.targets.common.limits import find_limits
+from edgec.targets.common.nests import decompose, find_param, output_loops
 from edgec.targets.dsp.kernels.depthwise import ZERO_POINT, fits_stream
 from edgec.targets.dsp.kernels.plane_windows import NAME, fits_plane
 from edgec.targets.rule import Nest
@@ -16,10 +17,9 @@ from edgec.targets.rule import Nest
 def schedule_plane_windows(nest: Nest) -> list[Schedule]:
     """Rows of windows on a kernel; none where it cannot do them."""
     func, tables, window = nest.func, nest.tables, nest.window
-    rescaling, out = rescaling_of(func), find_param(func, "out")
-    if window is None or rescaling != (TFLM, ZERO_POINT):
-        return []
-    if not fits_plane(window, out.shape[3]):
+    limits, out = find_limits(func), find_param(func, "out")
+    way = limits and (limits.rescaling, limits.zero_point)
+    if window is None or way != (TFLM, ZERO_POINT) or not fits_plane(window, out.shape[3]):
         return []
     constants = settled(tables, TFLM, ZERO_POINT)
     if not fits_stream(constants, TFLM):

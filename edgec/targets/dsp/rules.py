@@ -19,7 +19,7 @@ from edgec.targets.dsp.pools import schedule_image_sum, schedule_pool, schedule_
 from edgec.targets.dsp.softmax import schedule_softmax
 from edgec.targets.dsp.steps import steps_by_quads
 from edgec.targets.dsp.svdf import schedule_time
-from edgec.targets.rule import PLAIN, Match, Nest, Rule
+from edgec.targets.rule import Match, Nest, Rule, as_defined
 
 DSP = frozenset({"dsp"})
 #: Not where vectors do it.
@@ -69,7 +69,7 @@ def _totals(loop: str) -> Match:
 RECURRENT = (
     Rule(
         "gates by quads", lambda nest: nest.dtype == "int8" and is_lstm(nest), steps_by_quads,
-        needs=DSP, kernels=("ec_matrix_1_plain_s8_s16_dsp", "ec_copy_row_s8"), form=PLAIN,
+        needs=DSP, kernels=("ec_matrix_1_plain_s8_s16_dsp", "ec_copy_row_s8"), prepare=as_defined,
     ),
 )  # fmt: skip
 
@@ -77,31 +77,30 @@ SHORTS = (
     Rule(
         "products of int16", rescaled("int16", Kind.WINDOWS, Kind.MATRIX), schedule_shorts,
         needs=DSP, kernels=("ec_matrix_1_s16*", "ec_gather_window_s16", "ec_copy_row_s16"),
-        form=PLAIN,
+        prepare=as_defined,
     ),
     Rule(
         "channels' windows of int16", rescaled("int16", Kind.CHANNEL_WINDOWS),
         schedule_short_windows,
         needs=DSP, kernels=("ec_depthwise_windows_*s16*_dsp",), is_assembly=True,
-        form=PLAIN, prepare=whole_windows,
+        prepare=whole_windows,
     ),
 )  # fmt: skip
 
 PRODUCTS = (
     Rule(
         "floored sums", _adds_two, schedule_add,
-        needs=DSP, lacks=VECTORS, kernels=("ec_add_s8_dsp",), form=PLAIN,
+        needs=DSP, lacks=VECTORS, kernels=("ec_add_s8_dsp",), prepare=as_defined,
     ),
     Rule(
         "windows of one channel", rescaled("int8", Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
-        schedule_plane_windows, needs=DSP, kernels=("ec_plane_*",), form=PLAIN,
-        prepare=whole_windows,
+        schedule_plane_windows, needs=DSP, kernels=("ec_plane_*",), prepare=whole_windows,
     ),
     *(
         Rule(
             f"products: {prepare.__name__}", rescaled("int8", *kinds), product_schedules,
             needs=DSP, kernels=kernels, is_assembly=prepare is offset_row,
-            form=PLAIN, prepare=prepare,
+            prepare=prepare,
         )
         for prepare, kinds, kernels in (
             (padded_columns, [Kind.WINDOWS], ("ec_pad_s8", "ec_pack_*")),
@@ -112,17 +111,16 @@ PRODUCTS = (
     ),
     Rule(
         "products in place", rescaled("int8", Kind.MATRIX), plain_schedules,
-        needs=DSP, kernels=("ec_matrix_1_plain*_dsp",), form=PLAIN, prepare=plain_matrix,
+        needs=DSP, kernels=("ec_matrix_1_plain*_dsp",), prepare=plain_matrix,
     ),
     Rule(
         "planes of int16", rescaled("int8", Kind.CHANNEL_WINDOWS), column_schedules,
-        needs=DSP, kernels=("ec_depthwise_3x3*_dsp", "ec_pack_columns*"), form=PLAIN,
-        prepare=column_planes,
+        needs=DSP, kernels=("ec_depthwise_3x3*_dsp", "ec_pack_columns*"), prepare=column_planes,
     ),
     Rule(
         "channels' windows", rescaled("int8", Kind.CHANNEL_WINDOWS), window_schedules,
         needs=DSP, kernels=("ec_depthwise_windows*_dsp", "ec_depthwise_row*"),
-        form=PLAIN, prepare=whole_windows,
+        prepare=whole_windows,
     ),
 )  # fmt: skip
 

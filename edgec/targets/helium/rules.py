@@ -12,7 +12,7 @@ from edgec.targets.dsp.steps import steps_on_vectors
 from edgec.targets.dsp.svdf import schedule_time
 from edgec.targets.helium.elements import schedule_linear_sum, schedule_mean, schedule_real_mean
 from edgec.targets.helium.matrix import schedule_vectors
-from edgec.targets.rule import PLAIN, Nest, Prepare, Rule, always
+from edgec.targets.rule import Nest, Prepare, Rule, always, as_defined
 
 MVE = frozenset({"mve"})
 
@@ -25,14 +25,14 @@ def _products(name: str, prepare: Prepare, *kinds: Kind) -> Rule:
         name, match, schedule_vectors, needs=MVE,
         kernels=("ec_conv_*_mve", "ec_dense_*_mve", "ec_depthwise_*_mve", "ec_columns_*_mve",
                  "ec_pad_rows_*_mve"),
-        form=PLAIN, prepare=prepare,
+        prepare=prepare,
     )  # fmt: skip
 
 
 RECURRENT = (
     Rule(
         "gates", lambda nest: nest.dtype == "int8" and is_lstm(nest), steps_on_vectors,
-        needs=MVE, kernels=("ec_dense_s8_s16_mve", "ec_copy_row_s8"), form=PLAIN,
+        needs=MVE, kernels=("ec_dense_s8_s16_mve", "ec_copy_row_s8"), prepare=as_defined,
     ),
 )  # fmt: skip
 

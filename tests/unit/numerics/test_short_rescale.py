@@ -7,7 +7,7 @@ import pytest
 
 from edgec.loop.intrinsics import multiply_add_high, rescale_parts
 from edgec.numerics.fixed_point import INT32_MAX, INT32_MIN, IntArray, Rounding, requantize
-from edgec.ops.short_rescale import (
+from edgec.numerics.short_rescale import (
     PART_BITS,
     Line,
     Staircase,

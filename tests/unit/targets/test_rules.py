@@ -128,7 +128,7 @@ class _Watched:
         self.target, self.found = target, found
 
     def menu(self, lower: Any) -> Any:
-        self.found.append(lower("direct", "").build())
+        self.found.append(lower.build())
         return self.target.menu(lower)
 
 

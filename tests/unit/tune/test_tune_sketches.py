@@ -7,6 +7,7 @@ import random
 import pytest
 from small_groups import LAYERS, candidates
 
+from edgec.loop.rescale_lines import by_line
 from edgec.loop.schedule import replay
 from edgec.loop.simplify import simplify
 from edgec.passes.lower_groups import lowering_of
@@ -34,7 +35,10 @@ def test_candidates_mean_the_nest_that_they_came_from(name: str) -> None:
     for each in found:
         assert is_proven(space, each), each.made
         assert each.winner is not None
-        start = lowering_of(space.group, each.winner.rescaling)[0].build()
+        lowered = lowering_of(space.group)[0]
+        start, _ = by_line(
+            lowered.build(), lowered.tables, lowered.accumulators, each.winner.rescaling
+        )
         assert simplify(replay(start, each.winner.trace).func) == each.variant.function
 
 
