@@ -117,7 +117,7 @@ def main() -> int:
     known = json.loads(given.against.read_text("utf-8")) if given.against else {}
     made, changed = {}, 0
     for what, found in rows(
-        given.tree, models, given.cores.split(","), given.levels.split(","), given.jobs
+        given.tree.resolve(), models, given.cores.split(","), given.levels.split(","), given.jobs
     ):
         made[what] = found
         differs = bool(known) and known.get(what) != found
