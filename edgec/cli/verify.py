@@ -16,21 +16,25 @@ from edgec.cli.arguments import (
     make_options,
     print_json,
     refuse_beside_pool,
+    refuse_compile_options,
 )
 from edgec.cli.progress import tell_lost, transfer_bar
+from edgec.cli.verify_project import model_of, refuse_another
 from edgec.report.terminal import echo, echo_lines
 
 if TYPE_CHECKING:
     from edgec.boards.board import Board
+    from edgec.codegen.manifest import Manifest
     from edgec.deploy.project import Built
+    from edgec.options import Options
     from edgec.oracle.verify import Prepare
     from edgec.runners.pool import Pool
 
 
 @click.command()
 @click.argument("model", type=MODEL)
-@click.option("--board", default="host", show_default=True, metavar="B",
-              help="Board name, alias or TOML file.")  # fmt: skip
+@click.option("--board", metavar="B", help="Board name, alias or TOML file; else host, for a "
+              "project folder the board that it was built for.")  # fmt: skip
 @click.option("--engine", type=click.Choice(["host", "gpu_emulation", "core", "qemu", "serial"]),
               help="Default: serial with --port; host for the board host; qemu where it is "
               "installed and can be the board; else core.")  # fmt: skip
@@ -48,8 +52,9 @@ if TYPE_CHECKING:
 @click.option("--layers", is_flag=True, help="Compare every layer, not only the outputs.")
 @compile_options
 @json_option
-def command(model: Path, board: str, as_json: bool, **given: Any) -> None:
-    """Compare MODEL on a board with its own framework; status 3 if it differs.
+def command(model: Path, board: str | None, as_json: bool, **given: Any) -> None:
+    """Compare MODEL, a model file or a project folder, on a board with the model's own framework;
+    status 3 if it differs.
 
     Integers are compared in every bit, floats within the tolerances of their operators. ONNX
     Runtime computes int16 in floats: a few steps are allowed there, and reported.
@@ -66,11 +71,11 @@ def command(model: Path, board: str, as_json: bool, **given: Any) -> None:
         raise click.UsageError("give either --inputs or --random")
     layers, reference, dump = given.pop("layers"), given.pop("reference"), given.pop("dump")
     words = {key: given.pop(key) for key in ("engine", "port", "flash", "runner", "pool_file")}
-    chosen = load_board(board)
+    model, project, options = _subject(model, given)
+    chosen = load_board(board or (project.board if project is not None else "host"))
     pool_file = words["pool_file"]
     pool = Pool.load(pool_file) if pool_file is not None else None
     name = _engine(words, pool, chosen)
-    options = make_options(**given)
     cases = load_cases(
         read_model(model, options).main.inputs, inputs_file, random_cases or 4,
         every_size=pool is None and name in ("host", "core"),
@@ -81,6 +86,7 @@ def command(model: Path, board: str, as_json: bool, **given: Any) -> None:
         transfer_bar(quiet=as_json) as transfer,
     ):
         prepare = _flasher(words, transfer, traced=layers)
+        prepare = prepare if layers else _same_project(project, model, prepare)
         runner = Runner(name, words["port"], prepare, pool, transfer, dump)
         result = verify_model(
             model, chosen, options, runner, cases, work, layers=layers, reference=reference
@@ -93,6 +99,27 @@ def command(model: Path, board: str, as_json: bool, **given: Any) -> None:
         _print(report, chosen.name)
     if result.beyond:
         click.get_current_context().exit(3)
+
+
+def _subject(model: Path, given: dict[str, Any]) -> tuple[Path, Manifest | None, Options]:
+    """The model file and how it is compiled; of a project's folder, as that was built."""
+    if not model.is_dir():
+        return model, None, make_options(**given)
+    refuse_compile_options("the folder says how it was built")
+    return model_of(model)
+
+
+def _same_project(project: Manifest | None, model: Path, then: Prepare | None) -> Prepare | None:
+    """What also refuses a build that is not the project, before it runs."""
+    if project is None:
+        return then
+
+    def prepare(built: Built) -> None:
+        refuse_another(built.manifest, project, model)
+        if then is not None:
+            then(built)
+
+    return prepare
 
 
 def _engine(words: dict[str, Any], pool: Pool | None, board: Board) -> str:

@@ -1,0 +1,71 @@
+"""`edgec verify DIR`: the model, board and options that a project folder was built with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from edgec.cli.arguments import INPUT_SHAPE, make_options
+
+if TYPE_CHECKING:
+    from edgec.codegen.manifest import Manifest
+    from edgec.options import Options
+
+
+def model_of(folder: Path) -> tuple[Path, Manifest, Options]:
+    """The model file of a project, its manifest, and the options of its build.
+
+    A model that was quantized on the way is in the folder itself. Another is looked for where
+    projects usually are: in this folder, beside the project and above it. Raises BuildFailed for a
+    folder that is no project, EdgecError where the model is in none of these places.
+    """
+    from edgec.codegen.manifest import Manifest
+    from edgec.errors import EdgecError
+    from edgec.report.project import load_report
+
+    manifest = Manifest.load(folder)
+    options = _options(load_report(folder), manifest)
+    name = manifest.source_file
+    inside = folder.resolve()
+    places = [Path.cwd(), inside.parent, inside.parent.parent]
+    for path in (folder / "quantized.onnx", *(place / name for place in places)):
+        if path.is_file():
+            return path, manifest, options
+    raise EdgecError(
+        f"{folder} was built from {name}, which is not found",
+        details=tuple(f"not in {place}" for place in dict.fromkeys(places)),
+        hint="give the model file itself, with --board",
+    )
+
+
+def refuse_another(built: Manifest, manifest: Manifest, model: Path) -> None:
+    """Raise EdgecError unless what was built again is the project, byte by byte of its C."""
+    from edgec.errors import EdgecError
+
+    if built.build_hash != manifest.build_hash:
+        raise EdgecError(
+            f"{model} gives other C than the project has: one of them has changed",
+            hint="build the project again, or give the model file itself",
+        )
+
+
+def _options(report: Mapping[str, Any], manifest: Manifest) -> Options:
+    from edgec.options import read_optimize
+
+    words = dict(report["options"])
+    shapes, values = words.pop("input_shapes"), words.pop("input_values")
+    sizes, places = words.pop("specialize"), words.pop("places")
+    optimize = words.pop("optimize")
+    return make_options(
+        **words,
+        optimize=read_optimize(optimize) if isinstance(optimize, str) else optimize,
+        model_name=manifest.model,
+        input_shape=[
+            (name, tuple(INPUT_SHAPE.read_extent(str(extent)) for extent in shape))
+            for name, shape in shapes.items()
+        ],
+        input_value=list(values.items()),
+        specialize=[(name, tuple(numbers)) for name, numbers in sizes.items()],
+        place=[[tuple(place.rsplit("=", 1)) for place in places]],
+    )
