@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 import click
 
-from edgec.report.terminal import echo
+from edgec.report.terminal import echo, echo_lines, visible
 
 
 @click.command()
@@ -17,6 +19,8 @@ from edgec.report.terminal import echo
 @click.option("--baud", type=click.IntRange(min=50), metavar="N", help="Speed; default: the "
               "board's, else 115200.")  # fmt: skip
 @click.option("--hello", is_flag=True, help="First ask the program who it is.")
+@click.option("--plot", "is_plotted", is_flag=True,
+              help="Draw numbers of lines such as `rms=0.5` or `1, 2` as curves.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(min=0), metavar="S",
               help="End after S seconds; default: at Ctrl-C.")  # fmt: skip
 def command(
@@ -25,6 +29,7 @@ def command(
     board: str | None,
     baud: int | None,
     hello: bool,
+    is_plotted: bool,
     seconds: float | None,
 ) -> None:
     """Show what arrives: text as it is, frames of the link by name. With DIR, a project, the
@@ -54,13 +59,44 @@ def command(
         if hello:
             _say_hello(transport)
         end = None if seconds is None else time.monotonic() + seconds
-        while end is None or time.monotonic() < end:
-            left = 0.5 if end is None else max(0.0, min(0.5, end - time.monotonic()))
-            data = transport.read(left)
-            for line in monitor.feed(data) if data else monitor.flush():
-                echo(line)
+        with plotted() if is_plotted else nullcontext(echo) as say:
+            while end is None or time.monotonic() < end:
+                left = 0.5 if end is None else max(0.0, min(0.5, end - time.monotonic()))
+                data = transport.read(left)
+                for line in monitor.feed(data) if data else monitor.flush():
+                    say(line)
     finally:
         transport.close()
+
+
+@contextmanager
+def plotted() -> Iterator[Callable[[str], None]]:
+    """Give what is called with each line: its numbers are drawn, other lines are shown above.
+
+    On a terminal the curves move; elsewhere they are printed once, at the end.
+    """
+    from rich.console import Console
+    from rich.live import Live
+    from rich.text import Text
+
+    from edgec.report.plot_lines import Plot
+
+    console = Console()
+    plot = Plot(console.width)
+    hidden = not console.is_terminal
+    with nullcontext() if hidden else Live(console=console, auto_refresh=False) as live:
+
+        def say(line: str) -> None:
+            if not plot.take(line):
+                echo(line) if live is None else live.console.print(Text(visible(line)))
+            elif live is not None:
+                live.update(Text("\n".join(plot.lines())), refresh=True)
+
+        try:
+            yield say
+        finally:
+            if live is None:
+                echo_lines(plot.lines())
 
 
 def _say_hello(transport: object) -> None:

@@ -61,3 +61,13 @@ def test_nobody_answers_hello(line: Callable, edgec: Callable) -> None:
 
 def test_port_that_is_not_there(refused: Callable, work: Path) -> None:
     assert "cannot open the serial port" in refused("monitor", "--port", work / "none")
+
+
+def test_numbers_become_curves(line: Callable, edgec: Callable) -> None:
+    port = line(b"booted\r\nrms=0.25 peak=4\r\nrms=0.75 peak=5\r\n")
+    ran = edgec("monitor", "--port", port, "--plot", "--seconds", "1.2", "--baud", "115200")
+    assert ran.status == 0
+    first, rms, peak = ran.out.splitlines()
+    assert first == "booted"
+    assert rms.split() == ["rms", "▁█", "0.25", "0.75", "0.75"]
+    assert peak.split() == ["peak", "▁█", "4", "5", "5"]
