@@ -11,18 +11,33 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from pathlib import Path
+    from typing import Unpack
+
     from edgec.api import Model, TorchModel
     from edgec.dynamo.backend import Part
+    from edgec.options import CompileOptions
     from edgec.training.quantize_aware import QuantizeAware
 
 __version__ = "0.1.0"
 
 
-def compile(path: Any, **options: Any) -> Model:
+def compile(
+    path: str | Path,
+    *,
+    board: str = "host",
+    engine: str | None = None,
+    output: str | Path | None = None,
+    calibration: Iterable[Sequence[Any]] | None = None,
+    **options: Unpack[CompileOptions],
+) -> Model:
     """Compile and build a model file: see `edgec.api.compile`."""
     from edgec.api import compile as compile_file  # keeps `import edgec` and `--help` fast
 
-    return compile_file(path, **options)
+    return compile_file(
+        path, board=board, engine=engine, output=output, calibration=calibration, **options
+    )
 
 
 def from_torch(module: Any, example_inputs: Any = (), **options: Any) -> TorchModel:

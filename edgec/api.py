@@ -7,7 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from html import escape
 from pathlib import Path
-from typing import Any
+from typing import Any, Unpack
 
 import numpy as np
 
@@ -20,7 +20,7 @@ from edgec.graph.extents import at_largest
 from edgec.graph.ir import Module
 from edgec.graph.open_function import input_extents, opened_function
 from edgec.graph.types import Array
-from edgec.options import Options
+from edgec.options import CompileOptions, Options
 from edgec.pipeline import Compiled, compile_module, read_model
 from edgec.quantize.float_model import float_function
 from edgec.quantize.open_states import close_states, open_states, samples_with_states
@@ -139,7 +139,7 @@ def compile(
     engine: str | None = None,
     output: str | Path | None = None,
     calibration: Iterable[Sequence[Array]] | None = None,
-    **options: Any,
+    **options: Unpack[CompileOptions],
 ) -> Model:
     """Compile and build a model file for a board.
 

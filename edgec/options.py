@@ -8,7 +8,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal, get_args, get_origin, get_type_hints
+from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 from edgec.errors import EdgecError
 from edgec.tuned import Tuned, read_tuned
@@ -152,6 +152,39 @@ class Figures:
         """What is known, except the stack."""
         known = {what: self.of(what) for what in RESOURCES if what != "stack"}
         return [f"{what} {used:,}" for what, used in known.items() if used is not None]
+
+
+class CompileOptions(TypedDict, total=False):
+    """Keywords of `edgec.compile`, which become the fields of `Options` of the same names."""
+
+    optimize: Optimize | Prices | str
+    match: Literal["tflm", "litert", "onnx"] | None
+    io: Io
+    unfused: bool
+    no_asm: bool
+    compiler: Compiler | None
+    c_optimize: str | None
+    float_sums: FloatSums
+    offload: Offload
+    threads: int
+    weights_form: WeightsForm
+    trace: bool
+    model_name: str | None
+    max_ram_bytes: int | None
+    max_flash_bytes: int | None
+    max_stack_bytes: int | None
+    max_instructions: int | None
+    verify: bool
+    harness: Harness
+    main: Path | None
+    link_key: bytes | None
+    input_shapes: Any
+    input_values: Any
+    specialize: Any
+    places: Any
+    compile_budget: float
+    plan_nodes: int
+    tuned: Tuned
 
 
 @dataclass(frozen=True)

@@ -95,18 +95,38 @@ SPECIAL_SIZES = SpecialSizesType()
 
 
 class PixelsType(WordType):
-    """`-1:1`: the values of black and white."""
+    """`-1:1`, the values of black and white; or `mean=0.485,0.456,0.406:std=0.229,0.224,0.225`,
+    by which pixels from 0 to 1 are normalized, for each channel."""
 
     name = "BLACK:WHITE"
 
-    def read(self, text: str) -> tuple[float, float]:
+    def read(self, text: str) -> tuple[Any, Any]:
+        normal = re.fullmatch(r"mean=([-+.,0-9eE]+):std=([-+.,0-9eE]+)", text)
         try:
+            if normal is not None:
+                return self.normalized(
+                    *(tuple(map(float, side.split(","))) for side in normal.groups())
+                )
             black, white = (float(word) for word in text.split(":"))
         except ValueError:
             black = white = math.nan
         if not (math.isfinite(black) and math.isfinite(white) and black != white):
-            raise ValueError(f"{text!r} is no range of pixels: use 0:1, -1:1 or 0:255")
+            raise ValueError(
+                f"{text!r} is no range of pixels: use 0:1, -1:1, 0:255 or mean=0.5,...:std=0.2,..."
+            )
         return black, white
+
+    def normalized(
+        self, means: tuple[float, ...], deviations: tuple[float, ...]
+    ) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """What black and white are in each channel. Raises ValueError."""
+        pairs = list(zip(means, deviations, strict=True))
+        if not all(math.isfinite(mean) and 0 < std < math.inf for mean, std in pairs):
+            raise ValueError
+        return (
+            tuple(-mean / std for mean, std in pairs),
+            tuple((1 - mean) / std for mean, std in pairs),
+        )
 
 
 PIXELS = PixelsType()

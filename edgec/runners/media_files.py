@@ -102,11 +102,12 @@ def _csv(path: Path) -> Any:
         ) from None
 
 
-def image_reader(port: Port, source: Path, pixels: tuple[float, float]) -> Callable[[Path], Any]:
+def image_reader(port: Port, source: Path, pixels: tuple[Any, Any]) -> Callable[[Path], Any]:
     """A function from a picture to the real values of the port's input, scaled to its size.
 
     Raises ToolMissing without Pillow, EdgecError for an input that is no picture; the function
-    raises EdgecError for a file that is none. `source` is what errors name.
+    raises EdgecError for a file that is none. `source` is what errors name. pixels: black and
+    white, each a number or one for each channel.
     """
     try:
         from PIL import Image, UnidentifiedImageError
@@ -124,7 +125,11 @@ def image_reader(port: Port, source: Path, pixels: tuple[float, float]) -> Calla
         )
     axis = places[0]
     height, width = shape[1:3] if axis == 3 else shape[2:4]
-    low, high = pixels
+    low, high = (np.asarray(side, np.float64) for side in pixels)
+    if low.size not in (1, shape[axis]):
+        raise EdgecError(
+            f"--pixels has {low.size} means, and {describe_port(port)} has {shape[axis]} channels"
+        )
 
     def read(file: Path) -> Any:
         try:
@@ -134,8 +139,7 @@ def image_reader(port: Port, source: Path, pixels: tuple[float, float]) -> Calla
         except (OSError, UnidentifiedImageError, ValueError) as error:
             raise EdgecError(f"cannot read the image {file}: {error}") from None
         data = data.reshape(height, width, shape[axis])
-        if axis == 1:
-            data = data.transpose(2, 0, 1)
-        return (low + data.astype(np.float64) * ((high - low) / 255.0)).reshape(shape)
+        real = low + data.astype(np.float64) * ((high - low) / 255.0)
+        return (real.transpose(2, 0, 1) if axis == 1 else real).reshape(shape)
 
     return read

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from click import BadParameter
 
+from edgec.cli.arguments import PIXELS
 from edgec.errors import EdgecError
 from edgec.report.classes import likeliest, read_labels
 from edgec.runners.inputs import read_steps
@@ -77,6 +79,33 @@ def test_a_picture(shape: tuple[int, ...], tmp_path: Path) -> None:
     port = Port(shape=shape, dtype="int8", scale=(2 / 255,), zero_point=(0,))
     assert (read_media(path, port, (-1.0, 1.0), 1) == 127).all()
     assert read_media(path, port, (-1.0, 1.0), 3).shape == (3, *shape)
+
+
+IMAGENET = "mean=0.485,0.456,0.406:std=0.229,0.224,0.225"
+
+
+@pytest.mark.parametrize("shape", [(1, 2, 2, 3), (1, 3, 2, 2)])
+def test_a_picture_is_normalized_as_in_training(shape: tuple[int, ...], tmp_path: Path) -> None:
+    """The formula of torchvision's Normalize, channel by channel."""
+    image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+    data = np.arange(12, dtype=np.uint8).reshape(2, 2, 3) * 20
+    image.fromarray(data).save(tmp_path / "p.png")
+    pixels = PIXELS.convert(IMAGENET, None, None)
+    found = read_media(tmp_path / "p.png", Port(shape=shape), pixels, 1)[0]
+    expected = (data / 255 - [0.485, 0.456, 0.406]) / [0.229, 0.224, 0.225]
+    if shape[1] == 3:
+        expected = expected.transpose(2, 0, 1)
+    assert np.allclose(found, expected, atol=1e-6)
+    with pytest.raises(EdgecError, match=r"3 means, and x: .* has 1 channels"):
+        read_media(tmp_path / "p.png", Port(shape=(1, 2, 2, 1)), pixels, 1)
+
+
+@pytest.mark.parametrize(
+    "text", ["mean=1:std=0", "mean=1,2:std=1", "mean=:std=1", "mean=nan:std=1", "1:1", "mean=0.5"]
+)
+def test_pixels_that_mean_nothing(text: str) -> None:
+    with pytest.raises(BadParameter, match="no range of pixels"):
+        PIXELS.convert(text, None, None)
 
 
 def test_words_of_the_command_line(tmp_path: Path) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import tempfile
 from pathlib import Path
 
@@ -10,9 +12,11 @@ import pytest
 from tflite_builder import TfliteBuilder
 
 import edgec
+import edgec.api
 from edgec.errors import BudgetExceeded, EdgecError, ImportFailed
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
+from edgec.options import CompileOptions, Options
 from edgec.runners.samples import generate_inputs
 
 TYPES = [((1, 2, 3), "int8")] * 2
@@ -137,3 +141,15 @@ def test_options_are_checked(model: Path, words: dict[str, str], said: str) -> N
     with pytest.raises(EdgecError) as caught:
         edgec.compile(model, **words)
     assert said in str(caught.value), "the text of an error has its hint"
+
+
+def test_the_typed_keywords_are_the_options() -> None:
+    """Editors and mypy know every option of `edgec.compile`, and no other."""
+    names = {field.name for field in dataclasses.fields(Options)}
+    assert set(CompileOptions.__annotations__) == names
+    for function in (edgec.compile, edgec.api.compile):
+        parameters = inspect.signature(function).parameters
+        assert list(parameters) == [
+            "path", "board", "engine", "output", "calibration", "options",
+        ]  # fmt: skip
+        assert parameters["options"].annotation == "Unpack[CompileOptions]"
