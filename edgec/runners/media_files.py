@@ -102,6 +102,16 @@ def _csv(path: Path) -> Any:
         ) from None
 
 
+def _ends(pixels: tuple[Any, Any], channels: int, port: Port) -> tuple[Any, Any]:
+    """Black and white, each one number or one for each channel. Raises EdgecError."""
+    low, high = (np.asarray(side, np.float64) for side in pixels)
+    if low.size not in (1, channels):
+        raise EdgecError(
+            f"--pixels has {low.size} means, and {describe_port(port)} has {channels} channels"
+        )
+    return low, high
+
+
 def image_reader(port: Port, source: Path, pixels: tuple[Any, Any]) -> Callable[[Path], Any]:
     """A function from a picture to the real values of the port's input, scaled to its size.
 
@@ -125,11 +135,7 @@ def image_reader(port: Port, source: Path, pixels: tuple[Any, Any]) -> Callable[
         )
     axis = places[0]
     height, width = shape[1:3] if axis == 3 else shape[2:4]
-    low, high = (np.asarray(side, np.float64) for side in pixels)
-    if low.size not in (1, shape[axis]):
-        raise EdgecError(
-            f"--pixels has {low.size} means, and {describe_port(port)} has {shape[axis]} channels"
-        )
+    low, high = _ends(pixels, shape[axis], port)
 
     def read(file: Path) -> Any:
         try:
