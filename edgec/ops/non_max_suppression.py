@@ -1,13 +1,15 @@
 """non_max_suppression: the boxes of the best scores, without those that overlap a better one.
 
 In each step the best box that is left is chosen, and it goes with all boxes that overlap it by more
-than a part of what both cover together (intersection over union).
+than a part of what both cover together (intersection over union). Where it is soft, the scores of
+others become the smaller the more they overlap it: Gaussian soft suppression of Bodla et al., 2017.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -20,7 +22,7 @@ from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
-from edgec.loop.values import cast, index, maximum, minimum, select
+from edgec.loop.values import cast, index, intrinsic, maximum, minimum, select
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.cast import CastAttrs
 from edgec.ops.concat import ConcatAttrs
@@ -40,6 +42,69 @@ class NonMaxSuppressionAttrs:
 
     limit: int
     centered: bool = False
+
+
+@register
+class SoftNonMaxSuppression(Op[NonMaxSuppressionAttrs]):
+    """The operands of `non_max_suppression` and sigma float32 [1] -> the numbers of the boxes int32
+    [batch, classes, limit], -1 where there are no more, and their scores, 0 there.
+
+    A score is multiplied by exp(-overlap**2 / (2 sigma)) for each box that was chosen before.
+    """
+
+    name = "soft_non_max_suppression"
+    attrs_class = NonMaxSuppressionAttrs
+    fusion = Fusion.OPAQUE
+    tolerance = 2e-6
+
+    def infer(self, attrs: NonMaxSuppressionAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Numbers and scores for each class of each image."""
+        *first, sigma = inputs
+        if sigma.dtype != "float32" or sigma.shape != (1,):
+            raise TypeMismatch(f"soft_non_max_suppression with a sigma {sigma}")
+        (numbers,) = NonMaxSuppression().infer(attrs, *first)
+        return numbers, TensorType(numbers.shape, "float32")
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """A loop of choices over the scores that are left; what is out has none above the limit."""
+        attrs: NonMaxSuppressionAttrs = node.attrs
+        boxes, scores, most, overlap, threshold, sigma = operand_tensors(target, inputs)
+        define, (batch, classes, count) = target.definition, scores.shape
+        chosen, shown = target.targets
+        now = define.compute(
+            "now", lambda b, c, n: scores[b, c, n], shape=scores.shape, dtype="float32"
+        )
+
+        def better(acc: LoopValue, t: Any, b: Any, c: Any, n: Any) -> LoopValue:
+            exceeds = (acc < 0) | (now[b, c, n] > now[b, c, maximum(acc, 0)])
+            return select((now[b, c, n] > threshold[0]) & exceeds, index(n), acc)
+
+        def after(t: Any, b: Any, c: Any, n: Any) -> LoopValue:
+            taken = maximum(best[b, c], 0)
+            part = shared_part(attrs, boxes, b, n, taken)
+            softer = now[b, c, n] * intrinsic("exp_f32", part * part * (-0.5 / sigma[0]))
+            goes = index(n).equals(best[b, c]) | (part >= overlap[0])
+            lowered: LoopValue = select(goes, threshold[0], softer)
+            return select(best[b, c] < 0, now[b, c, n], lowered)
+
+        with define.steps("choices", attrs.limit):
+            best = define.reduce(
+                "best", [("n", 0, count)], init=lambda t, b, c: -1, update=better,
+                shape=(batch, classes), dtype="int32",
+            )  # fmt: skip
+            is_wanted = partial(_is_wanted, most)
+            define.compute(
+                chosen, lambda t, b, c: select(is_wanted(t), best[b, c], -1),
+                shape=(batch, classes), at=lambda t, b, c: (b, c, t), name="choice",
+            )  # fmt: skip
+            define.compute(
+                shown, lambda t, b, c: select(
+                    is_wanted(t) & (best[b, c] >= 0), now[b, c, maximum(best[b, c], 0)], 0.0
+                ),
+                shape=(batch, classes), at=lambda t, b, c: (b, c, t), name="score",
+            )  # fmt: skip
+            define.compute(now, after, name="lower")
+        return chosen
 
 
 @register
@@ -85,7 +150,8 @@ class NonMaxSuppression(Op[NonMaxSuppressionAttrs]):
 
         def stays(t: Any, b: Any, c: Any, n: Any) -> LoopValue:
             taken = maximum(best[b, c], 0)
-            goes = index(n).equals(best[b, c]) | self.meets(attrs, boxes, b, n, taken, overlap[0])
+            part = shared_part(attrs, boxes, b, n, taken)
+            goes = index(n).equals(best[b, c]) | ((part > 0.0) & (part > overlap[0]))
             return select(goes, 0, left[b, c, n])
 
         with define.steps("choices", attrs.limit):
@@ -100,31 +166,36 @@ class NonMaxSuppression(Op[NonMaxSuppressionAttrs]):
             define.compute(left, stays, name="stay")
         return chosen
 
-    def meets(
-        self, attrs: NonMaxSuppressionAttrs, boxes: Tensor, b: Any, n: Any, other: Any,
-        overlap: LoopValue,
-    ) -> LoopValue:  # fmt: skip
-        """Whether two boxes of an image overlap by more than a part of both together."""
 
-        def ends(box: Any, axis: int) -> tuple[LoopValue, LoopValue]:
-            if attrs.centered:
-                middle, half = boxes[b, box, axis], boxes[b, box, 2 + axis] / 2.0
-                return middle - half, middle + half
-            one, two = boxes[b, box, axis], boxes[b, box, 2 + axis]
-            return minimum(one, two), maximum(one, two)
+def _is_wanted(most: Tensor, step: Any) -> LoopValue:
+    wanted: LoopValue = index(step, "int64") < most[0]
+    return wanted
 
-        sides, own, others = [], [], []
-        for axis in (1, 0) if not attrs.centered else (0, 1):
-            (low, high), (other_low, other_high) = ends(n, axis), ends(other, axis)
-            sides.append(minimum(high, other_high) - maximum(low, other_low))
-            own.append(high - low)
-            others.append(other_high - other_low)
-        shared, area, other_area = (x * y for x, y in (sides, own, others))
-        union = area + other_area - shared
-        real = (sides[0] > 0.0) & (sides[1] > 0.0) & (shared > 0.0)
-        real = real & (area > 0.0) & (other_area > 0.0) & (union > 0.0)
-        exceeds: LoopValue = real & (shared / union > overlap)
-        return exceeds
+
+def shared_part(
+    attrs: NonMaxSuppressionAttrs, boxes: Tensor, b: Any, n: Any, other: Any
+) -> LoopValue:
+    """The part of what two boxes of an image cover together that both cover."""
+
+    def ends(box: Any, axis: int) -> tuple[LoopValue, LoopValue]:
+        if attrs.centered:
+            middle, half = boxes[b, box, axis], boxes[b, box, 2 + axis] / 2.0
+            return middle - half, middle + half
+        one, two = boxes[b, box, axis], boxes[b, box, 2 + axis]
+        return minimum(one, two), maximum(one, two)
+
+    sides, own, others = [], [], []
+    for axis in (1, 0) if not attrs.centered else (0, 1):
+        (low, high), (other_low, other_high) = ends(n, axis), ends(other, axis)
+        sides.append(minimum(high, other_high) - maximum(low, other_low))
+        own.append(high - low)
+        others.append(other_high - other_low)
+    shared, area, other_area = (x * y for x, y in (sides, own, others))
+    union = area + other_area - shared
+    real = (sides[0] > 0.0) & (sides[1] > 0.0) & (shared > 0.0)
+    real = real & (area > 0.0) & (other_area > 0.0) & (union > 0.0)
+    part: LoopValue = select(real, shared / union, 0.0)
+    return part
 
 
 def _number(builder: GraphBuilder, raw: RawNode, position: int, absent: np.ndarray) -> Value:

@@ -5,13 +5,15 @@ The sizes of WHERE and UNIQUE are up to the data; those of the others are the mo
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Value
+from edgec.graph.ir import Value
 from edgec.ops.mul import MulAttrs
-from edgec.ops.non_max_suppression import NonMaxSuppressionAttrs
+from edgec.ops.non_max_suppression import NonMaxSuppressionAttrs, SoftNonMaxSuppression
 from edgec.ops.nonzero import require_computed
 from edgec.ops.op import RawNode, from_tflite
 from edgec.ops.pad import PadAttrs
@@ -52,8 +54,20 @@ def import_unique(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value]:
     return values, parts.last(parts.cast(numbers, raw.output_types[1].dtype, "numbers"))
 
 
-def _selected(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value, Value]:
-    """Numbers of boxes, which of them there are as float32, and how many, all of the most size."""
+@dataclass(frozen=True)
+class _Selected:
+    """kept: numbers of boxes. flags: 1 where there is one. scores: of soft suppression. All have
+    the most size. number: how many there are.
+    """
+
+    kept: Value
+    flags: Value
+    scores: Value | None
+    number: Value
+
+
+def _selected(builder: GraphBuilder, raw: RawNode, sigma: Value | None = None) -> _Selected:
+    """The boxes of a node; with a sigma, by soft suppression."""
     boxes, scores = raw.operand(0), raw.operand(1)
     most = int(raw.constant(2, "the most boxes").data.reshape(-1)[0])
     parts, (count, *_) = Parts(builder, raw), boxes.type.shape
@@ -66,8 +80,19 @@ def _selected(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value, Value]
         parts.table([most], "most", "int64"),
         *ends,
     ]
-    limit = min(most, count)
-    chosen = parts.op("non_max_suppression", operands, NonMaxSuppressionAttrs(limit), "chosen")
+    limit, scored = min(most, count), None
+    attrs, longer = NonMaxSuppressionAttrs(limit), PadAttrs(((0, most - limit),))
+    if sigma is None:
+        chosen = parts.op("non_max_suppression", operands, attrs, "chosen")
+    else:
+        operands.append(parts.reshaped(sigma, (1,), "sigma"))
+        chosen, found = builder.node(
+            SoftNonMaxSuppression, operands, attrs, name=f"{raw.name}/soft", sources=(raw.name,),
+            output_names=[f"{raw.name}/chosen", f"{raw.name}/scored"],
+        ).outputs  # fmt: skip
+        scored = parts.reshaped(found, (limit,), "scores_line")
+        if limit < most:
+            scored = parts.op("pad", [scored], longer, "longer_scores")
     line = parts.reshaped(chosen, (limit,), "line")
     zero = parts.table(0, "zero")
     is_box = parts.op("greater_equal", [line, zero], what="is_box")
@@ -75,28 +100,26 @@ def _selected(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value, Value]
     flags = parts.cast(is_box, "int32", "flags")
     total = parts.op("reduce", [flags], ReduceAttrs((0,), "sum"), "total")
     if limit < most:
-        kept = parts.op("pad", [kept], PadAttrs(((0, most - limit),)), "longer")
-        flags = parts.op("pad", [flags], PadAttrs(((0, most - limit),)), "longer_flags")
-    return kept, flags, parts.reshaped(total, (), "number")
+        kept = parts.op("pad", [kept], longer, "longer")
+        flags = parts.op("pad", [flags], longer, "longer_flags")
+    return _Selected(kept, flags, scored, parts.reshaped(total, (), "number"))
 
 
 @from_tflite("NON_MAX_SUPPRESSION_V4")
 def import_suppression(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value]:
     """TFLite NON_MAX_SUPPRESSION_V4 of at most a constant number of boxes."""
-    kept, _, number = _selected(builder, raw)
-    parts = Parts(builder, raw)
-    return parts.last(kept), parts.last(number)
+    found, parts = _selected(builder, raw), Parts(builder, raw)
+    return parts.last(found.kept), parts.last(found.number)
 
 
 @from_tflite("NON_MAX_SUPPRESSION_V5")
 def import_scored_suppression(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value, Value]:
-    """TFLite NON_MAX_SUPPRESSION_V5 that lowers no scores; with the scores of the boxes."""
-    sigma = raw.operand(5)
-    if not isinstance(sigma, Constant) or np.any(sigma.data):
-        raise ImportFailed("only a soft_nms_sigma of a constant 0 is supported")
-    kept, flags, number = _selected(builder, raw)
-    parts = Parts(builder, raw)
-    found = parts.op("gather_at", [raw.operand(1), kept], AxisAttrs(0), "found")
-    real = parts.cast(flags, "float32", "real")
-    scores = parts.op("mul", [found, real], MulAttrs(), "scores")
-    return parts.last(kept), parts.last(scores), parts.last(number)
+    """TFLite NON_MAX_SUPPRESSION_V5, also soft; with the scores of the boxes."""
+    sigma, parts = raw.constant(5, "soft_nms_sigma"), Parts(builder, raw)
+    found = _selected(builder, raw, sigma if np.any(sigma.data > 0) else None)
+    scores = found.scores
+    if scores is None:
+        chosen = parts.op("gather_at", [raw.operand(1), found.kept], AxisAttrs(0), "found")
+        real = parts.cast(found.flags, "float32", "real")
+        scores = parts.op("mul", [chosen, real], MulAttrs(), "scores")
+    return parts.last(found.kept), parts.last(scores), parts.last(found.number)

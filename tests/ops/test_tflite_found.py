@@ -32,6 +32,10 @@ def found() -> list[Case]:
                                                               Out((), "int32")]))  # fmt: skip
         made.append(Case("NON_MAX_SUPPRESSION_V5", [*operands, const(0.0)],
                          [Out((most,), "int32"), Out((most,)), Out((), "int32")]))  # fmt: skip
+        made.append(Case("NON_MAX_SUPPRESSION_V5",
+                         [*operands[:3], const(0.6), const(0.1), const(0.5)],
+                         [Out((most,), "int32"), Out((most,)), Out((), "int32")],
+                         near=1e-6))  # fmt: skip
     return made
 
 
