@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import cached_property, partial
+from functools import cached_property
 
 import numpy as np
 
@@ -234,20 +234,17 @@ def lowering_of(group: Group, is_open: bool = False) -> tuple[Lowering, dict[str
                 details=error.details,
                 hint=error.hint,
             ) from None
-    sums = tensors[group.nodes[0].outputs[0]].name
-    lowering.accumulators = Accumulators(sums, partial(_interval, group))
+    first = group.nodes[0]
+    lowering.accumulators = Accumulators(
+        tensors[first.outputs[0]].name,
+        lambda: intervals_of(group.inputs, (first,)).get(first.outputs[0]),
+    )
     return lowering, given | made
 
 
 def _named(name: str, values: Sequence[Value]) -> dict[str, Value]:
     """Values by the names of parameters: x, x2, x3 …"""
     return {name + (str(at) if at > 1 else ""): value for at, value in enumerate(values, 1)}
-
-
-def _interval(group: Group) -> tuple[Array, Array] | None:
-    """What the first node makes of every input, by channel."""
-    first = group.nodes[0]
-    return intervals_of(group.inputs, (first,)).get(first.outputs[0])
 
 
 def plain_variant(group: Group, is_open: bool = False) -> Variant:

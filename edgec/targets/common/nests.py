@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
-from edgec.loop.ir import Buffer, PrimFunc
+from edgec.loop.ir import Buffer, Expr, PrimFunc, Store
 from edgec.loop.primitives.lookup import find_block, reduce_vars
+from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 
 
 def find_param(func: PrimFunc, name: str) -> Buffer:
     """The parameter of this name."""
     return next(buffer for buffer in func.params if buffer.name == name)
+
+
+def stored_value(func: PrimFunc) -> Expr | None:
+    """What the only statement that stores into the first output stores."""
+    stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
+    return stores[0].value if len(stores) == 1 else None
 
 
 def output_loops(func: PrimFunc, buffer: str, block: str) -> list[str]:

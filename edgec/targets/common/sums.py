@@ -10,9 +10,10 @@ from dataclasses import dataclass
 
 from edgec.loop.ir import Binary, Block, Expr, Load, PrimFunc, Stmt, Store
 from edgec.loop.primitives.lookup import reduce_vars
-from edgec.loop.rewrite import blocks_of, subexpressions, walk
+from edgec.loop.rewrite import blocks_of, subexpressions
 from edgec.numerics.term import Term, Var
 from edgec.targets.common.limits import find_ending
+from edgec.targets.common.nests import stored_value
 
 
 class Kind(enum.Enum):
@@ -48,12 +49,11 @@ def find_sums(func: PrimFunc) -> Sums | None:
     block = blocks_of(func.body).get("acc")
     if block is None:
         return None
-    stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
-    is_output = len(stores) == 1 and _reads(stores[0].value, "acc")
+    is_output = _reads(stored_value(func), "acc")
     return Sums(_kind(block), find_ending(func) is not None, is_output)
 
 
-def _reads(value: Expr, name: str) -> bool:
+def _reads(value: Expr | None, name: str) -> bool:
     return isinstance(value, Load) and value.buffer.name == name
 
 

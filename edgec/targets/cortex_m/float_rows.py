@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Binary, Const, Expr, Load, PrimFunc, Store
+from edgec.loop.ir import Binary, Const, Load, PrimFunc
 from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.primitives.shifts import find_shifts
 from edgec.loop.primitives.steps import steps_along
-from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.targets.common.loops import LOOPS
-from edgec.targets.common.nests import decompose, find_param
+from edgec.targets.common.nests import decompose, find_param, stored_value
 from edgec.targets.common.sums import WEIGHTED, Kind
 from edgec.targets.cortex_m.kernels.float_rows import (
     CONV,
@@ -198,11 +197,7 @@ def _pixels(pixels: int, depth: int, channels: int) -> dict[str, int]:
 
 def find_limits(func: PrimFunc) -> dict[str, int] | None:
     """How a function limits its sums, as kernels call it; None if it does anything else."""
-    stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
-    if len(stores) != 1:
-        return None
-    found = {"bounds": 0, "low": 0, "high": 0}
-    expr: Expr = stores[0].value
+    expr, found = stored_value(func), {"bounds": 0, "low": 0, "high": 0}
     for op, name, bound in (("min", "high", UPPER), ("max", "low", LOWER)):
         if isinstance(expr, Binary) and expr.op == op:
             if not isinstance(expr.left, Const):

@@ -7,11 +7,11 @@ from dataclasses import asdict
 import numpy as np
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Binary, Cast, Const, PrimFunc, Store
-from edgec.loop.rewrite import buffers_of, subexpressions, walk
+from edgec.loop.ir import Cast, Const, PrimFunc, Store
+from edgec.loop.rewrite import buffers_of, subexpressions, walk, with_constants
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.elements import on_elements, sum_of_two
-from edgec.targets.common.nests import find_param
+from edgec.targets.common.nests import find_param, stored_value
 from edgec.targets.rule import Nest
 
 #: Channels that a vector holds.
@@ -92,13 +92,6 @@ def schedule_real_mean(nest: Nest) -> list[Schedule]:
 
 def _limits(func: PrimFunc) -> dict[str, int] | None:
     """The range that an output is limited to before it becomes int8."""
-    stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
-    if len(stores) != 1 or not isinstance(stores[0].value, Cast):
-        return None
-    upper = stores[0].value.value
-    if not isinstance(upper, Binary) or upper.op != "min" or not isinstance(upper.right, Const):
-        return None
-    lower = upper.left
-    if not isinstance(lower, Binary) or lower.op != "max" or not isinstance(lower.right, Const):
-        return None
-    return {"minimum": int(lower.right.value), "maximum": int(upper.right.value)}
+    value = stored_value(func)
+    found = with_constants(value.value, "min", "max") if isinstance(value, Cast) else None
+    return {"minimum": found[1][1], "maximum": found[1][0]} if found else None
