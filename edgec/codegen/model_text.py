@@ -181,6 +181,11 @@ class ModelText:
     gpu: GpuText | None = None
     without_gpu: tuple[CallText, ...] = ()
 
+    @property
+    def uses_acle(self) -> bool:
+        """Whether a helper calls functions of <arm_acle.h> where assembly is left out."""
+        return any("EC_DSP_ACLE" in helper for helper in self.helpers)
+
 
 @dataclass(frozen=True)
 class EmittedModel:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,13 +15,14 @@ from goals import BASELINE_CORES, GOALS, missed
 
 from edgec.boards.board import load_board
 from edgec.boards.toolchain import available_toolchains
-from edgec.deploy.project import deploy
+from edgec.deploy.project import deploy, deploy_library
 from edgec.loop.microkernel import kernels_of
 from edgec.numerics.fixed_point import Rounding
 from edgec.options import Compiler, Optimize, Options
 from edgec.pipeline import compile_model
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
+from edgec.targets.core import find_core
 
 #: Those that are not nearest to it.
 REST = sorted(MODELS.keys() - {"kws"})
@@ -58,6 +60,20 @@ def test_the_same_bits_without_assembly(
         assert np.array_equal(with_assembly, without)
     # Plain loops, without the DSP instructions, take about twice as many.
     assert instructions[1] < 1.9 * instructions[0]
+
+
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0"])
+def test_assembly_is_left_out_at_the_compilers_command_line(tmp_path: Path, core: str) -> None:
+    """The C of a normal build, with -DEC_NO_ASM, as its comment promises."""
+    if shutil.which("arm-none-eabi-gcc") is None:
+        pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
+    compiled = compile_model(DIGITS, find_core("cortex-m4"), Options(optimize="time"))
+    deploy_library(compiled, tmp_path / "library")
+    source = tmp_path / "library" / f"{compiled.program.model}.c"
+    flags = (f"-mcpu={core}", "-mthumb", "-std=c99", "-O2", "-Wall", "-Wextra", "-Werror")
+    command = ["arm-none-eabi-gcc", *flags, "-DEC_NO_ASM", "-c", "-o", tmp_path / "model.o", source]
+    done = subprocess.run([*map(str, command)], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
 
 
 @pytest.mark.parametrize(
