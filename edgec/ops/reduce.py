@@ -16,7 +16,7 @@ from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import ReduceAxis, Tensor
-from edgec.loop.lowering import Lowering
+from edgec.loop.lowering import OPEN_SIZES, Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, clamp, intrinsic, maximum
 from edgec.numerics.fixed_point import Rounding
@@ -29,6 +29,8 @@ from edgec.ops.slice import constant_integers
 
 #: Most elements of a sum that int32 holds, by the dtype of the elements.
 MOST_ELEMENTS = {"int8": 1 << 23, "int16": 1 << 15}
+#: Most rows of the tables by which sums are rescaled where the count of elements is open.
+MOST_COUNTS = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -122,10 +124,11 @@ class Reduce(Op[ReduceAttrs]):
             dtype="int32" if is_rescaled else x.dtype,
         )
         count = _count(attrs, known)
+        factor = _factor_of(attrs, known, target) if is_rescaled else ()
 
         def finished(*at: Any) -> Any:
             if is_rescaled:
-                return _requantized(attrs, known, total[at])
+                return _requantized(attrs, known, total[at], factor)
             return row.finish(total[at], count, *shift(*at))
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, finished)
@@ -225,11 +228,26 @@ def _factor(attrs: ReduceAttrs, x: TensorType) -> tuple[int, int]:
     return multiplier(x.scalar_quant()[0] / attrs.output.scale[0], _count(attrs, x))
 
 
-def _requantized(attrs: ReduceAttrs, x: TensorType, total: LoopValue) -> LoopValue:
+def _factor_of(attrs: ReduceAttrs, x: TensorType, target: Lowering) -> tuple[Any, ...]:
+    """The (multiplier, shift) of a sum; where sizes are open, from tables by how many there are."""
+    count = _count(attrs, x)
+    if target.form != OPEN_SIZES or count > MOST_COUNTS:
+        return _factor(attrs, x)
+    multiplier = BY_NAME[attrs.kind].multiplier
+    assert attrs.output is not None and multiplier is not None
+    ratio = x.scalar_quant()[0] / attrs.output.scale[0]
+    found = np.asarray([multiplier(ratio, max(number, 1)) for number in range(count + 1)], np.int32)
+    names = zip(("multiplier", "shift"), found.T, strict=True)
+    return tuple(target.table(name, np.ascontiguousarray(row))[count] for name, row in names)
+
+
+def _requantized(
+    attrs: ReduceAttrs, x: TensorType, total: LoopValue, factor: tuple[Any, ...]
+) -> LoopValue:
     """The stored result of an int32 sum of stored elements."""
     assert attrs.output is not None
     zero_point = x.scalar_quant()[1] * _count(attrs, x)
-    scaled = intrinsic("requantize_tflm", total - zero_point, *_factor(attrs, x))
+    scaled = intrinsic("requantize_tflm", total - zero_point, *factor)
     info = np.iinfo(x.dtype)
     moved = scaled + attrs.output.zero_point[0]
     return cast(clamp(moved, int(info.min), int(info.max)), x.dtype)
