@@ -116,12 +116,17 @@ def import_decomposed(program: Any, source: str) -> Module:
 def exported(module: Any, example_inputs: Iterable[Any], **options: Any) -> Any:
     """`torch.export.export` of a module in evaluation mode, its error as an ImportFailed."""
     torch = _torch()
+    from torch.utils._pytree import tree_map
+
     if not hasattr(module, "graph"):  # of a program, whose module is what it is
         module = module.eval()
+    options["kwargs"] = tree_map(_alone, options.get("kwargs"))
     try:
         with warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
-            program = torch.export.export(module, tuple(example_inputs), **options)
+            program = torch.export.export(
+                module, tree_map(_alone, tuple(example_inputs)), **options
+            )
     except Exception as error:  # torch.export raises errors of many classes
         lines = [line for line in str(error).splitlines() if line.strip()]
         raise ImportFailed(
@@ -137,6 +142,11 @@ def exported(module: Any, example_inputs: Iterable[Any], **options: Any) -> Any:
             hint="self.register_buffer('name', tensor) in __init__ makes a tensor state",
         )
     return program
+
+
+def _alone(value: Any) -> Any:
+    """An example without what lies before it in memory, of which a model knows nothing."""
+    return value.clone() if getattr(value, "storage_offset", int)() else value
 
 
 def _assigned(warning: str) -> list[str]:

@@ -124,7 +124,7 @@ class Reduce(Op[ReduceAttrs]):
             dtype="int32" if is_rescaled else x.dtype,
         )
         count = _count(attrs, known)
-        factor = _factor_of(attrs, known, target) if is_rescaled else ()
+        factor = _factor_of(attrs, known, target)
 
         def finished(*at: Any) -> Any:
             if is_rescaled:
@@ -230,11 +230,11 @@ def _factor(attrs: ReduceAttrs, x: TensorType) -> tuple[int, int]:
 
 def _factor_of(attrs: ReduceAttrs, x: TensorType, target: Lowering) -> tuple[Any, ...]:
     """The (multiplier, shift) of a sum; where sizes are open, from tables by how many there are."""
-    count = _count(attrs, x)
+    count, multiplier = _count(attrs, x), BY_NAME[attrs.kind].multiplier
+    if x.quant is None or attrs.output is None or multiplier is None:
+        return ()
     if target.form != OPEN_SIZES or count > MOST_COUNTS:
         return _factor(attrs, x)
-    multiplier = BY_NAME[attrs.kind].multiplier
-    assert attrs.output is not None and multiplier is not None
     ratio = x.scalar_quant()[0] / attrs.output.scale[0]
     found = np.asarray([multiplier(ratio, max(number, 1)) for number in range(count + 1)], np.int32)
     names = zip(("multiplier", "shift"), found.T, strict=True)
