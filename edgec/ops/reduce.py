@@ -16,7 +16,7 @@ from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import ReduceAxis, Tensor
-from edgec.loop.lowering import OPEN_SIZES, Lowering
+from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, clamp, intrinsic, maximum
 from edgec.numerics.fixed_point import Rounding
@@ -233,7 +233,7 @@ def _factor_of(attrs: ReduceAttrs, x: TensorType, target: Lowering) -> tuple[Any
     count, multiplier = _count(attrs, x), BY_NAME[attrs.kind].multiplier
     if x.quant is None or attrs.output is None or multiplier is None:
         return ()
-    if target.form != OPEN_SIZES or count > MOST_COUNTS:
+    if not target.is_open or count > MOST_COUNTS:
         return _factor(attrs, x)
     ratio = x.scalar_quant()[0] / attrs.output.scale[0]
     found = np.asarray([multiplier(ratio, max(number, 1)) for number in range(count + 1)], np.int32)
