@@ -102,11 +102,16 @@ def _layers(built: Built, profiled: Sequence[RunResult], profile: Profile) -> li
             }
             | ({profile.unit: layer.median} if layer else {})
         )
-    return _that_ran(rows) if built.manifest.versions else rows
+    return _that_ran(built, rows)
 
 
-def _that_ran(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The layers without those that are for other sizes than the run's."""
+def _that_ran(built: Built, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The layers without those for other sizes than the run's, or for computers without a GPU."""
+    manifest = built.manifest
+    if manifest.without_gpu is not None:
+        return rows[: manifest.without_gpu.start]
+    if not manifest.versions:
+        return rows
     return [row for row in rows if (row["instructions"], row["cycles"]) != (0, 0)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import subprocess
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -11,10 +12,13 @@ import numpy as np
 import pytest
 from control_functions import branch
 from custom_op_files import onnx_model, write_declaration
+from emulated import emulator
 from gpu_models import GPU, emulated
 from stateful_functions import also_output, in_place, module_of, read_late
 
+from edgec.boards.board import load_board
 from edgec.codegen.segments import Copy, Segment, segments_of
+from edgec.deploy.project import deploy
 from edgec.errors import EdgecError
 from edgec.frontends import import_model
 from edgec.frontends.custom_file import load_custom_ops
@@ -146,6 +150,42 @@ def test_auto_is_no_slower_than_the_gpu_alone(sample_model: Callable[[str], Path
 def test_offload_none_is_the_processor_alone() -> None:
     compiled = offloaded(import_model(DIGITS), "none")
     assert compiled.program.target == "x86-64-v3"
+
+
+#: What an application does, on a Jetson whose driver is missing: 0 if all is as it should be.
+JETSON_MAIN = """
+#include <stdio.h>
+#include "digits.h"
+static DIGITS_ARENA(arena);
+int main(void) {
+    const digits_memory memory = { arena, sizeof arena };
+    static digits_context model;
+    if (digits_init(&model, &memory) != EC_OK) { return 1; }
+    printf("driver's error %d\\n", model.gpu.error);
+    if (digits_selftest(&model) != EC_OK) { return 2; }
+    if (digits_run_async(&model, NULL, NULL, NULL) != EC_OK) { return 3; }
+    if (digits_wait(&model) != EC_OK) { return 4; }
+    return digits_close(&model) == EC_OK ? 0 : 5;
+}
+"""
+
+
+@pytest.mark.full
+def test_a_jetson_without_its_driver_runs_on_its_processor(tmp_path: Path) -> None:
+    """The library as `edgec build --board jetson_orin_nano` makes it, under qemu-aarch64."""
+    command, board = emulator(), load_board("jetson_orin_nano")
+    options = Options(model_name="digits", offload=("stem", "mix"))
+    compiled = compile_module(import_model(DIGITS), board.core, options, board=board)
+    built = deploy(compiled, board, tmp_path / "project")
+    assert built.artefact is not None
+    source, program = tmp_path / "main.c", tmp_path / "main"
+    source.write_text(JETSON_MAIN)
+    library = built.artefact.rename(built.artefact.with_name("libdigits.so"))
+    gcc = ["aarch64-linux-gnu-gcc", str(source), f"-I{built.project}", f"-L{library.parent}"]
+    flags = ["-ldigits", f"-Wl,-rpath,{library.parent}", "-o", str(program)]
+    subprocess.run([*gcc, *flags], check=True)
+    done = subprocess.run([*command, str(program)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (0, "driver's error 303\n"), done.stderr
 
 
 def test_wrong_words_are_refused() -> None:
