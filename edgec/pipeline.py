@@ -266,7 +266,8 @@ class _Job:
         alone = replace(self, core=processor_of(self.core), options=self.options.on_processor())
         program = compiled.program
         if all(step.on_processor for step in program.steps):
-            return alone.compiled(imported, _Dump(None))
+            found = alone.compiled(imported, _Dump(None))
+            return replace(found, program=replace(found.program, beside_gpu=True))
         found = alone.beside(imported, compiled, "without a GPU")
         joined = without_gpu(program, found.program)
         return replace(

@@ -180,6 +180,7 @@ class ModelText:
     compile_flags: str = ""
     gpu: GpuText | None = None
     without_gpu: tuple[CallText, ...] = ()
+    beside_gpu: bool = False
 
     @property
     def uses_acle(self) -> bool:
@@ -343,6 +344,7 @@ def make_text(program: Program) -> EmittedModel:
         ),
         gpu=gpu,
         without_gpu=_without_gpu(program, calls),
+        beside_gpu=program.beside_gpu,
     )
     placeable = (*emitted.called, *dict.fromkeys(step_functions), *kernels)
     return EmittedModel(text, step_functions, weights, placeable, emitted.callees)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import random
 import subprocess
 from collections.abc import Callable
@@ -17,6 +18,10 @@ from gpu_models import GPU, emulated
 from stateful_functions import also_output, in_place, module_of, read_late
 
 from edgec.boards.board import load_board
+from edgec.boards.toolchain import find_toolchain
+from edgec.build.host import build_host_library
+from edgec.codegen.manifest import Manifest
+from edgec.codegen.project import write_project
 from edgec.codegen.segments import Copy, Segment, segments_of
 from edgec.deploy.project import deploy
 from edgec.errors import EdgecError
@@ -28,6 +33,7 @@ from edgec.options import Offload, Options
 from edgec.pipeline import Compiled, compile_module
 from edgec.report.segments import segment_rows
 from edgec.runners import gpu_emulation
+from edgec.runners.host import HostModel
 from edgec.runners.samples import generate_steps
 from edgec.targets.core import find_core
 
@@ -150,6 +156,24 @@ def test_auto_is_no_slower_than_the_gpu_alone(sample_model: Callable[[str], Path
 def test_offload_none_is_the_processor_alone() -> None:
     compiled = offloaded(import_model(DIGITS), "none")
     assert compiled.program.target == "x86-64-v3"
+
+
+@pytest.mark.full
+def test_where_nothing_is_faster_on_a_gpu_the_functions_stay(tmp_path: Path) -> None:
+    compiled = offloaded(import_model(DIGITS), "none")
+    program = replace(compiled.program, beside_gpu=True)
+    assert offloaded(import_model(DIGITS), "auto", "cuda-sm_87").program.beside_gpu
+    write_project(program, tmp_path)
+    library = build_host_library(
+        sorted(tmp_path.glob("*.c")), tmp_path / "m.so",
+        toolchain=find_toolchain(find_core(program.target)), include_dirs=[tmp_path],
+    )  # fmt: skip
+    model = HostModel(library, Manifest.load(tmp_path))
+    context, loaded = ctypes.c_void_p(model._context.address), ctypes.CDLL(str(library))
+    assert loaded.m_run_async(context, None, None, None) == 0
+    assert loaded.m_wait(context) == 0 and model.call("selftest") == 0
+    assert loaded.m_close(context) == 0 and loaded.m_wait(context) != 0
+    model.close()
 
 
 #: What an application does, on a Jetson whose driver is missing: 0 if all is as it should be.
