@@ -1,14 +1,16 @@
 """Time models on this computer, in turns with the frameworks that run them: `edgec bench --host`.
 
-All run on one thread. Each round calls every program a few times in turn, so that a slow phase of
-the machine slows all of them; the least time of a call is what noise adds least to.
+All run on the same number of threads. Each round calls every program a few times in turn, so that a
+slow phase of the machine slows all of them; the least time of a call is what noise adds least to.
 """
 
 from __future__ import annotations
 
 import statistics
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -17,16 +19,17 @@ import numpy.typing as npt
 
 from edgec.boards.board import load_board
 from edgec.build.staging import work_folder
-from edgec.deploy.project import deploy
+from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError
 from edgec.options import Options
-from edgec.pipeline import compile_model
+from edgec.pipeline import Compiled, compile_model
 from edgec.report.bench import read_baselines
 from edgec.report.figures import count
 from edgec.report.table import Column, format_table, number
 from edgec.report.terminal import echo_lines
 from edgec.runners.host import HostModel
 from edgec.runners.samples import generate_inputs
+from edgec.targets.core import Core
 
 Array = npt.NDArray[Any]
 #: One inference on the inputs that were given before.
@@ -36,6 +39,9 @@ Call = Callable[[], object]
 CALLS = 5
 #: How long a model and its rival are measured, in seconds.
 DEFAULT_SECONDS = 3.0
+OURS = "edgec"
+#: The scalar that detectors of speech take beside their samples, in Hz.
+DEFAULT_RATE = 16000
 
 
 def find_models(baselines: Path, names: Sequence[str]) -> list[Path]:
@@ -57,60 +63,116 @@ def find_models(baselines: Path, names: Sequence[str]) -> list[Path]:
     return [folder / stated[n]["file"] if n in stated else Path(n) for n in names or stated]
 
 
-def measure_host(model: Path, seconds: float | None = None) -> dict[str, Any]:
-    """Microseconds of one inference by edgec and by the model's own framework.
+@dataclass(frozen=True)
+class Setup:
+    """How models are timed.
 
-    The rival of a TFLite file is LiteRT with XNNPACK, of an ONNX file ONNX Runtime. `rival_us` is
-    None, and `rival` says why, where it is not installed or refuses the model.
+    seconds: for how long; None: DEFAULT_SECONDS. core: what ours is built for, None for all that
+    this computer has. threads: of every program. options: more words of `Options`.
     """
-    board = load_board("host")
-    # Inputs that no run destroys, as a framework has them.
-    compiled = compile_model(model, board.core, Options(io="caller"), board=board)
-    with work_folder("bench") as folder:
-        built = deploy(compiled, board, folder / "project")
+
+    seconds: float | None = None
+    core: Core | None = None
+    threads: int = 1
+    options: Mapping[str, Any] = field(default_factory=dict)
+
+
+def measure_host(
+    model: Path, setup: Setup | None = None, rivals: Sequence[Path] | None = None
+) -> dict[str, Any]:
+    """Microseconds of one inference by edgec and by the fastest of the rivals' frameworks.
+
+    rivals: files of the same model; None for `model` itself. The framework of a TFLite file is
+    LiteRT with XNNPACK, of an ONNX file ONNX Runtime. `rival_us` is None, and `rival` says why,
+    where none is installed or takes its file.
+    """
+    setup = setup or Setup()
+    seconds = DEFAULT_SECONDS if setup.seconds is None else setup.seconds
+    with ours(model, setup) as (compiled, built):
         assert built.artefact is not None
-        ours = HostModel(built.artefact, built.manifest)
         types = [(port.shape, port.dtype) for port in built.manifest.inputs]
         inputs = generate_inputs(1, types)
-        calls: dict[str, Call] = {"edgec": ours.repeated(inputs)}
-        try:
-            rival, call = _rival(model, inputs)
-            calls[rival] = call
-        except (ImportError, ValueError, RuntimeError) as error:
-            rival = f"none: {str(error).strip().splitlines()[0][:60]}"
-        times = _interleaved(calls, DEFAULT_SECONDS if seconds is None else seconds)
+        loaded = HostModel(built.artefact, built.manifest)  # whose memory the call uses
+        calls: dict[str, Call] = {OURS: loaded.repeated(inputs)}
+        status = calls[OURS]()
+        if status != 0:
+            raise EdgecError(f"{model.name} returns ec_status {status}", hint="run `edgec verify`")
+        refusal = "none"
+        for path in (model,) if rivals is None else rivals:
+            try:
+                name, call = _rival(path, inputs if path == model else None, setup.threads)
+                calls[name] = call
+            except (ImportError, ValueError, RuntimeError) as error:
+                refusal = f"none: {str(error).strip().splitlines()[0][:60]}"
+        times = _interleaved(calls, seconds)
+    mine = times.pop(OURS)
+    rival = min(times, key=lambda name: min(times[name]), default=refusal)
     found = times.get(rival)
-    least = min(times["edgec"])
     return {
-        "model": model.name, "core": board.core.name, "macs": compiled.macs,
-        "edgec_us": least * 1e6, "edgec_median_us": statistics.median(times["edgec"]) * 1e6,
+        "model": model.name, "core": compiled.program.target, "macs": compiled.macs,
+        "edgec_us": min(mine) * 1e6, "edgec_median_us": statistics.median(mine) * 1e6,
         "rival": rival,
         "rival_us": min(found) * 1e6 if found else None,
         "rival_median_us": statistics.median(found) * 1e6 if found else None,
-        "gmacs": compiled.macs / least / 1e9,
+        "gmacs": compiled.macs / min(mine) / 1e9,
     }  # fmt: skip
 
 
-def _rival(model: Path, inputs: Sequence[Array]) -> tuple[str, Call]:
-    """The framework's name and a call of one inference. Raises what its package raises."""
-    if model.suffix == ".tflite":
-        from ai_edge_litert.interpreter import Interpreter
+@contextmanager
+def ours(model: Path, setup: Setup, *, traced: bool = False) -> Iterator[tuple[Compiled, Built]]:
+    """A model built for this computer, with inputs that no run destroys, as frameworks have them.
 
-        interpreter = Interpreter(str(model), num_threads=1)
-        interpreter.allocate_tensors()
-        for detail, value in zip(interpreter.get_input_details(), inputs, strict=True):
-            interpreter.set_tensor(detail["index"], value)
-        return "LiteRT", interpreter.invoke
-    if model.suffix != ".onnx":
-        raise ValueError(f"no rival runs {model.suffix} files")
+    traced: also with the trace hook. Raises EdgecError where it cannot be compiled.
+    """
+    board = load_board("host")
+    if setup.core is not None:
+        board = replace(board, core=setup.core)
+    options = Options(io="caller", threads=setup.threads, **setup.options)
+    compiled = compile_model(model, board.core, options, board=board)
+    with work_folder("bench") as folder:
+        yield compiled, deploy(compiled, board, folder / "project", traced=traced)
+
+
+def _rival(path: Path, inputs: Sequence[Array] | None, threads: int) -> tuple[str, Call]:
+    """The framework's name and a call of one inference; without inputs on some of its own.
+
+    Raises what its package raises.
+    """
+    if path.suffix == ".tflite":
+        return "LiteRT", _litert(path, inputs, threads)
+    if path.suffix != ".onnx":
+        raise ValueError(f"no rival runs {path.suffix} files")
+    return "ONNX Runtime", _onnx_runtime(path, inputs, threads)
+
+
+def _litert(path: Path, inputs: Sequence[Array] | None, threads: int) -> Call:
+    from ai_edge_litert.interpreter import Interpreter
+
+    interpreter = Interpreter(str(path), num_threads=threads)
+    interpreter.allocate_tensors()
+    details = interpreter.get_input_details()
+    if inputs is None:
+        inputs = generate_inputs(1, [(d["shape"], d["dtype"]) for d in details])
+    for detail, value in zip(details, inputs, strict=True):
+        interpreter.set_tensor(detail["index"], value)
+    call: Call = interpreter.invoke
+    return call
+
+
+def _onnx_runtime(path: Path, inputs: Sequence[Array] | None, threads: int) -> Call:
     import onnxruntime
 
     options = onnxruntime.SessionOptions()
-    options.intra_op_num_threads = options.inter_op_num_threads = 1
-    session = onnxruntime.InferenceSession(str(model), options, providers=["CPUExecutionProvider"])
-    names = [entry.name for entry in session.get_inputs()]
-    given = dict(zip(names, (np.ascontiguousarray(value) for value in inputs), strict=True))
-    return "ONNX Runtime", lambda: session.run(None, given)
+    options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    entries = session.get_inputs()
+    if inputs is None:
+        shapes = ([d if isinstance(d, int) else 1 for d in e.shape] for e in entries)
+        inputs = generate_inputs(1, [(shape, np.float32) for shape in shapes])
+    given = {e.name: np.ascontiguousarray(v) for e, v in zip(entries, inputs, strict=False)}
+    for entry in entries[len(given) :]:  # what is a constant in ours
+        given[entry.name] = np.array(DEFAULT_RATE, np.int64)
+    return lambda: session.run(None, given)
 
 
 def _interleaved(calls: dict[str, Call], seconds: float) -> dict[str, list[float]]:

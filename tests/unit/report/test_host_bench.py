@@ -12,7 +12,7 @@ from onnx_builder import OnnxBuilder
 
 from edgec.cli.main import cli
 from edgec.errors import EdgecError
-from edgec.report.host_bench import find_models, measure_host
+from edgec.report.host_bench import Setup, find_models, measure_host
 
 
 def dense_model(folder: Path) -> Path:
@@ -23,7 +23,7 @@ def dense_model(folder: Path) -> Path:
 
 def test_both_are_timed(tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
-    row = measure_host(dense_model(tmp_path), seconds=0.05)
+    row = measure_host(dense_model(tmp_path), Setup(seconds=0.05))
     assert row["macs"] == 128 and row["rival"] == "ONNX Runtime"
     assert 0 < row["edgec_us"] <= row["edgec_median_us"]
     assert 0 < row["rival_us"] <= row["rival_median_us"]
@@ -34,7 +34,7 @@ def test_without_a_rival(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Non
         raise ImportError("No module named 'onnxruntime'")
 
     monkeypatch.setattr("edgec.report.host_bench._rival", refuse)
-    row = measure_host(dense_model(tmp_path), seconds=0.05)
+    row = measure_host(dense_model(tmp_path), Setup(seconds=0.05))
     assert row["rival"] == "none: No module named 'onnxruntime'" and row["rival_us"] is None
 
 
