@@ -38,7 +38,7 @@ NOT_HERE = ("boards", "layers", "pool_file", "engine", "port")
               help="Instead: other generators of C on a simulated Cortex-M4, from ONNX files.",
               )  # fmt: skip
 @click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE",
-              help="With --peers: also write them as one page.")  # fmt: skip
+              help="With --peers or --host: also write a page (--host: of layers).")  # fmt: skip
 @click.option("--engine", type=click.Choice(["qemu", "serial"]),
               help="Where the suite's device is; default: qemu, serial with --port.")  # fmt: skip
 @click.option("--port", metavar="P", help="The suite's device: a board's serial port.")
@@ -67,12 +67,16 @@ def _instead(
 ) -> Callable[[Path, tuple[str, ...], bool], None] | None:
     """What --host or --peers does; None without them. Raises UsageError beside other options."""
     page, on_host, with_peers = (given.pop(key) for key in ("page", "on_host", "with_peers"))
-    if page is not None and not with_peers:
-        raise click.UsageError("--html goes with --peers")
-    if not on_host and not with_peers:
+    if not (on_host or with_peers):
+        _refuse_page(page)
         return None
     _refuse_beside(given, bool(suite) or (on_host and with_peers))
-    return _time_here if on_host else partial(_beside_peers, page=page)
+    return partial(_time_here if on_host else _beside_peers, page=page)
+
+
+def _refuse_page(page: Path | None) -> None:
+    if page is not None:
+        raise click.UsageError("--html goes with --peers or --host")
 
 
 def _refuse_beside(given: dict[str, Any], is_wrong: bool) -> None:
@@ -111,26 +115,31 @@ def _measure(
         echo("\n" + "\n".join(lines))
 
 
-def _time_here(baselines: Path, names: tuple[str, ...], as_json: bool) -> None:
+def _time_here(baselines: Path, names: tuple[str, ...], as_json: bool, page: Path | None) -> None:
     from edgec.cli.progress import count_bar
     from edgec.report.host_bench import find_models, measure_host, print_host_bench
+    from edgec.report.roofline import measure_layers
+    from edgec.report.roofline_page import render_rooflines
 
-    rows = []
+    rows, layers = [], []
     models = find_models(baselines, names)
     with count_bar("measuring", len(models), quiet=as_json) as step:
         for model in models:
             rows.append(measure_host(model))
+            if page is not None:
+                layers.append(measure_layers(model))
             step()
     if as_json:
         print_json({"rows": rows})
     else:
         print_host_bench(rows)
+    if page is not None:
+        _write_page(page, render_rooflines(layers))
 
 
 def _beside_peers(
     baselines: Path, names: tuple[str, ...], as_json: bool, page: Path | None
 ) -> None:
-    from edgec.build.staging import staged_file
     from edgec.cli.progress import count_bar
     from edgec.oracle import peers
     from edgec.report.peers import print_peers, render_peers
@@ -147,10 +156,14 @@ def _beside_peers(
     else:
         print_peers(rows, peers.versions(rows))
     if page is not None:
-        with staged_file(page, "choose another --html") as staged:
-            staged.write_text(
-                render_peers(rows, peers.METHOD, peers.versions(rows)), encoding="utf-8"
-            )
+        _write_page(page, render_peers(rows, peers.METHOD, peers.versions(rows)))
+
+
+def _write_page(page: Path, text: str) -> None:
+    from edgec.build.staging import staged_file
+
+    with staged_file(page, "choose another --html") as staged:
+        staged.write_text(text, encoding="utf-8")
 
 
 def _suite_pool(path: Path | None, engine: str | None, port: str | None) -> Pool:

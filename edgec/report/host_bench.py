@@ -87,7 +87,7 @@ def measure_host(
     where none is installed or takes its file.
     """
     setup = setup or Setup()
-    seconds = DEFAULT_SECONDS if setup.seconds is None else setup.seconds
+    paths = (model,) if rivals is None else rivals
     with ours(model, setup) as (compiled, built):
         assert built.artefact is not None
         types = [(port.shape, port.dtype) for port in built.manifest.inputs]
@@ -97,14 +97,16 @@ def measure_host(
         status = calls[OURS]()
         if status != 0:
             raise EdgecError(f"{model.name} returns ec_status {status}", hint="run `edgec verify`")
-        refusal = "none"
-        for path in (model,) if rivals is None else rivals:
-            try:
-                name, call = _rival(path, inputs if path == model else None, setup.threads)
-                calls[name] = call
-            except (ImportError, ValueError, RuntimeError) as error:
-                refusal = f"none: {str(error).strip().splitlines()[0][:60]}"
-        times = _interleaved(calls, seconds)
+        given = [(path, inputs if path == model else None) for path in paths]
+        refusal = _add_rivals(calls, given, setup.threads)
+        times = _interleaved(calls, setup.seconds)
+    return _row(model, compiled, times, refusal)
+
+
+def _row(
+    model: Path, compiled: Compiled, times: dict[str, list[float]], refusal: str
+) -> dict[str, Any]:
+    """Ours beside the fastest of the others."""
     mine = times.pop(OURS)
     rival = min(times, key=lambda name: min(times[name]), default=refusal)
     found = times.get(rival)
@@ -116,6 +118,20 @@ def measure_host(
         "rival_median_us": statistics.median(found) * 1e6 if found else None,
         "gmacs": compiled.macs / min(mine) / 1e9,
     }  # fmt: skip
+
+
+def _add_rivals(
+    calls: dict[str, Call], given: Sequence[tuple[Path, Sequence[Array] | None]], threads: int
+) -> str:
+    """Add those that run their files; returns why the last other one does not."""
+    refusal = "none"
+    for path, inputs in given:
+        try:
+            name, call = _rival(path, inputs, threads)
+            calls[name] = call
+        except (ImportError, ValueError, RuntimeError) as error:
+            refusal = f"none: {str(error).strip().splitlines()[0][:60]}"
+    return refusal
 
 
 @contextmanager
@@ -165,22 +181,24 @@ def _onnx_runtime(path: Path, inputs: Sequence[Array] | None, threads: int) -> C
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads, options.inter_op_num_threads = threads, 1
     session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
-    entries = session.get_inputs()
+    entries, rate = session.get_inputs(), np.array(DEFAULT_RATE, np.int64)
     if inputs is None:
         shapes = ([d if isinstance(d, int) else 1 for d in e.shape] for e in entries)
         inputs = generate_inputs(1, [(shape, np.float32) for shape in shapes])
-    given = {e.name: np.ascontiguousarray(v) for e, v in zip(entries, inputs, strict=False)}
-    for entry in entries[len(given) :]:  # what is a constant in ours
-        given[entry.name] = np.array(DEFAULT_RATE, np.int64)
+    left = iter(inputs)
+    # What is one number in the file is a constant in ours.
+    given = {
+        entry.name: np.ascontiguousarray(next(left)) if entry.shape else rate for entry in entries
+    }
     return lambda: session.run(None, given)
 
 
-def _interleaved(calls: dict[str, Call], seconds: float) -> dict[str, list[float]]:
+def _interleaved(calls: dict[str, Call], seconds: float | None) -> dict[str, list[float]]:
     """Seconds of each call, of programs that take turns."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():
         call()  # caches, and whatever a framework makes at its first run
-    end = time.perf_counter() + seconds
+    end = time.perf_counter() + (DEFAULT_SECONDS if seconds is None else seconds)
     while time.perf_counter() < end:
         for name, call in calls.items():
             for _ in range(CALLS):

@@ -215,7 +215,7 @@ def in_process(number: int, seconds: float) -> dict[str, Any]:
         )
         if done.returncode != 0:
             lines = done.stderr.strip().splitlines()
-            return {"figure": None, "error": lines[-1][:120] if lines else "no reason given"}
+            return {"figure": None, "error": " ".join(lines[-2:])[:160] or "no reason given"}
         row: dict[str, Any] = json.loads(Path(out.name).read_text(encoding="utf-8"))
         return row
 
@@ -247,7 +247,7 @@ def page(found: list[tuple[Job, dict[str, Any]]]) -> str:
     for kind, title in TITLES.items():
         rows = [(job, row) for job, row in found if job.kind == kind]
         lines += [f"## {title}", "", *([NOTES[kind], ""] if kind in NOTES else [])]
-        lines += ["| model | core | edgec µs | beside | µs | figure | limit | |",
+        lines += ["| model | core | edgec µs | beside | µs | figure | limit | note |",
                   "|---|---|---:|---|---:|---:|---:|---|"]  # fmt: skip
         lines += [line(job, row) for job, row in rows] + [""]
     return "\n".join(lines)

@@ -29,12 +29,12 @@ static inline EC_INLINE void ec_depthwise_tile_s8_x86(int8_t *out, const int8_t 
     for (int32_t kh = 0; kh < kernel_h; ++kh) {
         for (int32_t kw = 0; kw < kernel_w; ++kw) {
             const int8_t *const at = x + kh * pitch + kw * tap;
-            const EC_V weights = EC_V_WIDE(w);
+            const EC_V weights = EC_V_LOW(EC_V_WIDE(w));
             EC_STRAIGHT
             for (int32_t p = 0; p < wide; ++p) {
                 const EC_V inputs =
                     full ? EC_V_WIDE(at + p * step) : EC_V_WIDE_PART(at + p * step, left);
-                sums[p] = EC_V_ADD(sums[p], EC_V_MUL(inputs, weights));
+                sums[p] = EC_V_MUL_ADD(sums[p], inputs, weights);
             }
             w += lanes;
         }

@@ -1,0 +1,166 @@
+"""Of each layer on this computer: its time, and what part that is of what one core can do.
+
+A library with the trace hook of `runtime_c/host/ec_layer_clock.c` runs many times; a layer's time
+is the least of all runs, less what reading the clock takes. The same file measures the core, by
+loops of its best instruction whose sums do not wait for each other: products of int8, products of
+floats (fused), and reads of 256 KB, which the second cache holds. A layer that makes few products
+for each byte can at most run at that speed of reading times them: the roofline of Williams,
+Waterman and Patterson, "Roofline: an insightful visual performance model", CACM 52 (2009).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from edgec.boards.toolchain import find_toolchain
+from edgec.build.host import build_host_library, library_name
+from edgec.codegen.manifest import Manifest
+from edgec.deploy.project import FREE_SUMS
+from edgec.passes.lower_groups import Variant
+from edgec.pipeline import Compiled
+from edgec.report.host_bench import Setup, ours
+from edgec.resources import resource_dir
+from edgec.runners.host import HostModel
+from edgec.runners.samples import generate_inputs
+from edgec.targets.core import CORES
+
+#: Of calls in one go, which C makes.
+ROUNDS = 20
+PEAK_SECONDS = 0.05
+
+
+@dataclass(frozen=True)
+class Peak:
+    """What one core does at most: billions of products of int8 and of floats, and of bytes read,
+    each in a second."""
+
+    int8_gmacs: float
+    float_gmacs: float
+    gbytes: float
+
+    def limit(self, dtype: str, macs_per_byte: float) -> float:
+        """Billions of products a second that a layer with these can have at most."""
+        return min(self.gmacs(dtype), self.gbytes * macs_per_byte)
+
+    def gmacs(self, dtype: str) -> float:
+        """Of products of a dtype."""
+        return self.int8_gmacs if "int" in dtype else self.float_gmacs
+
+
+@dataclass(frozen=True)
+class LayerTime:
+    """A layer: its time in microseconds, its products, the bytes of all that it takes and makes,
+    each once, and the dtype of what it makes."""
+
+    title: str
+    us: float
+    macs: int
+    bytes: int
+    dtype: str
+
+    @property
+    def gmacs(self) -> float:
+        """Billions of products a second; 0 where the clock saw no time."""
+        return self.macs / self.us / 1e3 if self.us else 0.0
+
+    @property
+    def macs_per_byte(self) -> float:
+        """Products for each byte."""
+        return self.macs / self.bytes if self.bytes else 0.0
+
+
+@dataclass(frozen=True)
+class Roofline:
+    """A model's layers in their order, and what its core can do."""
+
+    model: str
+    core: str
+    peak: Peak
+    layers: tuple[LayerTime, ...]
+
+
+def measure_layers(model: Path, setup: Setup | None = None) -> Roofline:
+    """Time each layer, on one thread. Raises EdgecError where the model cannot be compiled."""
+    setup = setup or Setup()
+    with ours(model, setup) as (compiled, built):
+        core = CORES[compiled.program.target]
+        runtime = resource_dir("runtime_c")
+        library = build_host_library(
+            [*sorted(built.project.glob("*.c")), runtime / "host" / "ec_layer_clock.c"],
+            built.project / "clocked" / library_name(built.manifest.model),
+            toolchain=find_toolchain(core, compiled.options.compiler), optimize="-O3",
+            include_dirs=[built.project, runtime, runtime / "include"],
+            defines=("EC_TRACE_HOOK",),
+            flags=FREE_SUMS if compiled.options.float_sums == "free" else (),
+        )  # fmt: skip
+        seconds = 1.0 if setup.seconds is None else setup.seconds
+        clocked = ctypes.CDLL(str(library))
+        spent = _least_ns(clocked, library, built.manifest, seconds)
+        layers = _layers(compiled, built.manifest, spent)
+        return Roofline(model.name, core.name, measure_peak(clocked), layers)
+
+
+def measure_peak(library: ctypes.CDLL) -> Peak:
+    """What a core does at most, by loops of the library."""
+    return Peak(*(_rate(library, f"ec_peak_{kind}") for kind in ("s8", "f32", "bytes")))
+
+
+def _rate(library: ctypes.CDLL, name: str) -> float:
+    """How many billions of what a loop counts it does in a second: the best of several."""
+    loop = getattr(library, name)
+    loop.restype, loop.argtypes = ctypes.c_uint64, (ctypes.c_uint32,)
+    rounds, best = 1, 0.0
+    end = time.perf_counter() + PEAK_SECONDS
+    while time.perf_counter() < end:
+        began = time.perf_counter()
+        done = loop(rounds)
+        taken = time.perf_counter() - began
+        best = max(best, done / taken / 1e9)
+        if taken < 1e-3:  # so short that the call counts
+            rounds *= 2
+    return best
+
+
+def _least_ns(library: ctypes.CDLL, path: Path, manifest: Manifest, seconds: float) -> list[int]:
+    """By trace id the least nanoseconds of a run."""
+    loaded = HostModel(path, manifest)
+    inputs = generate_inputs(1, [(port.shape, port.dtype) for port in manifest.inputs])
+    ids = 1 + max(entry.id for entry in (*manifest.layers, *manifest.steps))
+    found = np.full(ids, np.iinfo(np.uint64).max, np.uint64)
+    end = time.perf_counter() + seconds
+    while time.perf_counter() < end:
+        least = np.zeros(ids, np.uint64)
+        loaded.clocked(library.ec_clock_runs, inputs, ROUNDS, least)
+        found = np.minimum(found, least)
+    return [int(value) for value in found]
+
+
+def _layers(compiled: Compiled, manifest: Manifest, spent: Sequence[int]) -> tuple[LayerTime, ...]:
+    """A step that runs row by row counts as one layer, with the bytes of all its parts."""
+    dtypes = {trace.step: trace.dtype for trace in manifest.traces}
+    nanoseconds = Counter({step.id: spent[step.id] for step in manifest.steps})
+    for part in manifest.parts:
+        nanoseconds[part.step] += spent[part.id]
+    return tuple(
+        LayerTime(step.title, nanoseconds[step.id] / 1e3, step.macs, _bytes_of(variant),
+                  dtypes.get(step.id, "float32"))
+        for step, variant in zip(manifest.steps, compiled.chosen, strict=True)
+    )  # fmt: skip
+
+
+def _bytes_of(variant: Variant) -> int:
+    """Of the arrays that a layer reads and writes; no scratch."""
+    stored = sum(array.nbytes for array in variant.constants.values())
+    moved: Any = sum(
+        param.elements * np.dtype(param.dtype).itemsize
+        for param in variant.function.params if param.scope == "arena"
+    )  # fmt: skip
+    return int(stored + moved)
