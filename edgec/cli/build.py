@@ -18,6 +18,7 @@ from edgec.cli.arguments import (
     make_options,
     print_json,
 )
+from edgec.cli.progress import elapsed
 from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
@@ -88,7 +89,8 @@ def command(model: Path, board: str | None, target: str | None, **given: Any) ->
         made = quantize_module(module, calibration, pixels, as_json)
         module, finish = made.module(module.source), partial(_finish_quantized, made)
     where: dict[str, Any] = {"out": output, "traced": traced, "finish": finish, "dump": dump}
-    compiled, built = _build(module, chosen, cores, options, where)
+    with elapsed(f"compiling {module.source}", quiet=as_json):
+        compiled, built = _build(module, chosen, cores, options, where)
     report = build_report(compiled, built)
     if as_json:
         print_json(report)

@@ -8,7 +8,7 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from types import FrameType
 from typing import Any, NoReturn
@@ -101,7 +101,10 @@ def main(arguments: list[str] | None = None) -> Any:
         echo("stopped", err=True)
         sys.exit(128 + _signal_of(stop))
     except click.ClickException as error:
-        error.show()
+        if "--json" in words:
+            _print_error(error.format_message(), (), "", error.exit_code)
+        else:
+            error.show()
         sys.exit(error.exit_code)
     except (EdgecError, MemoryError, ModuleNotFoundError, OSError) as error:
         reported = _as_edgec_error(error)
@@ -143,11 +146,15 @@ def _missing_package(package: str) -> EdgecError | None:
 def _fail(error: EdgecError, words: list[str]) -> NoReturn:
     """Say what is wrong on standard error, with `--json` as one object, and exit."""
     if "--json" in words:
-        parts = {"message": error.message, "details": error.details, "hint": error.hint}
-        echo(json.dumps({"error": {**parts, "status": error.exit_status}}), err=True)
+        _print_error(error.message, error.details, error.hint, error.exit_status)
     else:
         echo(error.render(), err=True)
     sys.exit(error.exit_status)
+
+
+def _print_error(message: str, details: Sequence[str], hint: str, status: int) -> None:
+    parts = {"message": message, "details": list(details), "hint": hint, "status": status}
+    echo(json.dumps({"error": parts}), err=True)
 
 
 class Stopped(KeyboardInterrupt):

@@ -71,6 +71,20 @@ def count_bar(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[], No
         yield lambda: bar.advance(task)
 
 
+@contextmanager
+def elapsed(what: str, *, quiet: bool) -> Iterator[None]:
+    """Show what is being done and for how long, on a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+
+    console = Console(stderr=True)
+    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    hidden = quiet or not console.is_terminal
+    with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
+        bar.add_task(visible(what), total=None)
+        yield
+
+
 def tell_lost(pool: Pool | None) -> None:
     """Name the devices of a pool that failed, whose work others did."""
     for name, said in pool.lost.items() if pool is not None else ():

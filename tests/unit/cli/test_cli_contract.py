@@ -284,3 +284,19 @@ def test_numbers_that_json_lacks_become_words() -> None:
 
     value = {"a": [float("nan"), 1.5], "b": (float("inf"), -float("inf"))}
     assert _finite(value) == {"a": ["NaN", 1.5], "b": ["Infinity", "-Infinity"]}
+
+
+def test_wrong_usage_is_json_too(edgec: Callable) -> None:
+    ran = edgec("build", "m.onnx", "--nope", "--json")
+    assert ran.status == 2 and ran.out == ""
+    error = json.loads(ran.err)["error"]
+    assert error["status"] == 2 and "No such option" in error["message"]
+
+
+def test_a_build_says_on_a_terminal_how_long_it_takes(
+    edgec: Callable, dense_model: Path, work: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")  # to rich, what is written to is a terminal
+    ran = edgec("build", dense_model, "-o", "out")
+    assert ran.status == 0 and "compiling" in ran.err and "0:00:0" in ran.err
+    assert "compiling" not in edgec("build", dense_model, "-o", "out", "--json").err
