@@ -24,6 +24,12 @@ BOARD = "mps2_an386"
 #: Cases, divided among so many tests.
 SAMPLE, PARTS = 300, 10
 
+#: Cases that no board can build yet, and why.
+KNOWN = {
+    "test_optional_has_element_empty_no_input_name_tensor_input":
+        "a model without inputs, whose main.c would have an empty table",
+}  # fmt: skip
+
 
 def sample() -> list[str]:
     """Names from all over the list."""
@@ -62,6 +68,8 @@ def test_a_sample_of_official_cases(part: int, tmp_path: Path) -> None:
     pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
     found: dict[str, str] = {}
     for name in sample()[part::PARTS]:
+        if name in KNOWN:
+            continue
         (tmp_path / name).mkdir()
         why = difference(name, tmp_path / name)
         if why and why != "too large":

@@ -35,10 +35,18 @@ FRAMEWORKS = ("litert", "tflm")
 
 #: The dtypes of cases that are changed best: none is that of indices or sizes.
 CLEAR = ("float32", "uint8", "int8", "bool")
-#: By operator, or operator and dtype, why edgec does not take what a framework does.
 BITS = "LiteRT works on the stored bits, which with a scale have no meaning"
 NARROW = "arithmetic in float16, for which converters write DEQUANTIZE and float32"
+#: By operator, or operator and dtype, why edgec does not take what a framework does.
+NOT_YET = "not written yet"
 REASONS = {
+    "EXP int16 with a scale": NOT_YET, "GELU int16 with a scale": NOT_YET,
+    "LOG int16 with a scale": NOT_YET, "DILATE bool": NOT_YET, "REDUCE_WINDOW bool": NOT_YET,
+    "STABLEHLO_REDUCE_WINDOW bool": NOT_YET, "STABLEHLO_PAD bool": NOT_YET,
+    "MATRIX_DIAG float16": NARROW, "MATRIX_SET_DIAG float16": NARROW,
+    "REDUCE_WINDOW int8 with a scale": BITS, "REDUCE_WINDOW uint8 with a scale": BITS,
+    "REDUCE_WINDOW int16 with a scale": BITS, "RELU_0_TO_1": "it needs a scale",
+    **{f"STABLEHLO_REDUCE_WINDOW {dtype} with a scale": BITS for dtype in STORED},
     "RIGHT_SHIFT": BITS, "BITCAST": BITS, "STABLEHLO_AND": BITS, "STABLEHLO_SHIFT_LEFT": BITS,
     "STABLEHLO_SCATTER": BITS, "STABLEHLO_COMPOSITE": BITS, "ADD float16": NARROW,
     "MUL float16": NARROW, "MAXIMUM float16": NARROW, "ATAN2 float16": NARROW,
