@@ -170,6 +170,8 @@ def measure_start(job: Job, seconds: float) -> dict[str, Any]:
     )
     python = least_of(seconds, [sys.executable, "-c", "import numpy"])
     theirs = least_of(seconds, [sys.executable, "-c", script]) - python
+    if theirs <= 0:
+        raise RuntimeError("the computer is too loaded to time processes")
     return {
         "edgec_us": mine * 1e6, "rival": "LiteRT", "rival_us": theirs * 1e6,
         "figure": mine / theirs, "core": compiled.program.target,
