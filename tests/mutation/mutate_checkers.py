@@ -41,6 +41,7 @@ CHECKERS = {
     "edgec/build/check_image.py": ("tests/unit/build/test_check_image.py",),
     "edgec/oracle/verify.py": (
         "tests/unit/oracle/test_verify_faults.py", "tests/unit/oracle/test_verify_tolerance.py",
+        "tests/unit/oracle/test_verify_choices.py",
     ),
 }  # fmt: skip
 #: Survivors that mean the same: (file, the mutant's text) and why.
