@@ -333,7 +333,7 @@ def make_text(program: Program) -> EmittedModel:
         sizes=_sizes(program),
         counts=_counts(program, pointers),
         foreign=foreign_texts(program),
-        compile_flags=_compile_flags(processor),
+        compile_flags=compile_flags(processor),
         versions=tuple(
             VersionText(
                 pointers.condition(version),
@@ -357,7 +357,7 @@ def _cpu_check(target: str) -> str:
     return next((check for feature, check in checks.items() if feature in features), "")
 
 
-def _compile_flags(target: str) -> str:
+def compile_flags(target: str) -> str:
     """Flags of GCC and clang for the vectors of a computer's core; "" for its oldest kind."""
     core = CORES.get(target)
     if core is None or core.is_embedded or not core.has("sse4") | core.has("dotprod"):

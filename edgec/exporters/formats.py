@@ -20,6 +20,11 @@ class Labels:
     vendor: str = "edgec"
     url: str = "https://example.org"
 
+    @property
+    def major(self) -> str:
+        """The part of the version that changes with the interface: a shared library's version."""
+        return self.version.partition(".")[0]
+
 
 @dataclass(frozen=True)
 class Format:

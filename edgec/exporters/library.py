@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,6 +11,7 @@ from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.foreign_text import is_foreign_file
 from edgec.codegen.levels import has_levels
 from edgec.codegen.manifest import Manifest, PortEntry
+from edgec.codegen.model_text import compile_flags
 from edgec.codegen.project import MODEL_FILES
 from edgec.errors import BuildFailed
 from edgec.targets.core import CORES
@@ -48,6 +50,26 @@ class Library:
     def name(self) -> str:
         """The model's identifier in C, and of every package."""
         return self.manifest.model
+
+    @property
+    def functions(self) -> tuple[str, ...]:
+        """Those that the model's header declares: what a shared library shows."""
+        text = self.headers[f"{self.name}.h"].decode("utf-8")
+        lines = (
+            line for line in text.splitlines() if not line.startswith(("static", "#", " ", "/"))
+        )
+        found = (re.search(rf"\b({self.name}_\w+)\(", line) for line in lines)
+        return tuple(match[1] for match in found if match)
+
+    @property
+    def compile_flags(self) -> str:
+        """What GCC and clang need for the vectors of its core, separated by spaces."""
+        return compile_flags(self.manifest.target).replace(";", " ")
+
+    @property
+    def is_parallel(self) -> bool:
+        """Whether threads share loops, by OpenMP."""
+        return b"#pragma omp" in b"".join(self.sources.values())
 
     @property
     def inputs(self) -> tuple[PackagedPort, ...]:
