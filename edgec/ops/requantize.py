@@ -49,7 +49,7 @@ class RequantizeAttrs:
 
 
 #: Factors that stored values of eight bits are multiplied by exactly.
-WHOLE_STEPS = tuple(2.0**exponent for exponent in range(1, 16))
+WHOLE_STEPS = tuple(2.0**exponent for exponent in range(16))
 #: Steps of int16 for one of int8: the most with which every difference from a zero point fits.
 WIDENING = 128
 #: Output dtypes.
@@ -107,7 +107,7 @@ class Requantize(Op[RequantizeAttrs]):
         scaled = (
             rescale(target, multiplier, attrs.rounding, wide)
             if steps is None
-            else lambda acc, channel: acc * steps
+            else lambda acc, channel: acc if steps == 1 else acc * steps
         )
         zero_point = attrs.output.zero_point[0]
 
@@ -142,7 +142,7 @@ class Requantize(Op[RequantizeAttrs]):
 
 
 def _whole_steps(x: TensorType, multiplier: tuple[float, ...]) -> int | None:
-    """A factor that makes no rounding, of stored values: a power of two; None for all others.
+    """A factor that makes no rounding, of stored values: 1, 2, 4 and so on; None for all others.
 
     Each rounding then gives the product, which float32 holds exactly.
     """
