@@ -38,6 +38,9 @@ SHAPES: dict[str, tuple[Shape, Pair, Pair, Pair, tuple[Pair, Pair], int, str]] =
     "many taps": ((9, 9, 8), (5, 5), (1, 1), (1, 1), ((2, 2), (2, 2)), 1, ""),
     "odd and stepping": ((7, 7, 3), (3, 3), (2, 1), (1, 1), ((1, 1), (1, 1)), 1, ""),
 }
+#: One for each way to run; `make test-full` takes all.
+QUICK = ("3x3", "two of each", "steps", "many taps")
+SOME = [pytest.param(name, marks=[pytest.mark.full] * (name not in QUICK)) for name in SHAPES]
 
 
 def two_layers(name: str) -> Function:
@@ -75,7 +78,7 @@ def check(
         return {n for variant in model.compiled.chosen for n in kernels_of(variant.function)}
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", SOME)
 @pytest.mark.parametrize("optimize", ["time", "balanced", "size"])
 def test_on_a_core_with_dsp(name: str, optimize: str, tmp_path: Path) -> None:
     found = check(name, TO_16_AND_BACK, "mps2_an386", "core", optimize, tmp_path / "m.onnx")
@@ -83,7 +86,7 @@ def test_on_a_core_with_dsp(name: str, optimize: str, tmp_path: Path) -> None:
         assert f"ec_{SHAPES[name][-1]}_onnx_s8_s16_dsp" in found
 
 
-@pytest.mark.parametrize("name", SHAPES)
+@pytest.mark.parametrize("name", SOME)
 @pytest.mark.parametrize("recipe", [TO_16_AND_BACK, ALL_16], ids=["mixed", "int16"])
 @pytest.mark.parametrize("board", ["host", "mps2_an386", "mps3_an547"])
 def test_on_emulated_boards(name: str, recipe: Recipe, board: str, tmp_path: Path) -> None:
