@@ -58,6 +58,7 @@ def show(browser: Any, address: str, *, width: int = 1200, dark: bool = False) -
     screen = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
+    browser.get_log("browser")  # returns each message once: those of pages before are taken
     browser.get(address)
 
 
