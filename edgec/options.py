@@ -166,6 +166,7 @@ class CompileOptions(TypedDict, total=False):
     c_optimize: str | None
     float_sums: FloatSums
     offload: Offload
+    driver: Driver
     threads: int
     weights_form: WeightsForm
     trace: bool
