@@ -265,7 +265,7 @@ class Options:
 
     def on_processor(self) -> Options:
         """The same options where no GPU is."""
-        return replace(self, offload="all")
+        return replace(self, offload="all", driver="auto")
 
     @property
     def prices(self) -> Prices:

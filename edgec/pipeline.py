@@ -181,9 +181,10 @@ def _for_core(options: Options, core: Core) -> Options:
         )
     if core.has_gpu:
         return _for_gpu(options, core)
-    if options.offload != "all":
+    if (options.offload, options.driver) != ("all", "auto"):
         raise EdgecError(
-            f"{core.name} has no GPU to offload layers to", hint="use --board cuda_host or a Jetson"
+            f"{core.name} has no GPU, which --offload and --driver are for",
+            hint="use --board cuda_host or a Jetson",
         )
     has_plenty = not core.features.isdisjoint({"avx2", "neon"})
     return options.where_ram_is_plenty() if has_plenty else options

@@ -217,6 +217,6 @@ def test_wrong_words_are_refused() -> None:
     with pytest.raises(EdgecError, match="no layer to offload is called 'stemm'") as caught:
         offloaded(module, ("stemm",))
     assert "stem" in caught.value.hint
-    options = replace(Options(), offload="auto")
-    with pytest.raises(EdgecError, match="has no GPU to offload layers to"):
-        compile_module(module, find_core("cortex-m4"), options)
+    for options in (Options(offload="auto"), Options(driver="block")):
+        with pytest.raises(EdgecError, match="has no GPU, which --offload and --driver are for"):
+            compile_module(module, find_core("cortex-m4"), options)
