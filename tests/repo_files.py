@@ -12,7 +12,7 @@ REPO_ROOT = Path(__file__).resolve().parents[1]
 _SKIPPED_DIRS = {"build", "dist", "node_modules", "__pycache__"}
 _KEPT_HIDDEN = {".ci", ".clang-format", ".gitignore"}
 
-CODE_SUFFIXES = {".py", ".c", ".h", ".j2"}
+CODE_SUFFIXES = {".py", ".c", ".h", ".inc", ".cpp", ".j2"}
 TEXT_SUFFIXES = CODE_SUFFIXES | {".md", ".toml", ".txt", ".json", ".ld", ".S", ".cmake", ".in", ""}
 
 
