@@ -16,7 +16,7 @@ int memcmp(const void *one, const void *other, size_t count);
 
 #define KEY_BYTES 16u
 #define HALF_BYTES 8u
-/* A request may be so many numbers older than the newest: the bits of `seen`. */
+/* Numbers for which `seen` has a bit: the newest and the 31 before it. */
 #define WINDOW 32u
 #define NUMBER_BYTES 4u
 #define MOST_AHEAD 0x7FFFu

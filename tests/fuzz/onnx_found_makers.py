@@ -71,7 +71,7 @@ def _branches(maker: Maker, kind: str) -> Proposal:
 
 @makes("Loop")
 def _rounds(maker: Maker, kind: str) -> Proposal:
-    """A state that is halved so many times, and what it was in each round."""
+    """A state that is halved a number of times, and what it was in each round."""
     x = floats(maker)
     shape, rounds = maker.tensors[x].shape, np.asarray(maker.rng.integers(1, 5), np.int64)
     half = numpy_helper.from_array(np.asarray(0.5, np.float32), "half")

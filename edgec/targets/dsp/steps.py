@@ -33,7 +33,7 @@ def steps_on_vectors(nest: Nest) -> list[Schedule]:
 def _scheduled(
     nest: Nest, kernel: str, size: str, at_once: int, fits: Callable[[Mapping[str, Array]], bool]
 ) -> list[Schedule]:
-    """Its schedule on a kernel that takes so many inputs at once; empty where it cannot."""
+    """Its schedule on a kernel that takes this many inputs at once; empty where it cannot."""
     schedule = Schedule(nest.func)
     try:
         schedule.store_over("gates", "given_gates")
