@@ -12,15 +12,19 @@ from contextlib import suppress
 from dataclasses import dataclass
 
 from edgec.errors import ScheduleError
+from edgec.loop.ir import Gather, Intrinsic, Load, PrimFunc, Select, Store
+from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.whole_windows import is_clipped
-from edgec.loop.rewrite import loops_of
+from edgec.loop.rewrite import blocks_of, loops_of, subexpressions
 from edgec.loop.schedule import Schedule
+from edgec.numerics.term import as_term
 from edgec.targets.common.gathered import IMAGE_AXES, padding_adds_nothing
 from edgec.targets.common.nests import (
     find_param,
     gather_temporaries,
     largest_divisor,
     output_loops,
+    stored_value,
 )
 from edgec.targets.common.per_element import window_loops
 from edgec.targets.common.sums import WEIGHTED, Kind
@@ -37,20 +41,41 @@ class Weights:
     channel: int
     taps: tuple[str, ...]
     packing: str = ""
+    side_by_side: str = ""
 
 
-#: By the rank of the weights.
+#: By the rank of the weights. `side_by_side`: so that a vector may begin at any channel.
 PACKED = {
-    2: Weights(0, ("acc_k",), "OI -> O/{0} I O%{0}"),
+    2: Weights(0, ("acc_k",), "OI -> O/{0} I O%{0}", "OI -> I O"),
     3: Weights(2, ("acc_kh", "acc_kw")),
-    4: Weights(0, ("acc_kh", "acc_kw", "acc_ic"), "OHWI -> O/{0} H W I O%{0}"),
-}
+    4: Weights(
+        0, ("acc_kh", "acc_kw", "acc_ic"), "OHWI -> O/{0} H W I O%{0}", "OHWI -> H W I O"
+    ),
+}  # fmt: skip
 #: Vectors of channels that share each input.
 VECTORS = (4, 2, 1)
 #: Vectors of sums that stay in registers, beside those of weights and inputs.
 MOST_SUMS = 12
 #: Floats in a vector, by features, the widest first.
 LANES = {"avx512": (16, 8, 4), "avx2": (8, 4), "neon": (4,)}
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """Channels in blocks of several vectors of `lanes`; `together` share each input.
+
+    tail: "shift" where the last block begins earlier, and does some channels again.
+    """
+
+    lanes: int
+    together: int
+    tail: Tail
+
+    def packing(self, weights: Weights) -> str:
+        """How weights are packed for it."""
+        return weights.packing.format(self.together) if self.tail == "exact" else (
+            weights.side_by_side
+        )  # fmt: skip
 
 
 def _is_plain(nest: Nest) -> bool:
@@ -60,18 +85,37 @@ def _is_plain(nest: Nest) -> bool:
     return is_sum and types in (("float32", "float32"), ("int8", "int32"))
 
 
-def _lanes(nest: Nest, channels: int, most: Sequence[int] = VECTORS) -> tuple[int, int]:
-    """Lanes of a vector, and channels that share each input; ScheduleError if none fit."""
-    for lanes in next(lanes for feature, lanes in LANES.items() if nest.core.has(feature)):
+def _lanes(nest: Nest) -> tuple[int, ...]:
+    return next(lanes for feature, lanes in LANES.items() if nest.core.has(feature))
+
+
+def _blocks(nest: Nest, channels: int, most: Sequence[int] = VECTORS) -> _Blocks:
+    """Whole blocks of the widest vectors, or with a last block that begins earlier, or of narrower
+    vectors; ScheduleError if none fit.
+    """
+    wide, *narrower = _lanes(nest)
+    for vectors in most:
+        if channels % (wide * vectors) == 0:
+            return _Blocks(wide, wide * vectors, "exact")
+    shifted = [wide * vectors for vectors in most if wide * vectors < channels]
+    if shifted:
+        together = min(shifted, key=lambda block: (-(-channels // block) * (block + wide), -block))
+        return _Blocks(wide, together, "shift")
+    for lanes in narrower:
         for vectors in most:
             if channels % (lanes * vectors) == 0:
-                return lanes, lanes * vectors
+                return _Blocks(lanes, lanes * vectors, "exact")
     raise ScheduleError(f"{channels} channels are no whole vectors")
+
+
+def _side_by_side(pixels: int, blocks: _Blocks) -> int:
+    """Pixels of a tile, whose sums stay in registers."""
+    return largest_divisor(pixels, MOST_SUMS * blocks.lanes // blocks.together)
 
 
 def _channels(nest: Nest) -> list[Schedule]:
     """Tiles of pixels and channels where windows are whole or can be made so, else of channels."""
-    for made in (_tiles, _pixel_by_pixel):
+    for made in (_tiles, _matrices, _pixel_by_pixel):
         with suppress(ScheduleError):
             return [made(nest)]
     return []
@@ -91,37 +135,85 @@ def _tiles(nest: Nest) -> Schedule:
             raise ScheduleError("a product by padding may change a sum")
         schedule.pad_copy("acc", "x", "padded", range(4), IMAGE_AXES)
         with suppress(ScheduleError):  # few inputs: one after the other
-            _vectors(schedule, _lanes(nest, window.shape[2])[0], "padded_c")
-    lanes, together = _lanes(nest, weights.shape[axes.channel], VECTORS[1:])
-    pixels = largest_divisor(out.shape[2], MOST_SUMS * lanes // together)
+            _vectors(schedule, _whole_lanes(nest, window.shape[2]), "padded_c")
+    blocks = _blocks(nest, weights.shape[axes.channel], VECTORS[1:])
     *_, column, channel = output_loops(func, "out", "out")
-    column, pixel = schedule.split(column, pixels)
-    channel, lane = schedule.split(channel, together)
+    column, pixel = schedule.split(column, _side_by_side(out.shape[2], blocks))
+    channel, lane = schedule.split(channel, blocks.together, blocks.tail)
     schedule.reorder(column, channel, pixel, lane)
     schedule.compute_at("acc", channel, scope="register")
     schedule.decompose_reduction("acc", "acc_w")
     schedule.reorder(*axes.taps, "acc_w", "acc_c")
     if axes.packing:
-        schedule.transform_layout("w", axes.packing.format(together))
-    _vectors(schedule, lanes, "acc_c", "acc_c_init", lane)
+        schedule.transform_layout("w", blocks.packing(axes))
+    _vectors(schedule, blocks.lanes, "acc_c", "acc_c_init", lane)
     for loop in ("acc_w", "acc_w_init", pixel):
         schedule.unroll(loop)
     schedule.simplify()
     return schedule
 
 
+def _matrices(nest: Nest) -> Schedule:
+    """Several rows of the first matrix share what is loaded of the second."""
+    out = find_param(nest.func, "out")
+    row, column = output_loops(nest.func, "out", "out")[-2:]
+    *_, own_row, own_column, step = _loops_of_block(nest.func)
+    if not {row, column, own_row, own_column, step} <= loops_of(nest.func.body).keys():
+        raise ScheduleError("there are no rows of two matrices")
+    blocks = _blocks(nest, out.shape[-1], VECTORS[1:])
+    schedule = Schedule(nest.func)
+    row, each = schedule.split(row, _side_by_side(out.shape[-2], blocks))
+    column, lane = schedule.split(column, blocks.together, blocks.tail)
+    schedule.reorder(row, column, each, lane)
+    schedule.compute_at("acc", column, scope="register")
+    schedule.decompose_reduction("acc", own_row)
+    schedule.reorder(step, own_row, own_column)
+    if any(buffer.name == "w" for buffer in nest.func.params):
+        schedule.transform_layout("w", blocks.packing(PACKED[2]))
+    _vectors(schedule, blocks.lanes, own_column, f"{own_column}_init", lane)
+    for loop in (own_row, f"{own_row}_init", each):
+        schedule.unroll(loop)
+    schedule.simplify()
+    return schedule
+
+
+def _loops_of_block(func: PrimFunc) -> list[str]:
+    """The loops that the axes of the sums stand for, each by its name; empty where it is none."""
+    bindings = [axis.binding for axis in blocks_of(func.body)["acc"].axes]
+    return [str(term) if len(term.variables()) == 1 else "" for term in bindings]
+
+
+def _is_computed(nest: Nest) -> bool:
+    """Whether it multiplies two matrices of floats, of which the second one is read row by row."""
+    if nest.sums is None or nest.sums.kind is not Kind.COMPUTED or nest.is_small:
+        return False
+    block = blocks_of(nest.func.body)["acc"]
+    assert isinstance(block.body, Store)
+    *_, second = (part for part in subexpressions(block.body.value) if isinstance(part, Load))
+    *_, column, step = (as_term(axis.var) for axis in block.axes)
+    is_float = second.dtype == nest.dtype == nest.out_dtype == "float32"
+    return is_float and second.indices[-2:] == (step, column)
+
+
+def _computed(nest: Nest) -> list[Schedule]:
+    with suppress(ScheduleError):
+        return [_matrices(nest)]
+    return []
+
+
 def _pixel_by_pixel(nest: Nest) -> Schedule:
     weights = find_param(nest.func, "w")
     axes = PACKED[len(weights.shape)]
-    lanes, together = _lanes(nest, weights.shape[axes.channel])
+    blocks = _blocks(nest, weights.shape[axes.channel])
     schedule = Schedule(nest.func)
-    block, lane = schedule.split(output_loops(nest.func, "out", "out")[-1], together)
+    last = output_loops(nest.func, "out", "out")[-1]
+    block, lane = schedule.split(last, blocks.together, blocks.tail)
     gather_temporaries(schedule, block)
     schedule.decompose_reduction("acc", "acc_c")
     schedule.reorder(*axes.taps, "acc_c")
     if axes.packing:
-        schedule.transform_layout("w", axes.packing.format(together))
-    _vectors(schedule, lanes, "acc_c", "acc_c_init", lane)
+        schedule.transform_layout("w", blocks.packing(axes))
+    _vectors(schedule, blocks.lanes, "acc_c", "acc_c_init", lane)
     return schedule
 
 
@@ -130,16 +222,17 @@ def _pools(nest: Nest) -> list[Schedule]:
     out = find_param(nest.func, "out")
     schedule = Schedule(nest.func)
     try:
-        lanes, together = _lanes(nest, out.shape[-1])
-        block, lane = schedule.split(output_loops(nest.func, "out", "out")[-1], together)
+        blocks = _blocks(nest, out.shape[-1])
+        last = output_loops(nest.func, "out", "out")[-1]
+        block, lane = schedule.split(last, blocks.together, blocks.tail)
         gather_temporaries(schedule, block)
         schedule.decompose_reduction("acc", "acc_c")
         schedule.reorder(*window_loops(schedule.func), "acc_c")
-        _vectors(schedule, lanes, "acc_c", "acc_c_init")
+        _vectors(schedule, blocks.lanes, "acc_c", "acc_c_init")
     except ScheduleError:
         return []
     with suppress(ScheduleError):
-        _vectors(schedule, lanes, lane)
+        _vectors(schedule, blocks.lanes, lane)
     return [schedule]
 
 
@@ -148,6 +241,40 @@ def _is_pool(nest: Nest) -> bool:
     sums = nest.sums
     is_pool = sums is not None and sums.kind in (Kind.TOTAL, Kind.LARGEST) and not nest.is_small
     return is_pool and "acc_kh" in loops_of(nest.func.body)
+
+
+def _has_branches(nest: Nest) -> bool:
+    """Whether each float is one of two values, as of a PReLU: the C compiler jumps, lane by lane,
+    since it may not compute what is not chosen.
+    """
+    if nest.temporaries or nest.is_small or nest.out_dtype != "float32":
+        return False
+    value = stored_value(nest.func)
+    parts = [] if value is None else list(subexpressions(value))
+    is_plain = not any(isinstance(part, (Gather, Intrinsic)) for part in parts)
+    return is_plain and any(isinstance(part, Select) for part in parts)
+
+
+def _elements(nest: Nest) -> list[Schedule]:
+    out = find_param(nest.func, "out")
+    if not out.shape:
+        return []
+    schedule = Schedule(nest.func)
+    try:
+        last = output_loops(nest.func, "out", "out")[-1]
+        _vectors(schedule, _whole_lanes(nest, out.shape[-1]), last)
+        schedule.simplify()
+    except ScheduleError:
+        return []
+    return [schedule]
+
+
+def _whole_lanes(nest: Nest, channels: int) -> int:
+    """Lanes of the widest vectors that divide the channels; ScheduleError if none do."""
+    for lanes in _lanes(nest):
+        if channels % lanes == 0:
+            return lanes
+    raise ScheduleError(f"{channels} channels are no whole vectors")
 
 
 def _vectors(schedule: Schedule, lanes: int, *loops: str) -> None:
@@ -163,5 +290,7 @@ def rules(feature: str) -> tuple[Rule, ...]:
     needs = frozenset({feature})
     return (
         Rule("channels side by side", _is_plain, _channels, needs=needs, ends_menu=always),
+        Rule("rows side by side", _is_computed, _computed, needs=needs, ends_menu=always),
+        Rule("floats of two values", _has_branches, _elements, needs=needs, ends_menu=always),
         Rule("pools of channels", _is_pool, _pools, needs=needs, ends_menu=always),
     )
