@@ -180,5 +180,5 @@ def test_a_power_that_cannot_be_is_refused(old: str, new: str) -> None:
 
 def test_every_power_has_its_source() -> None:
     powers = [board.power for board in all_boards() if board.power is not None]
-    assert len(powers) >= 4
-    assert all("data sheet" in p.source or "Specification" in p.source for p in powers)
+    assert len(powers) >= 3
+    assert all("data sheet" in p.source and "uA/MHz" in p.source for p in powers)
