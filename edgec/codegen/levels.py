@@ -1,7 +1,7 @@
 """One library with a program for each of several levels of an instruction set.
 
-    <model>.h  <model>.c                              what the application calls
-    <model>_x86_64_v3.h  .c  _weights.h  _weights.c   the same for each level
+    <model>.h  <model>.c                                           what the application calls
+    <model>_x86_64_v3.h  .c  _runtime.h  _weights.h  _weights.c    the same for each level
     CMakeLists.txt  manifest.json
 
 Each level is a model of its own, compiled with its level's flags. `<model>.c` is compiled for the

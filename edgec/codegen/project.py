@@ -1,6 +1,6 @@
 """Write a project folder: the model's C files, and for a board its program, ports and link.
 
-    <model>.h  <model>.c  <model>_weights.h  <model>_weights.c  ec_status.h
+    <model>.h  <model>.c  <model>_runtime.h  <model>_weights.h  <model>_weights.c  ec_status.h
     <model>_weights.bin                                            only for large weights
     CMakeLists.txt  manifest.json
     <model>_kernels.cu  <model>_kernels.c  ec_cuda.h  ec_cuda_driver.h             only for a GPU
@@ -36,6 +36,7 @@ HARNESS_DIRS: dict[Harness, str] = {"link": "link", "mlperf-tiny": "mlperf", "ow
 MODEL_FILES = {
     ".h": "model.h.j2",
     ".c": "model.c.j2",
+    "_runtime.h": "runtime.h.j2",
     "_weights.h": "weights.h.j2",
     "_weights.c": "weights.c.j2",
 }

@@ -1,4 +1,4 @@
-"""Cut single functions out of the runtime's headers, so that a model's .c carries what it uses.
+"""Cut single functions out of the runtime's headers: a model's `_runtime.h` has what it uses.
 
 Every function there is `static inline`, `static EC_KERNEL` or `static EC_SHARED`, has a comment
 right above it and closes with a brace in the first column. Macros are cut out too: a `#define
@@ -7,7 +7,7 @@ function calls or names comes with it, in the order of the headers: also a funct
 another.
 
 Variants of one function come from one text, an `.inc` file. Macros right above its `#include` are
-its parameters; a model's .c has the text with their values in place.
+its parameters; a model's `_runtime.h` has the text with their values in place.
 """
 
 from __future__ import annotations

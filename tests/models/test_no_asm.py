@@ -47,7 +47,7 @@ def test_the_same_bits_without_assembly(
         compiled = compile_model(DIGITS, board.core, options, board_name=board.name)
         assert any("dsp" in n for v in compiled.chosen for n in kernels_of(v.function))
         built = deploy(compiled, board, tmp_path / str(no_asm))
-        text = (built.project / f"{compiled.program.model}.c").read_text()
+        text = (built.project / f"{compiled.program.model}_runtime.h").read_text()
         assert ("#define EC_NO_ASM 1" in text) == no_asm
         types = [(p.shape, p.dtype) for p in built.manifest.inputs]
         with open_session("core", built) as session:

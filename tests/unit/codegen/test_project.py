@@ -391,6 +391,14 @@ def test_layers_of_one_shape_share_code(tmp_path: Path) -> None:
     assert (tmp_path / "tiny.c").read_text().count("static void tiny_conv2d(") == 1
 
 
+def test_the_models_own_steps_come_first(tmp_path: Path) -> None:
+    emit(conv_program(), tmp_path)
+    text, runtime = ((tmp_path / name).read_text() for name in ("tiny.c", "tiny_runtime.h"))
+    assert " ec_" in text and "EC_HELPER" not in text and "EC_KERNEL" not in text
+    assert text.index("\nEC_STEP\n") < 10 * 100, "a page of something else before the first step"
+    assert "\nEC_HELPER " in runtime and "tiny_run" not in runtime
+
+
 def test_header_says_what_run_destroys(tmp_path: Path) -> None:
     emit(conv_program(), tmp_path)
     text = (tmp_path / "tiny.h").read_text()

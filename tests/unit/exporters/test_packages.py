@@ -24,7 +24,10 @@ from edgec.exporters.package import check_labels, export
 
 ARM = ("arm-none-eabi-gcc", "-mcpu=cortex-m4", "-mthumb", "-mfpu=fpv4-sp-d16", "-mfloat-abi=hard")
 LABELS = Labels("1.2.3", "acme", "https://example.org/acme")
-MODEL_FILES = ("digits.c", "digits.h", "digits_weights.c", "digits_weights.h", "ec_status.h")
+MODEL_FILES = (
+    "digits.c", "digits.h", "digits_runtime.h", "digits_weights.c", "digits_weights.h",
+    "ec_status.h",
+)  # fmt: skip
 
 
 def edgec(*words: object) -> int:
@@ -284,7 +287,7 @@ def test_cmsis_pack(digits: Library, tmp_path: Path, shared_dir: Path) -> None:
     schema = etree.XMLSchema(etree.parse(str(shared_dir / "pack" / "PACK.xsd")))
     assert schema.validate(document), schema.error_log
     listed = [each.get("name") for each in document.iter("file")]
-    assert len(listed) == 8 and all((tmp_path / "pack" / name).exists() for name in listed)
+    assert len(listed) == 9 and all((tmp_path / "pack" / name).exists() for name in listed)
 
 
 def test_cubeide(digits: Library, tmp_path: Path) -> None:
