@@ -35,7 +35,7 @@ NOT_HERE = ("boards", "layers", "pool_file", "engine", "port")
 @click.option("--host", "on_host", is_flag=True,
               help="Instead: time on this computer, beside LiteRT and ONNX Runtime.")  # fmt: skip
 @click.option("--peers", "with_peers", is_flag=True,
-              help="Instead: other generators of C on a simulated Cortex-M4, from ONNX files.",
+              help="Instead: other generators of C and TFLite Micro on a simulated Cortex-M4.",
               )  # fmt: skip
 @click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE",
               help="With --peers or --host: also write a page (--host: of layers).")  # fmt: skip
@@ -149,7 +149,7 @@ def _beside_peers(
     models = peers.find_peer_models(baselines, names)
     with count_bar("measuring", len(models), quiet=as_json) as step:
         for model in models:
-            rows += peers.measure_peers(model)
+            rows += peers.measure_peers(model, baselines)
             step()
     if as_json:
         print_json({"rows": rows})

@@ -3,12 +3,14 @@
 A peer's C is compiled as ours is, with newlib's mathematics, since it calls libm. A small program
 with one array for each input and output calls it once on the simulated core. RAM is those arrays,
 all variables and the stack that was used; flash is all that is stored. Ours is the whole firmware
-image as `edgec build` makes it, with start-up code and the serial link.
+image as `edgec build` makes it, with start-up code and the serial link. Of TFLite Micro there are
+the figures of the baselines, for the int8 TFLite file of the same network with CMSIS-NN.
 """
 
 from __future__ import annotations
 
 import importlib.util
+import re
 import shutil
 import subprocess
 import sys
@@ -41,6 +43,7 @@ METHOD = (__doc__ or "").partition("\n\n")[2].replace("\n", " ").strip()
 #: A Cortex-M4 with 4 MB each of flash and RAM.
 BOARD = "mps2_an386"
 OPTIMIZE = "-O2"
+TFLITE_MICRO = "TFLite Micro"
 #: Room for variables and for the stack, on which a peer may keep all values.
 RAM_BYTES, STACK_BYTES = 16 << 20, 48 << 20
 SCRIPT = f"""
@@ -116,8 +119,11 @@ def find_peer_models(baselines: Path, names: Sequence[str]) -> list[Path]:
     return [files.get(name, Path(name)) for name in names or files]
 
 
-def measure_peers(model: Path) -> list[dict[str, Any]]:
-    """A row of ours, then one for each peer: instructions, cycles, bytes, or the error."""
+def measure_peers(model: Path, baselines: Path | None = None) -> list[dict[str, Any]]:
+    """A row of ours, then one for each peer: instructions, cycles, bytes, or the error.
+
+    With the file `baselines` also a row of TFLite Micro, where it knows the same network.
+    """
     board = load_board(BOARD)
     with work_folder("peers") as folder:
         row: dict[str, Any] = {"model": model.stem, "by": "edgec"}
@@ -146,7 +152,26 @@ def measure_peers(model: Path) -> list[dict[str, Any]]:
                 rows.append({**theirs, **found, "max_abs_diff": off, "ratio": ratio})
             except EdgecError as error:
                 rows.append({**theirs, "error": error.message})
-        return rows
+        return rows + _stated_rows(baselines, model, row["instructions"])
+
+
+def _stated_rows(baselines: Path | None, model: Path, ours: int) -> list[dict[str, Any]]:
+    """What is stated of TFLite Micro on the int8 TFLite file of a network that is QDQ here."""
+    if baselines is None or not baselines.is_file():
+        return []
+    stated = read_baselines(baselines)
+    file = f"{model.stem.removesuffix('_qdq')}_int8.tflite"
+    key = next((k for k, entry in stated["models"].items() if entry.get("file") == file), "")
+    found = stated["tflm_cmsis_nn"].get("m4", {}).get(key)
+    if found is None or not model.stem.endswith("_qdq"):
+        return []
+    version = re.search(r"Micro (\w+) with CMSIS-NN (\w+)", stated.get("about", ""))
+    return [{
+        "model": model.stem, "by": TFLITE_MICRO, "instructions": found["instructions"],
+        "cycles": found["modelled_cycles"], "ram_bytes": found["ram_bytes"],
+        "flash_bytes": found["flash_bytes"], "ratio": ours / found["instructions"],
+        "version": f"{version[1]} with CMSIS-NN {version[2]}" if version else "as stated",
+    }]  # fmt: skip
 
 
 def _measure(
