@@ -39,7 +39,8 @@ def main() -> None:
     told = [f"- {line}" for line in refusals(rows)]
     if sys.argv[1:]:
         measured = {row["model"] for row in rows}
-        table[2:] = sorted([*_kept("| ", measured)[1:], *table[2:]], key=lambda line: line.split()[1])
+        every = [*_kept("| ", measured)[1:], *table[2:]]
+        table[2:] = sorted(every, key=lambda line: line.split()[1])
         told = sorted([*_kept("- ", measured), *told])
     lines = [
         peers.METHOD, "", "ratio: our instructions as a part of theirs. differs: the largest"

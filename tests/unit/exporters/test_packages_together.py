@@ -118,9 +118,7 @@ def needs_compiler() -> None:
         pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
 
 
-def test_two_cmake_packages_in_an_image(
-    libraries: tuple[Library, Library], tmp_path: Path
-) -> None:
+def test_two_cmake_packages_in_an_image(libraries: tuple[Library, Library], tmp_path: Path) -> None:
     """With the toolchain file that every project for a board has."""
     needs_compiler()
     (tmp_path / "link.ld").write_text(SCRIPT)
