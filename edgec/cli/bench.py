@@ -68,20 +68,12 @@ def _instead(
     """What --host or --peers does; None without them. Raises UsageError beside other options."""
     page, on_host, with_peers = (given.pop(key) for key in ("page", "on_host", "with_peers"))
     if not (on_host or with_peers):
-        _refuse_page(page)
+        if page is not None:
+            raise click.UsageError("--html goes with --peers or --host")
         return None
-    _refuse_beside(given, bool(suite) or (on_host and with_peers))
-    return partial(_time_here if on_host else _beside_peers, page=page)
-
-
-def _refuse_page(page: Path | None) -> None:
-    if page is not None:
-        raise click.UsageError("--html goes with --peers or --host")
-
-
-def _refuse_beside(given: dict[str, Any], is_wrong: bool) -> None:
-    if is_wrong or any(given[name] for name in NOT_HERE):
+    if suite or (on_host and with_peers) or any(given[name] for name in NOT_HERE):
         raise click.UsageError("--host or --peers goes with --model, --baselines and --json alone")
+    return partial(_time_here if on_host else _beside_peers, page=page)
 
 
 def _run_suite(path: Path, *, as_json: bool, **given: Any) -> None:

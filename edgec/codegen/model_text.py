@@ -270,7 +270,8 @@ def make_text(program: Program) -> EmittedModel:
     pointers = Pointers(program, weights)
     calls = _calls(program, step_functions, emitted.step_numbers, pointers)
     if gpu is not None:
-        calls = tuple(_launched(call, gpu) for call in calls)
+        at = gpu.launches  # kernels in the place of a step's call
+        calls = tuple(replace(c, lines=(), launches=at[c.id]) if c.id in at else c for c in calls)
     # What one core's branch of an #if calls is unused on others, of which clang would warn.
     processor = program.processor or program.target
     cpu_check = _cpu_check(processor)
@@ -331,7 +332,8 @@ def make_text(program: Program) -> EmittedModel:
         copies=homes.copied,
         state_home=homes.state,
         sizes=_sizes(program),
-        counts=_counts(program, pointers),
+        # where the numbers stand that say how much of an output is in use
+        counts=tuple(pointers.raw(program.outputs[n].buffer) for n in count_numbers(program)),
         foreign=foreign_texts(program),
         compile_flags=compile_flags(processor),
         versions=tuple(
@@ -343,7 +345,7 @@ def make_text(program: Program) -> EmittedModel:
             for version in program.versions
         ),
         gpu=gpu,
-        without_gpu=_without_gpu(program, calls),
+        without_gpu=calls[alone.start : alone.stop] if (alone := program.without_gpu) else (),
         beside_gpu=program.beside_gpu,
     )
     placeable = (*emitted.called, *dict.fromkeys(step_functions), *kernels)
@@ -393,18 +395,6 @@ def _crc_call(model: str, weights: Weights) -> str:
             f"{model}_crc32({call}, (const uint8_t *)&{name},\n            {model.upper()}_{size})"
         )
     return call
-
-
-def _launched(call: CallText, gpu: GpuText) -> CallText:
-    """The call of a step, which kernels are in the place of on a GPU."""
-    if call.id not in gpu.launches:
-        return call
-    return replace(call, lines=(), launches=gpu.launches[call.id])
-
-
-def _without_gpu(program: Program, calls: tuple[CallText, ...]) -> tuple[CallText, ...]:
-    version = program.without_gpu
-    return () if version is None else calls[version.start : version.stop]
 
 
 def _emit_callees(program: Program, side: Side) -> tuple[dict[str, str], list[CFunction]]:
@@ -482,11 +472,6 @@ def _wrapped_call(function: str, args: list[str]) -> list[str]:
     if not args:
         lines[-1] += ");"
     return lines
-
-
-def _counts(program: Program, pointers: Pointers) -> tuple[str, ...]:
-    """Where the numbers stand that say how much of an output is in use."""
-    return tuple(pointers.raw(program.outputs[n].buffer) for n in count_numbers(program))
 
 
 def _sizes(program: Program) -> tuple[SizeText, ...]:

@@ -10,7 +10,6 @@ the figures of the baselines, for the int8 TFLite file of the same network with 
 from __future__ import annotations
 
 import importlib.util
-import re
 import shutil
 import subprocess
 import sys
@@ -120,9 +119,8 @@ def find_peer_models(baselines: Path, names: Sequence[str]) -> list[Path]:
 
 
 def measure_peers(model: Path, baselines: Path | None = None) -> list[dict[str, Any]]:
-    """A row of ours, then one for each peer: instructions, cycles, bytes, or the error.
-
-    With the file `baselines` also a row of TFLite Micro, where it knows the same network.
+    """A row of ours, then one for each peer: instructions, cycles, bytes, or the error; and one of
+    TFLite Micro where the file `baselines` has the same network.
     """
     board = load_board(BOARD)
     with work_folder("peers") as folder:
@@ -157,21 +155,18 @@ def measure_peers(model: Path, baselines: Path | None = None) -> list[dict[str, 
 
 def _stated_rows(baselines: Path | None, model: Path, ours: int) -> list[dict[str, Any]]:
     """What is stated of TFLite Micro on the int8 TFLite file of a network that is QDQ here."""
-    if baselines is None or not baselines.is_file():
+    if baselines is None or not baselines.is_file() or not model.stem.endswith("_qdq"):
         return []
     stated = read_baselines(baselines)
     file = f"{model.stem.removesuffix('_qdq')}_int8.tflite"
-    key = next((k for k, entry in stated["models"].items() if entry.get("file") == file), "")
-    found = stated["tflm_cmsis_nn"].get("m4", {}).get(key)
-    if found is None or not model.stem.endswith("_qdq"):
-        return []
-    version = re.search(r"Micro (\w+) with CMSIS-NN (\w+)", stated.get("about", ""))
+    found = [stated["tflm_cmsis_nn"]["m4"][key] for key, entry in stated["models"].items()
+             if entry["file"] == file]  # fmt: skip
     return [{
-        "model": model.stem, "by": TFLITE_MICRO, "instructions": found["instructions"],
-        "cycles": found["modelled_cycles"], "ram_bytes": found["ram_bytes"],
-        "flash_bytes": found["flash_bytes"], "ratio": ours / found["instructions"],
-        "version": f"{version[1]} with CMSIS-NN {version[2]}" if version else "as stated",
-    }]  # fmt: skip
+        "model": model.stem, "by": TFLITE_MICRO, "version": f"as {baselines.name} states",
+        "instructions": each["instructions"], "cycles": each["modelled_cycles"],
+        "ram_bytes": each["ram_bytes"], "flash_bytes": each["flash_bytes"],
+        "ratio": ours / each["instructions"],
+    } for each in found]  # fmt: skip
 
 
 def _measure(
