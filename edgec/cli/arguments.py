@@ -132,6 +132,20 @@ class PixelsType(WordType):
 PIXELS = PixelsType()
 
 
+class BoxesType(WordType):
+    """`boxes=NAME,scores=NAME,form=xyxy`: which outputs are boxes."""
+
+    name = "boxes=NAME,..."
+
+    def read(self, text: str) -> Any:
+        from edgec.report.boxes import read_boxes
+
+        return read_boxes(text)
+
+
+BOXES = BoxesType()
+
+
 class OptimizeType(WordType):
     """A level by name, or the prices of time, flash and RAM."""
 
@@ -242,6 +256,17 @@ def compile_options(command: F) -> F:
     for option in reversed(_COMPILE_OPTIONS):
         command = option(command)
     return command
+
+
+def require_model(path: Path) -> None:
+    """Raise EdgecError, before all else, where there is no such model file or project folder."""
+    from edgec.errors import EdgecError
+
+    if not path.exists():
+        raise EdgecError(
+            f"cannot read {path}: No such file or directory",
+            hint="give a .tflite, .onnx or .pt2 file, or a folder that `edgec build` made",
+        )
 
 
 def refuse_compile_options(why: str) -> None:

@@ -18,7 +18,7 @@ from edgec.cli.arguments import (
     make_options,
     print_json,
 )
-from edgec.cli.progress import elapsed
+from edgec.cli.progress import working
 from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
@@ -89,7 +89,7 @@ def command(model: Path, board: str | None, target: str | None, **given: Any) ->
         made = quantize_module(module, calibration, pixels, as_json)
         module, finish = made.module(module.source), partial(_finish_quantized, made)
     where: dict[str, Any] = {"out": output, "traced": traced, "finish": finish, "dump": dump}
-    with elapsed(f"compiling {module.source}", quiet=as_json):
+    with working(f"compiling {module.source}", quiet=as_json):
         compiled, built = _build(module, chosen, cores, options, where)
     report = build_report(compiled, built)
     if as_json:

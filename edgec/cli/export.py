@@ -15,7 +15,7 @@ from edgec.cli.arguments import (
     print_json,
     refuse_compile_options,
 )
-from edgec.cli.progress import elapsed
+from edgec.cli.progress import working
 from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
@@ -86,7 +86,7 @@ def command(
         library = read_library(model)
     else:
         options = make_options(**_as_text(words), model_name=model_name)
-        with elapsed(f"compiling {model.name}", quiet=as_json):
+        with working(f"compiling {model.name}", quiet=as_json):
             library = _compiled(model, target or FORMATS[format_name].core, options, dump)
     files = export(library, format_name, output, labels)
     if as_json:

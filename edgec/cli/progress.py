@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from edgec.report.terminal import echo, visible
 
 if TYPE_CHECKING:
+    from rich.progress import Progress, TaskID
+
     from edgec.runners.pool import Pool
 
 #: Smaller tensors are there in under half a second at 115,200 baud.
@@ -71,18 +73,45 @@ def count_bar(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[], No
         yield lambda: bar.advance(task)
 
 
+class Working:
+    """What is being done, how much of it, and for how long; every method may be called by any
+    thread.
+    """
+
+    def __init__(self, bar: Progress, task: TaskID) -> None:
+        self._bar, self._task = bar, task
+
+    def tell(self, what: str, done: int = 0, total: int = 0) -> None:
+        """Show what is being done now, `done` of `total`; 0 of 0 where nobody knows."""
+        amount = f"{done:,} of {total:,}" if total else ""
+        self._bar.update(
+            self._task, description=visible(what), completed=done, total=total or None,
+            amount=amount,
+        )  # fmt: skip
+
+    def move(self, what: str, done: int, total: int) -> None:
+        """Show a transfer, in bytes; a short one does not change what is shown."""
+        if total >= _LEAST_BYTES:
+            self.tell(f"{what} (bytes)", done, total)
+
+
 @contextmanager
-def elapsed(what: str, *, quiet: bool) -> Iterator[None]:
+def working(what: str, *, quiet: bool) -> Iterator[Working]:
     """Show what is being done and for how long, on a terminal."""
     from rich.console import Console
-    from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+    from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 
     console = Console(stderr=True)
-    columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False), TimeElapsedColumn())
+    columns = (
+        SpinnerColumn(),
+        TextColumn("{task.description}", markup=False),
+        BarColumn(bar_width=20),
+        TextColumn("{task.fields[amount]}", markup=False),
+        TimeElapsedColumn(),
+    )
     hidden = quiet or not console.is_terminal
     with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
-        bar.add_task(visible(what), total=None)
-        yield
+        yield Working(bar, bar.add_task(visible(what), total=None, amount=""))
 
 
 def tell_lost(pool: Pool | None) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
+from dataclasses import asdict
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import click
 
 from edgec.cli.arguments import (
+    BOXES,
     MODEL,
     PIXELS,
     compile_options,
@@ -17,8 +20,10 @@ from edgec.cli.arguments import (
     make_options,
     print_json,
     refuse_compile_options,
+    require_model,
 )
-from edgec.cli.progress import tell_lost, transfer_bar
+from edgec.cli.progress import Working, tell_lost, working
+from edgec.cli.shown_inputs import check_picture, show_inputs
 
 
 @click.command()
@@ -38,6 +43,14 @@ from edgec.cli.progress import tell_lost, transfer_bar
               help="What black and white are to the model, for pictures.")  # fmt: skip
 @click.option("--labels", "labels_file", type=click.Path(path_type=Path), metavar="FILE",
               help="Names of the classes, a line each: show the likeliest.")  # fmt: skip
+@click.option("--features", type=click.Path(path_type=Path, dir_okay=False), metavar="F.toml",
+              help="What the model hears of a .wav: MFCC, mel bands, or a front end of your "
+              "own.")  # fmt: skip
+@click.option("--boxes", type=BOXES, help="Outputs that are boxes; those of Detection_PostProcess "
+              "are known.")  # fmt: skip
+@click.option("--picture", type=click.Path(path_type=Path, dir_okay=False), metavar="P.png",
+              help="Draw the boxes on the picture that was given, or a sound's "
+              "spectrogram.")  # fmt: skip
 @click.option("--seed", type=click.IntRange(0, 2**32 - 1), default=1, show_default=True,
               metavar="N", help="Seed of the generated input.")  # fmt: skip
 @click.option("--steps", type=click.IntRange(min=1), default=1, show_default=True, metavar="N",
@@ -57,7 +70,8 @@ from edgec.cli.progress import tell_lost, transfer_bar
 def command(model: Path, profile: bool, as_json: bool, **given: Any) -> None:
     """Run MODEL, a model file or a project folder that `edgec build` made."""
     from edgec.build.staging import work_folder
-    from edgec.report.classes import likeliest, read_labels
+    from edgec.report.classes import read_labels
+    from edgec.report.meaning import add_meaning
     from edgec.report.project import keep_profile
     from edgec.report.run import print_run, run_report
     from edgec.runners.pool import Pool
@@ -76,56 +90,75 @@ def command(model: Path, profile: bool, as_json: bool, **given: Any) -> None:
     target = None if output is None else _output_file(output)
     labels_file = given.pop("labels_file")
     labels = None if labels_file is None else read_labels(labels_file)
-    runs = {key: given.pop(key) for key in ("inputs", "pixels", "seed", "steps")}
-    with work_folder("run") as work:
+    shown = {key: given.pop(key) for key in ("boxes", "picture")}
+    runs = {key: given.pop(key) for key in ("inputs", "pixels", "seed", "steps", "features")}
+    require_model(model)
+    check_picture(shown["picture"], runs["inputs"])
+    with (
+        work_folder("run") as work,
+        working(f"compiling {model.name}", quiet=as_json) as told,
+    ):
         chosen, built = _built(model, engine, port, work, profile=profile, **given)
-        arrays = _arrays(built.manifest.inputs, **runs)
+        arrays, heard = _arrays(built, chosen, work, told, runs)
         profiled: list[Any] = []
         if pool is not None:
             with pool:
                 results, chosen = pool.run_all(built, arrays), pool.name
             tell_lost(pool)
         else:
-            counts = repeat if profile else 0
-            results, profiled = _run(chosen, built, port, arrays, counts, as_json)
+            results, profiled = _run(chosen, built, port, arrays, repeat if profile else 0, told)
         if target is not None:
             _save(target, built, results)
         report = run_report(built, chosen, results, profiled, target)
-        if labels is not None:
-            report["classes"] = likeliest(built.manifest.answers, results[-1].outputs, labels)
+        report["features"] = heard
+        add_meaning(report, built.manifest, results[-1].outputs, labels, shown["boxes"])
         if profile and model.is_dir():
             keep_profile(built, report)
         _export(built, results[-1], profiled, *viewers)
+    lines = show_inputs(runs["inputs"], report, shown["picture"], quiet=as_json)
     if as_json:
         print_json(report)
     else:
-        print_run(report, profile)
+        print_run(report, profile, lines)
 
 
 def _arrays(
-    ports: Sequence[Any], inputs: Sequence[str], pixels: tuple[float, float], seed: int, steps: int
-) -> list[list[Any]]:
-    """The inputs of each step: as given, or generated."""
+    built: Any, engine: str, work: Path, told: Working, given: dict[str, Any]
+) -> tuple[list[list[Any]], dict[str, Any] | None]:
+    """The inputs of each step, as given or generated, and how features were made, if they were."""
     from edgec.runners.inputs import read_steps
     from edgec.runners.samples import generate_steps
 
-    if inputs:
-        return read_steps(inputs, ports, steps, pixels)
-    return generate_steps(seed, [(p.shape, p.dtype) for p in ports], steps)
+    inputs, steps, features = given["inputs"], given["steps"], given["features"]
+    ports: Sequence[Any] = built.manifest.inputs
+    if not inputs:
+        return generate_steps(given["seed"], [(p.shape, p.dtype) for p in ports], steps), None
+    if features is None or not any(word.lower().endswith(".wav") for word in inputs):
+        return read_steps(inputs, ports, steps, given["pixels"]), None
+    from edgec.boards.board import load_board
+    from edgec.deploy.front_end import Listener
+    from edgec.frontends.features import read_features
+
+    board = built.board or load_board("host")
+    with Listener(read_features(features), board, engine, work / "features") as listener:
+        hear = partial(listener.hear, told=partial(told.tell, "frames of the sound"))
+        return read_steps(inputs, ports, steps, given["pixels"], hear), asdict(listener.heard)
 
 
 def _run(
-    engine: str, built: Any, port: str | None, arrays: list[list[Any]], repeat: int, quiet: bool
+    engine: str, built: Any, port: str | None, arrays: list[list[Any]], repeat: int, told: Working
 ) -> tuple[list[Any], list[Any]]:
     """The results of all steps, and the last step's of `repeat` profiled runs."""
     from edgec.runners.engine import open_session
 
-    with (
-        transfer_bar(quiet=quiet) as transfer,
-        open_session(engine, built, port=port, transfer=transfer) as session,
-    ):
-        results = _run_steps(session, arrays)
-        return results, [_run_steps(session, arrays, profile=True)[-1] for _ in range(repeat)]
+    told.tell(f"starting {engine}")
+    with open_session(engine, built, port=port, transfer=told.move) as session:
+        results = _run_steps(session, arrays, told, f"running on {engine}")
+        profiled = [
+            _run_steps(session, arrays, told, f"profile {number} of {repeat}", profile=True)[-1]
+            for number in range(1, repeat + 1)
+        ]
+        return results, profiled
 
 
 def _export(
@@ -151,11 +184,17 @@ def _export(
             temporary.write_text(write(built.manifest, profile, clock_hz), encoding="ascii")
 
 
-def _run_steps(session: Any, steps: list[list[Any]], profile: bool = False) -> list[Any]:
+def _run_steps(
+    session: Any, steps: list[list[Any]], told: Working, what: str, profile: bool = False
+) -> list[Any]:
     """All steps from the initial state, whatever state a real board was in."""
     if session.manifest.state_bytes:
         session.reset()
-    return [session.run(arrays, profile=profile) for arrays in steps]
+    results = []
+    for number, arrays in enumerate(steps):
+        told.tell(what, number, len(steps) if len(steps) > 1 else 0)
+        results.append(session.run(arrays, profile=profile))
+    return results
 
 
 def _built(

@@ -33,6 +33,19 @@ _RESERVED = frozenset(
         """,
     )
 )
+#: Headers of C libraries: a model's own header of that name would be read in their place.
+_HEADERS = frozenset(
+    re.findall(
+        r"\w+",
+        """
+    alloca complex ctype dirent dlfcn elf endian err errno fcntl features fenv float ftw getopt
+    glob grp inttypes iso646 langinfo libgen limits link locale malloc math memory monetary netdb
+    paths poll pthread pwd regex sched search semaphore setjmp signal spawn stdalign stdarg
+    stdatomic stdbool stddef stdint stdio stdlib stdnoreturn string strings syslog termios tgmath
+    threads time uchar ulimit unistd utime values wchar wctype wordexp newlib reent picolibc
+        """,
+    )
+)
 _RESERVED_PREFIX = re.compile(r"ec_|int\d+_t$|uint\d+_t$|EC_")
 
 
@@ -77,13 +90,18 @@ def unique(names: Iterable[str], *, taken: Iterable[str] = ()) -> tuple[str, ...
 def model_identifier(name: str) -> str:
     """The prefix of a model's public C names, from its file's name (the suffix is dropped)."""
     stem = re.split(r"[\\/]", name)[-1]
-    stem = re.sub(r"\.(tflite|onnx|pt2|pte|pt)$", "", stem, flags=re.IGNORECASE)
-    return identifier(stem, fallback="model").lower()
+    stem = re.sub(r"\.(tflite|onnx|pt2|pte|pt|toml)$", "", stem, flags=re.IGNORECASE)
+    return _model_name(stem).lower()
+
+
+def _model_name(text: str) -> str:
+    name = identifier(text, fallback="model")
+    return f"model_{name}" if name.lower() in _HEADERS else name
 
 
 def checked_model_name(name: str) -> str:
     """The name, if it may be the prefix of a model's C names and files; BuildFailed if not."""
-    legal = identifier(name, fallback="model")
+    legal = _model_name(name)
     if legal == name:
         return name
     raise BuildFailed(

@@ -54,7 +54,7 @@ def import_model(
 
 
 def _format(path: Path) -> str:
-    """What kind of file it is: tflite, torch or onnx. Raises ImportFailed for another."""
+    """What kind of file it is: tflite, torch, onnx or features. ImportFailed for another."""
     try:
         with path.open("rb") as stream:
             head = stream.read(8)
@@ -65,6 +65,7 @@ def _format(path: Path) -> str:
         "tflite": (head[4:8] == _TFLITE, ".tflite"),
         "torch": (head[:4] == _ZIP, ".pt2"),
         "onnx": (head[:1] == bytes([_ONNX]), ".onnx"),
+        "features": (False, ".toml"),
     }
     for kind, (is_signed, suffix) in signs.items():
         if is_signed or path.suffix.lower() == suffix:
@@ -86,14 +87,15 @@ def _at_numbers(
     values: Mapping[str, float | Array] | None, budget: Budget,
 ) -> Module:  # fmt: skip
     """A model whose sizes are numbers."""
-    if values and kind == "tflite":
-        raise ImportFailed(f"{path.name}: only inputs of ONNX files can be given a value")
-    if (shapes or values) and kind == "torch":
-        raise ImportFailed(f"{path.name}: only inputs of ONNX files can be given from outside")
+    _refuse_given(path, kind, shapes, values)
     if kind == "tflite":
         from edgec.frontends.tflite import import_tflite
 
         return import_tflite(path, match=match, shapes=shapes, budget=budget)
+    if kind == "features":
+        from edgec.frontends.features import import_features
+
+        return import_features(path)
     if kind == "torch":
         from edgec.frontends.torch_export import import_torch
 
@@ -101,3 +103,11 @@ def _at_numbers(
     from edgec.frontends.onnx import import_onnx
 
     return import_onnx(path, match=match, shapes=shapes, values=values, budget=budget)
+
+
+def _refuse_given(path: Path, kind: str, shapes: Any, values: Any) -> None:
+    """Raise ImportFailed for what a format cannot be given from outside."""
+    if values and kind == "tflite":
+        raise ImportFailed(f"{path.name}: only inputs of ONNX files can be given a value")
+    if (shapes or values) and kind in ("torch", "features"):
+        raise ImportFailed(f"{path.name}: only inputs of ONNX files can be given from outside")

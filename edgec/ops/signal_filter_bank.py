@@ -21,7 +21,7 @@ from edgec.graph.types import TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.ops.broadcast import constant_of, tensor_of, tensors_of
+from edgec.ops.broadcast import constant_of, operand_tensors, tensor_of, tensors_of
 from edgec.ops.op import Op, RawNode, from_tflite
 
 
@@ -136,7 +136,7 @@ class SignalSqrt(Op[NoAttrs]):
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""
-        x, bits = tensors_of(inputs)
+        x, bits = operand_tensors(target, inputs)
         return target.compute(
             "element",
             node.output.type.shape,

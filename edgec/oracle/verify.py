@@ -243,6 +243,11 @@ def _reference(
     model: Path, name: str | None, options: Options, imported: Module
 ) -> tuple[Oracle, str]:
     """The interpreter for a file with custom operators, else a framework."""
+    if imported.format == "features":
+        raise EdgecError(
+            f"{model} describes features of a sound, which no framework computes in these bits",
+            hint="`edgec build` makes C of it, whose self-test compares it with the reference",
+        )
     if name is None and has_declared(imported):
         return OwnReference(model, imported), OWN_NOTE
     return _framework(model, name, options)

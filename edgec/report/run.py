@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from edgec.boards.power import energy_mj
+from edgec.report.classes import dequantized
 from edgec.report.figures import (
     count,
     percent,
@@ -23,8 +24,12 @@ from edgec.report.terminal import echo_lines
 from edgec.runners.samples import outputs_fnv1a32
 
 if TYPE_CHECKING:
+    from edgec.codegen.manifest import PortEntry
     from edgec.deploy.project import Built
     from edgec.runners.engine import RunResult
+
+#: Elements of each output that are shown.
+SHOWN = 16
 
 
 def run_report(
@@ -60,11 +65,20 @@ def run_report(
                 "name": port.name,
                 "dtype": port.dtype,
                 "shape": list(array.shape),
-                "first": array.reshape(-1)[:16].tolist(),
+                "first": array.reshape(-1)[:SHOWN].tolist(),
+                "real": _real(port, array),
             }
             for port, array in zip(built.manifest.answers, result.outputs, strict=True)
         ],
     }
+
+
+def _real(port: PortEntry, array: Any) -> list[float] | None:
+    """The real values that the first integers of an output stand for, None where they do not."""
+    if len(port.scale) != 1:
+        return None
+    found: list[float] = dequantized(array.reshape(-1)[:SHOWN], port).tolist()
+    return found
 
 
 def _energy(built: Built, result: RunResult) -> float | None:
@@ -115,9 +129,10 @@ def _that_ran(built: Built, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     return [row for row in rows if (row["instructions"], row["cycles"]) != (0, 0)]
 
 
-def print_run(report: dict[str, Any], profile: bool) -> None:
-    """Show a run; with `profile` a table of its layers."""
-    lines = _profile_lines(report) if profile else []
+def print_run(report: dict[str, Any], profile: bool, first: Sequence[str] = ()) -> None:
+    """Show a run; with `profile` a table of its layers. first: lines about its inputs."""
+    lines = [*first, *(_profile_lines(report) if profile else [])]
+    lines += _feature_lines(report.get("features"))
     if report["steps"] > 1:
         lines.append(f"steps         {report['steps']:,} in a row; of the last one:")
     if report["instructions"] is not None:
@@ -129,15 +144,45 @@ def print_run(report: dict[str, Any], profile: bool) -> None:
     if report["stack_bytes"] is not None:
         lines.append(f"stack         {report['stack_bytes']:,} bytes")
     for value in report["values"]:
-        shown = " ".join(f"{x:.6g}" if isinstance(x, float) else str(x) for x in value["first"])
+        first = value["real"] or value["first"]
+        shown = " ".join(f"{x:.6g}" if isinstance(x, float) else str(x) for x in first)
         more = " ..." if math.prod(value["shape"]) > len(value["first"]) else ""
         lines.append(f"{value['name']} {value['dtype']}{value['shape']}: {shown}{more}")
     for entry in report.get("classes", ()):
         lines.append(f"{entry['value']:>12.4g}  {entry['label']}")
+    lines += _box_lines(report.get("boxes"))
     lines.append(f"FNV-1a        {report['output_fnv1a']}")
     if report["outputs"]:
         lines.append(f"written to    {report['outputs']}")
     echo_lines(lines)
+
+
+def _feature_lines(heard: Mapping[str, Any] | None) -> list[str]:
+    """How the features of a sound were made."""
+    if heard is None:
+        return []
+    cost = heard["instructions"]
+    each = f", {cost:,} instructions each" if cost is not None else ""
+    return [f"features      {heard['frames']:,} frames on {heard['board']}{each}"]
+
+
+def _box_lines(boxes: Sequence[Mapping[str, Any]] | None) -> list[str]:
+    """A row for each box that was found."""
+    if boxes is None:
+        return []
+    if not boxes:
+        return ["boxes         none found"]
+    sides = ("left", "top", "right", "bottom")
+    columns = [Column("found", least=8), number("score"), *map(number, sides)]
+    rows = [
+        (
+            box["label"] if box["label"] is not None else f"class {box['class']}",
+            f"{box['score']:.3f}",
+            *(percent(box[side], 1) for side in sides),
+        )
+        for box in boxes
+    ]
+    return ["", *format_table(columns, rows), ""]
 
 
 def _profile_lines(report: dict[str, Any]) -> list[str]:

@@ -6,11 +6,14 @@ import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
 from edgec.errors import EdgecError
+
+if TYPE_CHECKING:
+    from edgec.runners.media_files import Hear
 
 #: How a NumPy file of either kind starts; np.load takes anything else for a pickle.
 _NPY, _NPZ = b"\x93NUMPY", b"PK"
@@ -91,18 +94,19 @@ def read_steps(
     ports: Sequence[Port],
     steps: int,
     pixels: tuple[float, float] = (0.0, 1.0),
+    hear: Hear | None = None,
 ) -> list[list[Any]]:
     """Arrays for the model's inputs from `x.npy`, `x.npz` or `name=x.npy` words.
 
-    A picture, a WAV or a CSV file instead is read by `edgec.runners.media_files`. An array without
-    a name goes to the first input that has none yet. An .npz may hold more than the inputs;
-    NAME=FILE.npz takes its array of that name, or its only one. With several steps the first axis
-    of each array counts them. Raises EdgecError for names that no input has, inputs without an
-    array, and arrays that do not fit.
+    A picture, a WAV or a CSV file instead is read by `edgec.runners.media_files`; hear makes the
+    features of a sound in place of its samples. An array without a name goes to the first input
+    that has none yet. An .npz may hold more than the inputs; NAME=FILE.npz takes its array of that
+    name, or its only one. With several steps the first axis of each array counts them. Raises
+    EdgecError for names that no input has, inputs without an array, and arrays that do not fit.
     """
     given: dict[str, Any] = {}
     for word in words:
-        for name, array in _named_arrays(word, ports, given, steps, pixels).items():
+        for name, array in _named_arrays(word, ports, given, steps, (pixels, hear)).items():
             if name in given:
                 raise EdgecError(f"input {name} is given twice")
             given[name] = array
@@ -131,25 +135,18 @@ def _named_arrays(
     ports: Sequence[Port],
     given: dict[str, Any],
     steps: int,
-    pixels: tuple[float, float],
+    media: tuple[tuple[float, float], Hear | None],
 ) -> dict[str, Any]:
     """What one word of the command line gives: arrays by the name of the input."""
     from edgec.runners.media_files import MEDIA, read_media
 
     known = [port.name for port in ports]
-    # An input's own name may hold "=", and so may a path: the longest name that is known wins.
-    name = max((n for n in known if word.startswith(f"{n}=")), key=len, default="")
-    path = Path(word[len(name) + 1 :] if name else word)
-    if not name and "=" in word and not path.exists():
-        raise EdgecError(
-            f"the model has no input {word.rpartition('=')[0]!r}",
-            details=(f"its inputs: {', '.join(known)}",),
-        )
+    name, path = _name_and_path(word, known)
     free = [n for n in known if n not in given]
     if path.suffix.lower() in MEDIA:
         chosen = name or (free or known)[0]
         port = next(port for port in ports if port.name == chosen)
-        return {chosen: read_media(path, port, pixels, steps)}
+        return {chosen: read_media(path, port, media[0], steps, media[1])}
     arrays = load_arrays(path)
     if name:
         array = arrays.get(name, next(iter(arrays.values())) if len(arrays) == 1 else None)
@@ -168,6 +165,21 @@ def _named_arrays(
             hint="give its arrays the inputs' names, or name an input with NAME=FILE",
         )
     return found
+
+
+def _name_and_path(word: str, known: Sequence[str]) -> tuple[str, Path]:
+    """The name of an input, or "", and the file of a word. Raises EdgecError for another name.
+
+    An input's own name may hold "=", and so may a path: the longest name that is known wins.
+    """
+    name = max((n for n in known if word.startswith(f"{n}=")), key=len, default="")
+    path = Path(word[len(name) + 1 :] if name else word)
+    if not name and "=" in word and not path.exists():
+        raise EdgecError(
+            f"the model has no input {word.rpartition('=')[0]!r}",
+            details=(f"its inputs: {', '.join(known)}",),
+        )
+    return name, path
 
 
 def fit_input(array: Any, port: Port) -> Any:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import wave
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -20,19 +21,37 @@ IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".webp", ".ti
 MEDIA = (*IMAGES, ".wav", ".csv")
 
 
-def read_media(path: Path, port: Port, pixels: tuple[float, float], steps: int) -> Any:
+#: Makes features of a sound: its file, the input, and the steps that they are for.
+Hear = Callable[[Path, Port, int], Any]
+
+
+@dataclass(frozen=True)
+class Sound:
+    """samples: float64 from -1 to 1, the mean of the channels. rate: samples per second."""
+
+    samples: Any
+    rate: int
+
+
+def read_media(
+    path: Path, port: Port, pixels: tuple[float, float], steps: int, hear: Hear | None = None
+) -> Any:
     """The values of a picture, a WAV or a CSV file in the port's dtype and shape.
 
     pixels: the real values of black and white. steps: with more than one, a first axis of steps;
-    a sound or table holds them one after the other, a picture is the same in each. Raises
-    EdgecError for a file that is damaged or does not fit, ToolMissing for a picture without Pillow.
+    a sound or table holds them one after the other, a picture is the same in each. hear: makes
+    the values of a sound in place of its samples. Raises EdgecError for a file that is damaged or
+    does not fit, ToolMissing for a picture without Pillow.
     """
     kind = path.suffix.lower()
+    if kind == ".wav" and hear is not None:
+        return hear(path, port, steps)
     if kind in IMAGES:
         real = image_reader(port, path, pixels)(path)
         real = real if steps == 1 else np.repeat(real[np.newaxis], steps, axis=0)
     else:
-        real = _consecutive(_wav(path) if kind == ".wav" else _csv(path), path, port, steps)
+        values = read_sound(path).samples if kind == ".wav" else _csv(path)
+        real = _consecutive(values, path, port, steps)
     return stored(real, port, path)
 
 
@@ -68,11 +87,12 @@ def _consecutive(real: Any, path: Path, port: Port, steps: int) -> Any:
     return real.reshape(tuple(port.shape) if steps == 1 else (steps, *port.shape))
 
 
-def _wav(path: Path) -> Any:
-    """Samples from -1 to 1, the mean of the channels. PCM of 8, 16 or 32 bits."""
+def read_sound(path: Path) -> Sound:
+    """A WAV file of PCM of 8, 16 or 32 bits. Raises EdgecError for another."""
     try:
         with wave.open(str(path)) as sound:
             width, channels = sound.getsampwidth(), sound.getnchannels()
+            rate = sound.getframerate()
             data = sound.readframes(sound.getnframes())
     except (OSError, wave.Error, EOFError) as error:
         raise EdgecError(
@@ -83,7 +103,8 @@ def _wav(path: Path) -> Any:
         raise EdgecError(f"{path} has samples of {8 * width} bits", hint="convert it to 16 bits")
     raw = np.frombuffer(data, {1: "u1", 2: "<i2", 4: "<i4"}[width]).astype(np.float64)
     centred = (raw - 128) / 128 if width == 1 else raw / (1 << (8 * width - 1))
-    return centred[: len(centred) // channels * channels].reshape(-1, channels).mean(axis=1)
+    whole = centred[: len(centred) // channels * channels].reshape(-1, channels)
+    return Sound(whole.mean(axis=1), rate)
 
 
 def _csv(path: Path) -> Any:

@@ -59,6 +59,8 @@ def test_first_use_keeps_its_name() -> None:
         ("C:\\models\\vww.onnx", "vww"),
         ("3d.onnx", "model_3d"),
         (".tflite", "model"),
+        ("features.toml", "model_features"),  # glibc has a header of that name
+        ("String.onnx", "model_string"),
     ],
 )
 def test_model_identifier(file: str, name: str) -> None:

@@ -23,7 +23,9 @@ RUN: dict[str, Any] = {
     "outputs": None,
     "output_fnv1a": "0123abcd", "layers": [LAYER], "repeat": 5,
     "measuring": {"unit": "instructions", "clock_overhead": 12, "hook_overhead": 33.62},
-    "values": [{"name": "y", "dtype": "int8", "shape": [1, 64], "first": list(range(16))}],
+    "values": [
+        {"name": "y", "dtype": "int8", "shape": [1, 64], "first": list(range(16)), "real": None}
+    ],
 }  # fmt: skip
 
 
