@@ -40,6 +40,8 @@ from edgec.resources import cache_folder, resource_dir
 from edgec.runners.engine import Session, open_session
 
 Shape = tuple[int, ...]
+#: What a model was compiled for: shapes, and the numbers of inputs.
+Key = tuple[object, ...]
 #: Placements that are tried for a memory plan: this computer has room for one that is not the best.
 PLAN_NODES = 100
 
@@ -47,14 +49,16 @@ PLAN_NODES = 100
 class PreparedModel:
     """A model that has been compiled, and keeps its library loaded.
 
-    A file with open sizes is compiled for each new set of its inputs' shapes.
+    A file with open sizes is compiled for each new set of its inputs' shapes; one with inputs whose
+    numbers decide on shapes (sizes, axes, pads), for each new set of these numbers.
     """
 
     def __init__(self, model: Any) -> None:
         self._data: bytes = model.SerializeToString()
         constants = {tensor.name for tensor in model.graph.initializer}
         self._inputs = [entry for entry in model.graph.input if entry.name not in constants]
-        self._sessions: dict[tuple[Shape, ...], Session] = {}
+        self._constant: set[str] = set()  # names of inputs whose numbers decide on shapes
+        self._sessions: dict[Key, Session] = {}
         weakref.finalize(self, _close, self._sessions)
         self._open = any(
             dimension.dim_value == 0  # absent, or no size: then it is that of what is given
@@ -62,7 +66,7 @@ class PreparedModel:
             for dimension in entry.type.tensor_type.shape.dim
         )
         if not self._open:
-            self._sessions[()] = _session(self._data, {})
+            self._try({}, {}, ())
 
     def run(self, inputs: Any, **kwargs: Any) -> tuple[Array, ...]:
         """The outputs of one run from the initial state.
@@ -77,13 +81,33 @@ class PreparedModel:
         arrays = [np.asarray(array) for array in inputs]
         if len(arrays) != len(self._inputs):
             raise RunFailed(f"{len(self._inputs)} inputs are needed, {len(arrays)} were given")
-        key = tuple(array.shape for array in arrays) if self._open else ()
-        if key not in self._sessions:
-            names = (entry.name for entry in self._inputs)
-            self._sessions[key] = _session(self._data, dict(zip(names, key, strict=True)))
-        session = self._sessions[key]
+        session = self._session(arrays)
         session.reset()
-        return tuple(session.run(arrays).outputs)
+        names = (entry.name for entry in self._inputs)
+        given = zip(names, arrays, strict=True)
+        return tuple(session.run([x for name, x in given if name not in self._constant]).outputs)
+
+    def _session(self, arrays: Sequence[Array]) -> Session:
+        """The model for inputs of these shapes, and the numbers of those that decide on shapes."""
+        given = {entry.name: array for entry, array in zip(self._inputs, arrays, strict=True)}
+        while True:
+            values = {name: given[name] for name in sorted(self._constant)}
+            shapes = {name: array.shape for name, array in given.items()} if self._open else {}
+            key = (*shapes.values(), *((x.shape, x.tobytes()) for x in values.values()))
+            if key in self._sessions or self._try(shapes, values, key):
+                return self._sessions[key]
+
+    def _try(self, shapes: Mapping[str, Shape], values: Mapping[str, Array], key: Key) -> bool:
+        """Compile the model, or learn that the numbers of more inputs are needed for it."""
+        try:
+            self._sessions[key] = _session(self._data, shapes, values)
+        except ImportFailed as error:
+            wanted = set(error.inputs) - self._constant
+            if not wanted:
+                raise
+            self._constant |= wanted
+            return False
+        return True
 
 
 def supports_device(device: str) -> bool:
@@ -137,14 +161,14 @@ def run_node(
     return run_model(helper.make_model(graph, opset_imports=[opset]), inputs, device)
 
 
-def _session(data: bytes, shapes: Mapping[str, Shape]) -> Session:
-    """A model compiled for these shapes of its inputs, and loaded."""
+def _session(data: bytes, shapes: Mapping[str, Shape], values: Mapping[str, Array]) -> Session:
+    """A model compiled for these shapes and values of its inputs, and loaded."""
     board = load_board("host")
     with ExitStack() as stack:
         folder = stack.enter_context(work_folder("onnx"))
         path = folder / "model.onnx"
         path.write_bytes(data)
-        module = import_model(path, shapes=shapes)
+        module = import_model(path, shapes=shapes, values=values)
         options = Options(plan_nodes=PLAN_NODES)
         compiled = compile_module(module, board.core, options, board=board)
         project = folder / "project"
@@ -155,7 +179,7 @@ def _session(data: bytes, shapes: Mapping[str, Shape]) -> Session:
         return open_session("host", built).__enter__()
 
 
-def _close(sessions: Mapping[tuple[Shape, ...], Session]) -> None:
+def _close(sessions: Mapping[Key, Session]) -> None:
     for session in sessions.values():
         session.close()
 

@@ -154,6 +154,8 @@ def _check_padding(attrs: PadAttrs, x: TensorType) -> None:
 
 
 def _fits(value: float, dtype: str) -> bool:
+    if dtype == "bool":
+        return value in (0, 1)
     info = np.iinfo(dtype)
     return value == int(value) and info.min <= value <= info.max
 

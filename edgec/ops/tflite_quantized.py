@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from functools import partial
+from typing import Any
 
 import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value
-from edgec.graph.types import TensorType
+from edgec.graph.types import Array, TensorType
 from edgec.numerics.fixed_point import (
     quantize_multiplier,
     requantize_tflm,
@@ -28,6 +29,7 @@ from edgec.ops.cumulate import cumulate_attrs
 from edgec.ops.integer_root import append_root
 from edgec.ops.lift import LiftAttrs
 from edgec.ops.lookup import LookupAttrs
+from edgec.ops.lookup_int16 import LookupInt16Attrs
 from edgec.ops.op import RawNode
 from edgec.ops.parts import Parts
 from edgec.ops.requantize import RequantizeAttrs
@@ -125,15 +127,57 @@ def _start(parts: Parts, x: Value, output: float) -> tuple[Value, float]:
 
 
 def _by_table(function: Callable[[float], float], builder: GraphBuilder, raw: RawNode) -> Value:
-    """A function of real numbers of int8 by a table. Source: LUTPopulate of TFLite's common.h."""
+    """A function of real numbers by a table. Source: LUTPopulate of TFLite's common.h.
+
+    Outside of the function's domain, where it is NaN, results are the smallest there are.
+    """
+    if raw.operand(0).type.dtype == "int16":
+        return _by_int16_table(function, builder, raw)
     output, declared, (x,) = _require(raw, "int8"), raw.declared(), raw.operands(1)
     scale, zero_point = x.type.scalar_quant()
     real = np.float32(scale) * (OPERANDS - zero_point).astype(np.float32)
-    made = np.array([function(float(each)) for each in real], np.float32)
-    ratio = made * (np.float32(1) / np.float32(output))
+    ratio = _values(function, real, -math.inf) * (np.float32(1) / np.float32(output))
     rounded = round_half_away(np.clip(ratio.astype(np.float64), -1e6, 1e6))
     results = np.clip(rounded + declared.scalar_quant()[1], -128, 127).tolist()
     return builder.op("lookup", [x], LookupAttrs(tuple(results), declared.quant), name=raw.name)
+
+
+def _values(function: Callable[[float], float], real: Array, outside: Any) -> Array:
+    made = np.array([function(float(each)) for each in real], np.float32)
+    made[np.isnan(made)] = outside
+    return made
+
+
+def _by_int16_table(
+    function: Callable[[float], float], builder: GraphBuilder, raw: RawNode
+) -> Value:
+    """The same of int16: 513 entries and lines between them.
+
+    Each entry is lowered by half of what the line to the next one is too high in its middle.
+    Source: LUTPopulateInt16 of TFLite's common.h, float by float.
+    """
+    scale, declared, (x,) = np.float32(_require(raw, "int16")), raw.declared(), raw.operands(1)
+    low, high = (np.float32(x.type.scalar_quant()[0]) * np.float32(n) for n in (-32768, 32767))
+    least, half = scale * np.float32(-32768), np.float32(0.5)
+    by = np.float32(65536) / (scale * np.float32(32767) - least)
+    step = (high - low) / np.float32(512)
+    at = low + np.arange(513, dtype=np.float32) * step
+    with np.errstate(all="ignore"):
+        made, middles = (_values(function, r, least) * by for r in (at, at[:-1] + step * half))
+        entries = _rounded(made)
+        lines = _rounded((made[1:] + entries[:-1]) * half)
+        entries[:-1] -= _rounded((lines - _rounded(middles)) * half)
+        entries[-1:] = _rounded(_values(function, np.array([high]), least) * by)
+    # Not a number, from powers beyond float32: a conversion to int16 makes 0 of it.
+    entries = np.nan_to_num(np.clip(entries, -32768, 32767), nan=0)
+    assert declared.quant is not None  # `_require` has seen its scale
+    attrs = LookupInt16Attrs(tuple(entries.astype(int).tolist()), declared.quant)
+    return builder.op("lookup_int16", [x], attrs, name=raw.name)
+
+
+def _rounded(real: Array) -> Array:
+    """The nearest whole float32, halves away from zero."""
+    return np.asarray(np.trunc(real + np.copysign(np.float32(0.5), real)), np.float32)
 
 
 def _gelu(builder: GraphBuilder, raw: RawNode) -> Value:
@@ -202,7 +246,7 @@ OF_STORED |= {
     ),
     "SQUARED_DIFFERENCE": _squared_difference, "ABS": _abs, "RSQRT": _inverse_roots,
     "ELU": partial(_by_table, lambda x: x if x >= 0 else math.expm1(x)),
-    "LOG": partial(_by_table, lambda x: math.log(x) if x > 0 else -math.inf),
+    "LOG": partial(_by_table, lambda x: math.log(x) if x > 0 else math.nan),
     "GELU": _gelu,
-    "EXP": partial(_by_table, lambda x: math.exp(min(x, 80.0))),
+    "EXP": partial(_by_table, lambda x: math.exp(min(x, 89.0))),
 }  # fmt: skip

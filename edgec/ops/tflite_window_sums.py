@@ -24,13 +24,18 @@ _MOST_TAPS = 64
 #: Names of combinations by TFLite's own.
 _FUNCTIONS = {"ADD": "add", "MUL": "mul", "MINIMUM": "minimum", "MAXIMUM": "maximum",
               "ALL": "logical_and", "ANY": "logical_or"}  # fmt: skip
+#: The same of bools, which C++ makes numbers of and back.
+_OF_BOOLS = {"add": "logical_or", "maximum": "logical_or", "mul": "logical_and",
+             "minimum": "logical_and"}  # fmt: skip
 _ATTRS = {"add": AddAttrs, "mul": MulAttrs}
 #: (size, stride, dilation) of a window along an axis.
 Window = Sequence[tuple[int, int, int]]
 
 
 def combined(parts: Parts, function: str, a: Value, b: Value, what: str) -> Value:
-    """Two values joined; integers by the rows that wrap."""
+    """Two values joined; integers by the rows that wrap, bools as the numbers 0 and 1."""
+    if a.type.dtype == "bool":
+        return parts.op(_OF_BOOLS.get(function, function), [a, b], what=what)
     if function in _ATTRS and is_plain_integer(a.type):
         return parts.op(f"int_{function}", [a, b], what=what)
     return parts.op(function, [a, b], _ATTRS[function]() if function in _ATTRS else None, what)

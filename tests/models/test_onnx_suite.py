@@ -15,6 +15,7 @@ import pytest
 from onnx import numpy_helper
 from onnx.backend.test.loader import load_model_tests
 from onnx_suite import (
+    KINDS,
     MODEL_CASES,
     MODEL_REASONS,
     NODE_CASES,
@@ -28,8 +29,6 @@ import edgec.onnx_backend
 from edgec.errors import EdgecError
 
 pytestmark = pytest.mark.full
-#: Small models of the suite; those named "real" are downloaded, and have no place here.
-KINDS = ("simple", "pytorch-converted", "pytorch-operator")
 
 globals().update(test_classes({*listed(NODE_CASES), *listed(MODEL_CASES)} - sample(), __name__))
 del test_classes

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from onnx.backend.test.loader import load_model_tests
-from onnx_suite import MODEL_CASES, MODEL_REASONS, listed, reasons, sample, test_classes
+from onnx_suite import KINDS, MODEL_CASES, MODEL_REASONS, listed, reasons, sample, test_classes
 
 globals().update(test_classes(sample(), __name__))
 del test_classes
 
 
 def test_every_model_is_listed_or_has_a_reason() -> None:
-    kinds = ("simple", "pytorch-converted", "pytorch-operator")
-    names = sorted(case.name for kind in kinds for case in load_model_tests(kind=kind))
+    names = sorted(case.name for kind in KINDS for case in load_model_tests(kind=kind))
     assert names == sorted([*listed(MODEL_CASES), *reasons(MODEL_REASONS)])

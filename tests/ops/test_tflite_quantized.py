@@ -78,6 +78,13 @@ def litert() -> list[Case]:
     for form in (False, True):
         made.append(Case("GELU", [a], [Out(SHAPE, "int8", **B["int8"])], "GeluOptions",
                          {"Approximate": form}))  # fmt: skip
+        made.append(Case("GELU", [wide], [Out(SHAPE, "int16", **B["int16"])], "GeluOptions",
+                         {"Approximate": form}))  # fmt: skip
+    # Results beyond the largest, and logarithms of numbers below 0, too.
+    for scale, of_powers in ((0.0002, 0.05), (0.0025, 3.0)):
+        given = In(SHAPE, "int16", scale=scale, zero_point=0)
+        made.append(Case("EXP", [given], [Out(SHAPE, "int16", scale=of_powers, zero_point=0)]))
+        made.append(Case("LOG", [given], [Out(SHAPE, "int16", scale=0.0005, zero_point=0)]))
     powers = [In(SHAPE, "int32", -9, 9), In(SHAPE, "int32", 0, 5)]
     made.append(Case("POW", powers, [Out(SHAPE, "int32")], "PowOptions"))
     return made

@@ -22,8 +22,10 @@ def window_sums() -> list[Case]:
         "uint8",
         "uint16",
         "uint32",
+        "bool",
     ):
-        functions = () if dtype in ("uint16", "uint32") else (1, 2, 3, 4)
+        functions: tuple[int, ...] = () if dtype in ("uint16", "uint32") else (1, 2, 3, 4)
+        functions += (5, 6) if dtype == "bool" else ()
         for function in functions:
             made.append(
                 Case(

@@ -38,11 +38,7 @@ CLEAR = ("float32", "uint8", "int8", "bool")
 BITS = "LiteRT works on the stored bits, which with a scale have no meaning"
 NARROW = "arithmetic in float16, for which converters write DEQUANTIZE and float32"
 #: By operator, or operator and dtype, why edgec does not take what a framework does.
-NOT_YET = "not written yet"
 REASONS = {
-    "EXP int16 with a scale": NOT_YET, "GELU int16 with a scale": NOT_YET,
-    "LOG int16 with a scale": NOT_YET, "DILATE bool": NOT_YET, "REDUCE_WINDOW bool": NOT_YET,
-    "STABLEHLO_REDUCE_WINDOW bool": NOT_YET, "STABLEHLO_PAD bool": NOT_YET,
     "MATRIX_DIAG float16": NARROW, "MATRIX_SET_DIAG float16": NARROW,
     "REDUCE_WINDOW int8 with a scale": BITS, "REDUCE_WINDOW uint8 with a scale": BITS,
     "REDUCE_WINDOW int16 with a scale": BITS, "RELU_0_TO_1": "it needs a scale",
