@@ -16,7 +16,7 @@ from edgec.loop.values import Array
 from edgec.ops.table import ByTable
 from edgec.options import Options
 from edgec.targets.aarch64 import rules as aarch64
-from edgec.targets.common import loops
+from edgec.targets.common import float_rows, loops
 from edgec.targets.common.sums import find_sums
 from edgec.targets.common.threads import on_threads
 from edgec.targets.core import Core, processor_of
@@ -30,8 +30,8 @@ from edgec.targets.x86 import rules as x86
 RULES: dict[str, tuple[Rule, ...]] = {
     "thumb": cortex_m.RULES,
     "rv32": riscv.RULES,
-    "x86_64": (*x86.RULES, *loops.RULES, *loops.LOOPS),
-    "aarch64": (*aarch64.RULES, *loops.RULES, *loops.LOOPS),
+    "x86_64": (*x86.RULES, *float_rows.RULES, *loops.RULES, *loops.LOOPS),
+    "aarch64": (*aarch64.RULES, *float_rows.RULES, *loops.RULES, *loops.LOOPS),
     "cuda": cuda.RULES,
 }
 

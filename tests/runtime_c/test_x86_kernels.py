@@ -41,7 +41,7 @@ def library(request, tmp_path_factory):
     names = [
         f"ec_{k}{r}_s8_{s}" for k in ("conv", "depthwise") for r in ROUNDINGS for s in SUFFIXES
     ]
-    names.append("ec_pad_rows_s8")
+    names += ["ec_pad_rows_s8", *(f"ec_conv_sums_s8_s32_{s}" for s in SUFFIXES)]
     lines = [f'#include "kernels/{header}.h"' for header in HEADERS]
     lines += [f"extern void *const p_{name}; void *const p_{name} = (void *)(uintptr_t){name};"
               for name in names]  # fmt: skip
@@ -72,9 +72,10 @@ class Edge:
         self.room[end - len(data) : end] = data
         return self.start + end - len(data)
 
-    def bytes_of(self, address: int, count: int) -> np.ndarray:
+    def values_at(self, address: int, count: int, dtype: str) -> np.ndarray:
         first = address - self.start
-        return np.frombuffer(self.room[first : first + count], np.int8).copy()
+        size = count * np.dtype(dtype).itemsize
+        return np.frombuffer(self.room[first : first + size], dtype).copy()
 
 
 @pytest.fixture(scope="module")
@@ -87,6 +88,8 @@ def constants(rng, rounding, channels, *shape):
         "bias": rng.integers(-(1 << 20), 1 << 20, channels).astype(np.int32),
         "w": rng.integers(-128, 128, shape).astype(np.int8),
     }
+    if rounding == "_sums":
+        return found
     if rounding == "_onnx":
         return {**found, "scale": (rng.uniform(0.5, 2, channels) / (1 << 10)).astype(np.float32)}
     return {
@@ -96,7 +99,7 @@ def constants(rng, rounding, channels, *shape):
     }
 
 
-def check(library, edges, name, sizes, shape, x, arrays):
+def check(library, edges, name, sizes, shape, x, arrays, dtype="int8"):
     kernel = get_microkernel(name)
     stream = kernel.stream.pack(arrays, **sizes)
     assert stream.size == kernel.stream.words(**sizes)
@@ -108,9 +111,9 @@ def check(library, edges, name, sizes, shape, x, arrays):
         MEANT[case] = [0] * int(np.prod(shape))
         kernel.run(MEANT[case], 0, x.tolist(), 0, stream.tolist(), 0, *numbers)
     values = MEANT[case]
-    out = edges[0].hold(np.full(shape, 77, np.int8))
+    out = edges[0].hold(np.full(shape, 77, dtype))
     call(library, name, out, edges[1].hold(x), stream.ctypes.data, *numbers)
-    assert np.array_equal(edges[0].bytes_of(out, len(values)), np.array(values)), sizes
+    assert np.array_equal(edges[0].values_at(out, len(values), dtype), np.array(values)), sizes
 
 
 def call(library, name, *args):
@@ -129,7 +132,7 @@ SHAPES = [
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize("rounding", (*ROUNDINGS, "_sums"))
 def test_convolutions(library, edges, suffix, rounding):
     rng = np.random.default_rng(1)
     for number, (kernel_h, kernel_w, depth, pixels, channels) in enumerate(SHAPES):
@@ -138,14 +141,16 @@ def test_convolutions(library, edges, suffix, rounding):
         zero_point, minimum, maximum = LIMITS[number % len(LIMITS)]
         sizes = {
             "kernel_h": kernel_h, "kernel_w": kernel_w, "in_channels": depth, "pitch": pitch,
-            "step": step, "pixels": pixels, "channels": channels, "zero_point": zero_point,
-            "minimum": minimum, "maximum": maximum,
+            "step": step, "pixels": pixels, "channels": channels,
         }  # fmt: skip
+        if rounding != "_sums":
+            sizes |= {"zero_point": zero_point, "minimum": minimum, "maximum": maximum}
         length = (kernel_h - 1) * pitch + (pixels - 1) * step + run
         x = rng.integers(-128, 128, length).astype(np.int8)
         arrays = constants(rng, rounding, channels, channels, kernel_h, kernel_w, depth)
-        name = f"ec_conv{rounding}_s8_{suffix}"
-        check(library, edges, name, sizes, (pixels, channels), x, arrays)
+        result, dtype = ("_s32", "int32") if rounding == "_sums" else ("", "int8")
+        name = f"ec_conv{rounding}_s8{result}_{suffix}"
+        check(library, edges, name, sizes, (pixels, channels), x, arrays, dtype)
 
 
 @pytest.mark.parametrize("suffix", SUFFIXES)

@@ -11,6 +11,7 @@ from edgec.loop.rewrite import walk
 from edgec.targets.common.kernels.rescaling import (
     ONNX_TO_16,
     RESCALINGS,
+    SUMS,
     TFLM,
     TFLM16_HIGH,
     TFLM16_TO_8,
@@ -46,6 +47,8 @@ class Limits:
     @property
     def sizes(self) -> dict[str, int]:
         """The numbers as microkernels call them; int16 has no zero points."""
+        if self.rescaling is SUMS:
+            return {}
         limits = {"minimum": self.minimum, "maximum": self.maximum}
         if self.slices:
             limits["slices"] = self.slices

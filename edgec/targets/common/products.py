@@ -19,6 +19,7 @@ from edgec.loop.window import Window
 from edgec.targets.common.gathered import fuse_pixels, padded_columns, padded_rows, plain_matrix
 from edgec.targets.common.kernels.image_rows import COLUMNS, PAD_ROWS
 from edgec.targets.common.kernels.products import Vectors, groups_at
+from edgec.targets.common.kernels.rescaling import SUMS
 from edgec.targets.common.limits import Limits, find_limits
 from edgec.targets.common.nests import decompose, find_param
 from edgec.targets.common.sums import Kind
@@ -65,8 +66,10 @@ def product_rules(
         return [schedule for schedules in found for schedule in schedules]
 
     def rule(name: str, prepare: Prepare, *kinds: Kind) -> Rule:
+        is_rescaled = match("int8", *kinds)
         return Rule(
-            name, match("int8", *kinds), schedules, needs=frozenset({feature}),
+            name, lambda nest: is_rescaled(nest) or leaves_sums(nest), schedules,
+            needs=frozenset({feature}),
             kernels=("ec_conv_*", "ec_depthwise_*", PAD_ROWS, COLUMNS),
             prepare=prepare,
         )  # fmt: skip
@@ -80,8 +83,8 @@ def product_rules(
 
 def _schedules(nest: Nest, vectors: Vectors) -> list[Schedule]:
     """On the kernels of these vectors; empty where they cannot do it."""
-    limits = find_limits(nest.func, vectors.rescalings)
-    if limits is None or limits.rescaling not in vectors.rescalings or not _fits(nest.tables):
+    limits = _limits(nest, vectors)
+    if limits is None:
         return []
     call, window = _Call(nest.schedule(), limits, vectors, nest.options.threads), nest.window
     try:
@@ -96,6 +99,23 @@ def _schedules(nest: Nest, vectors: Vectors) -> list[Schedule]:
     except ScheduleError:
         return []
     return [call.schedule]
+
+
+def _limits(nest: Nest, vectors: Vectors) -> Limits | None:
+    """How these vectors make results of the sums; None where they cannot."""
+    if leaves_sums(nest):
+        return Limits(0, 0, 0, SUMS) if vectors.sums else None
+    limits = find_limits(nest.func, vectors.rescalings)
+    if limits is None or limits.rescaling not in vectors.rescalings:
+        return None
+    return limits if _fits(nest.tables) else None
+
+
+def leaves_sums(nest: Nest) -> bool:
+    """Whether sums of products of int8 by constants are the results as they are."""
+    sums = nest.sums
+    is_sum = sums is not None and sums.kind in (Kind.MATRIX, Kind.WINDOWS) and sums.is_output
+    return is_sum and (nest.dtype, nest.out_dtype) == ("int8", "int32") and not nest.is_small
 
 
 def _fits(tables: Mapping[str, Array]) -> bool:

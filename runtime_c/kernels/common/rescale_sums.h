@@ -18,8 +18,15 @@
 /* As TFLite does, once. */
 #define EC_ROUND_SINGLE 2
 
+/* Not at all: results are the sums. */
+#define EC_ROUND_NONE 3
+
 /* Words of a channel after its weights: bias and what its sum is rescaled by. */
-#define EC_SCALE_WORDS(rounding) ((rounding) == EC_ROUND_ONNX ? 2 : 3)
+#define EC_SCALE_WORDS(rounding) \
+    ((rounding) == EC_ROUND_NONE ? 1 : (rounding) == EC_ROUND_ONNX ? 2 : 3)
+
+/* Bytes of a result. */
+#define EC_RESULT_BYTES(rounding) ((rounding) == EC_ROUND_NONE ? 4 : 1)
 
 /* By a multiplier and a shift, with gemmlowp's rounding. */
 static inline EC_UNUSED int32_t ec_rescale_sum_tflm(int32_t sum, const int32_t *scales,

@@ -22,7 +22,8 @@
  * EC_V_HIGH: (sum * m + nudge) / 2^31, rounded down, by 64-bit products of even and odd lanes, whose
  * nudges are EC_V_NUDGE or, in proportion to 2^e, EC_V_NUDGES(e). EC_V_DOWN: / 2^e, rounded half away
  * from zero; EC_V_FLOOR: rounded down. Both require a sum that leaves room for 2^(e - 1). EC_V_ONNX:
- * the sum as float * scale, rounded half to even. EC_V_STORE: the lowest bytes of `left` lanes. */
+ * the sum as float * scale, rounded half to even. EC_V_STORE: the lowest bytes of `left` lanes;
+ * EC_V_STORE_WORDS: the lanes. */
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #include <immintrin.h>
 #define EC_X86_LANES 16
@@ -59,6 +60,7 @@
 #define EC_V_ONNX(v, scale) \
     _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(v), _mm512_castsi512_ps(scale)))
 #define EC_V_STORE(p, v, left) _mm_mask_storeu_epi8((p), EC_V_MASK(left), _mm512_cvtepi32_epi8(v))
+#define EC_V_STORE_WORDS(p, v, left) _mm512_mask_storeu_epi32((p), EC_V_MASK(left), (v))
 #elif defined(__AVX2__)
 #include <immintrin.h>
 #define EC_X86_LANES 8
@@ -101,6 +103,10 @@
     _mm_packs_epi16(_mm_packs_epi32(_mm256_castsi256_si128(v), _mm256_extracti128_si256((v), 1)), \
                     _mm_setzero_si128())
 #define EC_V_STORE(p, v, left) ec_store_bytes_x86((p), _mm_cvtsi128_si64(EC_V_BYTES(v)), (left))
+#define EC_V_STORE_WORDS(p, v, left) \
+    _mm256_maskstore_epi32(          \
+        (int *)(void *)(p),          \
+        _mm256_cmpgt_epi32(EC_V_ALL(left), _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7)), (v))
 #else
 #define EC_X86_LANES 0
 #define EC_V int32_t

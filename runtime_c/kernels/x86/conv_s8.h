@@ -53,8 +53,13 @@ ec_conv_tile_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t
         const int32_t *const scales = stream + u * unit + weights + lanes;
         EC_STRAIGHT
         for (int32_t p = 0; p < wide; ++p) {
-            EC_V_STORE(out + p * channels + u * lanes,
-                       ec_rescale_x86(sums[p][u], scales, rounding, limits), left - u * lanes);
+            int8_t *const at = out + (p * channels + u * lanes) * EC_RESULT_BYTES(rounding);
+            if (rounding == EC_ROUND_NONE) {
+                EC_V_STORE_WORDS(at, sums[p][u], left - u * lanes);
+            } else {
+                EC_V_STORE(at, ec_rescale_x86(sums[p][u], scales, rounding, limits),
+                           left - u * lanes);
+            }
         }
     }
 #else
@@ -74,18 +79,18 @@ static inline EC_INLINE void ec_conv_pixels_s8_x86(int8_t *out, const int8_t *x,
     const int32_t unit = lanes * (kernel_h * ((run + 3) >> 2) + EC_SCALE_WORDS(rounding));
     int32_t o = 0;
     for (; o + (EC_X86_UNITS - 1) * lanes < channels; o += EC_X86_UNITS * lanes) {
-        ec_conv_tile_s8_x86(out + o, x, stream, kernel_h, run, pitch, step, channels, channels - o,
-                            rounding, limits, wide, EC_X86_UNITS);
+        ec_conv_tile_s8_x86(out + o * EC_RESULT_BYTES(rounding), x, stream, kernel_h, run, pitch,
+                            step, channels, channels - o, rounding, limits, wide, EC_X86_UNITS);
         stream += EC_X86_UNITS * unit;
     }
     for (; o + lanes < channels; o += 2 * lanes) {
-        ec_conv_tile_s8_x86(out + o, x, stream, kernel_h, run, pitch, step, channels, channels - o,
-                            rounding, limits, wide, 2);
+        ec_conv_tile_s8_x86(out + o * EC_RESULT_BYTES(rounding), x, stream, kernel_h, run, pitch,
+                            step, channels, channels - o, rounding, limits, wide, 2);
         stream += 2 * unit;
     }
     if (o < channels) {
-        ec_conv_tile_s8_x86(out + o, x, stream, kernel_h, run, pitch, step, channels, channels - o,
-                            rounding, limits, wide, 1);
+        ec_conv_tile_s8_x86(out + o * EC_RESULT_BYTES(rounding), x, stream, kernel_h, run, pitch,
+                            step, channels, channels - o, rounding, limits, wide, 1);
     }
 #else
     (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
@@ -116,7 +121,11 @@ static inline EC_UNUSED void ec_conv_c_x86(int8_t *out, const int8_t *x, const i
             }
             w += 4 * lanes;
         }
-        out[at] = ec_result_c_x86(sum, unit + weights + lanes + lane, lanes, rounding, limits);
+        if (rounding == EC_ROUND_NONE) {
+            ec_store_word(out + 4 * at, (int32_t)sum);
+        } else {
+            out[at] = ec_result_c_x86(sum, unit + weights + lanes + lane, lanes, rounding, limits);
+        }
     }
 }
 
@@ -128,22 +137,23 @@ static inline EC_INLINE void ec_conv_s8_x86(int8_t *out, const int8_t *x, const 
 #if EC_X86_LANES
     int32_t p = 0;
     for (; p + EC_X86_PIXELS <= pixels; p += EC_X86_PIXELS) {
-        ec_conv_pixels_s8_x86(out + p * channels, x + p * step, stream, kernel_h, run, pitch, step,
-                              channels, rounding, limits, EC_X86_PIXELS);
+        ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), x + p * step, stream,
+                              kernel_h, run, pitch, step, channels, rounding, limits,
+                              EC_X86_PIXELS);
     }
     if (EC_X86_PIXELS > 4 && p + 4 <= pixels) {
-        ec_conv_pixels_s8_x86(out + p * channels, x + p * step, stream, kernel_h, run, pitch, step,
-                              channels, rounding, limits, 4);
+        ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), x + p * step, stream,
+                              kernel_h, run, pitch, step, channels, rounding, limits, 4);
         p += 4;
     }
     if (p + 2 <= pixels) {
-        ec_conv_pixels_s8_x86(out + p * channels, x + p * step, stream, kernel_h, run, pitch, step,
-                              channels, rounding, limits, 2);
+        ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), x + p * step, stream,
+                              kernel_h, run, pitch, step, channels, rounding, limits, 2);
         p += 2;
     }
     if (p < pixels) {
-        ec_conv_pixels_s8_x86(out + p * channels, x + p * step, stream, kernel_h, run, pitch, step,
-                              channels, rounding, limits, 1);
+        ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), x + p * step, stream,
+                              kernel_h, run, pitch, step, channels, rounding, limits, 1);
     }
 #else
     (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;

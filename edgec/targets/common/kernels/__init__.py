@@ -1,6 +1,7 @@
 """Kernels in plain C, for every core; importing the package registers them."""
 
 from edgec.targets.common.kernels import (
+    float_rows,
     gather_plane,
     image_rows,
     products,
@@ -10,6 +11,7 @@ from edgec.targets.common.kernels import (
 )
 
 __all__ = [
+    "float_rows",
     "gather_plane",
     "image_rows",
     "products",

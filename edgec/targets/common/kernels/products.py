@@ -17,7 +17,7 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.stream import Field, Stream
 from edgec.loop.values import Array
-from edgec.targets.common.kernels.rescaling import RESCALINGS, Rescaling
+from edgec.targets.common.kernels.rescaling import RESCALINGS, SUMS, Rescaling
 
 #: The meaning of a kernel, of how it rescales and of its sizes.
 Meaning = Callable[..., PrimFunc]
@@ -32,7 +32,8 @@ class Vectors:
     weights are taken at once; `together` of the weights lie together. offset: what inputs are more
     than int8. pixels, units: of a tile of a convolution. shift_sign: what shifts are stored times.
     halves, tap_pairs: two products are added in 16 bits, of both halves of a group and of two taps
-    of a depthwise window: no two weights that meet there may be -128.
+    of a depthwise window: no two weights that meet there may be -128. sums: whether convolutions
+    may leave their sums as they are.
     """
 
     suffix: str
@@ -48,6 +49,7 @@ class Vectors:
     shift_sign: int = -1
     halves: bool = False
     tap_pairs: bool = False
+    sums: bool = False
     rescalings: tuple[Rescaling, ...] = RESCALINGS
 
 
@@ -146,10 +148,11 @@ def register_convolutions(
     code_bytes: int,
 ) -> None:  # fmt: skip
     """Register one for each way to rescale sums; meaning: of a rescaling and sizes."""
-    for rescaling in vectors.rescalings:
+    for rescaling in (*vectors.rescalings, *([SUMS] if vectors.sums else [])):
+        sizes = _CONV[: -len(_LIMITS)] if rescaling is SUMS else _CONV
         register(
             Microkernel(
-                rescaling.kernel("conv", vectors.suffix), partial(meaning, rescaling), _CONV,
+                rescaling.kernel("conv", vectors.suffix), partial(meaning, rescaling), sizes,
                 header, vectors.needs, alignment=(("bias", 4),),
                 in_order=("result_d0", vectors.pixels), stream=_conv_stream(vectors, rescaling),
                 instructions=instructions, code_bytes=code_bytes,

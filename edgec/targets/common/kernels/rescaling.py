@@ -47,6 +47,8 @@ class Rescaling:
 
     def rounded(self, acc: Value, tables: tuple[Tensor, ...], channel: Any) -> Value:
         """The rescaled accumulator, an int32."""
+        if not self.function:
+            return acc
         entries = [table[channel] for table in tables]
         return intrinsic(
             self.function,
@@ -103,6 +105,8 @@ ONNX_TO_16 = replace(ONNX, stored="int16")
 TFLM16_TO_8 = replace(TFLM16_HIGH, stored="int8")
 #: None: kernels whose channels share what they are rescaled by have it elsewhere.
 SHARED = Rescaling("", {})
+#: None at all: results are the sums.
+SUMS = Rescaling("", {}, "_sums", stored="int32")
 
 #: Those that products with results of 8 bits are registered for.
 RESCALINGS = (TFLM, ONNX)

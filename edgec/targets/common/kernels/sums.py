@@ -31,7 +31,9 @@ class Results:
     factors: int = 0
 
     def stored(self, out: Tensor, at: tuple[Any, ...], rounded: Value) -> Value:
-        """A rescaled sum as `out` at an index has it."""
+        """A rescaled sum as `out` at an index has it; one of 32 bits as it is."""
+        if out.dtype == "int32":
+            return rounded
         info = np.iinfo(out.dtype)
         limits = self.limits or (int(info.min), int(info.max))
         value = clamp(rounded + self.zero_point, *limits)

@@ -66,8 +66,8 @@ def conv(
     step: int,
     pixels: int,
     channels: int,
-    minimum: int,
-    maximum: int,
+    minimum: int = 0,
+    maximum: int = 0,
     zero_point: int = 0,
 ) -> PrimFunc:
     """out[p, o] = requantized bias[o] + sum of x[kh * pitch + p * step + i] * w[o, kh, i]."""

@@ -20,11 +20,11 @@ OFFSET = 128
 
 VNNI = Vectors(
     "vnni", frozenset({"avx2", "avx512", "vnni"}), lanes=16, group=GROUP, together=4, pixels=6,
-    units=4, planes="vnni", plane_lanes=16, offset=OFFSET, rescalings=HOSTED,
+    units=4, planes="vnni", plane_lanes=16, offset=OFFSET, rescalings=HOSTED, sums=True,
 )  # fmt: skip
 AVX2 = Vectors(
     "avx2", frozenset({"avx2"}), lanes=8, group=GROUP, together=2, pixels=4, units=2,
-    planes="avx2", plane_lanes=8, rescalings=HOSTED,
+    planes="avx2", plane_lanes=8, rescalings=HOSTED, sums=True,
 )  # fmt: skip
 
 
