@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import ImportFailed
+from edgec.frontends import aten_complex
 from edgec.frontends.aten import Call, Operand, Result, aten, aten_names, find_aten, ints
 from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Array
@@ -178,6 +179,6 @@ def kept_operators() -> tuple[str, ...]:
     return tuple(
         name.removeprefix("aten.")
         for name in aten_names()
-        if getattr(find_aten(name), "__module__", "") == __name__
+        if getattr(find_aten(name), "__module__", "") in (__name__, aten_complex.__name__)
         and _NEEDED.get(name.removeprefix("aten.")) in (None, *importer_kinds("onnx"))
     )

@@ -10,7 +10,8 @@ import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.frontends.torch_archive import checked_archive
-from edgec.frontends.torch_export import is_number, load_program, numpy_of
+from edgec.frontends.torch_export import load_program
+from edgec.frontends.torch_program import is_number, numpy_of
 from edgec.graph.types import Array
 from edgec.oracle.frameworks import Oracle, OracleResult
 

@@ -96,3 +96,18 @@ def test_networks_of_torchaudio(name: str) -> None:
                  "msk_num_feats": 8, "msk_num_hidden_feats": 16, "msk_num_layers": 2,
                  "msk_num_stacks": 2}  # fmt: skip
         require_same(models.ConvTasNet(num_sources=2, **small), (1, 1, 96))
+
+
+@pytest.mark.parametrize("name", ["MelSpectrogram", "MFCC", "Spectrogram", "GriffinLim"])
+def test_transforms_of_torchaudio(name: str) -> None:
+    sound_networks()
+    transforms = pytest.importorskip("torchaudio.transforms")
+    if name == "MFCC":
+        shorter = {"n_fft": 64, "hop_length": 32, "n_mels": 12}
+        return require_same(transforms.MFCC(16000, 8, melkwargs=shorter), (1, 400))
+    if name == "MelSpectrogram":
+        return require_same(transforms.MelSpectrogram(16000, 64, n_mels=12), (1, 400))
+    if name == "Spectrogram":
+        return require_same(transforms.Spectrogram(64, power=1), (1, 400))
+    module = transforms.GriffinLim(64, n_iter=2, rand_init=False)
+    return require_same(torch.nn.Sequential(transforms.Spectrogram(64), module), (1, 400))

@@ -19,7 +19,8 @@ from torch.utils._pytree import tree_leaves  # noqa: E402
 
 import edgec  # noqa: E402
 from edgec.errors import ImportFailed  # noqa: E402
-from edgec.frontends.torch_export import exported, import_torch, numpy_of  # noqa: E402
+from edgec.frontends.torch_export import exported, import_torch  # noqa: E402
+from edgec.frontends.torch_program import numpy_of  # noqa: E402
 from edgec.graph.extents import function_at, symbols_of  # noqa: E402
 from edgec.graph.interpret import Interpretation  # noqa: E402
 from edgec.oracle.frameworks import open_oracle  # noqa: E402
