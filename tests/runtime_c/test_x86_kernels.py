@@ -190,7 +190,7 @@ def test_padded_rows(library, edges, row):
     get_microkernel("ec_pad_rows_s8").run(values, 0, x.tolist(), 0, *sizes.values(), row)
     out = edges[0].hold(np.full(len(values), 77, np.int8))
     call(library, "ec_pad_rows_s8", out, edges[1].hold(x), *sizes.values(), row)
-    assert np.array_equal(edges[0].bytes_of(out, len(values)), np.array(values))
+    assert np.array_equal(edges[0].values_at(out, len(values), "int8"), np.array(values))
 
 
 def test_groups_never_leave_their_row():

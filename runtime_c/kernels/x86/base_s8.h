@@ -21,7 +21,7 @@
  *
  * EC_V_HIGH: (sum * m + nudge) / 2^31, rounded down, by 64-bit products of even and odd lanes, whose
  * nudges are EC_V_NUDGE or, in proportion to 2^e, EC_V_NUDGES(e). EC_V_DOWN: / 2^e, rounded half away
- * from zero; EC_V_FLOOR: rounded down. Both require a sum that leaves room for 2^(e - 1). EC_V_ONNX:
+ * from zero, by EC_V_HALF and EC_V_SIGN_BY of e; EC_V_FLOOR: rounded down. Both require a sum that leaves room for 2^(e - 1). EC_V_ONNX:
  * the sum as float * scale, rounded half to even. EC_V_STORE: the lowest bytes of `left` lanes;
  * EC_V_STORE_WORDS: the lanes. */
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__)
@@ -48,15 +48,18 @@
 #define EC_V_EVEN_HIGH(v, m, nudge) \
     _mm512_srli_epi64(_mm512_add_epi64(_mm512_mul_epi32((v), (m)), (nudge)), 31)
 #define EC_V_ODD_HIGH(v, m, nudge) \
-    _mm512_slli_epi64(_mm512_add_epi64(_mm512_mul_epi32(EC_V_ODD(v), EC_V_ODD(m)), (nudge)), 1)
-#define EC_V_HIGH(v, m, even, odd) \
-    _mm512_mask_blend_epi32((__mmask16)0xAAAA, EC_V_EVEN_HIGH(v, m, even), EC_V_ODD_HIGH(v, m, odd))
+    _mm512_slli_epi64(_mm512_add_epi64(_mm512_mul_epi32(EC_V_ODD(v), (m)), (nudge)), 1)
+#define EC_V_HIGH(v, m, odd_m, even, odd)                                  \
+    _mm512_mask_blend_epi32((__mmask16)0xAAAA, EC_V_EVEN_HIGH(v, m, even), \
+                            EC_V_ODD_HIGH(v, odd_m, odd))
 #define EC_V_FLOOR(v, e) _mm512_srav_epi32((v), (e))
-#define EC_V_DOWN(v, e)                                                                    \
-    _mm512_srav_epi32(                                                                     \
-        EC_V_ADD(EC_V_ADD((v), _mm512_srli_epi32(_mm512_sllv_epi32(EC_V_ALL(1), (e)), 1)), \
-                 _mm512_maskz_srai_epi32(_mm512_test_epi32_mask((e), (e)), (v), 31)),      \
-        (e))
+#define EC_V_SHIFTED_ONE(e) _mm512_sllv_epi32(EC_V_ALL(1), (e))
+#define EC_V_SIGN_BY(e)            \
+    _mm512_add_epi32(EC_V_ALL(32), \
+                     _mm512_srai_epi32(_mm512_sub_epi32(_mm512_setzero_si512(), (e)), 31))
+#define EC_V_DOWN(v, e, half, by) \
+    EC_V_FLOOR(_mm512_sub_epi32(EC_V_ADD((v), (half)), _mm512_srlv_epi32((v), (by))), (e))
+#define EC_V_HALF(e) _mm512_srli_epi32(EC_V_SHIFTED_ONE(e), 1)
 #define EC_V_ONNX(v, scale) \
     _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(v), _mm512_castsi512_ps(scale)))
 #define EC_V_STORE(p, v, left) _mm_mask_storeu_epi8((p), EC_V_MASK(left), _mm512_cvtepi32_epi8(v))
@@ -87,16 +90,17 @@
 #define EC_V_EVEN_HIGH(v, m, nudge) \
     _mm256_srli_epi64(_mm256_add_epi64(_mm256_mul_epi32((v), (m)), (nudge)), 31)
 #define EC_V_ODD_HIGH(v, m, nudge) \
-    _mm256_slli_epi64(_mm256_add_epi64(_mm256_mul_epi32(EC_V_ODD(v), EC_V_ODD(m)), (nudge)), 1)
-#define EC_V_HIGH(v, m, even, odd) \
-    _mm256_blend_epi32(EC_V_EVEN_HIGH(v, m, even), EC_V_ODD_HIGH(v, m, odd), 0xAA)
+    _mm256_slli_epi64(_mm256_add_epi64(_mm256_mul_epi32(EC_V_ODD(v), (m)), (nudge)), 1)
+#define EC_V_HIGH(v, m, odd_m, even, odd) \
+    _mm256_blend_epi32(EC_V_EVEN_HIGH(v, m, even), EC_V_ODD_HIGH(v, odd_m, odd), 0xAA)
 #define EC_V_FLOOR(v, e) _mm256_srav_epi32((v), (e))
-#define EC_V_DOWN(v, e)                                                                          \
-    _mm256_srav_epi32(                                                                           \
-        EC_V_ADD(                                                                                \
-            EC_V_ADD((v), _mm256_srli_epi32(_mm256_sllv_epi32(EC_V_ALL(1), (e)), 1)),            \
-            _mm256_and_si256(_mm256_cmpgt_epi32((e), EC_V_ALL(0)), _mm256_srai_epi32((v), 31))), \
-        (e))
+#define EC_V_SHIFTED_ONE(e) _mm256_sllv_epi32(EC_V_ALL(1), (e))
+#define EC_V_SIGN_BY(e)            \
+    _mm256_add_epi32(EC_V_ALL(32), \
+                     _mm256_srai_epi32(_mm256_sub_epi32(_mm256_setzero_si256(), (e)), 31))
+#define EC_V_DOWN(v, e, half, by) \
+    EC_V_FLOOR(_mm256_sub_epi32(EC_V_ADD((v), (half)), _mm256_srlv_epi32((v), (by))), (e))
+#define EC_V_HALF(e) _mm256_srli_epi32(EC_V_SHIFTED_ONE(e), 1)
 #define EC_V_ONNX(v, scale) \
     _mm256_cvtps_epi32(_mm256_mul_ps(_mm256_cvtepi32_ps(v), _mm256_castsi256_ps(scale)))
 #define EC_V_BYTES(v)                                                                             \
@@ -142,23 +146,43 @@ static inline EC_UNUSED void ec_store_bytes_x86(int8_t *p, int64_t bytes, int32_
     }
 }
 
-/* A vector of sums: rescaled by their channels' constants, moved and limited. */
-static inline EC_INLINE EC_V ec_rescale_x86(EC_V sums, const int32_t *scales, int32_t rounding,
+/* Of a unit's channels, once for all its pixels: multipliers, those of odd lanes and what sums are
+ * shifted by, then what rounds each lane, or even and odd ones. */
+static inline EC_INLINE void ec_scales_x86(EC_V *found, const int32_t *scales, int32_t rounding) {
+#if EC_X86_LANES
+    if (rounding == EC_ROUND_NONE) {
+        return;
+    }
+    found[0] = EC_V_LOAD(scales);
+    if (rounding != EC_ROUND_ONNX) {
+        found[1] = EC_V_ODD(found[0]);
+        found[2] = EC_V_LOAD(scales + EC_X86_LANES);
+    }
+    if (rounding == EC_ROUND_TFLM) {
+        found[3] = EC_V_HALF(found[2]);
+        found[4] = EC_V_SIGN_BY(found[2]);
+    } else if (rounding == EC_ROUND_SINGLE) {
+        found[3] = EC_V_NUDGES(found[2]);
+        found[4] = EC_V_NUDGES(EC_V_ODD(found[2]));
+    }
+#else
+    (void)found, (void)scales, (void)rounding;
+#endif
+}
+
+/* A vector of sums: rescaled by what ec_scales_x86 found, moved and limited. */
+static inline EC_INLINE EC_V ec_rescale_x86(EC_V sums, const EC_V *scales, int32_t rounding,
                                             const int32_t *limits) {
 #if EC_X86_LANES
-    const EC_V scale = EC_V_LOAD(scales);
     EC_V value;
     if (rounding == EC_ROUND_ONNX) {
-        value = EC_V_ONNX(sums, scale);
+        value = EC_V_ONNX(sums, scales[0]);
+    } else if (rounding == EC_ROUND_TFLM) {
+        value = EC_V_HIGH(sums, scales[0], scales[1], EC_V_NUDGE, EC_V_NUDGE);
+        value = EC_V_DOWN(value, scales[2], scales[3], scales[4]);
     } else {
-        const EC_V down = EC_V_LOAD(scales + EC_X86_LANES);
-        if (rounding == EC_ROUND_TFLM) {
-            value = EC_V_HIGH(sums, scale, EC_V_NUDGE, EC_V_NUDGE);
-            value = EC_V_DOWN(value, down);
-        } else {
-            value = EC_V_HIGH(sums, scale, EC_V_NUDGES(down), EC_V_NUDGES(EC_V_ODD(down)));
-            value = EC_V_FLOOR(value, down);
-        }
+        value = EC_V_HIGH(sums, scales[0], scales[1], scales[3], scales[4]);
+        value = EC_V_FLOOR(value, scales[2]);
     }
     value = EC_V_ADD(value, EC_V_ALL(limits[0]));
     return EC_V_CLAMP(value, EC_V_ALL(limits[1]), EC_V_ALL(limits[2]));

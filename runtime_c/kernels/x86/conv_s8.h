@@ -50,7 +50,8 @@ ec_conv_tile_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t
     }
     EC_STRAIGHT
     for (int32_t u = 0; u < units; ++u) {
-        const int32_t *const scales = stream + u * unit + weights + lanes;
+        EC_V scales[5];
+        ec_scales_x86(scales, stream + u * unit + weights + lanes, rounding);
         EC_STRAIGHT
         for (int32_t p = 0; p < wide; ++p) {
             int8_t *const at = out + (p * channels + u * lanes) * EC_RESULT_BYTES(rounding);
@@ -83,10 +84,15 @@ static inline EC_INLINE void ec_conv_pixels_s8_x86(int8_t *out, const int8_t *x,
                             step, channels, channels - o, rounding, limits, wide, EC_X86_UNITS);
         stream += EC_X86_UNITS * unit;
     }
-    for (; o + lanes < channels; o += 2 * lanes) {
+    if (EC_X86_UNITS > 3 && o + 2 * lanes < channels) {
+        ec_conv_tile_s8_x86(out + o * EC_RESULT_BYTES(rounding), x, stream, kernel_h, run, pitch,
+                            step, channels, channels - o, rounding, limits, wide, 3);
+        return;
+    }
+    if (EC_X86_UNITS > 2 && o + lanes < channels) {
         ec_conv_tile_s8_x86(out + o * EC_RESULT_BYTES(rounding), x, stream, kernel_h, run, pitch,
                             step, channels, channels - o, rounding, limits, wide, 2);
-        stream += 2 * unit;
+        return;
     }
     if (o < channels) {
         ec_conv_tile_s8_x86(out + o * EC_RESULT_BYTES(rounding), x, stream, kernel_h, run, pitch,
@@ -136,15 +142,16 @@ static inline EC_INLINE void ec_conv_s8_x86(int8_t *out, const int8_t *x, const 
                                             int32_t rounding, const int32_t *limits) {
 #if EC_X86_LANES
     int32_t p = 0;
-    for (; p + EC_X86_PIXELS <= pixels; p += EC_X86_PIXELS) {
+    /* Eight are twice four, not six and two. */
+    for (; p + EC_X86_PIXELS <= pixels && (EC_X86_PIXELS <= 4 || pixels - p != 8);
+         p += EC_X86_PIXELS) {
         ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), x + p * step, stream,
                               kernel_h, run, pitch, step, channels, rounding, limits,
                               EC_X86_PIXELS);
     }
-    if (EC_X86_PIXELS > 4 && p + 4 <= pixels) {
+    for (; EC_X86_PIXELS > 4 && p + 4 <= pixels; p += 4) {
         ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), x + p * step, stream,
                               kernel_h, run, pitch, step, channels, rounding, limits, 4);
-        p += 4;
     }
     if (p + 2 <= pixels) {
         ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), x + p * step, stream,

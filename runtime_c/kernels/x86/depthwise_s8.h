@@ -39,10 +39,11 @@ static inline EC_INLINE void ec_depthwise_tile_s8_x86(int8_t *out, const int8_t 
             w += lanes;
         }
     }
+    EC_V by[5];
+    ec_scales_x86(by, scales + lanes, rounding);
     EC_STRAIGHT
     for (int32_t p = 0; p < wide; ++p) {
-        EC_V_STORE(out + p * channels, ec_rescale_x86(sums[p], scales + lanes, rounding, limits),
-                   left);
+        EC_V_STORE(out + p * channels, ec_rescale_x86(sums[p], by, rounding, limits), left);
     }
 #else
     (void)out, (void)x, (void)stream, (void)kernel_h, (void)kernel_w, (void)pitch, (void)tap;

@@ -6,7 +6,7 @@ side by side, filled up with zeros; the heads of the C files say what is in a un
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -33,7 +33,7 @@ class Vectors:
     than int8. pixels, units: of a tile of a convolution. shift_sign: what shifts are stored times.
     halves, tap_pairs: two products are added in 16 bits, of both halves of a group and of two taps
     of a depthwise window: no two weights that meet there may be -128. sums: whether convolutions
-    may leave their sums as they are.
+    may leave their sums as they are. starts: with which pixels tiles begin, if not with multiples.
     """
 
     suffix: str
@@ -50,6 +50,7 @@ class Vectors:
     halves: bool = False
     tap_pairs: bool = False
     sums: bool = False
+    starts: Callable[..., Sequence[int]] | None = None
     rescalings: tuple[Rescaling, ...] = RESCALINGS
 
 
@@ -154,7 +155,8 @@ def register_convolutions(
             Microkernel(
                 rescaling.kernel("conv", vectors.suffix), partial(meaning, rescaling), sizes,
                 header, vectors.needs, alignment=(("bias", 4),),
-                in_order=("result_d0", vectors.pixels), stream=_conv_stream(vectors, rescaling),
+                in_order=("result_d0", vectors.pixels), starts=vectors.starts,
+                stream=_conv_stream(vectors, rescaling),
                 instructions=instructions, code_bytes=code_bytes,
             )
         )  # fmt: skip
