@@ -192,7 +192,17 @@ def test_zephyr(digits: Library, tmp_path: Path) -> None:
         source_file=str(folder / "zephyr" / "module.yml"),
         schema_files=[str(tmp_path / "keys.yaml")],
     ).validate()
-    assert "DIGITS" in kconfiglib.Kconfig(str(folder / "zephyr" / "Kconfig")).syms
+    symbols = kconfiglib.Kconfig(str(folder / "zephyr" / "Kconfig")).syms
+    settings = (folder / "samples" / "digits" / "prj.conf").read_text().splitlines()
+    assert "DIGITS" in symbols and "CONFIG_DIGITS=y" in settings
+    core.Core(
+        source_file=str(folder / "samples" / "digits" / "sample.yaml"),
+        schema_data={"type": "map", "mapping": {
+            "sample": {"type": "map", "mapping": {
+                "name": {"type": "str"}, "description": {"type": "str"}}},
+            "tests": {"type": "map", "mapping": {"regex;(sample[.].*)": {"type": "any"}}},
+        }},
+    ).validate()  # fmt: skip
     stubs = tmp_path / "cmake" / "stubs" / "zephyr" / "sys"
     stubs.mkdir(parents=True)
     (stubs / "printk.h").write_text("#include <stdio.h>\n#define printk printf\n")
@@ -276,6 +286,22 @@ def test_esp_idf(digits: Library, tmp_path: Path) -> None:
     run("cmake", "-B", "b", ".", cwd=stubs)
     run("cmake", "--build", "b", cwd=stubs)
     assert "self-test passed" in run("./b/app", cwd=stubs)
+    compiler = tool("riscv64-unknown-elf-gcc")
+    run("cmake", "-B", "r", ".", "-DCMAKE_SYSTEM_NAME=Generic", f"-DCMAKE_C_COMPILER={compiler}",
+        "-DCMAKE_C_FLAGS=-march=rv32imc -mabi=ilp32 -ffreestanding -Wall -Werror",
+        "-DCMAKE_TRY_COMPILE_TARGET_TYPE=STATIC_LIBRARY", cwd=stubs)  # fmt: skip
+    run("cmake", "--build", "r", "--target", "component", cwd=stubs)
+
+
+def test_the_manifest_of_a_component_follows_its_schema(digits: Library, tmp_path: Path) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    yaml = pytest.importorskip("yaml")
+    told = run(tool("compote"), "manifest", "schema", cwd=tmp_path)
+    manifest = yaml.safe_load(
+        (packaged(digits, "esp-idf", tmp_path) / "idf_component.yml").read_text()
+    )
+    jsonschema.validate(manifest, json.loads(told[told.index("{") : told.rindex("}") + 1]))
+    assert manifest["version"] == "1.2.3"
 
 
 def test_cmsis_pack(digits: Library, tmp_path: Path, shared_dir: Path) -> None:
