@@ -387,11 +387,15 @@ def test_wheel_of_several_levels(repo_root: Path, tmp_path: Path) -> None:
 
 def test_mlf(digits: Library, tmp_path: Path) -> None:
     with tarfile.open(packaged(digits, "mlf", tmp_path) / "digits.tar") as archive:
-        stream = archive.extractfile("./metadata.json")
-        assert stream is not None
-        memory = json.load(stream)["modules"]["digits"]["memory"]["functions"]["main"][0]
+        archive.extractall(tmp_path, filter="data")
+    metadata = json.loads((tmp_path / "metadata.json").read_text())
+    memory = metadata["modules"]["digits"]["memory"]["functions"]["main"][0]
     assert memory["workspace_size_bytes"] == digits.manifest.arena_bytes
     assert memory["inputs"] == {"image": {"size": 256, "dtype": "float32"}}
+    sources = sorted((tmp_path / "codegen" / "host" / "src").glob("*.c"))
+    run("cc", "-std=c99", "-Icodegen/host/include", *sources, "example/main.c", "-o", "app",
+        cwd=tmp_path)  # fmt: skip
+    assert "self-test passed" in run("./app", cwd=tmp_path)
 
 
 def test_a_wheel_is_for_this_computer(tmp_path: Path, repo_root: Path) -> None:
