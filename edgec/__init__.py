@@ -15,9 +15,10 @@ if TYPE_CHECKING:
     from pathlib import Path
     from typing import Unpack
 
-    from edgec.api import Model, TorchModel
+    from edgec.api import Model, Progress, TorchModel
     from edgec.dynamo.backend import Part
     from edgec.options import CompileOptions
+    from edgec.oracle.verify import Verification
     from edgec.training.quantize_aware import QuantizeAware
 
 __version__ = "0.1.0"
@@ -30,14 +31,23 @@ def compile(
     engine: str | None = None,
     output: str | Path | None = None,
     calibration: Iterable[Sequence[Any]] | None = None,
+    progress: Progress | None = None,
     **options: Unpack[CompileOptions],
 ) -> Model:
     """Compile and build a model file: see `edgec.api.compile`."""
     from edgec.api import compile as compile_file  # keeps `import edgec` and `--help` fast
 
     return compile_file(
-        path, board=board, engine=engine, output=output, calibration=calibration, **options
-    )
+        path, board=board, engine=engine, output=output, calibration=calibration,
+        progress=progress, **options,
+    )  # fmt: skip
+
+
+def verify(path: str | Path, **words: Any) -> Verification:
+    """Compare a board with the model's own framework: see `edgec.api.verify`."""
+    from edgec.api import verify as verify_file
+
+    return verify_file(path, **words)
 
 
 def from_torch(module: Any, example_inputs: Any = (), **options: Any) -> TorchModel:

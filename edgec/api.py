@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack
 from dataclasses import replace
-from html import escape
 from pathlib import Path
-from typing import Any, Unpack
+from typing import TYPE_CHECKING, Any, Unpack
 
 import numpy as np
 
@@ -25,10 +24,19 @@ from edgec.pipeline import Compiled, compile_module, read_model
 from edgec.quantize.float_model import float_function
 from edgec.quantize.open_states import close_states, open_states, samples_with_states
 from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
+from edgec.report.notebook import BuildReport, Quantization, model_html
 from edgec.report.summary import build_report
 from edgec.runners.engine import default_engine, open_session, require_engine
 from edgec.runners.inputs import fit_input
+from edgec.runners.samples import generate_inputs
 from edgec.tuned import beside, read_tuned
+
+if TYPE_CHECKING:
+    from edgec.oracle.verify import Verification
+
+#: Is called with what is done now, and how much of how much of it: `("calibrating", 3, 100)`, 0
+#: of 0 where nobody knows. It is called in the thread that does the work; what it raises ends that.
+Progress = Callable[[str, int, int], None]
 
 
 class Model:
@@ -42,7 +50,7 @@ class Model:
         self.built = built
         self.board = board
         self.engine = engine or default_engine(board, None)
-        self.report = build_report(compiled, built)
+        self.report = BuildReport(build_report(compiled, built))
         self._session: Any = None
         self._closed = False
         self._folder = ExitStack()
@@ -89,28 +97,8 @@ class Model:
         return [*inputs, *(given[port.name] for port in ports if port.name in given)]
 
     def _repr_html_(self) -> str:
-        """Tables of the build's figures and layers, for notebooks."""
-        manifest = self.built.manifest
-        rows = [("board", manifest.board), ("core", manifest.target)]
-        rows += [(f"input {p.name}", f"{p.dtype}{list(p.shape)}") for p in manifest.inputs]
-        rows += [(f"output {p.name}", f"{p.dtype}{list(p.shape)}") for p in manifest.answers]
-        for what, size in (
-            ("arena", manifest.arena_bytes), ("state", manifest.state_bytes),
-            ("constants", manifest.weights_bytes),
-        ):  # fmt: skip
-            rows.append((what, f"{size:,} bytes"))
-        cells = (f"<tr><th>{escape(a)}</th><td>{escape(b)}</td></tr>" for a, b in rows)
-        table = f"<table><caption>{escape(manifest.model)}</caption>{''.join(cells)}</table>"
-        return table + self._layers_html()
-
-    def _layers_html(self) -> str:
-        heads = "".join(f"<th>{word}</th>" for word in ("step", "layer", "shapes", "products"))
-        rows = "".join(
-            f"<tr><td>{layer['step']}</td><td>{escape(layer['title'])}</td>"
-            f"<td>{escape(layer['shapes'])}</td><td>{layer['macs']:,}</td></tr>"
-            for layer in self.report["layers"]
-        )
-        return f"<table><caption>layers</caption><tr>{heads}</tr>{rows}</table>"
+        """Tables of inputs, outputs, sizes and layers, for notebooks."""
+        return model_html(self.built.manifest, self.report)
 
     def reset(self) -> None:
         """Give the model's state its initial values; between runs it is kept."""
@@ -139,19 +127,57 @@ def compile(
     engine: str | None = None,
     output: str | Path | None = None,
     calibration: Iterable[Sequence[Array]] | None = None,
+    progress: Progress | None = None,
     **options: Unpack[CompileOptions],
 ) -> Model:
     """Compile and build a model file for a board.
 
     output: the project folder to write; a temporary one if None. calibration: samples that a float
-    model is first made int8 with, each the arrays of the inputs; read once, one by one. options:
-    fields of `edgec.options.Options`. Raises EdgecError with what is wrong and what to do.
+    model is first made int8 with, each the arrays of the inputs; read once, one by one. progress:
+    hears how far it is. options: fields of `edgec.options.Options`. Raises EdgecError with what is
+    wrong and what to do.
     """
     chosen = load_board(board)
     name = engine or default_engine(chosen)
     require_engine(name, chosen)  # before all the work
-    compiled = _compiled(Path(path), chosen, Options.of_words(options), calibration)
-    return _built(compiled, chosen, name, output)
+    compiled = _compiled(Path(path), chosen, Options.of_words(options), calibration, progress)
+    return _built(compiled, chosen, name, output, progress)
+
+
+def verify(
+    path: str | Path,
+    *,
+    board: str = "host",
+    engine: str | None = None,
+    inputs: Iterable[Sequence[Array]] | None = None,
+    random: int = 4,
+    layers: bool = False,
+    reference: str | None = None,
+    progress: Progress | None = None,
+    **options: Unpack[CompileOptions],
+) -> Verification:
+    """Compare what a board computes with the model's own framework: what `edgec verify` does.
+
+    inputs: cases, each the arrays of the model's inputs; else `random` generated ones. layers:
+    compare every layer, not only the outputs. reference: the framework, by the format if None.
+    progress: hears how far it is. `beyond` of the result counts elements that differ by more than
+    their operators may. Raises EdgecError, ToolMissing without the framework.
+    """
+    from edgec.oracle.verify import Runner, verify_model
+
+    chosen = load_board(board)
+    name = engine or default_engine(chosen)
+    require_engine(name, chosen)
+    read = Options.of_words(options)
+    if inputs is None:
+        params = at_largest(read_model(Path(path), read).main).inputs
+        types = [(param.type.shape, param.type.dtype) for param in params]
+        inputs = [generate_inputs(seed, types) for seed in range(1, random + 1)]
+    runner = Runner(name, told=progress)
+    with work_folder("verify") as work:
+        return verify_model(
+            Path(path), chosen, read, runner, inputs, work, layers=layers, reference=reference
+        )
 
 
 class TorchModel:
@@ -165,7 +191,12 @@ class TorchModel:
         self.module, self.made = module, made
 
     def quantize(
-        self, samples: Iterable[Sequence[Any]], *, from_start: bool = False, **recipe: Any
+        self,
+        samples: Iterable[Sequence[Any]],
+        *,
+        from_start: bool = False,
+        progress: Progress | None = None,
+        **recipe: Any,
     ) -> TorchModel:
         """The same model in integers; parameters as of `quantize`, samples may be tensors.
 
@@ -182,7 +213,8 @@ class TorchModel:
             main = open_states(main)
         module = replace(self.module, functions={"main": main})
         function = float_function(module, from_start=from_start)
-        made = quantize_function(function, arrays, Recipe(**recipe))
+        arrays = _told(arrays, samples, progress)
+        made = Quantization.of(quantize_function(function, arrays, Recipe(**recipe)))
         quantized = made.module(self.module.source)
         closed = close_states(quantized.main, states)
         opened = opened_function(closed, extents) if extents else closed
@@ -194,14 +226,16 @@ class TorchModel:
         board: str = "host",
         engine: str | None = None,
         output: str | Path | None = None,
+        progress: Progress | None = None,
         **options: Any,
     ) -> Model:
         """Compile and build for a board; parameters as of `compile`."""
         chosen = load_board(board)
         name = engine or default_engine(chosen)
         require_engine(name, chosen)
+        _tell(progress, "compiling")
         compiled = compile_module(self.module, chosen.core, Options.of_words(options), board=chosen)
-        return _built(compiled, chosen, name, output)
+        return _built(compiled, chosen, name, output, progress)
 
 
 def _filled(sample: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
@@ -248,8 +282,31 @@ def from_torch(
     return TorchModel(import_open(program, program.module(), source))
 
 
-def _built(compiled: Compiled, board: Board, engine: str, output: str | Path | None) -> Model:
+def _tell(progress: Progress | None, what: str, done: int = 0, total: int = 0) -> None:
+    if progress is not None:
+        progress(what, done, total)
+
+
+def _told(
+    arrays: Iterable[Sequence[Array]], samples: object, progress: Progress | None
+) -> Iterator[Sequence[Array]]:
+    """The samples, of which each is reported when it is taken."""
+    total = len(samples) if isinstance(samples, Sized) else 0
+    for number, sample in enumerate(arrays, 1):
+        _tell(progress, "calibrating", number, total)
+        yield sample
+    _tell(progress, "choosing ranges")
+
+
+def _built(
+    compiled: Compiled,
+    board: Board,
+    engine: str,
+    output: str | Path | None,
+    progress: Progress | None = None,
+) -> Model:
     """A compiled model as a project in `output`, or in a folder that goes with the model."""
+    _tell(progress, f"building for {board.name}")
     with ExitStack() as folder:
         if output is None:
             output = folder.enter_context(work_folder("model")) / "project"
@@ -264,17 +321,20 @@ def quantize(
     *,
     output: str | Path | None = None,
     from_start: bool = False,
+    progress: Progress | None = None,
     **recipe: Any,
-) -> PostTraining:
+) -> Quantization:
     """Make a float model int8: what `edgec quantize` does.
 
     samples: each the arrays of the model's inputs, float32 in their own shapes; read once, one by
     one. output: where the QDQ model (`.onnx`) is written. from_start: each sample is a
-    sequence of its own, so that states are what they are at first. recipe: fields of
-    `edgec.quantize.post_training.Recipe`. Raises EdgecError with what is wrong and what to do.
+    sequence of its own, so that states are what they are at first. progress: hears how far it is.
+    recipe: fields of `edgec.quantize.post_training.Recipe`. Raises EdgecError with what is wrong
+    and what to do.
     """
     function = float_function(import_model(Path(path)), from_start=from_start)
-    made = quantize_function(function, samples, Recipe(**recipe))
+    told = _told(samples, samples, progress)
+    made = Quantization.of(quantize_function(function, told, Recipe(**recipe)))
     if output is not None:
         from edgec.frontends.onnx_writer import onnx_bytes  # onnx takes a while to import
 
@@ -284,13 +344,20 @@ def quantize(
 
 
 def _compiled(
-    path: Path, board: Board, options: Options, calibration: Iterable[Sequence[Array]] | None
+    path: Path,
+    board: Board,
+    options: Options,
+    calibration: Iterable[Sequence[Array]] | None,
+    progress: Progress | None,
 ) -> Compiled:
     file = None if options.tuned.groups else beside(path)
     if file is not None:
         options = replace(options, tuned=read_tuned(file))
+    _tell(progress, f"reading {path.name}")
     module = read_model(path, options)
     if calibration is not None:
-        made = quantize_function(float_function(module), calibration, Recipe())
+        samples = _told(calibration, calibration, progress)
+        made = quantize_function(float_function(module), samples, Recipe())
         module = made.module(module.source)
+    _tell(progress, f"compiling {path.name}")
     return compile_module(module, board.core, options, board=board)

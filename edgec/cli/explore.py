@@ -65,6 +65,8 @@ def command(model: Path | None, page: Path | None, as_json: bool, **given: Any) 
     if is_served:
         if page is not None or as_json:
             raise click.UsageError("--serve shows its own page: leave --html and --json out")
+        if not most_bytes:
+            raise click.UsageError("--max-upload 0 takes no file: give a size such as 64M")
         plan = _planner(quiet=True, **given)
         _serve(model, plan, calibration, (workers, port, most_bytes))
         return

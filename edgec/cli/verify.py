@@ -17,8 +17,9 @@ from edgec.cli.arguments import (
     print_json,
     refuse_beside_pool,
     refuse_compile_options,
+    require_model,
 )
-from edgec.cli.progress import tell_lost, transfer_bar
+from edgec.cli.progress import Working, tell_lost, working
 from edgec.cli.verify_project import model_of, refuse_another
 from edgec.report.terminal import echo, echo_lines
 
@@ -70,6 +71,7 @@ def command(model: Path, board: str | None, as_json: bool, **given: Any) -> None
     if inputs_file is not None and random_cases is not None:
         raise click.UsageError("give either --inputs or --random")
     layers, reference, dump = given.pop("layers"), given.pop("reference"), given.pop("dump")
+    require_model(model)
     words = {key: given.pop(key) for key in ("engine", "port", "flash", "runner", "pool_file")}
     model, project, options = _subject(model, given)
     chosen = load_board(board or (project.board if project is not None else "host"))
@@ -83,11 +85,11 @@ def command(model: Path, board: str | None, as_json: bool, **given: Any) -> None
     with (
         work_folder("verify") as work,
         pool or nullcontext(),
-        transfer_bar(quiet=as_json) as transfer,
+        working(f"reading {model.name}", quiet=as_json) as told,
     ):
-        prepare = _flasher(words, transfer, traced=layers)
+        prepare = _flasher(words, told, traced=layers)
         prepare = prepare if layers else _same_project(project, model, prepare)
-        runner = Runner(name, words["port"], prepare, pool, transfer, dump)
+        runner = Runner(name, words["port"], prepare, pool, told.move, dump, told.tell)
         result = verify_model(
             model, chosen, options, runner, cases, work, layers=layers, reference=reference
         )
@@ -135,7 +137,7 @@ def _engine(words: dict[str, Any], pool: Pool | None, board: Board) -> str:
     return name
 
 
-def _flasher(words: dict[str, Any], transfer: Any, *, traced: bool) -> Prepare | None:
+def _flasher(words: dict[str, Any], told: Working, *, traced: bool) -> Prepare | None:
     """A function that flashes a built project, and lets the board start; None without --flash."""
     from edgec.runners.flash.project import flash_project
 
@@ -144,7 +146,7 @@ def _flasher(words: dict[str, Any], transfer: Any, *, traced: bool) -> Prepare |
         return None
 
     def prepare(built: Built) -> None:
-        progress = partial(transfer, f"flash {built.manifest.model}")
+        progress = partial(told.move, f"flash {built.manifest.model}")
         done = flash_project(built, runner=runner, port=port, traced=traced, progress=progress)
         echo(f"flashed {built.manifest.model}: {done.verified}", err=True)
 

@@ -27,6 +27,9 @@ WEIGHT_ALIGNMENT = 4  # word loads of int8 weights, also by LDM and LDRD, which 
 BLOB_BYTES = 4 << 20
 WEIGHTS_OBJECT = "weights"  # after the model's name
 
+#: Names of a model file may be of any length, such as those of all layers that were joined.
+MOST_COMMENT = 88
+
 
 @dataclass(frozen=True)
 class DataArray:
@@ -203,3 +206,12 @@ def comment_text(text: str) -> str:
     """Text that cannot end a C comment, start a nested one, or leave printable ASCII."""
     safe = "".join(c if " " <= c <= "~" else "?" for c in text)
     return safe.replace("*/", "* /").replace("/*", "/ *").replace("\\", "/").replace("??", "?")
+
+
+def short_comment(text: str) -> str:
+    """The text of a comment in at most MOST_COMMENT characters, without its middle if need be."""
+    safe = comment_text(text)
+    if len(safe) <= MOST_COMMENT:
+        return safe
+    half = (MOST_COMMENT - 5) // 2
+    return f"{safe[:half]} ... {safe[-half:]}"

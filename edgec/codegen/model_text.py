@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from textwrap import wrap
 
 from edgec import __version__
 from edgec.codegen.c_data import (
@@ -14,6 +15,7 @@ from edgec.codegen.c_data import (
     comment_text,
     make_weights,
     section_macro,
+    short_comment,
 )
 from edgec.codegen.c_function import CFunction, emit_function, shows_rows
 from edgec.codegen.foreign_text import ForeignText, foreign_texts
@@ -424,7 +426,9 @@ def _function_comment(program: Program, steps: Sequence[int]) -> tuple[str, ...]
         parts.append(f"{step.macs} MACs" if step.macs else "")
         lines.append("   ".join(comment_text(p) for p in parts if p))
         if step.sources:
-            lines.append("    nodes: " + ", ".join(comment_text(s) for s in step.sources))
+            nodes = ", ".join(comment_text(s) for s in step.sources)
+            lines += wrap(nodes, 92, initial_indent="    nodes: ", subsequent_indent=" " * 11,
+                          break_long_words=False, break_on_hyphens=False)  # fmt: skip
     return (f"/* {lines[0]}", *(f" * {line}" for line in lines[1:]), " */")
 
 
@@ -449,11 +453,11 @@ def _calls(
         for id_, trace in enumerate(step.traces, first_id + len(step.parts)):
             if not trace.by_rows:
                 pointer = pointers.raw(trace.buffer)
-                traces.append(TraceText(id_, pointer, trace.nbytes, comment_text(trace.source)))
+                traces.append(TraceText(id_, pointer, trace.nbytes, short_comment(trace.source)))
         calls.append(
             CallText(
                 id=index,
-                comment=comment_text(step.title),
+                comment=short_comment(step.title),
                 lines=tuple(_wrapped_call(step_functions[index], args)),
                 traces=tuple(traces),
             )

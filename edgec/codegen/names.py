@@ -59,15 +59,24 @@ def identifier(name: str, *, fallback: str = "v") -> str:
     text = unicodedata.normalize("NFKD", name)
     text = "".join(c for c in text if not unicodedata.combining(c))
     text = re.sub(r"[^0-9A-Za-z]+", "_", text).strip("_")
-    if len(text) > MAX_LENGTH:
-        text = text[-MAX_LENGTH:].lstrip("_")
     if not text:
         return fallback
+    text = _end_of(text, MAX_LENGTH)
     if text[0].isdigit():
-        text = f"{fallback}_{text}"[:MAX_LENGTH]
+        text = f"{fallback}_{_end_of(text, MAX_LENGTH - len(fallback) - 1)}"
     if text in _RESERVED or text.lower() in _RESERVED or _RESERVED_PREFIX.match(text):
         text = f"{fallback}_{text}"[:MAX_LENGTH]
     return text
+
+
+def _end_of(text: str, room: int) -> str:
+    """The last words of a name that fit, joined by underscores; part of a word if it is long."""
+    if len(text) <= room:
+        return text
+    is_cut = text[-room - 1] != "_"
+    end = text[-room:].lstrip("_")
+    _, _, words = end.partition("_")
+    return words if is_cut and 2 * len(words) >= room else end
 
 
 def unique(names: Iterable[str], *, taken: Iterable[str] = ()) -> tuple[str, ...]:

@@ -27,6 +27,7 @@ from edgec.oracle.frameworks import Oracle, OracleResult, open_oracle
 from edgec.oracle.own_reference import OwnReference, has_declared
 from edgec.oracle.tolerances import scales, steps_of, tolerances
 from edgec.pipeline import Compiled, compile_model
+from edgec.report.notebook import verification_html
 from edgec.runners.engine import RunResult, Transfer, open_session
 from edgec.runners.pool import Pool
 from edgec.runners.sizes import chosen_sizes
@@ -154,6 +155,10 @@ class Verification:
             "uncovered": self.uncovered,
         }
 
+    def _repr_html_(self) -> str:
+        """Tables for notebooks."""
+        return verification_html(self.to_dict())
+
 
 @dataclass(frozen=True)
 class Runner:
@@ -161,7 +166,8 @@ class Runner:
 
     prepare: brings a built project onto a real board; without it the board holds the program that
     is compared. pool: the devices to run on, in the place of `engine` and `port`. transfer: hears
-    of every tensor that moves over a serial port. dump: a folder for the stages as text.
+    of every tensor that moves over a serial port. dump: a folder for the stages as text. told:
+    hears what is done, and how much of how much (0 of 0 where nobody knows).
     """
 
     engine: str
@@ -170,6 +176,12 @@ class Runner:
     pool: Pool | None = None
     transfer: Transfer | None = None
     dump: Path | None = None
+    told: Transfer | None = None
+
+    def tell(self, what: str, done: int = 0, total: int = 0) -> None:
+        """Say what is done now."""
+        if self.told is not None:
+            self.told(what, done, total)
 
     @property
     def name(self) -> str:
@@ -193,7 +205,8 @@ class Runner:
         with open_session(self.engine, built, port=self.port, transfer=self.transfer) as session:
             if built.manifest.state_bytes:
                 session.reset()
-            for arrays in inputs:
+            for number, arrays in enumerate(inputs):
+                self.tell(f"cases on {self.engine}", number, len(inputs))
                 yield session.run(arrays, trace=trace)
 
 
@@ -218,13 +231,13 @@ def verify_model(
     ToolMissing where the framework or the engine is not installed.
     """
     runner = Runner(runner) if isinstance(runner, str) else runner
+    runner.tell(f"compiling {model.name}")
     compiled = compile_model(model, board.core, options, board=board, dump=runner.dump)
     oracle, note = _reference(model, reference, options, compiled.imported)
     inputs = [list(case) for case in cases]
     result = Verification(oracle.name, runner.name, len(inputs), note=note)
-    seen = _compared(
-        _Comparing(result, oracle, compiled, runner, layers), board, work / "fused", inputs
-    )
+    first = _Comparing(result, oracle, compiled, runner, layers)
+    seen = _compared(first, board, work / "fused", inputs)
     if layers and not options.unfused and runner.takes_any_build:
         apart = replace(options, unfused=True, places=())
         loose = compile_model(model, board.core, apart, board=board)
@@ -276,6 +289,7 @@ def _compared(
     comparing: _Comparing, board: Board, work: Path, inputs: Sequence[Sequence[Array]]
 ) -> set[str]:
     """Build in `work`, run all cases; the names of the source tensors that were compared."""
+    comparing.runner.tell(f"building for {board.name}")
     built = deploy(comparing.compiled, board, work, traced=comparing.layers)
     comparing.run(built, inputs)
     return comparing.compared

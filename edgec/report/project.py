@@ -88,10 +88,6 @@ def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "board_ram_bytes": _board_ram_bytes(built),
         "board_flash_bytes": board.flash_bytes if board else 0,
         "options": _options(options),
-        "weights_in_ram_bytes": _copied_bytes(built, ".ec_weights_"),
-        "code_in_ram_bytes": _copied_bytes(built, ".ec_code_"),
-        "variables_bytes": _variables_bytes(compiled, built),
-        "stack_reserved_bytes": image.stack_reserved_bytes if image else None,
         "stack_notes": list(image.stack_notes) if image else [],
         "sections": [
             picked(section, "name", "bytes", "region")
@@ -222,31 +218,6 @@ def profile_project(folder: Path, *, seed: int = 1) -> None:
         result, traced = session.run(inputs), session.run(inputs, profile=True)
     if not keep_profile(built, run_report(built, engine, [result], [traced], None)):
         raise RunFailed(f"cannot write {folder / PROFILE_NAME}", hint="make the folder writable")
-
-
-def _variables_bytes(compiled: Compiled, built: Built) -> int | None:
-    """RAM that no other figure has: contexts, buffers of the link, the port's."""
-    image, program = built.image, compiled.program
-    if image is None:
-        return None
-    stack = image.stack_reserved_bytes if image.stack_bytes is None else image.stack_bytes
-    areas = sum(area.nbytes for area in program.areas)
-    copies = _copied_bytes(built, ".ec_weights_") + _copied_bytes(built, ".ec_code_")
-    return image.ram_bytes - stack - program.arena_bytes - areas - program.state_bytes - copies
-
-
-def _copied_bytes(built: Built, prefix: str) -> int:
-    """RAM that holds what a program copies there from flash: sections `prefix` and a region."""
-    if built.image is None or built.board is None:
-        return 0
-    memory = built.board.memory
-    return sum(
-        section.bytes
-        for section in built.image.sections
-        if section.name.startswith(prefix)
-        and section.region in memory
-        and memory[section.region].kind == "ram"
-    )
 
 
 def _board_ram_bytes(built: Built) -> int:

@@ -14,6 +14,7 @@ from edgec.report.figures import (
     signed,
     signed_percent,
 )
+from edgec.report.ram_parts import ram_rows
 from edgec.report.table import Column, format_table, number
 from edgec.report.terminal import echo_lines, visible
 
@@ -28,21 +29,18 @@ _LAYER_COLUMNS = (
 def print_report(report: Mapping[str, Any]) -> None:
     """Sizes, then a row for each layer, with instructions where there is a profile."""
     board = report["board"] or report["core"]
-    _table(
-        f"{report['model']}: {report['source']} for {board}",
-        ("what", "bytes"),
-        [
-            (label, count(report[key]))
-            for key, label in (
-                ("arena_bytes", "arena"), ("arena_lower_bound", "arena, lower bound"),
-                ("state_bytes", "state"), ("variables_bytes", "variables"),
-                ("stack_bytes", "stack"), ("ram_bytes", "RAM in all"),
-                ("weights_bytes", "weights and tables"), ("code_bytes", "code"),
-                ("flash_bytes", "flash in all"),
-            )
-            if report[key] is not None
-        ],
+    flash = (
+        (label, report[key], "")
+        for key, label in (
+            ("weights_bytes", "weights and tables"), ("code_bytes", "code"),
+            ("flash_bytes", "flash in all"),
+        )
+        if report[key] is not None
     )  # fmt: skip
+    figures = [(what, count(size), note) for what, size, note in (*ram_rows(report), *flash)]
+    columns = Column("what"), number("bytes"), Column("")
+    title = f"{report['model']}: {report['source']} for {board}"
+    echo_lines([title, "", *format_table(columns, figures)])
     profile = report.get("profile")
     costs = [c["instructions"] for c in profile["layers"]] if profile else []
     total = sum(cost or 0 for cost in costs)

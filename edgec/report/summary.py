@@ -9,6 +9,7 @@ from edgec.codegen.block_text import takes_block
 from edgec.codegen.gpu_text import runs_on_gpu
 from edgec.report.figures import count, picked, plural
 from edgec.report.float_layers import float_layer_lines, float_layers
+from edgec.report.ram_parts import ram_figures, ram_rows
 from edgec.report.segments import kernel_words, segment_lines, segment_rows, spare_layers
 from edgec.report.table import Column, format_table, number
 from edgec.report.terminal import echo_lines
@@ -46,6 +47,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "code_bytes": image.code_bytes if image else None,
         "flash_bytes": image.flash_bytes if image else None,
         "ram_bytes": image.ram_bytes if image else None,
+        **ram_figures(compiled, built),
         "removed_channels": [
             {"value": entry.value, "channels": entry.channels,
              "constant": {str(c): value for c, value in entry.constants.items()},
@@ -89,17 +91,11 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
 
 def print_build(report: dict[str, Any]) -> None:
     figures = (
-        ("arena", report["arena_bytes"],
-         _bound_note(report["arena_bytes"], report["arena_lower_bound"])),
-        *((f"arena in {area['region']}", area["bytes"],
-           _bound_note(area["bytes"], area["lower_bound"])) for area in report["areas"]),
-        ("state", report["state_bytes"], ""),
-        ("stack", report["stack_bytes"], "bound from the call graph"),
-        ("RAM in all", report["ram_bytes"], ""),
+        *ram_rows(report),
         ("weights and tables", report["weights_bytes"], ""),
         ("code", report["code_bytes"], "start-up and link included"),
         ("flash in all", report["flash_bytes"], ""),
-    )  # fmt: skip
+    )
     rows = [(what, count(size), note) for what, size, note in figures if size is not None]
     names = [name for name in (report["board"], report["core"]) if name]
     lines = [f"{report['source']} for {' on '.join(names)}", ""]
@@ -142,10 +138,6 @@ def _tuned_lines(tuned: list[str], left_out: int) -> list[str]:
         nests = plural(left_out, "tuned nest")
         lines.append(f"{nests} left out: measured for another core or by another compiler")
     return lines
-
-
-def _bound_note(size: int, bound: int) -> str:
-    return f"lower bound {bound:,}: {'optimal' if size == bound else f'gap {size - bound:,}'}"
 
 
 def _live_lines(certificate: dict[str, Any]) -> list[str]:

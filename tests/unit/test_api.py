@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import dataclasses
 import inspect
 import tempfile
 from pathlib import Path
 
 import numpy as np
+import onnx.parser
 import pytest
 from tflite_builder import TfliteBuilder
 
@@ -122,7 +124,9 @@ def test_inputs_and_outputs_by_name(model: Path) -> None:
                 compiled.run(a, **words)
         with pytest.raises(EdgecError, match="2 inputs are needed"):
             compiled.run(b=b)
-        assert "<td>int8[1, 2, 3]</td>" in compiled._repr_html_()
+        shown = compiled._repr_html_()
+        assert "int8[1, 2, 3]</td>" in shown and "RAM in all" not in shown
+        assert "<figcaption>two.tflite for host</figcaption>" in compiled.report._repr_html_()
 
 
 def test_a_closed_model_says_so(model: Path) -> None:
@@ -153,3 +157,59 @@ def test_the_typed_keywords_are_the_options() -> None:
             "path", "board", "engine", "output", "calibration", "options",
         ]  # fmt: skip
         assert parameters["options"].annotation == "Unpack[CompileOptions]"
+
+
+def test_progress_and_what_a_notebook_shows(tmp_path: Path) -> None:
+    """Of a float model that is quantized, built and verified; names are escaped."""
+    graph = onnx.parser.parse_model("""
+        <ir_version: 8, opset_import: ["": 17]>
+        g (float[1,4] x) => (float[1,2] y)
+        <float[4,2] w = {1, -2, 3, 4, -5, 6, 7, 8}, float[2] b = {0.5, -0.5}>
+        { h = MatMul(x, w) s = Add(h, b) y = Relu(s) }
+    """)
+    for node in graph.graph.node:
+        node.input[:] = ["<b>h" if name == "h" else name for name in node.input]
+        node.output[:] = ["<b>h" if name == "h" else name for name in node.output]
+    onnx.save(graph, tmp_path / "float.onnx")
+    random = np.random.default_rng(0)
+    samples = [[random.normal(size=(1, 4)).astype(np.float32)] for _ in range(5)]
+    told: list[tuple[str, int, int]] = []
+    made = edgec.api.quantize(tmp_path / "float.onnx", samples, output=tmp_path / "int8.onnx",
+                              progress=lambda *step: told.append(step))  # fmt: skip
+    assert told == [*(("calibrating", n, 5) for n in range(1, 6)), ("choosing ranges", 0, 0)]
+    shown = made._repr_html_() + made.explain(samples)._repr_html_()
+    assert "<b>h" not in shown and "<figcaption>5 samples: y " in shown and "int8</td>" in shown
+    told.clear()
+    found = edgec.verify(tmp_path / "int8.onnx", random=3, layers=True,
+                         progress=lambda *step: told.append(step))  # fmt: skip
+    assert not found.beyond and found.cases == 3
+    assert ("cases on host", 2, 3) in told and told[0] == ("compiling int8.onnx", 0, 0)
+    shown = found._repr_html_()
+    assert "<figcaption>verified: " in shown and '<td style="text-align: right" class="n">' in shown
+
+
+def test_progress_in_an_event_loop(model: Path) -> None:
+    """The loop goes on while a thread compiles; an exception of the callback ends the work."""
+
+    async def build() -> tuple[list[str], int]:
+        loop, steps, beats = asyncio.get_running_loop(), [], 0
+
+        def tell(what: str, done: int, total: int) -> None:
+            loop.call_soon_threadsafe(steps.append, what)
+
+        work = asyncio.create_task(asyncio.to_thread(edgec.compile, model, progress=tell))
+        while not work.done():
+            await asyncio.sleep(0.001)
+            beats += 1
+        work.result().close()
+        return steps, beats
+
+    steps, beats = asyncio.run(build())
+    assert steps == ["reading two.tflite", "compiling two.tflite", "building for host"]
+    assert beats > 5
+
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        edgec.compile(model, progress=stop)

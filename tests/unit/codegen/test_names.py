@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from edgec.codegen.c_data import MOST_COMMENT, short_comment
 from edgec.codegen.names import MAX_LENGTH, identifier, model_identifier, unique
 
 LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
@@ -65,3 +66,22 @@ def test_first_use_keeps_its_name() -> None:
 )
 def test_model_identifier(file: str, name: str) -> None:
     assert model_identifier(file) == name
+
+
+@pytest.mark.parametrize(("text", "name"), [
+    ("47_model_1/model/conv_handedness/MatMul_bias", "v_1_model_conv_handedness_MatMul_bias"),
+    ("2_model_1/batch_norm_11/FusedBatchNormV3#38_out_d1_out_d2_stream",
+     "FusedBatchNormV3_38_out_d1_out_d2_stream"),
+    ("x" * 60, "x" * 40),
+    ("1" * 60, "v_" + "1" * 38),
+])  # fmt: skip
+def test_long_names_keep_their_last_words(text: str, name: str) -> None:
+    assert identifier(text) == name and len(name) <= MAX_LENGTH
+
+
+def test_long_comments_lose_their_middle() -> None:
+    text = ";".join(f"block_{n}/Relu*/" for n in range(40))
+    short = short_comment(text)
+    assert len(short) <= MOST_COMMENT and "*/" not in short
+    assert short.startswith("block_0/") and short.endswith("block_39/Relu* /") and " ... " in short
+    assert short_comment("block/Relu") == "block/Relu"

@@ -26,6 +26,7 @@ from edgec.report.project import (
     profile_project,
     write_report,
 )
+from edgec.report.ram_parts import ram_rows
 
 MODEL = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_int8.onnx"
 needs_gcc = pytest.mark.skipif(
@@ -71,6 +72,8 @@ def test_figures_of_a_build_add_up(built: Built, compiled: Compiled) -> None:
     assert report["elf"] == "build/firmware.elf"
     parts = ("arena_bytes", "state_bytes", "variables_bytes", "stack_bytes")
     assert report["ram_bytes"] == sum(report[part] for part in parts)
+    shown = {what: size for what, size, _ in ram_rows(report)}
+    assert report["ram_bytes"] == shown.pop("RAM in all") == sum(shown.values())
     assert sum(layer["weights_bytes"] for layer in report["layers"]) <= report["weights_bytes"]
     assert sum(f["code_bytes"] for f in report["functions"]) <= report["code_bytes"]
     assert max(b["offset"] + b["bytes"] for b in report["buffers"]) == report["arena_bytes"]
