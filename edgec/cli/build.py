@@ -84,7 +84,8 @@ def command(model: Path, board: str | None, target: str | None, **given: Any) ->
     options = make_options(**given)
     chosen, cores = _target(board, target)
     _check_limits(options, chosen)
-    module, finish = read_model(model, options), write_report
+    with working(f"reading {model.name}", quiet=as_json):
+        module, finish = read_model(model, options), write_report
     if calibration is not None:
         made = quantize_module(module, calibration, pixels, as_json)
         module, finish = made.module(module.source), partial(_finish_quantized, made)

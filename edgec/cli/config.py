@@ -15,7 +15,7 @@ from edgec.report.terminal import echo, echo_lines
 @json_option
 def command(path: Path, as_json: bool) -> None:
     """Show the options that edgec.toml in DIR, or beside MODEL, sets for each command."""
-    from edgec.cli.config_file import FILE_NAME, read_config
+    from edgec.cli.config_file import FILE_NAME, option_words, read_config
     from edgec.report.table import Column, format_table
 
     file = (path if path.is_dir() else path.parent) / FILE_NAME
@@ -26,8 +26,9 @@ def command(path: Path, as_json: bool) -> None:
     if not found:
         echo(f"there is no {file}")
         return
+    words = option_words()
     rows = [
-        (name or "every command", key.replace("_", "-"), str(value))
+        (name or "every command", words[key], str(value))
         for name, table in found.items()
         for key, value in table.items()
     ]

@@ -66,6 +66,11 @@ def read_config(path: Path) -> dict[str, dict[str, Any]]:
     return {name: _table(path, name, table, commands) for name, table in tables.items()}
 
 
+def option_words() -> dict[str, str]:
+    """By parameter, the long name of its option, as the file has it."""
+    return {str(each.name): _word(each) for _, command in _commands() for each in _options(command)}
+
+
 def _table(
     path: Path, name: str, table: Mapping[str, Any], commands: Mapping[str, click.Command]
 ) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from edgec.cli.arguments import (
     json_option,
     print_json,
 )
+from edgec.cli.progress import working
 from edgec.report.terminal import echo, echo_lines
 
 
@@ -38,7 +39,8 @@ def command(
     from edgec.pipeline import read_model
 
     options = Options(input_shapes=input_shape, compile_budget=compile_budget)
-    module = read_model(model, options)
+    with working(f"reading {model.name}", quiet=as_json):
+        module = read_model(model, options)
     if graph:
         echo(print_module(module))
         return

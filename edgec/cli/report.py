@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from edgec.cli.arguments import json_option
+from edgec.cli.progress import working
 from edgec.report.terminal import echo
 
 FOLDER = click.Path(path_type=Path)
@@ -30,7 +31,8 @@ def command(
     from edgec.report.project import load_report, profile_project
 
     if profile:
-        profile_project(folder)
+        with working(f"running {folder} on a simulated core", quiet=as_json):
+            profile_project(folder)
     report = load_report(folder)
     diff = None if old is None else compare_reports(load_report(old), report)
     if page is not None:

@@ -30,8 +30,10 @@ def echo(text: str = "", *, err: bool = False) -> None:
 
 
 def echo_lines(lines: Iterable[str]) -> None:
-    """Print lines, none of which can make more of them."""
-    echo("\n".join(visible(line, "\t") for line in lines))
+    """Print lines, none of which can make more of them; nothing if there are none."""
+    shown = [visible(line, "\t") for line in lines]
+    if shown:
+        echo("\n".join(shown))
 
 
 def _code(c: str) -> str:
