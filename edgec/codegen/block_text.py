@@ -21,13 +21,11 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from edgec.codegen.c_data import Weights
 from edgec.codegen.c_function import wrapped, writes_param
-from edgec.codegen.c_kernel import Kernel
+from edgec.codegen.c_kernel import Kernel, does_wait
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.program import Port, Program, Step
 from edgec.errors import BuildFailed
 from edgec.loop.bound import kernel_parts
-from edgec.loop.ir import Sync
-from edgec.loop.rewrite import walk
 from edgec.targets.core import CORES
 from edgec.targets.cuda.costs import GPUS, in_block_us, kernels_us
 
@@ -51,8 +49,7 @@ def _why_not(program: Program) -> str:
         return "its sizes are open"
     if any(step.on_processor for step in program.general_steps):
         return "the processor runs a part of it"
-    if any(isinstance(s, Sync) for step in program.general_steps
-           for part in kernel_parts(step.function) for s, _ in walk(part.body)):  # fmt: skip
+    if any(does_wait(p) for step in program.general_steps for p in kernel_parts(step.function)):
         return "threads of a kernel wait for each other"
     if program.arena_bytes > most:
         return f"its arena of {program.arena_bytes:,} bytes is larger than the {most:,} of a block"

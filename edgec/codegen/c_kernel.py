@@ -22,6 +22,7 @@ from edgec.codegen.ranges import Range
 from edgec.errors import ContractError
 from edgec.loop.bound import BOUND, ONE_THREAD, Launch, kernel_parts, launch_of
 from edgec.loop.ir import TRACES, Call, For, PrimFunc, Scope, Seq, Stmt, Sync
+from edgec.loop.microkernel import get_microkernel, kernels_of
 from edgec.loop.rewrite import Rewriter, walk
 
 #: Macros of `runtime_c/cuda/ec_cuda_kernel.h`.
@@ -91,8 +92,14 @@ def _emit(
         text=printed.text if in_block else _global(printed),
         launch=launch,
         params=tuple(whole.params.index(param) for param in part.params),
-        waits=any(isinstance(stmt, Sync) for stmt, _ in walk(part.body)),
+        waits=does_wait(part),
     )
+
+
+def does_wait(part: PrimFunc) -> bool:
+    """Whether threads wait for each other, at a barrier or in what they run together."""
+    together = any(get_microkernel(name).together for name in kernels_of(part))
+    return together or any(isinstance(stmt, Sync) for stmt, _ in walk(part.body))
 
 
 def _global(function: CFunction) -> str:

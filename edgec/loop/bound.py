@@ -27,6 +27,7 @@ from edgec.loop.ir import (
     Block,
     BoundKind,
     Branch,
+    Call,
     For,
     If,
     PrimFunc,
@@ -34,9 +35,11 @@ from edgec.loop.ir import (
     Stmt,
     Store,
     Sync,
+    SyncScope,
     While,
     remembered,
 )
+from edgec.loop.microkernel import get_microkernel, is_microkernel
 from edgec.loop.rewrite import walk
 from edgec.numerics.term import Term, Var
 
@@ -118,18 +121,19 @@ def shared_bytes(func: PrimFunc) -> int:
 
 def why_not_bound(func: PrimFunc) -> Iterator[str]:
     """What breaks the contract of bound loops and barriers, each as a phrase."""
-    launch = launch_of(func)
-    if launch is None:
+    if launch_of(func) is None:
         if any(isinstance(stmt, Sync) for stmt, _ in walk(func.body)):
             yield "a barrier, but no loop is bound"
         if any(buffer.scope == "shared" for buffer in func.allocs):
             yield "shared memory, but no loop is bound"
         return
-    if launch.threads > MOST_THREADS:
-        yield f"{launch.threads} threads in a block, of which a GPU has {MOST_THREADS}"
-    if shared_bytes(func) > MOST_SHARED_BYTES:
-        yield f"{shared_bytes(func)} bytes of shared memory, more than {MOST_SHARED_BYTES}"
-    yield from _statement_faults(func, launch)
+    for part in kernel_parts(func):  # each is launched by itself
+        launch = launch_of(part) or ONE_THREAD
+        if launch.threads > MOST_THREADS:
+            yield f"{launch.threads} threads in a block, of which a GPU has {MOST_THREADS}"
+        if shared_bytes(part) > MOST_SHARED_BYTES:
+            yield f"{shared_bytes(part)} bytes of shared memory, more than {MOST_SHARED_BYTES}"
+        yield from _statement_faults(part, launch)
     yield from _register_faults(func)
 
 
@@ -140,8 +144,19 @@ def _statement_faults(func: PrimFunc, launch: Launch) -> Iterator[str]:
             yield from _loop_faults(stmt, around)
         elif isinstance(stmt, Store):
             yield from _store_faults(stmt, around, launch)
-        elif isinstance(stmt, Sync):
-            yield from _barrier_faults(stmt, path, launch)
+        elif isinstance(stmt, (Sync, Call)):
+            yield from _together_faults(stmt, path, launch)
+
+
+def _together_faults(stmt: Sync | Call, path: tuple[Stmt, ...], launch: Launch) -> Iterator[str]:
+    """Where some threads may come to a barrier or to what they run together, and others not."""
+    if isinstance(stmt, Sync):
+        yield from _barrier_faults(stmt.scope, path, launch)
+        return
+    together = get_microkernel(stmt.callee).together if is_microkernel(stmt.callee) else None
+    if together is not None:
+        for why in _barrier_faults(together, path, launch):
+            yield f"{stmt.callee} is called by threads together, but: {why}"
 
 
 def _loop_faults(loop: For, around: Collection[str]) -> Iterator[str]:
@@ -181,18 +196,18 @@ def _register_faults(func: PrimFunc) -> Iterator[str]:
                 yield f"a thread reaches for registers {access.buffer.name} of others"
 
 
-def _barrier_faults(sync: Sync, path: tuple[Stmt, ...], launch: Launch) -> Iterator[str]:
+def _barrier_faults(scope: SyncScope, path: tuple[Stmt, ...], launch: Launch) -> Iterator[str]:
     """Where some threads of the scope may come to the barrier and others not."""
-    kinds = BOUND if sync.scope == "grid" else THREADS
+    kinds = BOUND if scope == "grid" else THREADS
     bound = _bound_variables(path, kinds)
     if any(isinstance(stmt, (Branch, While)) for stmt in path):
-        yield f"sync {sync.scope} under a condition that data decide"
+        yield f"sync {scope} under a condition that data decide"
     for stmt in path:
         if isinstance(stmt, For) and stmt.kind in kinds:
             if (stmt.stop - stmt.start).constant != launch.of(_kind(stmt)):
-                yield f"sync {sync.scope} in loop {stmt.var.name}, which not all threads enter"
+                yield f"sync {scope} in loop {stmt.var.name}, which not all threads enter"
         elif any(term.variables() & bound for term in _deciding(stmt)):
-            yield f"sync {sync.scope} where threads part"
+            yield f"sync {scope} where threads part"
 
 
 def _bound_variables(path: tuple[Stmt, ...], kinds: Collection[str]) -> set[Var]:

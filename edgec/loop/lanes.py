@@ -17,6 +17,7 @@ first one writes. A parallel loop has no order; `edgec.loop.overlap` knows that.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.errors import ScheduleError
@@ -26,7 +27,7 @@ from edgec.loop.ir import Block, Buffer, Call, For, If, PrimFunc, Stmt, Store
 from edgec.loop.microkernel import is_microkernel, pointed_at, written_by
 from edgec.loop.rewrite import walk
 from edgec.loop.simplify import lower_blocks
-from edgec.numerics.term import Term, as_term
+from edgec.numerics.term import Term, Var, as_term
 
 #: Kinds of loops whose steps run at once.
 AT_ONCE = ("vectorized", "parallel", *BOUND)
@@ -75,6 +76,18 @@ def why_not_apart(loop: For, private: frozenset[Buffer]) -> str:
     lowered = lower_blocks(loop)
     assert isinstance(lowered, For)
     return _dependence(lowered, private)
+
+
+def _digits_of(rest: Rest, least: int) -> tuple[dict[int, int], int, int]:
+    """The digits from `least` on, by their steps, and between what the others add up to."""
+    near, loops, elements = rest
+    found: dict[int, int] = {}
+    for atom, factor in near.parts:
+        if isinstance(atom, Var) and abs(factor) >= least and atom.stop - atom.start > 1:
+            near = near - as_term(atom) * factor
+            found[abs(factor)] = found.get(abs(factor), 1) + atom.stop - atom.start - 1
+    low, high = term_range(near, loops)
+    return found, low, high + elements - 1
 
 
 def require_at_once(func: PrimFunc) -> None:
@@ -148,7 +161,7 @@ def _are_apart(loop: For, touched: list[_Touch]) -> bool:
     """Whether no two steps touch one element, of which some are written."""
     first: Term | None = None
     step = 0
-    ends: list[int] = []
+    rests: list[Rest] = []
     for touch in touched:
         if touch.address is None:
             return False
@@ -162,6 +175,33 @@ def _are_apart(loop: For, touched: list[_Touch]) -> bool:
             first, step = Term(tuple(outer), rest.offset), coefficient
         if coefficient != step or (rest - first).variables() - inside:
             return False
-        low, high = term_range(rest - first, touch.loops)
-        ends += (low, high + touch.elements - 1)
-    return not ends or max(ends) - min(ends) < abs(step)
+        rests.append((rest - first, touch.loops, touch.elements))
+    return not rests or are_told_apart([(step, loop.var.stop - loop.var.start)], rests)
+
+
+#: What else an address is the sum of, the loops around, and how many elements lie there.
+Rest = tuple[Term, tuple[For, ...], int]
+
+
+def are_told_apart(steps: Sequence[tuple[int, int]], rests: Sequence[Rest]) -> bool:
+    """Whether an address tells in which step of each loop it is touched.
+
+    steps: how far each of the loops moves it by a step, and its extent. As digits of a number do:
+    what all that moves it less adds up to never reaches the next digit. In a tile of a matrix, the
+    columns of a step and its rows are such digits, those of the loop lie between them.
+    """
+    digits = {abs(step): extent for step, extent in steps if extent > 1}
+    if not digits:
+        return True
+    ends: list[int] = []
+    others: dict[int, int] = {}
+    for rest in rests:
+        own, low, high = _digits_of(rest, min(digits))
+        ends += [low, high]
+        others |= {step: max(extent, others.get(step, 1)) for step, extent in own.items()}
+    reach = max(ends) - min(ends)
+    for step, extent in sorted((digits | others).items()):
+        if reach >= step or (step in digits and step in others):
+            return False
+        reach += step * (extent - 1)
+    return len(digits) == sum(extent > 1 for _, extent in steps)

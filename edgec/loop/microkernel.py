@@ -22,7 +22,7 @@ import numpy as np
 
 from edgec.errors import ContractError
 from edgec.loop.access import writes
-from edgec.loop.ir import Buffer, BufferRef, Call, Const, PrimFunc, remembered
+from edgec.loop.ir import Buffer, BufferRef, Call, Const, PrimFunc, SyncScope, remembered
 from edgec.loop.rewrite import walk
 from edgec.loop.stream import Stream
 from edgec.numerics.term import TermLike
@@ -46,7 +46,8 @@ class Microkernel:
     `meaning` takes them as it takes sizes. `instructions(**sizes)` estimates one call on the cores
     it is for; without it a call costs what its meaning would. `code_bytes` is about what a model
     that uses it grows by, with all that it calls; 0 if that is not worth a thought. `weight_bits`
-    are those that its stream stores a weight in.
+    are those that its stream stores a weight in. `together` is whose threads must all come to a
+    call: the meaning is that of each of them, but they run it as one.
     """
 
     name: str
@@ -64,6 +65,7 @@ class Microkernel:
     instructions: Callable[..., float] | None = None
     code_bytes: int = 0
     weight_bits: int = 8
+    together: SyncScope | None = None
 
     def pointers(self, meaning: PrimFunc) -> tuple[Buffer, ...]:
         """What the C function's pointers stand for; a stream for the first of its sources."""

@@ -54,6 +54,7 @@ from edgec.loop.primitives.steps import pack_steps
 from edgec.loop.primitives.storage import storage_align
 from edgec.loop.primitives.store_over import store_over
 from edgec.loop.primitives.tensorize import Packed, tensorize
+from edgec.loop.primitives.warp_tiles import warp_tiles
 from edgec.loop.primitives.whole_windows import pad_copy, pad_reads, pad_tiles
 from edgec.loop.simplify import simplify
 from edgec.loop.values import Array
@@ -165,6 +166,10 @@ class Schedule:
     def place_barriers(self) -> None:
         """Let threads wait where they read what others write; after `simplify`."""
         self._apply(place_barriers)
+
+    def warp_tiles(self, loop: str, rows: int, columns: int, chunks: int = 1) -> None:
+        """Give each block a tile of a product of int8, each thread four sums of a part of it."""
+        self._repack(*self._apply(warp_tiles, loop=loop, rows=rows, columns=columns, chunks=chunks))
 
     def pad_reads(self, block: str, buffer: str, axes: Sequence[int]) -> None:
         """Let a sum go over whole windows, and read what adds nothing where it is outside."""
@@ -467,7 +472,7 @@ REPLAYABLE = frozenset(
         "cache_write",
         "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "pack_steps",
         "pack_shifts", "complement", "inline_constant", "storage_align",
-        "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
+        "sample_perfect_tile", "sample_categorical", "simplify", "tensorize", "warp_tiles",
         "pad_reads", "pad_copy", "pad_tiles", "gather", "fold_offset", "spread", "flatten",
         "floor_sum", "fuse_axes", "pad_steps", "split_steps", "pair_bytes", "place_barriers",
         "run_once", "store_over",

@@ -1,6 +1,6 @@
 /* A GPU in C++ for tests: the driver's functions that ec_cuda_driver.h calls, and kernels as g++
  * compiles them. Blocks run one after the other. The threads of a block do too where none waits;
- * else each is a fiber, and a barrier lets the next one go on.
+ * else each is a fiber, which a barrier stops until all others of its scope have come.
  *
  * Built with -DEC_CUDA_KERNELS="a model's kernels". EC_CUDA_REVERSE runs threads and blocks from the
  * last to the first: no result may change.
@@ -24,7 +24,9 @@ static int32_t ec_index[6];
 static std::vector<uint8_t> ec_block_memory;
 /* Of kernels, so far. */
 static int ec_launches;
-static void ec_barrier(void);
+static void ec_barrier(int scope);
+static void ec_emulated_mma(int32_t *sums, const int32_t *rows, const int32_t *columns);
+enum { EC_OF_WARP, EC_OF_BLOCK, EC_SCOPES };
 
 #define EC_CUDA_EMULATION
 #define EC_GLOBAL static
@@ -39,11 +41,13 @@ static void ec_barrier(void);
 #define EC_THREAD_Z ec_index[5]
 /* Blocks run one after the other, so one array serves all. */
 #define EC_SHARED_ARRAY(type, name, elements) alignas(16) static type name[elements]
-#define EC_BLOCK_BARRIER() ec_barrier()
-#define EC_WARP_BARRIER() ec_barrier()
+#define EC_BLOCK_BARRIER() ec_barrier(EC_OF_BLOCK)
+#define EC_WARP_BARRIER() ec_barrier(EC_OF_WARP)
 #define EC_DP4A(a, b, sum) ec_dp4a((uint32_t)(a), (uint32_t)(b), (int32_t)(sum))
 
+#define EC_MMA_S8(sums, rows, columns) ec_emulated_mma((sums), (rows), (columns))
 #define EC_WORD_AT(pointer) ec_word_at(pointer)
+#define EC_PAIR_AT(pointer) ec_pair_at(pointer)
 
 /* A GPU traps where the address is not aligned. */
 static inline int32_t ec_word_at(const void *pointer) {
@@ -53,6 +57,15 @@ static inline int32_t ec_word_at(const void *pointer) {
     }
     memcpy(&word, pointer, sizeof word);
     return word;
+}
+
+static inline int64_t ec_pair_at(const void *pointer) {
+    int64_t pair;
+    if (((uintptr_t)pointer & 7u) != 0u) {
+        abort();
+    }
+    memcpy(&pair, pointer, sizeof pair);
+    return pair;
 }
 
 static inline int32_t ec_dp4a(uint32_t a, uint32_t b, int32_t sum) {
@@ -91,22 +104,67 @@ static constexpr size_t ec_count(void (*)(A...)) {
 
 #include EC_CUDA_KERNELS
 
-/* Fibers of one block, and which of them runs. */
+/* Threads that wait for each other: how many there are, have come, and how often all had. */
+struct ec_group {
+    uint32_t members = 0, come = 0, rounds = 0;
+};
+/* A thread: where it stands, its group of each scope, and for which round of which it waits. */
+struct ec_fiber {
+    ucontext_t context;
+    std::vector<char> stack;
+    uint32_t thread = 0;
+    ec_group *groups[EC_SCOPES] = {};
+    ec_group *waits = NULL;
+    uint32_t round = 0;
+    bool is_done = false;
+    /* What it gives to the matrix instruction, for every other one. */
+    int32_t given[2][6];
+    uint32_t products = 0;
+};
 static const size_t EC_STACK_BYTES = 64 * 1024;
-static std::vector<ucontext_t> ec_fibers;
+static const uint32_t EC_WARP = 32;
+static std::vector<ec_fiber> ec_fibers;
 static ucontext_t ec_scheduler;
-static size_t ec_current;
+static ec_fiber *ec_current;
 static const ec_kernel *ec_running;
 static void **ec_arguments;
-static std::vector<bool> ec_done;
 
-static void ec_barrier(void) {
-    swapcontext(&ec_fibers[ec_current], &ec_scheduler);
+static void ec_barrier(int scope) {
+    ec_group *group = ec_current->groups[scope];
+    group->come += 1;
+    if (group->come == group->members) {
+        group->come = 0;
+        group->rounds += 1;
+        return;
+    }
+    ec_current->waits = group;
+    ec_current->round = group->rounds;
+    swapcontext(&ec_current->context, &ec_scheduler);
 }
 
-static void ec_fiber(void) {
+/* The instruction by its lanes: each gives its words, and takes those of the lanes that have its rows
+ * and columns. */
+static void ec_emulated_mma(int32_t *sums, const int32_t *rows, const int32_t *columns) {
+    const uint32_t turn = ec_current->products % 2, lane = ec_current->thread % EC_WARP;
+    const ec_fiber *warp = ec_current - lane;
+    memcpy(ec_current->given[turn], rows, 4 * sizeof rows[0]);
+    memcpy(ec_current->given[turn] + 4, columns, 2 * sizeof columns[0]);
+    ec_current->products += 1;
+    ec_barrier(EC_OF_WARP);
+    for (uint32_t i = 0; i < 4; ++i) {
+        const uint32_t row = lane / 4, column = 2 * (lane % 4) + i % 2;
+        for (uint32_t q = 0; q < 4; ++q) {
+            const int32_t *of_row = warp[4 * row + q].given[turn] + i / 2;
+            const int32_t *of_column = warp[4 * column + q].given[turn] + 4;
+            sums[i] = ec_dp4a((uint32_t)of_row[0], (uint32_t)of_column[0], sums[i]);
+            sums[i] = ec_dp4a((uint32_t)of_row[2], (uint32_t)of_column[1], sums[i]);
+        }
+    }
+}
+
+static void ec_fiber_start(void) {
     ec_running->call(ec_arguments);
-    ec_done[ec_current] = true;
+    ec_current->is_done = true;
 }
 
 #ifdef EC_CUDA_REVERSE
@@ -122,25 +180,44 @@ static void ec_set_thread(uint32_t thread, const uint32_t *threads) {
 }
 
 static void ec_run_fibers(uint32_t count, const uint32_t *threads) {
-    std::vector<std::vector<char>> stacks(count, std::vector<char>(EC_STACK_BYTES));
-    ec_fibers.assign(count, ucontext_t());
-    ec_done.assign(count, false);
+    std::vector<ec_group> warps((count + EC_WARP - 1) / EC_WARP);
+    ec_group block;
+    block.members = count;
+    ec_fibers.resize(count);
     for (uint32_t i = 0; i < count; ++i) {
-        getcontext(&ec_fibers[i]);
-        ec_fibers[i].uc_stack.ss_sp = stacks[i].data();
-        ec_fibers[i].uc_stack.ss_size = EC_STACK_BYTES;
-        ec_fibers[i].uc_link = &ec_scheduler;
-        makecontext(&ec_fibers[i], ec_fiber, 0);
+        ec_fiber &fiber = ec_fibers[i];
+        fiber.stack.resize(EC_STACK_BYTES);
+        fiber.thread = i;
+        fiber.groups[EC_OF_WARP] = &warps[i / EC_WARP];
+        fiber.groups[EC_OF_BLOCK] = &block;
+        fiber.groups[EC_OF_WARP]->members += 1;
+        fiber.waits = NULL;
+        fiber.is_done = false;
+        getcontext(&fiber.context);
+        fiber.context.uc_stack.ss_sp = fiber.stack.data();
+        fiber.context.uc_stack.ss_size = EC_STACK_BYTES;
+        fiber.context.uc_link = &ec_scheduler;
+        makecontext(&fiber.context, ec_fiber_start, 0);
     }
-    for (bool is_left = true; is_left;) { /* one round to each barrier */
+    for (bool is_left = true; is_left;) {
+        bool is_going = false;
         is_left = false;
         for (uint32_t step = 0; step < count; ++step) {
-            ec_current = ec_order(step, count);
-            if (!ec_done[ec_current]) {
-                ec_set_thread((uint32_t)ec_current, threads);
-                swapcontext(&ec_scheduler, &ec_fibers[ec_current]);
-                is_left = is_left || !ec_done[ec_current];
+            ec_fiber &fiber = ec_fibers[ec_order(step, count)];
+            if (fiber.is_done) {
+                continue;
             }
+            if (fiber.waits == NULL || fiber.waits->rounds != fiber.round) {
+                fiber.waits = NULL;
+                ec_current = &fiber;
+                ec_set_thread(fiber.thread, threads);
+                swapcontext(&ec_scheduler, &fiber.context);
+                is_going = true;
+            }
+            is_left = is_left || !fiber.is_done;
+        }
+        if (is_left && !is_going) {
+            abort(); /* some threads wait for others that never come */
         }
     }
 }

@@ -47,6 +47,30 @@ typedef unsigned long long uintptr_t;
 #define EC_DP4A(a, b, sum) __dp4a((int)(a), (int)(b), (int)(sum))
 /* The word at a pointer that is aligned to 4 bytes: one load. */
 #define EC_WORD_AT(pointer) (*(const int32_t *)(pointer))
+/* Two words at a pointer that is aligned to 8 bytes. */
+#define EC_PAIR_AT(pointer) (*(const int64_t *)(pointer))
+/* sums += rows * columns, by all lanes of a warp: 16 rows by 8 columns of int8 over 32 steps. With
+ * g = lane / 4 and q = lane % 4, a lane has four steps of row g, four of row g + 8, four more of each,
+ * and eight of column g, the same ones; and the sums of rows g and g + 8 by columns 2 q and 2 q + 1.
+ * NVIDIA, PTX ISA, "Matrix Fragments for mma.m16n8k32" and "mma.m8n8k16", which Turing has. */
+#define EC_MMA_S8(sums, rows, columns) ec_mma_16832((sums), (rows), (columns))
+static inline void ec_mma_16832(int32_t *sums, const int32_t *rows, const int32_t *columns) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("mma.sync.aligned.m16n8k32.row.col.s32.s8.s8.s32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+r"(sums[0]), "+r"(sums[1]), "+r"(sums[2]), "+r"(sums[3])
+                 : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(columns[0]),
+                   "r"(columns[1]));
+#else
+    for (int part = 0; part < 4; ++part) { /* a half of the rows by a half of the steps */
+        int32_t *half = sums + 2 * (part % 2);
+        asm volatile(
+            "mma.sync.aligned.m8n8k16.row.col.s32.s8.s8.s32 {%0, %1}, {%2}, {%3}, {%0, %1};"
+            : "+r"(half[0]), "+r"(half[1])
+            : "r"(rows[part]), "r"(columns[part / 2]));
+    }
+#endif
+}
 #endif
 
 /* C's words in C++. */

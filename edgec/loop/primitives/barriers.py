@@ -7,9 +7,10 @@ from dataclasses import dataclass, replace
 from itertools import product
 
 from edgec.errors import ScheduleError
-from edgec.loop.access import Access, accesses, flat_address, term_range
+from edgec.loop.access import Access, accesses, flat_address
 from edgec.loop.bound import BLOCKS, BOUND, THREADS, launch_of, why_not_bound
 from edgec.loop.ir import Block, Branch, For, If, PrimFunc, Seq, Stmt, Sync, SyncScope
+from edgec.loop.lanes import are_told_apart
 from edgec.loop.rewrite import children, sequence, walk
 from edgec.numerics.term import Term, as_term
 
@@ -119,24 +120,19 @@ def _is_own(a: Access, b: Access, kinds: tuple[str, ...]) -> bool:
     """Whether elements that both touch are touched by one block (or one thread) alone.
 
     Shown where both addresses move by the same distance from one step of each bound loop to the
-    next, and stay within this distance otherwise.
+    next, and tell these steps apart.
     """
     if not any(loop.kind in kinds for loop in (*a.loops, *b.loops)):
         return True
     steps = _common_parts(a, b, kinds)
     if steps is None:
         return False
-    if kinds == THREADS:  # of one block
+    if kinds == THREADS and a.buffer.scope != "shared":  # of one block, which has that alone
         if _common_parts(a, b, BLOCKS) is None:
             return False
         kinds = BOUND
-    rests = [_rest(access, kinds) for access in (a, b)]
-    reach = max(high for _, high in rests) - min(low for low, _ in rests)
-    for step, extent in sorted((abs(step), extent) for _, step, extent in steps):
-        if reach >= step:
-            return False
-        reach += step * (extent - 1)
-    return True
+    rests = [(_rest(access, kinds), access.loops, 1) for access in (a, b)]
+    return are_told_apart([(step, extent) for _, step, extent in steps], rests)
 
 
 #: Each kind with more than one step, how far the address moves by it, and its steps.
@@ -164,11 +160,11 @@ def _parts(access: Access, kinds: tuple[str, ...]) -> _Parts | None:
     return tuple(sorted(found))
 
 
-def _rest(access: Access, kinds: tuple[str, ...]) -> tuple[int, int]:
-    """The least and the largest address apart from what the bound loops add."""
+def _rest(access: Access, kinds: tuple[str, ...]) -> Term:
+    """The address apart from what the bound loops add."""
     assert access.indices is not None
     rest: Term = flat_address(access.buffer, access.indices)
     for loop in access.loops:
         if loop.kind in kinds:
             rest = rest.substitute({loop.var: as_term(0)})
-    return term_range(rest, access.loops)
+    return rest

@@ -20,7 +20,7 @@ from math import prod
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import accesses
-from edgec.loop.bound import BLOCKS, BOUND
+from edgec.loop.bound import BLOCKS, BOUND, kernel_parts
 from edgec.loop.ir import For, PrimFunc, Seq, Stmt, Sync
 from edgec.loop.lanes import private_buffers, why_not_apart
 from edgec.loop.primitives.lookup import constant_extent
@@ -39,23 +39,36 @@ def bound(schedule: Schedule) -> Schedule:
     schedule.simplify()
     if not _has_own_registers(schedule.func):
         return schedule
-    found = schedule.copy()
-    for stmt in _statements(schedule.func.body):
-        if isinstance(stmt, For) and stmt.kind == "serial":
-            found = _with_bound(found, stmt)
-    found.run_once()
+    found = with_bound_statements(schedule)
     try:
-        found.place_barriers()
+        place_whole_barriers(found)
     except ScheduleError:
         return schedule
-    return found if has_whole_kernels(found.func) else schedule
+    return found
+
+
+def with_bound_statements(schedule: Schedule, but: str = "") -> Schedule:
+    """The schedule with each of its nests bound, `but` for the loop of this name."""
+    found = schedule
+    for stmt in _statements(schedule.func.body):
+        if isinstance(stmt, For) and stmt.kind == "serial" and stmt.var.name != but:
+            found = _with_bound(found, stmt)
+    return found.copy()
+
+
+def place_whole_barriers(schedule: Schedule) -> None:
+    """Place barriers; ScheduleError unless those of the grid stand between whole kernels."""
+    schedule.run_once()
+    schedule.place_barriers()
+    if not has_whole_kernels(schedule.func):
+        raise ScheduleError("the grid would wait inside of a statement")
 
 
 def has_whole_kernels(func: PrimFunc) -> bool:
-    """Whether all barriers of the grid stand between whole statements of the function."""
+    """Whether all barriers of the grid stand between statements that share no registers."""
     outside = sum(isinstance(stmt, Sync) for stmt in _statements(func.body))
     every = [s for s, _ in walk(func.body) if isinstance(s, Sync) and s.scope == "grid"]
-    return len(every) <= outside and _has_own_registers(func)
+    return len(every) <= outside and _are_apart([part.body for part in kernel_parts(func)])
 
 
 def _statements(body: Stmt) -> tuple[Stmt, ...]:
@@ -64,10 +77,11 @@ def _statements(body: Stmt) -> tuple[Stmt, ...]:
 
 def _has_own_registers(func: PrimFunc) -> bool:
     """Whether no statement of the function finds in registers what another one left there."""
-    used = [
-        {a.buffer for a in accesses(stmt) if a.buffer.scope == "register"}
-        for stmt in _statements(func.body)
-    ]
+    return _are_apart(_statements(func.body))
+
+
+def _are_apart(stmts: Sequence[Stmt]) -> bool:
+    used = [{a.buffer for a in accesses(s) if a.buffer.scope == "register"} for s in stmts]
     return sum(map(len, used)) == len(set[object]().union(*used))
 
 

@@ -58,10 +58,12 @@ GPUS: Mapping[str, Gpu] = {
 
 def kernels_us(func: PrimFunc, gpu: Gpu) -> float:
     """What the kernels of a function take as nodes of a graph."""
-    return sum(
-        gpu.node_us + _cycles(threads, instructions, gpu, gpu.multiprocessors) / gpu.clock_mhz
-        for threads, instructions in _parts(func)
-    )
+    return sum(kernel_us(threads, instructions, gpu) for threads, instructions in _parts(func))
+
+
+def kernel_us(threads: int, instructions: float, gpu: Gpu) -> float:
+    """What a kernel takes as a node of a graph, by the instructions of all of its threads."""
+    return gpu.node_us + _cycles(threads, instructions, gpu, gpu.multiprocessors) / gpu.clock_mhz
 
 
 def in_block_us(func: PrimFunc, gpu: Gpu) -> float:

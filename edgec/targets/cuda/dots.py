@@ -39,7 +39,7 @@ def schedule_dots(nest: Nest) -> list[Schedule]:
     """Its schedule; none where sums are of another form."""
     schedule = Schedule(nest.func)
     try:
-        inputs = _make_whole(schedule)
+        inputs = make_whole(schedule)
         channels, loop = _schedule_products(schedule, inputs)
         schedule = bound(schedule)
         schedule.tensorize(loop, DOT, {"channels": channels})
@@ -48,7 +48,7 @@ def schedule_dots(nest: Nest) -> list[Schedule]:
     return [schedule]
 
 
-def _make_whole(schedule: Schedule) -> str:
+def make_whole(schedule: Schedule) -> str:
     """Let windows be whole and inputs have no offset; returns what is read: x, or a padded copy."""
     inputs, weights = "x", find_param(schedule.func, "w")
     if len(weights.shape) == 4 and is_clipped(schedule.func, "acc"):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +16,7 @@ from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.targets.core import find_core
 
+DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_int8.onnx"
 BUDGETS = tomllib.loads((Path(__file__).parent / "gpu_budgets.toml").read_text("utf-8"))
 IN_BLOCK = BUDGETS.pop("in_block")
 #: The others are `full`.
@@ -39,6 +42,7 @@ def test_kernels_stay_within_their_budgets(name: str, sample_model: Callable[[st
     assert sum(map(len, gpu.launches.values())) <= budget["launches"]
     assert len(images.cubin) <= budget["cubin_bytes"]
     assert images.ptx.count("dp4a") >= budget["dp4a"]
+    assert images.ptx.count("mma.sync") >= budget["mma"]
 
 
 @pytest.mark.parametrize(
@@ -58,3 +62,40 @@ def test_models_in_one_block_stay_within_theirs(
     used = nvrtc.assemble_ptx(images.ptx, "sm_87")[1][gpu.block.kernel]
     assert used.spilled_bytes == 0 and used.registers <= budget["registers"]
     assert len(images.cubin) <= budget["cubin_bytes"]
+
+
+def machine_code(cubin: bytes, folder: Path) -> dict[str, str]:
+    """The instructions of each kernel, as NVIDIA's disassembler writes them."""
+    tools = nvrtc.package_folder("cu13")
+    program = tools / "bin" / "nvdisasm" if tools is not None else Path("nvdisasm")
+    if not program.is_file():
+        pytest.skip("nvidia-cuda-nvdisasm is not installed")
+    program.chmod(0o755)
+    (folder / "kernels.cubin").write_bytes(cubin)
+    command = [str(program), str(folder / "kernels.cubin")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return dict(re.findall(r"\n\.text\.(\w+):\n((?:[^\n]*;?\n)*?)(?=//---|\Z)", said))
+
+
+@pytest.mark.parametrize(
+    ("architecture", "instruction"),
+    [
+        ("sm_87", "IMMA.16832.S8.S8"),
+        pytest.param("sm_90", "IMMA.16832.S8.S8", marks=pytest.mark.full),
+        pytest.param("sm_75", "IMMA.8816.S8.S8", marks=pytest.mark.full),
+    ],
+)
+def test_kernels_have_the_instructions_that_they_claim(
+    architecture: str, instruction: str, tmp_path: Path
+) -> None:
+    """Each kernel whose text calls a matrix instruction, or that of four products, runs it."""
+    compiled = compile_model(DIGITS, find_core(f"cuda-{architecture}"), Options(driver="graph"))
+    gpu = make_text(compiled.program).text.gpu
+    assert gpu is not None
+    code = machine_code(nvrtc.compile_kernels(gpu.source, architecture).cubin, tmp_path)
+    texts = dict(re.findall(r"EC_GLOBAL void (\w+)(\(.*?\n\}\n)", gpu.source, re.S))
+    assert texts.keys() == code.keys()
+    claims = {"ec_mma_s8(": instruction, "ec_dot4_s8(": "IDP.4A"}
+    for call, wanted in claims.items():
+        names = {name for name, text in texts.items() if call in text}
+        assert names and names == {name for name, text in code.items() if wanted in text}

@@ -14,6 +14,7 @@ from test_shifts import SHIFTING
 from test_slide import SLIDING
 from test_steps import STEPPING
 from test_tensorize import TENSORIZING
+from test_warp_tiles import TILING
 from test_whole_windows import WINDOWING
 
 from edgec.loop import simplify as simplify_module
@@ -49,6 +50,7 @@ from edgec.loop.primitives import (
     storage,
     store_over,
     tensorize,
+    warp_tiles,
     whole_windows,
 )
 from edgec.loop.schedule import Schedule
@@ -58,7 +60,7 @@ MODULES = (
     floor_sum, fold_offset, fold_storage, gather,
     halves, inline_constant, layout, loops, nibbles, pair_bytes, reduction, reverse_compute_at,
     roll, run_once, sampling, shifts, slide, split_steps, spread, steps, storage, store_over,
-    tensorize, whole_windows, simplify_module,
+    tensorize, warp_tiles, whole_windows, simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
 SHORT_NAMES = {"unroll", "vectorize", "parallel", "bind"}
@@ -80,5 +82,5 @@ def test_before_and_after_are_shown(name):
 
 def test_each_is_tried_on_random_nests():
     tried = {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING, *SHIFTING, *ROLLING}
-    tried |= {*WINDOWING, *BINDING, *FLOORING, *RECURRING}
+    tried |= {*WINDOWING, *BINDING, *FLOORING, *RECURRING, *TILING}
     assert tried == set(METHODS)

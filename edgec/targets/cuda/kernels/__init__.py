@@ -1,5 +1,5 @@
 """Kernels of NVIDIA GPUs, registered by importing this package."""
 
-from edgec.targets.cuda.kernels import dots
+from edgec.targets.cuda.kernels import dots, mma
 
-__all__ = ["dots"]
+__all__ = ["dots", "mma"]

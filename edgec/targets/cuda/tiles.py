@@ -1,0 +1,131 @@
+"""Dense and convolutions of int8 on the matrix instructions: a tile for each block.
+
+    for m in 0..M {                     block_y, block_x {
+      for c in 0..N {                     tile = some rows of x, fetched by all threads
+        for k in 0..K {           ->      sync block
+          acc += x[m, k] * w[c, k]        for kk in 0..K // 32 { call ec_mma_s8(&tile, &w, &acc) }
+    } } }                                 out = f(acc)
+
+A window is a row of an implicit matrix: threads gather it while they fetch. What is chosen between
+these tiles and `edgec.targets.cuda.dots` is what the model of costs says is faster: a small layer
+does not fill tiles.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from math import prod
+
+from edgec.errors import ScheduleError
+from edgec.loop.bound import MOST_SHARED_BYTES
+from edgec.loop.primitives.warp_tiles import COLUMNS, GROUP, MMA_NEST, ROWS, STEPS, WARPS
+from edgec.loop.rewrite import loops_of
+from edgec.loop.schedule import Schedule
+from edgec.targets.common.nests import decompose, find_param, gather_temporaries, output_loops
+from edgec.targets.cuda.bind import place_whole_barriers, with_bound_statements
+from edgec.targets.cuda.costs import GPUS, Gpu, kernel_us, kernels_us
+from edgec.targets.cuda.dots import make_whole, schedule_dots
+from edgec.targets.cuda.kernels.mma import COPY, MMA
+from edgec.targets.rule import Nest
+
+#: Bytes of one chunk of rows in shared memory: two blocks fit in one multiprocessor of Turing.
+CHUNK_BYTES = MOST_SHARED_BYTES // 2
+#: Instructions of a thread: for four bytes that it fetches, for an element that it rescales.
+FETCH_INSTRUCTIONS, END_INSTRUCTIONS, MMA_INSTRUCTIONS = 14, 24, 12
+THREADS = 32 * WARPS
+
+
+@dataclass(frozen=True)
+class Tile:
+    """rows, columns: of a block. chunks: parts of the sum that lie in shared memory at once."""
+
+    rows: int
+    columns: int
+    chunks: int
+
+    def us(self, sizes: tuple[int, int, int], gpu: Gpu) -> float:
+        """What it takes of a product of these rows, columns and steps."""
+        m, n, k = sizes
+        steps = -(-k // STEPS)
+        blocks = -(-m // self.rows) * (n // self.columns)
+        products = self.rows * self.columns // (ROWS * COLUMNS * WARPS)
+        own = (
+            self.rows * steps * STEPS // 4 // THREADS * FETCH_INSTRUCTIONS
+            + products * steps * MMA_INSTRUCTIONS
+            + products * 4 * END_INSTRUCTIONS
+        )
+        return kernel_us(blocks * THREADS, float(own * blocks * THREADS), gpu)
+
+
+def schedule_products(nest: Nest) -> list[Schedule]:
+    """The schedule that is faster by the model of costs; none where sums are of another form."""
+    gpu = GPUS[nest.core.gpu_architecture]
+    found = schedule_dots(nest)
+    if nest.options.driver != "block":  # which no threads wait in
+        found += schedule_tiles(nest)
+    return sorted(found, key=lambda schedule: kernels_us(schedule.func, gpu))[:1]
+
+
+def schedule_tiles(nest: Nest) -> list[Schedule]:
+    """Its schedule by tiles; none where sums do not fit them."""
+    schedule = Schedule(nest.func)
+    try:
+        inputs = make_whole(schedule)
+        at = output_loops(schedule.func, "out", "out")[-1]
+        gather_temporaries(schedule, at, apart=(inputs,))
+        decompose(schedule, "acc")
+        schedule.simplify()
+        tile = best_tile(_sizes(schedule), GPUS[nest.core.gpu_architecture])
+        if tile is None:
+            return []
+        loop = _outermost(schedule)
+        schedule = with_bound_statements(schedule, but=loop)
+        schedule.warp_tiles(loop, tile.rows, tile.columns, tile.chunks)
+        place_whole_barriers(schedule)
+        _call_kernels(schedule)
+    except ScheduleError:
+        return []
+    return [schedule]
+
+
+def best_tile(sizes: tuple[int, int, int], gpu: Gpu) -> Tile | None:
+    """The fastest tile of a product of these rows, columns and steps; None if none fits."""
+    return min(_tiles(sizes), key=lambda tile: tile.us(sizes, gpu), default=None)
+
+
+def _tiles(sizes: tuple[int, int, int]) -> Iterator[Tile]:
+    _, n, k = sizes
+    for width in (1, 2, 4):
+        for height in (1, 2):
+            for rows, columns in (
+                (ROWS * height, COLUMNS * width * WARPS), (ROWS * height * WARPS, COLUMNS * width),
+            ):  # fmt: skip
+                if n % columns == 0 and (columns % (COLUMNS * WARPS) == 0) == (rows < ROWS * WARPS):
+                    yield Tile(rows, columns, -(-rows * k // CHUNK_BYTES))
+
+
+def _outermost(schedule: Schedule) -> str:
+    """The outermost loop of the nest that stores the output: the last statement of all."""
+    names = output_loops(schedule.func, "out", "out")
+    return next(name for name in names if name in loops_of(schedule.func.body))
+
+
+def _sizes(schedule: Schedule) -> tuple[int, int, int]:
+    """Rows, columns and steps of the product."""
+    out, weights = (find_param(schedule.func, name) for name in ("out", "w"))
+    columns = weights.shape[0]
+    return out.elements // columns, columns, prod(weights.shape[1:])
+
+
+def _call_kernels(schedule: Schedule) -> None:
+    """Put calls in the place of what the instruction means, and of copies of four bytes."""
+    names = loops_of(schedule.func.body)
+    schedule.tensorize(
+        MMA_NEST,
+        MMA,
+        {"x_step": GROUP * STEPS, "w_step": STEPS},
+        {"lane": "multiply_g*4 + multiply_q"},
+    )
+    if "tile_copy" in names:
+        schedule.tensorize("tile_copy", COPY, {})
