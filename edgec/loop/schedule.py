@@ -46,6 +46,7 @@ from edgec.loop.primitives.pair_bytes import pair_bytes
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
 from edgec.loop.primitives.roll import roll
 from edgec.loop.primitives.run_once import run_once
+from edgec.loop.primitives.share_sum import share_sum
 from edgec.loop.primitives.shifts import pack_shifts
 from edgec.loop.primitives.slide import slide
 from edgec.loop.primitives.split_steps import pad_steps, split_steps
@@ -170,6 +171,10 @@ class Schedule:
     def warp_tiles(self, loop: str, rows: int, columns: int, chunks: int = 1) -> None:
         """Give each block a tile of a product of int8, each thread four sums of a part of it."""
         self._repack(*self._apply(warp_tiles, loop=loop, rows=rows, columns=columns, chunks=chunks))
+
+    def share_sum(self, loop: str, parts: int, columns: int) -> None:
+        """Let several threads of a GPU's block make parts of each sum of integers."""
+        self._apply(share_sum, loop=loop, parts=parts, columns=columns)
 
     def pad_reads(self, block: str, buffer: str, axes: Sequence[int]) -> None:
         """Let a sum go over whole windows, and read what adds nothing where it is outside."""
@@ -472,7 +477,8 @@ REPLAYABLE = frozenset(
         "cache_write",
         "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "pack_steps",
         "pack_shifts", "complement", "inline_constant", "storage_align",
-        "sample_perfect_tile", "sample_categorical", "simplify", "tensorize", "warp_tiles",
+        "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
+        "warp_tiles", "share_sum",
         "pad_reads", "pad_copy", "pad_tiles", "gather", "fold_offset", "spread", "flatten",
         "floor_sum", "fuse_axes", "pad_steps", "split_steps", "pair_bytes", "place_barriers",
         "run_once", "store_over",

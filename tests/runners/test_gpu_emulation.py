@@ -19,12 +19,15 @@ from edgec.deploy.project import Built
 from edgec.errors import EdgecError, RunFailed, ToolMissing
 from edgec.frontends import import_model
 from edgec.graph.ir import Module
+from edgec.loop.microkernel import kernels_of
 from edgec.options import Options
 from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_module
 from edgec.runners import gpu_emulation
 from edgec.runners.engine import open_session, require_engine
 from edgec.targets.core import find_core
+from edgec.targets.cuda import tiles
+from edgec.targets.cuda.kernels.mma import MMA
 
 Digits = Callable[..., Built]
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_int8.onnx"
@@ -44,6 +47,17 @@ def test_functions_give_the_same_bits(name: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("name", ["transformer", "lstm", "nonzero"])
 def test_operators_give_the_same_bits(name: str, tmp_path: Path) -> None:
     assert check_on_gpu(import_model(MODELS[name](tmp_path)), tmp_path) > 0
+
+
+def test_matrix_instructions_give_the_same_bits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """All convolutions of the example whose form allows it, whatever the model of costs says."""
+    monkeypatch.setattr(tiles, "schedule_dots", lambda nest, *_: [])
+    module = import_model(DIGITS)
+    used = [kernels_of(variant.function) for variant in for_gpu(module).chosen]
+    assert sum(MMA in kernels for kernels in used) == 2
+    assert check_on_gpu(module, tmp_path) > 10
 
 
 @pytest.mark.full

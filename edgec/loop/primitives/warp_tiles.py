@@ -103,33 +103,35 @@ class _Product:
 
     def sizes(self) -> tuple[int, int, int]:
         """Rows, channels, and steps of a sum."""
-        m, n, k = (prod(map(_extent, each)) for each in (self.rows, (self.channel,), self.steps))
+        loops = (self.rows, (self.channel,), self.steps)
+        m, n, k = (prod(map(plain_extent, each)) for each in loops)
         return m, n, k
 
 
-def _extent(loop: For) -> int:
+def plain_extent(loop: For) -> int:
+    """The steps of a serial loop from 0 to a constant; ScheduleError for another one."""
     extent = constant_extent(loop)
     if extent is None or loop.start.constant != 0 or loop.kind != "serial":
-        raise ScheduleError(f"warp_tiles: loop {loop.var.name} is no plain loop from 0")
+        raise ScheduleError(f"loop {loop.var.name} is no plain loop from 0")
     return extent
 
 
-def _nested(stmt: Stmt) -> tuple[tuple[For, ...], Stmt]:
+def nested(stmt: Stmt) -> tuple[tuple[For, ...], Stmt]:
     """Loops that are directly nested, and what is inside."""
     found: list[For] = []
     while isinstance(stmt, For):
-        _extent(stmt)
+        plain_extent(stmt)
         found.append(stmt)
         stmt = stmt.body
     return tuple(found), stmt
 
 
 def _match(target: For) -> _Product:
-    loops, body = _nested(target)
+    loops, body = nested(target)
     stmts = body.stmts if isinstance(body, Seq) else ()
     if len(stmts) < 3 or not isinstance(stmts[0], Store):
         raise ScheduleError("warp_tiles: the nest does not start a sum, add and store")
-    steps, update = _nested(stmts[1])
+    steps, update = nested(stmts[1])
     start = stmts[0]
     if start.buffer.scope != "register" or start.buffer.elements != 1 or not steps:
         raise ScheduleError("warp_tiles: the sum is no single register")
@@ -146,7 +148,7 @@ def _linear(loops: Sequence[For]) -> Term:
     """The number of a step of nested loops."""
     total = as_term(0)
     for loop in loops:
-        total = total * _extent(loop) + loop.var
+        total = total * plain_extent(loop) + loop.var
     return total
 
 
@@ -319,7 +321,7 @@ class _Builder:
                           kind), kind), kind), kind)  # fmt: skip
 
     def _places(self, row: Term, column: TermLike) -> Mapping[Var, TermLike]:
-        return {**_decoded(self.product.rows, row), self.product.channel.var: column}
+        return {**decoded(self.product.rows, row), self.product.channel.var: column}
 
     def _start(self) -> Stmt:
         def start(number: Term, row: Term, column: Term) -> Stmt:
@@ -368,7 +370,7 @@ class _Builder:
         address = flat_address(self.product.x.buffer, self.product.x.indices)
         rest = address - as_term(inner.var)
         strides = [c for _, c in rest.parts]
-        is_side_by_side = inner.var not in rest.variables() and _extent(inner) % 4 == 0
+        is_side_by_side = inner.var not in rest.variables() and plain_extent(inner) % 4 == 0
         return 4 if is_side_by_side and not any(c % 4 for c in (*strides, rest.offset)) else 1
 
     def _fetch_some(self, part: Term, group: Term, half: Term) -> Stmt:
@@ -376,7 +378,7 @@ class _Builder:
         place = as_term(self.q) * (STEPS // 4) + half * width
         row = self.first_row + floor_mod(group, rows) * GROUP + self.g
         step = part * self.tile.steps + floor_div(group, rows) * STEPS + place
-        places = _decoded(self.product.rows, row) | _decoded(self.product.steps, step)
+        places = decoded(self.product.rows, row) | decoded(self.product.steps, step)
 
         def copy(name: str, is_read: bool) -> Stmt:
             def one(lane: Term) -> Stmt:
@@ -415,12 +417,12 @@ class _Builder:
                 _each("tile_j", tile.n, lambda n: product(kk, m, n), kind), kind))  # fmt: skip
 
 
-def _decoded(loops: Sequence[For], number: Term) -> dict[Var, TermLike]:
+def decoded(loops: Sequence[For], number: Term) -> dict[Var, TermLike]:
     """The variables of nested loops at a step of all of them."""
     found: dict[Var, TermLike] = {}
     inner = 1
     for position, loop in reversed(list(enumerate(loops))):
         at = floor_div(number, inner)
-        inner *= _extent(loop)
-        found[loop.var] = at if position == 0 else floor_mod(at, _extent(loop))
+        inner *= plain_extent(loop)
+        found[loop.var] = at if position == 0 else floor_mod(at, plain_extent(loop))
     return found

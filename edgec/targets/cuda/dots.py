@@ -12,6 +12,8 @@ before makes a copy of the input with padding.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from edgec.errors import ScheduleError
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.schedule import Schedule
@@ -35,13 +37,13 @@ def is_dot(nest: Nest) -> bool:
     return nest.dtype == "int8" and find_param(nest.func, "w").shape[-1] % AT_ONCE == 0
 
 
-def schedule_dots(nest: Nest) -> list[Schedule]:
-    """Its schedule; none where sums are of another form."""
+def schedule_dots(nest: Nest, bind: Callable[[Schedule], Schedule] = bound) -> list[Schedule]:
+    """Its schedule; none where sums are of another form. bind: how threads share it out."""
     schedule = Schedule(nest.func)
     try:
         inputs = make_whole(schedule)
         channels, loop = _schedule_products(schedule, inputs)
-        schedule = bound(schedule)
+        schedule = bind(schedule)
         schedule.tensorize(loop, DOT, {"channels": channels})
     except ScheduleError:
         return []

@@ -12,9 +12,12 @@ from dataclasses import replace
 from edgec.loop.schedule import Schedule
 from edgec.targets.common import loops
 from edgec.targets.cuda.bind import bound
+from edgec.targets.cuda.depthwise import is_depthwise, schedule_depthwise
 from edgec.targets.cuda.dots import is_dot
+from edgec.targets.cuda.kernels.depthwise import MULTIPLY
 from edgec.targets.cuda.kernels.dots import DOT
 from edgec.targets.cuda.kernels.mma import COPY, MMA
+from edgec.targets.cuda.reductions import is_long_sum, schedule_shared_sums
 from edgec.targets.cuda.tiles import schedule_products
 from edgec.targets.rule import Nest, Rule, always
 
@@ -26,4 +29,17 @@ def _on_threads(apply: Callable[[Nest], list[Schedule]]) -> Callable[[Nest], lis
 #: Matrix instructions, or four products at once.
 PRODUCTS = Rule("products", is_dot, schedule_products, kernels=(DOT, MMA, COPY), ends_menu=always)
 
-RULES = (PRODUCTS, *(replace(rule, apply=_on_threads(rule.apply)) for rule in loops.LOOPS))
+#: Four channels of a pixel in a thread.
+DEPTHWISE = Rule(
+    "four channels", is_depthwise, schedule_depthwise, kernels=(MULTIPLY,), ends_menu=always
+)
+
+#: Sums that threads share.
+SUMS = Rule("shared sums", is_long_sum, schedule_shared_sums, ends_menu=always)
+
+RULES = (
+    PRODUCTS,
+    DEPTHWISE,
+    SUMS,
+    *(replace(rule, apply=_on_threads(rule.apply)) for rule in loops.LOOPS),
+)

@@ -27,6 +27,7 @@ from edgec.targets.cuda.bind import place_whole_barriers, with_bound_statements
 from edgec.targets.cuda.costs import GPUS, Gpu, kernel_us, kernels_us
 from edgec.targets.cuda.dots import make_whole, schedule_dots
 from edgec.targets.cuda.kernels.mma import COPY, MMA
+from edgec.targets.cuda.reductions import shared
 from edgec.targets.rule import Nest
 
 #: Bytes of one chunk of rows in shared memory: two blocks fit in one multiprocessor of Turing.
@@ -63,7 +64,7 @@ def schedule_products(nest: Nest) -> list[Schedule]:
     gpu = GPUS[nest.core.gpu_architecture]
     found = schedule_dots(nest)
     if nest.options.driver != "block":  # which no threads wait in
-        found += schedule_tiles(nest)
+        found += [*schedule_dots(nest, shared), *schedule_tiles(nest)]
     return sorted(found, key=lambda schedule: kernels_us(schedule.func, gpu))[:1]
 
 

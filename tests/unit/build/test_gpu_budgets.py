@@ -16,7 +16,6 @@ from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.targets.core import find_core
 
-DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_int8.onnx"
 BUDGETS = tomllib.loads((Path(__file__).parent / "gpu_budgets.toml").read_text("utf-8"))
 IN_BLOCK = BUDGETS.pop("in_block")
 #: The others are `full`.
@@ -86,10 +85,11 @@ def machine_code(cubin: bytes, folder: Path) -> dict[str, str]:
     ],
 )
 def test_kernels_have_the_instructions_that_they_claim(
-    architecture: str, instruction: str, tmp_path: Path
+    architecture: str, instruction: str, sample_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
     """Each kernel whose text calls a matrix instruction, or that of four products, runs it."""
-    compiled = compile_model(DIGITS, find_core(f"cuda-{architecture}"), Options(driver="graph"))
+    path = sample_model("mlperf_kws_dscnn_int8.tflite")
+    compiled = compile_model(path, find_core(f"cuda-{architecture}"), Options(driver="graph"))
     gpu = make_text(compiled.program).text.gpu
     assert gpu is not None
     code = machine_code(nvrtc.compile_kernels(gpu.source, architecture).cubin, tmp_path)

@@ -10,6 +10,7 @@ from test_halves import WIDENING
 from test_primitives import PRIMITIVES
 from test_recurrent_primitives import RECURRING
 from test_roll import ROLLING
+from test_share_sum import SHARING
 from test_shifts import SHIFTING
 from test_slide import SLIDING
 from test_steps import STEPPING
@@ -42,6 +43,7 @@ from edgec.loop.primitives import (
     roll,
     run_once,
     sampling,
+    share_sum,
     shifts,
     slide,
     split_steps,
@@ -59,7 +61,8 @@ MODULES = (
     barriers, cache, complement, compute_at, compute_inline, cut, flatten, fuse_axes,
     floor_sum, fold_offset, fold_storage, gather,
     halves, inline_constant, layout, loops, nibbles, pair_bytes, reduction, reverse_compute_at,
-    roll, run_once, sampling, shifts, slide, split_steps, spread, steps, storage, store_over,
+    roll, run_once, sampling, share_sum, shifts,
+    slide, split_steps, spread, steps, storage, store_over,
     tensorize, warp_tiles, whole_windows, simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
@@ -82,5 +85,5 @@ def test_before_and_after_are_shown(name):
 
 def test_each_is_tried_on_random_nests():
     tried = {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING, *SHIFTING, *ROLLING}
-    tried |= {*WINDOWING, *BINDING, *FLOORING, *RECURRING, *TILING}
+    tried |= {*WINDOWING, *BINDING, *FLOORING, *RECURRING, *TILING, *SHARING}
     assert tried == set(METHODS)

@@ -26,6 +26,7 @@ from edgec.pipeline import compile_model
 from edgec.resources import resource_dir
 from edgec.targets.core import find_core, host_core
 from edgec.targets.cuda.bind import bound, threads_of
+from edgec.targets.cuda.kernels.depthwise import MULTIPLY
 from edgec.targets.cuda.kernels.dots import DOT
 from edgec.targets.cuda.kernels.mma import MMA
 
@@ -230,6 +231,38 @@ def test_every_planted_fault_is_found() -> None:
     assert count >= 30
 
 
+@pytest.mark.parametrize("offset", [0, 128])
+def test_four_channels_are_the_kernel_s_meaning(offset: int, tmp_path: Path) -> None:
+    """Its C, as every compiler without a GPU has it, against the nest that it is registered for."""
+    rng = np.random.default_rng(offset)
+    x, w = rng.integers(-128, 128, 4, np.int8), rng.integers(-128, 128, 4, np.int8)
+    acc = rng.integers(-(2**31), 2**31, 4, np.int64).astype(np.int32)
+    meaning = get_microkernel(MULTIPLY).meaning(offset=offset)
+    expected = interpret(meaning, {"x": x, "w": w, "acc": acc})["acc"]
+    found = acc.copy()
+    run_in_c("depthwise_s8.h", MULTIPLY, (x, w, found), offset, tmp_path)
+    np.testing.assert_array_equal(found, expected)
+
+
+def run_in_c(
+    header: str, name: str, arrays: tuple[np.ndarray, ...], size: int, folder: Path
+) -> None:
+    """Call a kernel of three pointers and a size, compiled for this computer."""
+    source, include = folder / "kernel.c", resource_dir("runtime_c")
+    parameters = "const int8_t *x, const int8_t *w, int32_t *acc, int32_t size"
+    source.write_text(
+        f'#include "{include}/kernels/cuda/{header}"\n'
+        f"void kernel({parameters});\n"
+        f"void kernel({parameters}) {{\n    {name}(x, w, acc, size);\n}}\n"
+    )
+    library = build_host_library(
+        [source], folder / "kernel.so", toolchain=find_toolchain(host_core()),
+        include_dirs=[include / "include"],
+    )  # fmt: skip
+    pointers = [ctypes.c_void_p(array.ctypes.data) for array in arrays]
+    ctypes.CDLL(str(library)).kernel(*pointers, size)
+
+
 @pytest.mark.parametrize("channels", [1, 4])
 def test_four_products_are_the_kernel_s_meaning(channels: int, tmp_path: Path) -> None:
     """Its C, as every compiler without a GPU has it, against the nest that it is registered for."""
@@ -238,21 +271,8 @@ def test_four_products_are_the_kernel_s_meaning(channels: int, tmp_path: Path) -
     acc = rng.integers(-(2**31), 2**31, channels, np.int64).astype(np.int32)
     meaning = get_microkernel(DOT).meaning(channels=channels)
     expected = interpret(meaning, {"x": x, "w": w, "acc": acc})["acc"]
-    source = tmp_path / "dot.c"
-    include = resource_dir("runtime_c")
-    source.write_text(
-        f'#include "{include}/kernels/cuda/dot_s8.h"\n'
-        "void dot(const int8_t *x, const int8_t *w, int32_t *acc, int32_t channels);\n"
-        "void dot(const int8_t *x, const int8_t *w, int32_t *acc, int32_t channels) {\n"
-        "    ec_dot4_s8(x, w, acc, channels);\n}\n"
-    )
-    library = build_host_library(
-        [source], tmp_path / "dot.so", toolchain=find_toolchain(host_core()),
-        include_dirs=[include / "include"],
-    )  # fmt: skip
     found = acc.copy()
-    pointers = [ctypes.c_void_p(array.ctypes.data) for array in (x, w, found)]
-    ctypes.CDLL(str(library)).dot(*pointers, channels)
+    run_in_c("dot_s8.h", DOT, (x, w, found), channels, tmp_path)
     np.testing.assert_array_equal(found, expected)
 
 

@@ -1,5 +1,5 @@
 """Kernels of NVIDIA GPUs, registered by importing this package."""
 
-from edgec.targets.cuda.kernels import dots, mma
+from edgec.targets.cuda.kernels import depthwise, dots, mma
 
-__all__ = ["dots", "mma"]
+__all__ = ["depthwise", "dots", "mma"]
