@@ -21,6 +21,8 @@ import tflite
 from flatbuffers import flexbuffers
 
 _SECOND = tflite.BuiltinOptions2
+#: What this package does not have, by LiteRT's own schema: numbers of operators, and of options.
+NEWER_KINDS, NEWER_TABLES = {"STABLEHLO_CASE": 209}, {"StablehloCaseOptions": 23}
 #: Data of constants is aligned as the schema asks (force_align: 16).
 ALIGNMENT = 16
 
@@ -92,7 +94,7 @@ class TfliteBuilder:
         map `fields`.
         """
         base, _, custom = kind.partition(":")
-        code = (getattr(tflite.BuiltinOperator, base), custom)
+        code = (NEWER_KINDS.get(base) or getattr(tflite.BuiltinOperator, base), custom)
         if code not in self.codes:
             self.codes.append(code)
         self.operators.append(
@@ -164,11 +166,17 @@ class TfliteBuilder:
         if entry["custom"] is not None:
             fields["CustomOptions"] = b.CreateByteVector(entry["custom"])
         if entry["options"]:
-            union = "BuiltinOptions2" if hasattr(_SECOND, entry["options"]) else "BuiltinOptions"
+            newer = entry["options"] in NEWER_TABLES
+            is_second = newer or hasattr(_SECOND, entry["options"])
+            union = "BuiltinOptions2" if is_second else "BuiltinOptions"
             fields[union] = self._table(b, entry["options"], **{
                 field: _field(b, value) for field, value in entry["fields"].items()
             })  # fmt: skip
-            fields[f"{union}Type"] = getattr(getattr(tflite, union), entry["options"])
+            fields[f"{union}Type"] = (
+                NEWER_TABLES[entry["options"]]
+                if newer
+                else getattr(getattr(tflite, union), entry["options"])
+            )
         return self._table(
             b, "Operator",
             OpcodeIndex=entry["code"], Inputs=_ints(b, entry["inputs"]),
@@ -177,6 +185,11 @@ class TfliteBuilder:
 
     def _table(self, b: Any, name: str, **fields: Any) -> int:
         """Write one table by the generated Start, Add and End functions."""
+        if name in NEWER_TABLES:
+            b.StartObject(len(fields))
+            for slot, value in enumerate(fields.values()):
+                b.PrependUOffsetTRelativeSlot(slot, value, 0)
+            return b.EndObject()
         module = importlib.import_module(f"tflite.{name}")
         getattr(module, f"{name}Start")(b)
         for field, value in fields.items():

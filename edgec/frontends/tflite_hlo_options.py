@@ -2,6 +2,7 @@
 
 function                    "ADD", "MUL", "MINIMUM", "MAXIMUM", "ALL" or "ANY"
 body_subgraph, decomposition_subgraph    the number of a subgraph
+branches, branch_subgraph0 ...    how many subgraphs there are, and their numbers
 low, high, interior         tuples: padding of each axis
 others                      the schema's fields in lower case, tuples of integers
 """
@@ -12,7 +13,11 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from flatbuffers.number_types import Int32Flags
+from flatbuffers.table import Table
+
 from edgec.errors import ImportFailed
+from edgec.graph.types import Array
 
 _FUNCTIONS = {1: "ADD", 2: "MUL", 3: "MINIMUM", 4: "MAXIMUM", 5: "ALL", 6: "ANY"}
 #: More axes than a tensor can have; longer lists are damage.
@@ -73,6 +78,38 @@ def _composite(options: Any) -> dict[str, Any]:
     return {"decomposition_subgraph": int(options.DecompositionSubgraphIndex())}
 
 
+class CaseOptions:
+    """The schema's StablehloCaseOptions, as its generated class would be."""
+
+    def Init(self, data: bytes, place: int) -> None:
+        """Be the table at a place."""
+        self._table = Table(data, place)
+
+    def _indices(self) -> int:
+        """Where the list is, 0 where there is none."""
+        return int(self._table.Offset(4))
+
+    def BranchSubgraphIndicesLength(self) -> int:
+        """How many subgraphs there are."""
+        return int(self._table.VectorLen(self._indices())) if self._indices() else 0
+
+    def BranchSubgraphIndicesAsNumpy(self) -> Array:
+        """Their numbers."""
+        found: Array = self._table.GetVectorAsNumpy(Int32Flags, self._indices())
+        return found
+
+
+def _case(options: Any) -> dict[str, Any]:
+    numbers = _numbers(options, "BranchSubgraphIndices")
+    each = {f"branch_subgraph{place}": number for place, number in enumerate(numbers)}
+    return {"branches": len(numbers), **each}
+
+
+#: What the `tflite` package does not have yet: operators by number, and by name of their options
+#: the number in BuiltinOptions2 and the class. Source: schema.fbs of LiteRT 2.1.
+NEWER_KINDS = {209: "STABLEHLO_CASE"}
+NEWER_TABLES: dict[str, tuple[int, type]] = {"StablehloCaseOptions": (23, CaseOptions)}
+
 #: Operator kind -> (name of its table in the schema, decoder).
 HLO_DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "STABLEHLO_PAD": ("StablehloPadOptions", _pad_lists),
@@ -80,5 +117,6 @@ HLO_DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "STABLEHLO_SCATTER": ("StablehloScatterOptions", _scatter),
     "STABLEHLO_REDUCE_WINDOW": ("StablehloReduceWindowOptions", _window),
     "STABLEHLO_COMPOSITE": ("StableHLOCompositeOptions", _composite),
+    "STABLEHLO_CASE": ("StablehloCaseOptions", _case),
     "REDUCE_WINDOW": ("ReduceWindowOptions", _reduce_window),
 }

@@ -38,7 +38,7 @@ from collections.abc import Callable
 from typing import Any
 
 from edgec.errors import ImportFailed
-from edgec.frontends.tflite_hlo_options import HLO_DECODERS
+from edgec.frontends.tflite_hlo_options import HLO_DECODERS, NEWER_TABLES
 
 _PADDING = {0: "SAME", 1: "VALID"}
 _WEIGHTS_FORMAT = {0: "DEFAULT", 1: "SHUFFLED4x16INT8"}
@@ -60,7 +60,10 @@ def decode_options(kind: str, operator: Any) -> dict[str, Any]:
     if kind not in _DECODERS:
         return {}
     name, decode = _DECODERS[kind]
-    options = getattr(importlib.import_module(f"tflite.{name}"), name)()
+    if name in NEWER_TABLES:
+        options = NEWER_TABLES[name][1]()
+    else:
+        options = getattr(importlib.import_module(f"tflite.{name}"), name)()
     options.Init(*_table(kind, operator, name))
     return decode(options)
 
@@ -70,8 +73,9 @@ def _table(kind: str, operator: Any, name: str) -> tuple[bytes, int]:
     from tflite.BuiltinOptions import BuiltinOptions
     from tflite.BuiltinOptions2 import BuiltinOptions2
 
-    if hasattr(BuiltinOptions2, name):
-        wanted = getattr(BuiltinOptions2, name)
+    second = {**vars(BuiltinOptions2), **{key: n for key, (n, _) in NEWER_TABLES.items()}}
+    if name in second:
+        wanted = second[name]
         number, table = operator.BuiltinOptions2Type(), operator.BuiltinOptions2()
     else:
         wanted = getattr(BuiltinOptions, name)

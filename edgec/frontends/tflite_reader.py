@@ -18,6 +18,7 @@ import numpy as np
 from edgec.errors import ImportFailed
 from edgec.frontends.custom_options import decode_custom_options
 from edgec.frontends.flat_table import with_fast_fields
+from edgec.frontends.tflite_hlo_options import NEWER_KINDS
 from edgec.frontends.tflite_options import decode_options
 from edgec.frontends.tflite_sparse import SparseLevel, Sparsity
 from edgec.graph.types import Array
@@ -179,7 +180,7 @@ class _Reader:
         from tflite.Model import Model
         from tflite.TensorType import TensorType
 
-        operator_names = _names(BuiltinOperator)
+        operator_names = {**NEWER_KINDS, **_names(BuiltinOperator)}
         type_names = _names(TensorType)
         model = with_fast_fields(Model.GetRootAs(self.data, 0))
         if model.Version() != 3:

@@ -10,7 +10,7 @@ import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Value
+from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.clip import ClipAttrs
 from edgec.ops.op import RawNode
@@ -68,21 +68,31 @@ def append_activation(
     """Append a float operator and, where the TFLite node has a fused activation, its clip.
 
     The last value is named after the node; with an activation, the operator's own is
-    `<node>.linear` and the clip's node `<node>/activation`. Raises ImportFailed for activations
+    `<node>.linear` and the clip's node `<node>/activation`. A division by what the model computes
+    is limited to finite numbers, and a NaN stays one. Raises ImportFailed for activations
     that are not piecewise linear.
     """
-    kind = raw.attribute("fused_activation", "NONE")
-    if kind not in _BOUNDS:
-        raise ImportFailed(f"fused activation {kind} is not supported")
-    low, high = _BOUNDS[kind]
-    if low is None and high is None:
+    low, high = _float_bounds(raw, inputs)
+    if (low, high) == (-math.inf, math.inf):
         return builder.op(op, inputs, attrs, name=raw.name)
     linear = builder.op(op, inputs, attrs, name=raw.name, output_names=[f"{raw.name}.linear"])
-    clip = ClipAttrs(
-        -math.inf if low is None else low,
-        math.inf if high is None else high,
-    )
+    clip = ClipAttrs(low, high)
     return builder.op(
         "clip", [linear], clip, name=f"{raw.name}/activation", output_names=[raw.name],
         sources=(raw.name,),
     )  # fmt: skip
+
+
+def _float_bounds(raw: RawNode, inputs: Sequence[Value]) -> tuple[float, float]:
+    """What a float result is limited to.
+
+    The frameworks limit all results to finite numbers; here those of a division by what the model
+    computes are, since only a divisor of 0 needs it.
+    """
+    kind = raw.attribute("fused_activation", "NONE")
+    if kind not in _BOUNDS:
+        raise ImportFailed(f"fused activation {kind} is not supported")
+    divides = raw.kind == "DIV" and not isinstance(inputs[1], Constant)
+    most = float(np.finfo(np.float32).max) if divides else math.inf
+    low, high = _BOUNDS[kind]
+    return -most if low is None else low, most if high is None else high

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -15,6 +16,7 @@ from edgec.graph.traits import IntegerForm, Interval, Operand
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
+from edgec.numerics.fixed_point import Rounding
 from edgec.numerics.ordered_sum import ordered_products
 from edgec.ops.accumulate import widened
 from edgec.ops.broadcast import broadcast_index, operand_tensors
@@ -22,6 +24,7 @@ from edgec.ops.conv2d import centred
 from edgec.ops.dense import matrix_product
 from edgec.ops.onnx_graph import OnnxGraph, own_operands
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.requantize import RequantizeAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import dequantized, transposed
 
@@ -180,14 +183,27 @@ def _as_matrix(builder: GraphBuilder, raw: RawNode, value: Value, shape: tuple[i
 
 @from_tflite("BATCH_MATMUL")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite BATCH_MATMUL of floats; operands that it takes transposed are transposed before."""
+    """TFLite BATCH_MATMUL of floats, int8 or int16; what it takes transposed is transposed before.
+
+    Sums of stored integers are requantized: of int8 in 32 bits, of int16 in 64.
+    """
     operands = []
     for value, key in zip(raw.operands(2), ("adj_x", "adj_y"), strict=True):
-        if value.type.dtype != "float32":
-            raise ImportFailed(f"{value.type.dtype} operands: only float32 is supported yet")
+        if value.type.dtype != "float32" and value.type.quant is None:
+            raise ImportFailed(f"{value.type}: only float32, or integers with a scale")
         rank = len(value.type.shape)
         if raw.attribute(key, False) and rank >= 2:
             order = (*range(rank - 2), rank - 1, rank - 2)
             value = transposed(builder, value, order, f"{raw.name}/{value.name}.{key}")
         operands.append(value)
-    return builder.op("matmul", operands, name=raw.name)
+    if operands[0].type.quant is None:
+        return builder.op("matmul", operands, name=raw.name)
+    sums = builder.op("matmul", operands, name=f"{raw.name}/sums", sources=(raw.name,))
+    declared = raw.declared()
+    info, (output, _) = np.iinfo(declared.dtype), declared.scalar_quant()
+    factor = math.prod(value.type.scalar_quant()[0] for value in operands) / output
+    assert declared.quant is not None  # it has a scale
+    rounding: Rounding = "tflm" if sums.type.dtype == "int32" else "tflm16"
+    attrs = RequantizeAttrs((factor,), declared.quant, int(info.min), int(info.max), rounding,
+                            declared.dtype)  # fmt: skip
+    return builder.op("requantize", [sums], attrs, name=raw.name)

@@ -125,8 +125,11 @@ ROWS = (
 )  # fmt: skip
 
 BY_NAME = {row.name: row for row in ROWS}
+#: TFLite's reductions of numbers, on bools.
+_OF_BOOLS = {"REDUCE_MAX": "any", "REDUCE_MIN": "all", "REDUCE_PROD": "all"}
 
 
 def rows_of(kind: str) -> tuple[Reduction, ...]:
     """The rows that a format knows by this name; they differ in their dtypes."""
-    return tuple(row for row in ROWS if kind in (row.onnx, row.tflite))
+    found = tuple(row for row in ROWS if kind in (row.onnx, row.tflite))
+    return (*found, BY_NAME[_OF_BOOLS[kind]]) if kind in _OF_BOOLS else found

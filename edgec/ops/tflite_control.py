@@ -1,8 +1,10 @@
-"""TFLite's IF and WHILE as if and while."""
+"""TFLite's IF, WHILE and STABLEHLO_CASE as if and while."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
+
+import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
@@ -10,6 +12,7 @@ from edgec.graph.ir import Constant, Node, Value
 from edgec.ops.bodies import Body, closed
 from edgec.ops.control import If, While, WhileAttrs
 from edgec.ops.op import RawNode, from_tflite
+from edgec.ops.tflite_hlo import inlined
 
 
 @from_tflite("IF", plain_bytes=True)
@@ -20,6 +23,37 @@ def import_if(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     names = ("then_subgraph", "else_subgraph")
     _, bodies = closed([raw.read_body(name, types) for name in names])
     return builder.node(If, [condition, *given], name=raw.name, bodies=bodies).outputs
+
+
+@from_tflite("STABLEHLO_CASE", plain_bytes=True)
+def import_case(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
+    """STABLEHLO_CASE: the subgraph of an index, or the last one where there is none of it."""
+    index, *given = raw.operands()
+    count = raw.attribute("branches", 0)
+    if not count or index.type.dtype != "int32" or index.type.elements != 1:
+        raise ImportFailed(f"one of {count} subgraphs by {index.type}")
+    types = [value.type for value in given]
+    bodies = [raw.read_body(f"branch_subgraph{number}", types) for number in range(count)]
+    return _chosen(builder, raw.name, bodies, [index, *given])
+
+
+def _chosen(
+    builder: GraphBuilder, name: str, bodies: Sequence[Body], operands: Sequence[Value]
+) -> tuple[Value, ...]:
+    """The first body where the index, the first operand, is 0, else the choice of the others."""
+    index, *given = operands
+    if len(bodies) == 1:
+        return inlined(builder, name, bodies[0], given)
+    one = builder.constant(f"{name}.one", np.asarray(1, "int32"))
+    others = GraphBuilder()
+    inner = [others.param(value.name, value.type) for value in operands]
+    less = others.op("int_sub", [inner[0], one], name=f"{name}/index{len(bodies)}")
+    rest = _chosen(others, f"{name}/of{len(bodies) - 1}", bodies[1:], [less, *inner[1:]])
+    first = bodies[0].builder
+    first.param("index", index.type)
+    first.params.insert(0, first.params.pop())
+    _, both = closed([Body(others, list(rest)), bodies[0]])
+    return builder.node(If, [index, *operands], name=name, bodies=both).outputs
 
 
 @from_tflite("WHILE", plain_bytes=True)

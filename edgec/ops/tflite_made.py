@@ -10,7 +10,7 @@ import numpy as np
 import edgec.ops.elementwise  # noqa: F401  registers what is named here
 from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Value
+from edgec.graph.ir import Constant, Value
 from edgec.ops.integer_root import append_root
 from edgec.ops.op import RawNode, from_tflite
 from edgec.ops.parts import Parts
@@ -18,6 +18,7 @@ from edgec.ops.reduce import ReduceAttrs
 from edgec.ops.slice import constant_integers, sliced
 from edgec.ops.tflite_quantized import append_sum_of_many
 from edgec.ops.tflite_window_sums import combined
+from edgec.ops.tile import TileAttrs
 
 #: A norm is not less. Source: L2Normalization of TFLite's reference kernels.
 SMALLEST_NORM = 1e-6
@@ -42,9 +43,12 @@ def import_zeros(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_tflite("FILL")
 def import_fill(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite FILL of a constant shape with a constant."""
-    shape = constant_integers(raw.operand(0), "the shape")
-    value = raw.constant(1, "what is filled in")
+    """TFLite FILL of a constant shape."""
+    shape, value = constant_integers(raw.operand(0), "the shape"), raw.operand(1)
+    if not isinstance(value, Constant):
+        parts = Parts(builder, raw)
+        one = parts.reshaped(value, (1,) * len(shape), "one")
+        return parts.op("tile", [one], TileAttrs(tuple(shape)))
     return builder.constant(raw.name, np.full(shape, value.data.reshape(())), value.type.quant)
 
 

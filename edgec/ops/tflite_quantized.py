@@ -211,6 +211,16 @@ def _inverse_roots(builder: GraphBuilder, raw: RawNode) -> Value:
     return builder.op("lookup", [x], LookupAttrs(tuple(results), declared.quant), name=raw.name)
 
 
+def _roots(builder: GraphBuilder, raw: RawNode) -> Value:
+    """SQRT of int8 by a table, rounded down as LiteRT does; 0 of what is less, which it refuses."""
+    output, declared, (x,) = _require(raw, "int8"), raw.declared(), raw.operands(1)
+    scale, zero_point = x.type.scalar_quant()
+    real = np.float32(scale) * np.maximum(OPERANDS - zero_point, 0).astype(np.float32)
+    stored = np.floor(np.sqrt(real) / np.float32(output)) + declared.scalar_quant()[1]
+    results = tuple(np.clip(stored, -128, 127).astype(int).tolist())
+    return builder.op("lookup", [x], LookupAttrs(results, declared.quant), name=raw.name)
+
+
 def _rescaled(value: int, multiplier: int, shift: int) -> int:
     return int(requantize_tflm(np.asarray(value), np.asarray(multiplier), np.asarray(shift)))
 
@@ -245,6 +255,7 @@ OF_STORED |= {
         ("EQUAL", "NOT_EQUAL", "LESS", "LESS_EQUAL", "GREATER", "GREATER_EQUAL"), _compare
     ),
     "SQUARED_DIFFERENCE": _squared_difference, "ABS": _abs, "RSQRT": _inverse_roots,
+    "SQRT": _roots,
     "ELU": partial(_by_table, lambda x: x if x >= 0 else math.expm1(x)),
     "LOG": partial(_by_table, lambda x: math.log(x) if x > 0 else math.nan),
     "GELU": _gelu,

@@ -105,7 +105,7 @@ class Oracle:
                     f"input '{name}' of {self.model_file.name} is {dtype} {list(shape)}, "
                     f"was given {value.dtype} {list(value.shape)}"
                 )
-        return [np.ascontiguousarray(value) for value in inputs]
+        return [np.asarray(value, order="C") for value in inputs]
 
 
 class TfliteMicroOracle(Oracle):
@@ -187,17 +187,12 @@ class LiteRtOracle(Oracle):
         self._graph = _TfliteTensors(model_file, data)
         wrong = {getattr(tflite.BuiltinOperator, kind) for kind in WRONG_REFERENCES}
         kinds = interpreter.OpResolverType
-        resolver = kinds.BUILTIN_REF
+        resolvers = [kinds.BUILTIN_REF, kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES]
         if wrong & self._graph.kinds:
-            resolver = kinds.BUILTIN_WITHOUT_DEFAULT_DELEGATES
+            del resolvers[0]
         try:
-            self._interpreter = interpreter.Interpreter(
-                model_content=with_builtin_operators(data),
-                experimental_op_resolver_type=resolver,
-                experimental_preserve_all_tensors=True,
-                num_threads=1,
-            )
-            self._interpreter.allocate_tensors()
+            content = with_builtin_operators(data)
+            self._interpreter = _first_that_knows(interpreter.Interpreter, content, resolvers)
         except (RuntimeError, ValueError) as error:
             raise RunFailed(
                 f"LiteRT refused {model_file.name}", details=(str(error).strip(),)
@@ -224,6 +219,23 @@ class LiteRtOracle(Oracle):
             index: np.array(self._interpreter.get_tensor(index)) for index in self._graph.computed
         }
         return OracleResult(outputs, self._graph.by_name(indexed), indexed)
+
+
+def _first_that_knows(interpreter: Any, content: bytes, resolvers: Sequence[Any]) -> Any:
+    """An interpreter with the first kernels that have all of a model's operators."""
+    for number, resolver in enumerate(resolvers, 1):
+        try:
+            made = interpreter(
+                model_content=content, experimental_op_resolver_type=resolver,
+                experimental_preserve_all_tensors=True, num_threads=1,
+            )  # fmt: skip
+            made.allocate_tensors()
+        except ValueError as error:
+            if number == len(resolvers) or "Didn't find op" not in str(error):
+                raise
+        else:
+            return made
+    raise ValueError("no kernels were given")
 
 
 class OnnxRuntimeOracle(Oracle):

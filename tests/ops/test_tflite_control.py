@@ -44,6 +44,22 @@ def branch(dtype: str) -> bytes:
     return model.build([flag, x], [y])
 
 
+def choice(count: int) -> bytes:
+    """y = x + x, x * x or x - x, by an index."""
+    model = TfliteBuilder()
+    index = model.tensor("index", (1,), "int32")
+    x, y = (model.tensor(name, SHAPE, "float32") for name in "xy")
+    for kind in ("ADD", "MUL", "SUB")[:count]:
+        graph = model.subgraph()
+        given = graph.tensor("given", SHAPE, "float32")
+        made = binary(graph, kind, given, given, "made", "float32")
+        graph.ends = ([given], [made])
+    numbers = np.arange(1, count + 1, dtype=np.int32)
+    model.operator("STABLEHLO_CASE", [index, x], [y], "StablehloCaseOptions",
+                   BranchSubgraphIndices=numbers)  # fmt: skip
+    return model.build([index, x], [y])
+
+
 def loop(dtype: str, *, given_start: bool) -> bytes:
     """y = x + 4 w, in rounds counted from a constant or an input; w is only handed on."""
     quant = INT8 if dtype == "int8" else {}
@@ -159,3 +175,19 @@ def test_words_for_what_is_refused(case: str, words: str, tmp_path: Path) -> Non
     with pytest.raises(ImportFailed) as failure:
         import_model(tmp_path / "m.tflite")
     assert words in failure.value.details[0]
+
+
+@pytest.mark.parametrize("count", [1, 3])
+def test_the_subgraph_of_an_index(count: int, tmp_path: Path) -> None:
+    """Of LiteRT: TFLite Micro has no STABLEHLO_CASE. Any other index is the last subgraph's."""
+    path = tmp_path / "m.tflite"
+    path.write_bytes(choice(count))
+    board, module, oracle = load_board("host"), import_model(path), open_oracle(path, "litert")
+    built = deploy(compile_module(module, board.core, Options()), board, tmp_path / "out")
+    x = np.array([[1, -2, 3, 0.5]], np.float32)
+    with open_session("host", built) as session:
+        for number in (0, 1, 2, 3, -1, -(2**31)):
+            given = [np.array([number], np.int32), x]
+            (wanted,) = oracle.run(given).outputs
+            np.testing.assert_array_equal(interpret(module.main, given)[0], wanted)
+            np.testing.assert_array_equal(session.run(given).outputs[0], wanted)

@@ -33,6 +33,12 @@ def elements() -> list[Case]:
     )
     for kind in ("ADD", "SUB", "MUL", "DIV", "MAXIMUM"):  # without their tables of options
         made.append(Case(kind, [In((3, 4)), const(2.5)], [Out((3, 4))]))
+    # Quotients by 0 are the largest numbers there are, and 0 / 0 is none.
+    above = In((7,), values=np.array([1, -1, 0, 3e38, np.inf, -np.inf, np.nan], np.float32))
+    below = In((7,), values=np.array([0, 0, 0, 1e-10, 1, 1, 1], np.float32))
+    for activation in (0, 1, 3):
+        made.append(Case("DIV", [above, below], [Out((7,))], "DivOptions",
+                         {"FusedActivationFunction": activation}))  # fmt: skip
     made.append(Case("GATHER", [In((3, 4)), ints(2, 0)], [Out((2, 4))]))
     for dtype in ("int8", "int16", "int32", "uint8", "uint16", "uint32"):
         amount = In((3, 4), dtype, 0 if dtype[0] == "u" else -3, 40)

@@ -74,6 +74,7 @@ def litert() -> list[Case]:
     made.append(Case("EXP", [In(SHAPE, "int8", **A["int8"])],
                      [Out(SHAPE, "int8", scale=0.5, zero_point=-128)]))  # fmt: skip
     given = In(SHAPE, "int8", -127, 127, scale=0.05, zero_point=-128)
+    made.append(Case("SQRT", [given], [Out(SHAPE, "int8", scale=0.02, zero_point=-99)]))
     made.append(Case("LOG", [given], [Out(SHAPE, "int8", **B["int8"])]))
     for form in (False, True):
         made.append(Case("GELU", [a], [Out(SHAPE, "int8", **B["int8"])], "GeluOptions",
@@ -85,6 +86,11 @@ def litert() -> list[Case]:
         given = In(SHAPE, "int16", scale=scale, zero_point=0)
         made.append(Case("EXP", [given], [Out(SHAPE, "int16", scale=of_powers, zero_point=0)]))
         made.append(Case("LOG", [given], [Out(SHAPE, "int16", scale=0.0005, zero_point=0)]))
+    for dtype, adjoint in (("int8", "X"), ("int8", "Y"), ("int16", "Y")):
+        a = In((2, 5, 3) if adjoint == "X" else (2, 3, 5), dtype, **A[dtype])
+        b = In((2, 4, 5) if adjoint == "Y" else (2, 5, 4), dtype, **B[dtype])
+        made.append(Case("BATCH_MATMUL", [a, b], [Out((2, 3, 4), dtype, **C[dtype])],
+                         "BatchMatMulOptions", {f"Adj{adjoint}": True}))  # fmt: skip
     powers = [In(SHAPE, "int32", -9, 9), In(SHAPE, "int32", 0, 5)]
     made.append(Case("POW", powers, [Out(SHAPE, "int32")], "PowOptions"))
     return made

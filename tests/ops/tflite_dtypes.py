@@ -20,6 +20,7 @@ from pathlib import Path
 import numpy as np
 import test_tflite_uint8
 from tflite_cases import Case, In, Out, model_of, samples
+from tflite_simple_cases import simple_cases
 
 from edgec.errors import EdgecError
 from edgec.frontends import import_model
@@ -37,6 +38,8 @@ FRAMEWORKS = ("litert", "tflm")
 CLEAR = ("float32", "uint8", "int8", "bool")
 BITS = "LiteRT works on the stored bits, which with a scale have no meaning"
 NARROW = "arithmetic in float16, for which converters write DEQUANTIZE and float32"
+PRODUCTS = "LiteRT alone has it, and rescales after each product: no converter writes it"
+WITHOUT_SCALE = "numbers without a scale, of which a product has no meaning"
 #: By operator, or operator and dtype, why edgec does not take what a framework does.
 REASONS = {
     "MATRIX_DIAG float16": NARROW, "MATRIX_SET_DIAG float16": NARROW,
@@ -50,6 +53,17 @@ REASONS = {
     "FULLY_CONNECTED int16 with a scale": "weights of int16, which no converter writes",
     "TRANSPOSE_CONV int16 with a scale": "weights of int16, which TFLite Micro takes for int8",
     "PRELU int16 with a scale": "slopes of int16, which LiteRT takes for int8",
+    "BITWISE_XOR": BITS, "FLOOR_DIV": BITS, "FLOOR_MOD": BITS, "NEG": BITS,
+    "STABLEHLO_ADD": BITS, "STABLEHLO_MULTIPLY": BITS,
+    **{f"LOGICAL_{kind} {dtype}{scale}": "TFLite Micro does not look at the dtype: it reads bytes"
+       for kind in ("AND", "OR") for dtype in DTYPES for scale in ("", " with a scale")},
+    **{f"{kind} float16": NARROW for kind in (
+        "COS", "FLOOR", "MINIMUM", "NEG", "ROUND", "SELECT", "SIN", "STABLEHLO_MAXIMUM",
+        "STABLEHLO_MINIMUM")},
+    **{f"{kind} {dtype}": PRODUCTS for kind in ("REDUCE_PROD",)
+       for dtype in (*STORED, *(f"{each} with a scale" for each in STORED))},
+    **{f"{kind} {dtype}": WITHOUT_SCALE for kind in ("BATCH_MATMUL",) for dtype in STORED},
+    "SQRT int16 with a scale": "LiteRT alone has it, in floats for each element",
     "FAKE_QUANT": "it takes integers for floats",
 }  # fmt: skip
 
@@ -59,7 +73,7 @@ def base_cases() -> list[Case]:
     listed: list[Case] = [*test_tflite_uint8.PRODUCTS, *test_tflite_uint8.OTHERS]
     for table in TABLES:
         listed += importlib.import_module(f"test_tflite_{table}").CASES
-    listed += importlib.import_module("test_tflite_quantized").MICRO
+    listed += [*importlib.import_module("test_tflite_quantized").MICRO, *simple_cases()]
     chosen: dict[str, list[Case]] = {}
     for case in sorted(listed, key=lambda case: main_dtype(case) not in CLEAR):
         known = chosen.setdefault(case.kind, [])
