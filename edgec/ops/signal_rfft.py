@@ -25,7 +25,9 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.numerics.fixed_point import IntArray
 from edgec.ops.broadcast import tensors_of
+from edgec.ops.dft import DftAttrs
 from edgec.ops.op import Op, RawNode, from_tflite
+from edgec.ops.parts import Parts
 
 FRACTION_BITS = 15
 LARGEST = (1 << FRACTION_BITS) - 1
@@ -349,8 +351,29 @@ def _sum(radix: int, part: int, c: int, term: Callable[..., Any], g: Any, k: Any
 
 @from_tflite("CUSTOM:SignalRfft")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite Micro's SignalRfft of int16 samples."""
-    if len(raw.inputs) != 1 or raw.inputs[0] is None:
-        raise ImportFailed("an input is absent")
-    attrs = SignalRfftAttrs(raw.attribute("fft_length", 0))
-    return builder.op("signal_rfft", raw.operands(), attrs, name=raw.name)
+    """TFLite Micro's SignalRfft of int16 samples, or of floats as sums of a DFT."""
+    (x,), length = raw.operands(1), raw.attribute("fft_length", 0)
+    if x.type.dtype != "float32":
+        return builder.op("signal_rfft", [x], SignalRfftAttrs(length), name=raw.name)
+    if length not in LENGTHS or not x.type.shape or x.type.shape[-1] > length:
+        raise ImportFailed(f"a transform of length {length} of {x.type}")
+    *outer, _ = x.type.shape
+    parts = Parts(builder, raw)
+    numbers = parts.reshaped(x, (*x.type.shape, 1), "numbers")
+    attrs = DftAttrs(len(outer), length, length // 2 + 1)
+    return parts.reshaped_last(parts.op("dft", [numbers], attrs, "pairs"), (*outer, length + 2))
+
+
+@from_tflite("CUSTOM:SignalIrfft")
+def import_inverse(builder: GraphBuilder, raw: RawNode) -> Value:
+    """TFLite Micro's SignalIrfft of floats: the samples of a spectrum, divided by their number."""
+    (x,), length = raw.operands(1), raw.attribute("fft_length", 0)
+    if x.type.dtype != "float32":
+        raise ImportFailed(f"{x.type.dtype} spectra: only float32 is supported")
+    if length not in LENGTHS or x.type.shape[-1:] != (length + 2,):
+        raise ImportFailed(f"an inverse transform of length {length} of {x.type}")
+    *outer, _ = x.type.shape
+    parts = Parts(builder, raw)
+    pairs = parts.reshaped(x, (*outer, length // 2 + 1, 2), "pairs")
+    attrs = DftAttrs(len(outer), length, length, inverse=True, parts=1)
+    return parts.reshaped_last(parts.op("dft", [pairs], attrs, "numbers"), (*outer, length))

@@ -9,6 +9,7 @@ import pytest
 from against_tflm import differences
 from single_node import check_nests
 from tflite_builder import TfliteBuilder
+from tflite_cases import Case, In, Out, check, check_by_c
 
 from edgec.errors import TypeMismatch
 from edgec.frontends import import_model
@@ -45,6 +46,18 @@ def test_loops(samples: int, length: int, tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     for high in (300, 32767):
         check_nests(function, [rng.integers(-high, high + 1, samples).astype(np.int16)])
+
+
+@pytest.mark.parametrize("length", [64, 256])
+def test_floats_there_and_back(length: int, tmp_path: Path) -> None:
+    """As near as sums in another order are: TFLite Micro's is a fast transform."""
+    there = Case("CUSTOM:SignalRfft", [In((2, length - 9))], [Out((2, length + 2))], "",
+                 {"T": 0, "fft_length": length}, near=2e-6)  # fmt: skip
+    back = Case("CUSTOM:SignalIrfft", [In((length + 2,))], [Out((length,))], "",
+                {"T": 0, "fft_length": length}, near=2e-6)  # fmt: skip
+    check([there], "tflm", tmp_path)
+    check([back], "tflm", tmp_path)
+    check_by_c([there, back], "tflm", tmp_path)
 
 
 def test_it_is_the_spectrum() -> None:
