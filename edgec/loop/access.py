@@ -7,26 +7,24 @@ touched, never smaller.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from edgec.loop.ir import (
     Block,
-    Branch,
     Buffer,
     BufferRef,
     Call,
     Expr,
     For,
     Gather,
-    If,
     Load,
     Seq,
     Stmt,
     Store,
     While,
 )
-from edgec.loop.rewrite import Substitute, children, subexpressions
+from edgec.loop.rewrite import children, expressions, subexpressions
 from edgec.numerics.term import (
     Atom,
     FloorDiv,
@@ -80,39 +78,67 @@ def accesses(
 
     of: the buffers asked about, all if None.
     """
+    yield from _accesses(stmt, loops, of, {})
+
+
+def _accesses(
+    stmt: Stmt,
+    loops: tuple[For, ...],
+    of: Collection[Buffer] | None,
+    values: Mapping[Var, Term],
+) -> Iterator[Access]:
+    """The accesses, with the axes of the blocks around replaced by their `values`."""
+    if not _is_touched(stmt, of):
+        return
+    if isinstance(stmt, (Store, Call)):
+        yield from _own(stmt, loops, of, values)
+        return
     if isinstance(stmt, For):
-        yield from accesses(stmt.body, (*loops, stmt), of=of)
+        loops = (*loops, _with_values(stmt, values))
     elif isinstance(stmt, Block):
-        bind = Substitute({a.var: a.binding for a in stmt.axes})
-        if stmt.init is not None:
-            yield from accesses(bind.stmt(stmt.init), loops, of=of)
-        yield from accesses(bind.stmt(stmt.body), loops, of=of)
-    elif isinstance(stmt, Store):
-        yield from _reads(stmt.value, loops, of)
-        if of is None or stmt.buffer in of:
-            yield Access(stmt.buffer, stmt.indices, loops, True)
-    elif isinstance(stmt, While):
-        yield from accesses(stmt.head, loops, of=of)
-        yield from _reads(stmt.condition, loops, of)
-        yield from accesses(stmt.body, loops, of=of)
-    elif isinstance(stmt, (If, Branch)):
-        if isinstance(stmt, Branch):
-            yield from _reads(stmt.condition, loops, of)
-        yield from accesses(stmt.body, loops, of=of)
-        if stmt.otherwise is not None:
-            yield from accesses(stmt.otherwise, loops, of=of)
-    elif isinstance(stmt, Seq):
-        for child in stmt.stmts:
-            yield from accesses(child, loops, of=of)
-    elif isinstance(stmt, Call):
-        for argument in stmt.args:
-            if not isinstance(argument, BufferRef):
-                yield from _reads(argument, loops, of)
-            elif of is None or argument.buffer in of:
-                yield from _pointer(argument, loops)
+        values = {**values, **{a.var: a.binding.substitute(values) for a in stmt.axes}}
+    inside = children(stmt)
+    before = int(isinstance(stmt, While))  # its head runs before its condition
+    for child in inside[:before]:
+        yield from _accesses(child, loops, of, values)
+    for condition in expressions(stmt):
+        yield from _reads(condition, loops, of, values)
+    for child in inside[before:]:
+        yield from _accesses(child, loops, of, values)
 
 
-def _pointer(ref: BufferRef, loops: tuple[For, ...]) -> Iterator[Access]:
+def _own(
+    stmt: Store | Call,
+    loops: tuple[For, ...],
+    of: Collection[Buffer] | None,
+    values: Mapping[Var, Term],
+) -> Iterator[Access]:
+    for value in expressions(stmt):
+        yield from _reads(value, loops, of, values)
+    if isinstance(stmt, Store):
+        if _is_asked(stmt.buffer, of):
+            yield Access(stmt.buffer, _substituted(stmt.indices, values), loops, True)
+        return
+    pointers = (argument for argument in stmt.args if isinstance(argument, BufferRef))
+    for pointer in pointers:
+        if _is_asked(pointer.buffer, of):
+            yield from _pointer(pointer, loops, values)
+
+
+def _with_values(loop: For, values: Mapping[Var, Term]) -> For:
+    if not values:
+        return loop
+    start, stop = loop.start.substitute(values), loop.stop.substitute(values)
+    return replace(loop, start=start, stop=stop)
+
+
+def _substituted(indices: tuple[Term, ...], values: Mapping[Var, Term]) -> tuple[Term, ...]:
+    return tuple(index.substitute(values) for index in indices) if values else indices
+
+
+def _pointer(
+    ref: BufferRef, loops: tuple[For, ...], values: Mapping[Var, Term]
+) -> Iterator[Access]:
     """What a callee may do through a pointer: with its box if that is known."""
     indices: tuple[Term, ...] | None = None
     if ref.use:
@@ -120,17 +146,23 @@ def _pointer(ref: BufferRef, loops: tuple[For, ...]) -> Iterator[Access]:
         nothing = Seq(())
         boxes = (For(v, as_term(0), as_term(v.stop), "serial", nothing) for v in steps)
         loops = (*loops, *boxes)
-        indices = tuple(i + v for i, v in zip(ref.indices, steps, strict=True))
+        starts = _substituted(ref.indices, values)
+        indices = tuple(i + v for i, v in zip(starts, steps, strict=True))
     if ref.use != "writes":
         yield Access(ref.buffer, indices, loops, False)
     if ref.use != "reads" and ref.buffer.scope != "constant":
         yield Access(ref.buffer, indices, loops, True)
 
 
-def _reads(expr: Expr, loops: tuple[For, ...], of: Collection[Buffer] | None) -> Iterator[Access]:
+def _reads(
+    expr: Expr,
+    loops: tuple[For, ...],
+    of: Collection[Buffer] | None,
+    values: Mapping[Var, Term],
+) -> Iterator[Access]:
     for part in subexpressions(expr):
         if isinstance(part, (Load, Gather)) and (of is None or part.buffer in of):
-            indices = part.indices if isinstance(part, Load) else None
+            indices = _substituted(part.indices, values) if isinstance(part, Load) else None
             yield Access(part.buffer, indices, loops, False)
 
 
@@ -152,6 +184,17 @@ def writes(stmt: Stmt) -> frozenset[Buffer]:
     return _touched(stmt)[1]
 
 
+def _is_asked(buffer: Buffer, of: Collection[Buffer] | None) -> bool:
+    return of is None or buffer in of
+
+
+def _is_touched(stmt: Stmt, of: Collection[Buffer] | None) -> bool:
+    if of is None:
+        return True
+    read, written = _touched(stmt)
+    return any(buffer in read or buffer in written for buffer in of)
+
+
 def _touched(stmt: Stmt) -> tuple[frozenset[Buffer], frozenset[Buffer]]:
     """Buffers read, and written; remembered with the statement, which never changes."""
     known: tuple[frozenset[Buffer], frozenset[Buffer]] | None = stmt.__dict__.get("_touched")
@@ -164,8 +207,9 @@ def _touched(stmt: Stmt) -> tuple[frozenset[Buffer], frozenset[Buffer]]:
             )
         else:
             inside = [_touched(child) for child in children(stmt)]
+            conditions = (a.buffer for e in expressions(stmt) for a in _reads(e, (), None, {}))
             known = (
-                frozenset().union(*(read for read, _ in inside)),
+                frozenset(conditions).union(*(read for read, _ in inside)),
                 frozenset().union(*(written for _, written in inside)),
             )
         stmt.__dict__["_touched"] = known

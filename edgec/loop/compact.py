@@ -32,7 +32,7 @@ def private_buffers(func: PrimFunc) -> frozenset[str]:
 
 def _writes_first(home: Stmt, buffer: Buffer, loops: list[For]) -> bool:
     for leaf, _ in _leaves(home):
-        used = [a for a in accesses(leaf) if a.buffer == buffer]
+        used = [a for a in accesses(leaf, of=(buffer,))]
         if not used:
             continue
         if isinstance(leaf, Block) and leaf.init is not None and buffer not in reads(leaf.init):
@@ -89,7 +89,7 @@ def _compact(func: PrimFunc, buffer: Buffer) -> PrimFunc:
     loops, home = _common_place(func.body, buffer)
     if home is None:
         return func
-    if any(a.indices is None for a in accesses(home) if a.buffer == buffer):
+    if any(a.indices is None for a in accesses(home, of=(buffer,))):
         return func
     box = region(buffer, home, outer=loops)
     assert box is not None

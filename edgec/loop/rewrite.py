@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from typing import Any
 
 from edgec.loop.ir import (
     Axis,
@@ -106,12 +107,8 @@ class Rewriter:
 
     def loop(self, loop: For) -> Stmt:
         """A loop."""
-        return replace(
-            loop,
-            start=self.term(loop.start),
-            stop=self.term(loop.stop),
-            body=self.stmt(loop.body),
-        )
+        start, stop = self.term(loop.start), self.term(loop.stop)
+        return For(loop.var, start, stop, loop.kind, self.stmt(loop.body))
 
     def block(self, block: Block) -> Stmt:
         """A block."""
@@ -207,22 +204,37 @@ def prune(stmt: Stmt) -> Stmt:
 
 def children(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements directly inside; a block's init comes before its body."""
-    if isinstance(stmt, For):
-        return (stmt.body,)
-    if isinstance(stmt, Block):
-        return (stmt.body,) if stmt.init is None else (stmt.init, stmt.body)
-    if isinstance(stmt, (If, Branch)):
-        return (stmt.body,) if stmt.otherwise is None else (stmt.body, stmt.otherwise)
-    if isinstance(stmt, While):
-        return stmt.head, stmt.body
-    return stmt.stmts if isinstance(stmt, Seq) else ()
+    return _CHILDREN[type(stmt)](stmt)
+
+
+def _and_otherwise(stmt: If | Branch) -> tuple[Stmt, ...]:
+    return (stmt.body,) if stmt.otherwise is None else (stmt.body, stmt.otherwise)
+
+
+#: By class: this is asked for so often that a chain of questions would be slow.
+_CHILDREN: dict[type, Callable[[Any], tuple[Stmt, ...]]] = {
+    For: lambda loop: (loop.body,),
+    Block: lambda b: (b.body,) if b.init is None else (b.init, b.body),
+    If: _and_otherwise,
+    Branch: _and_otherwise,
+    While: lambda loop: (loop.head, loop.body),
+    Seq: lambda sequence: sequence.stmts,
+    Store: lambda _: (),
+    Call: lambda _: (),
+    Sync: lambda _: (),
+}
 
 
 def walk(stmt: Stmt, path: tuple[Stmt, ...] = ()) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
     """Every statement inside, itself first, with the statements around it, outermost first."""
-    yield stmt, path
-    for child in children(stmt):
-        yield from walk(child, (*path, stmt))
+    todo = [(stmt, path)]
+    while todo:
+        found, above = todo.pop()
+        yield found, above
+        inside = children(found)
+        if inside:
+            above = (*above, found)
+            todo += [(child, above) for child in reversed(inside)]
 
 
 def expressions(stmt: Stmt) -> tuple[Expr, ...]:
@@ -238,22 +250,28 @@ def expressions(stmt: Stmt) -> tuple[Expr, ...]:
 
 def subexpressions(expr: Expr) -> Iterator[Expr]:
     """The expression and everything inside."""
-    yield expr
-    for part in operands(expr):
-        yield from subexpressions(part)
+    todo = [expr]
+    while todo:
+        found = todo.pop()
+        yield found
+        todo += reversed(operands(found))
 
 
 def operands(expr: Expr) -> tuple[Expr, ...]:
     """The expressions directly in an expression."""
-    if isinstance(expr, Binary):
-        return (expr.left, expr.right)
-    if isinstance(expr, Cast):
-        return (expr.value,)
-    if isinstance(expr, Select):
-        return (expr.condition, expr.yes, expr.no)
-    if isinstance(expr, Intrinsic):
-        return expr.args
-    return expr.indices if isinstance(expr, Gather) else ()
+    return _OPERANDS[type(expr)](expr)
+
+
+_OPERANDS: dict[type, Callable[[Any], tuple[Expr, ...]]] = {
+    Const: lambda _: (),
+    Load: lambda _: (),
+    IndexValue: lambda _: (),
+    Gather: lambda gather: gather.indices,
+    Binary: lambda binary: (binary.left, binary.right),
+    Cast: lambda cast: (cast.value,),
+    Select: lambda select: (select.condition, select.yes, select.no),
+    Intrinsic: lambda call: call.args,
+}
 
 
 def with_constant(expr: Expr, op: str) -> tuple[Expr, int] | None:

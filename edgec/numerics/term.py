@@ -22,6 +22,9 @@ class Var:
     start: int
     stop: int
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # a text remembers its hash
+
     def __str__(self) -> str:
         return self.name
 
@@ -97,7 +100,8 @@ class Term:
         return _term_variables(self)
 
     def __add__(self, other: TermLike) -> Term:
-        other = as_term(other)
+        if not isinstance(other, Term):
+            other = as_term(other)
         if not other.parts:
             return Term(self.parts, self.offset + other.offset) if other.offset else self
         if not self.parts:
@@ -153,12 +157,16 @@ class Term:
 
     def substitute(self, values: Mapping[Var, TermLike]) -> Term:
         """Replace variables by terms."""
-        if not any(var in values for var in self._variables):
+        if self._variables.isdisjoint(values):
             return self
-        result = as_term(self.offset)
+        offset = self.offset
+        total: dict[Atom, int] = {}
         for atom, coefficient in self.parts:
-            result = result + _substitute_atom(atom, values) * coefficient
-        return result
+            term = _substitute_atom(atom, values)
+            offset += term.offset * coefficient
+            for part, factor in term.parts:
+                total[part] = total.get(part, 0) + factor * coefficient
+        return _normal(total, offset)
 
     def evaluate(self, values: Mapping[str, int]) -> int:
         """The value for given variable values, by name."""

@@ -52,7 +52,7 @@ def cache_read(
     """
     source = find_buffer(func, buffer)
     target, above = find_loop(func, loop)
-    used = [a for a in accesses(target.body) if a.buffer == source]
+    used = [a for a in accesses(target.body, of=(source,))]
     if not used:
         raise ScheduleError(f"cache_read: loop {loop} does not read {buffer}")
     if any(a.is_write for a in used):
@@ -89,7 +89,7 @@ def cache_write(
     """
     out = find_buffer(func, buffer)
     target, above = find_loop(func, loop)
-    used = [a for a in accesses(target.body) if a.buffer == out]
+    used = [a for a in accesses(target.body, of=(out,))]
     if not any(a.is_write for a in used):
         raise ScheduleError(f"cache_write: loop {loop} does not write {buffer}")
     if any(a.indices is None for a in used):

@@ -31,7 +31,7 @@ def complement(func: PrimFunc, buffer: str) -> tuple[PrimFunc, Repack]:
     if constant.scope != "constant" or constant.dtype != "int8":
         kind = f"{constant.scope} {constant.dtype}"
         raise ScheduleError(f"complement: {buffer} is {kind}, no constant int8")
-    if any(a.indices is None for a in accesses(func.body) if a.buffer == constant):
+    if any(a.indices is None for a in accesses(func.body, of=(constant,))):
         raise ScheduleError(f"complement: {buffer} is read by a gather or a call")
     return replace(func, body=_Complement(constant).stmt(func.body)), complemented
 

@@ -44,7 +44,7 @@ def compute_inline(func: PrimFunc, block: str) -> tuple[PrimFunc, None]:
         if index.constant is None and (plain is None or plain[1]):
             raise ScheduleError(f"compute_inline: block {block} stores at {index}, not at an axis")
         axes.append(None if plain is None else plain[0])
-    if any(a.indices is None for a in accesses(func.body) if a.buffer == buffer):
+    if any(a.indices is None for a in accesses(func.body, of=(buffer,))):
         raise ScheduleError(f"compute_inline: {buffer.name} is read at indices that data choose")
     if {a.var for a in found.axes if a.var.stop - a.var.start > 1} - set(axes):
         raise ScheduleError(f"compute_inline: block {block} has an axis that is no index")

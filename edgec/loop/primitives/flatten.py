@@ -33,7 +33,7 @@ def flatten(func: PrimFunc, buffer: str, first: int, last: int) -> tuple[PrimFun
     old = find_buffer(func, buffer)
     if not 0 <= first <= last < len(old.shape):
         raise ScheduleError(f"flatten: {buffer} has no dimensions {first} to {last}")
-    if any(a.indices is None for a in accesses(func.body) if a.buffer == old):
+    if any(a.indices is None for a in accesses(func.body, of=(old,))):
         raise ScheduleError(f"flatten: {buffer} is read by a gather or a call")
     shape = (*old.shape[:first], prod(old.shape[first : last + 1]), *old.shape[last + 1 :])
     new = replace(old, shape=shape)

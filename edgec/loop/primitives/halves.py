@@ -45,7 +45,7 @@ def pack_halves(func: PrimFunc, buffer: str) -> tuple[PrimFunc, Repack]:
     if old.scope != "constant" or old.dtype != "float32":
         kind = f"{old.scope} {old.dtype}"
         raise ScheduleError(f"pack_halves: {buffer} is {kind}, no constant float32")
-    if any(a.indices is None for a in accesses(func.body) if a.buffer == old):
+    if any(a.indices is None for a in accesses(func.body, of=(old,))):
         raise ScheduleError(f"pack_halves: {buffer} is read by a gather or a call")
     new = replace(old, dtype="uint16")
     body = _Widen(old, new).stmt(func.body)

@@ -34,7 +34,7 @@ def inline_constant(
             f"inline_constant: {buffer} is {constant.scope} {list(constant.shape)}, "
             f"no constant of {len(values)} numbers, at most {MOST}"
         )
-    if any(a.indices is None for a in accesses(func.body) if a.buffer == constant):
+    if any(a.indices is None for a in accesses(func.body, of=(constant,))):
         raise ScheduleError(f"inline_constant: {buffer} is read by a gather or a call")
     body = _Inline(constant, values).stmt(func.body)
     return replace(func, params=tuple(p for p in func.params if p != constant), body=body), None

@@ -103,7 +103,7 @@ def transform_layout(func: PrimFunc, buffer: str, packing: str) -> tuple[PrimFun
     old = find_buffer(func, buffer)
     if old.scope != "constant":
         raise ScheduleError(f"transform_layout: {buffer} is {old.scope}, not constant")
-    if any(a.indices is None for a in accesses(func.body) if a.buffer == old):
+    if any(a.indices is None for a in accesses(func.body, of=(old,))):
         raise ScheduleError(f"transform_layout: {buffer} is read by a gather or a call")
     plan = parse_packing(packing)
     if plan.rank != len(old.shape):

@@ -46,7 +46,7 @@ def writers(func: PrimFunc, buffer: Buffer) -> list[Block]:
 
 def uses_of(stmt: Stmt, buffer: Buffer) -> list[Access]:
     """The accesses of the buffer inside a statement."""
-    return [a for a in accesses(stmt) if a.buffer == buffer]
+    return [a for a in accesses(stmt, of=(buffer,))]
 
 
 def written_buffer(block: Block) -> Buffer:

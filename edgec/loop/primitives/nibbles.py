@@ -47,7 +47,7 @@ def pack_nibbles(func: PrimFunc, buffer: str) -> tuple[PrimFunc, Repack]:
     old = find_buffer(func, buffer)
     if old.scope != "constant" or old.dtype != "int8":
         raise ScheduleError(f"pack_nibbles: {buffer} is {old.scope} {old.dtype}, no constant int8")
-    if any(a.indices is None for a in accesses(func.body) if a.buffer == old):
+    if any(a.indices is None for a in accesses(func.body, of=(old,))):
         raise ScheduleError(f"pack_nibbles: {buffer} is read by a gather or a call")
     new = replace(old, shape=(-(-old.elements // 2),), dtype="uint8")
     body = _Unpack(old, new).stmt(func.body)

@@ -78,7 +78,7 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> tuple[PrimFunc,
 def _read_indices(block: Block, buffer: Buffer) -> tuple[Term, ...]:
     """Where the block reads the buffer, in terms of its axes; one place only."""
     unbound = replace(block, axes=())
-    found = {a.indices for a in accesses(unbound) if a.buffer == buffer}
+    found = {a.indices for a in accesses(unbound, of=(buffer,))}
     indices = found.pop() if len(found) == 1 else None
     if indices is None:
         raise ScheduleError(f"block {block.name} reads several places of {buffer.name}")

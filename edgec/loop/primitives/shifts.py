@@ -82,7 +82,7 @@ def pack_shifts(
     groups = shape[-1] if shape else 0
     if tuple(shape[:-1]) != old.shape[:-1] or not groups or old.shape[-1] % groups:
         raise ScheduleError(f"pack_shifts: groups {list(shape)} for {list(old.shape)}")
-    if any(a.indices is None for a in accesses(func.body) if a.buffer == old):
+    if any(a.indices is None for a in accesses(func.body, of=(old,))):
         raise ScheduleError(f"pack_shifts: {buffer} is read by a gather or a call")
     table = np.asarray(shifts, np.int8).reshape(shape)
     counts = Buffer(fresh(func, f"{buffer}_shift"), tuple(shape), "int8", "constant")

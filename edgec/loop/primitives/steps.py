@@ -93,7 +93,7 @@ def pack_steps(
         raise ScheduleError(f"pack_steps: {buffer} is {kind}, no constant float32")
     if not 0 <= axis < len(old.shape) or old.shape[axis] != len(steps):
         raise ScheduleError(f"pack_steps: {len(steps)} steps for axis {axis} of {old.shape}")
-    if any(a.indices is None for a in accesses(func.body) if a.buffer == old):
+    if any(a.indices is None for a in accesses(func.body, of=(old,))):
         raise ScheduleError(f"pack_steps: {buffer} is read by a gather or a call")
     new = replace(old, dtype="int8")
     factors = Buffer(fresh(func, f"{buffer}_step"), (len(steps),), "float32", "constant")
