@@ -31,6 +31,8 @@ void *memset(void *to, int value, size_t bytes) {
 }
 void __aeabi_memcpy(void *to, const void *from, size_t bytes);
 void __aeabi_memcpy(void *to, const void *from, size_t bytes) { memcpy(to, from, bytes); }
+void __aeabi_memset(void *to, size_t bytes, int value);
+void __aeabi_memset(void *to, size_t bytes, int value) { memset(to, value, bytes); }
 void __aeabi_memclr4(void *to, size_t bytes);
 void __aeabi_memclr4(void *to, size_t bytes) { memset(to, 0, bytes); }
 """

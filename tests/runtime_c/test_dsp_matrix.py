@@ -34,6 +34,7 @@ void run_offset_row_in_place(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_windows_3(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_windows_2(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_taps_3(int16_t *to, const int8_t *x, WORDS(n));
+void run_pack_few_taps_3(int16_t *to, const int8_t *x, WORDS(n));
 void run_pad(int8_t *to, const int8_t *x, WORDS(n));
 
 void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
@@ -66,6 +67,9 @@ void run_pack_windows_2(int16_t *to, const int8_t *x, WORDS(n))
 void run_pack_taps_3(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_taps_3_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
                         n[10], n[11], n[12], n[13], n[14]); }
+void run_pack_few_taps_3(int16_t *to, const int8_t *x, WORDS(n))
+{ ec_pack_few_taps_3_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
+                            n[10], n[11], n[12], n[13], n[14]); }
 void run_pad(int8_t *to, const int8_t *x, WORDS(n))
 { ec_pad_s8(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]); }
 """
@@ -284,13 +288,16 @@ TAPS = [
     Window((5, 6, 3), (3, 3), (1, 1), (1, 1), (1, 1), 6, True, -7),
     Window((9, 9, 1), (5, 3), (2, 2), (1, 1), (0, 0), 4, False, 0),
     Window((9, 7, 2), (3, 5), (2, 1), (2, 1), (2, 2), 7, True, 3),
+    Window((3, 2, 1), (5, 5), (1, 1), (1, 1), (4, 4), 6, True, 9),  # wider than the image
 ]
 
 
-@pytest.mark.parametrize("name", ["pack_windows_3", "pack_windows_2", "pack_taps_3"])
+@pytest.mark.parametrize(
+    "name", ["pack_windows_3", "pack_windows_2", "pack_taps_3", "pack_few_taps_3"]
+)
 def test_windows(core, name):
     width = int(name[-1])
-    for window in TAPS if name == "pack_taps_3" else WINDOWS:
+    for window in TAPS if "taps" in name else WINDOWS:
         x_elements = int(np.prod(window.shape))
         to_elements = -(-window.depth // 4) * 4 * width
         span = (window.kernel[0] - 1) * window.dilation[0]

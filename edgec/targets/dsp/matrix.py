@@ -35,8 +35,9 @@ from edgec.targets.rule import Nest
 
 #: What the names of loops over the last pixels of a row end in.
 END = "_end"
-#: Inputs of a window that the runtime gathers byte by byte.
-MOST_TAPS = 80
+#: Kernels that gather windows byte by byte, by the most inputs of a window, the smallest first:
+#: the copies that they make are on the stack.
+BY_TAPS = {32: "ec_pack_few_taps_3_s8_dsp", 80: "ec_pack_taps_3_s8_dsp"}
 
 
 def product_schedules(nest: Nest) -> list[Schedule]:
@@ -260,9 +261,10 @@ def _pack_block(
     in_words = kernel_w * channels % 4 == 0 and not window.is_padded and window.dilation[1] == 1
     kernel = f"ec_pack_windows_{width}_s8_dsp"
     if channels % 4 != 0 and not in_words:
-        kernel = f"ec_pack_taps_{width}_s8_dsp"
-        if width != 3 or window.depth > MOST_TAPS or window.dilation[1] > 1:
+        fits = [name for most, name in BY_TAPS.items() if window.depth <= most]
+        if width != 3 or not fits or window.dilation[1] > 1:
             raise ScheduleError("the inputs of a window are no whole words")
+        kernel = fits[0]
     schedule.tensorize(loop, kernel, window.sizes, {"pixel": first})
 
 

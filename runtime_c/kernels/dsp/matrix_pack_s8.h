@@ -371,24 +371,20 @@ static inline void ec_pack_windows_2_s8_dsp(int16_t *to, const int8_t *x, int32_
     }
 }
 
-/* The same as ec_pack_windows_3_s8_dsp for any number of channels, at most 80 inputs in a window, not
- * dilated in width; zeros fill the last quad. */
-static inline void ec_pack_taps_3_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
-                                         int32_t width, int32_t channels, int32_t kernel_h,
-                                         int32_t kernel_w, int32_t stride_h, int32_t stride_w,
-                                         int32_t dilation_h, int32_t dilation_w, int32_t top,
-                                         int32_t left, int32_t out_width, int32_t padded,
-                                         int32_t zero_point, int32_t pixel) {
+/* Gather three windows, each padded with zeros to whole quads and `stride` bytes after the last. */
+static inline void ec_gather_taps_3_s8_dsp(int8_t *windows, int32_t stride, const int8_t *x,
+                                           int32_t height, int32_t width, int32_t channels,
+                                           int32_t kernel_h, int32_t kernel_w, int32_t stride_h,
+                                           int32_t stride_w, int32_t dilation_h, int32_t top,
+                                           int32_t left, int32_t out_width, int32_t padded,
+                                           int32_t zero_point, int32_t pixel) {
     const int32_t row = width * channels;
     const int32_t run = kernel_w * channels;
-    const int32_t quads = (kernel_h * run + 3) / 4;
-    int8_t windows[3][80];
-    (void)dilation_w;
     for (int32_t p = 0; p < 3; ++p) {
         const int32_t h = (pixel + p) / out_width * stride_h - top;
         const int32_t w = (pixel + p) % out_width * stride_w - left;
-        int8_t *at = windows[p];
-        EC_FILL(at + 4 * quads - 4, 0, 4u);
+        int8_t *at = windows + p * stride;
+        EC_FILL(at + (kernel_h * run + 3) / 4 * 4 - 4, 0, 4u);
         if (!padded || (h >= 0 && h + (kernel_h - 1) * dilation_h < height && w >= 0 &&
                         w + kernel_w <= width)) {
             const int8_t *from = x + h * row + w * channels;
@@ -398,18 +394,50 @@ static inline void ec_pack_taps_3_s8_dsp(int16_t *to, const int8_t *x, int32_t h
             }
             continue;
         }
+        const int32_t begin = ec_max_s32(-w, 0) * channels;
+        const int32_t end = ec_min_s32(width - w, kernel_w) * channels;
+        EC_FILL(at, zero_point, (size_t)(kernel_h * run));
         for (int32_t kh = 0; kh < kernel_h; ++kh) {
             const int32_t y = h + kh * dilation_h;
-            for (int32_t kw = 0; kw < kernel_w; ++kw) {
-                const int32_t z = w + kw;
-                const int32_t is_in = y >= 0 && y < height && z >= 0 && z < width;
-                for (int32_t c = 0; c < channels; ++c) {
-                    *at++ = (int8_t)(is_in ? x[y * row + z * channels + c] : zero_point);
-                }
+            for (int32_t i = begin; y >= 0 && y < height && i < end; ++i) {
+                at[i] = x[y * row + w * channels + i];
             }
+            at += run;
         }
     }
-    ec_pack_3_s8_dsp(to, windows[0], windows[1], windows[2], quads);
+}
+
+/* The same as ec_pack_windows_3_s8_dsp for any number of channels, at most 80 inputs in a window, not
+ * dilated in width; zeros fill the last quad. */
+static inline void ec_pack_taps_3_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
+                                         int32_t width, int32_t channels, int32_t kernel_h,
+                                         int32_t kernel_w, int32_t stride_h, int32_t stride_w,
+                                         int32_t dilation_h, int32_t dilation_w, int32_t top,
+                                         int32_t left, int32_t out_width, int32_t padded,
+                                         int32_t zero_point, int32_t pixel) {
+    int8_t windows[3][80];
+    (void)dilation_w;
+    ec_gather_taps_3_s8_dsp(windows[0], 80, x, height, width, channels, kernel_h, kernel_w,
+                            stride_h, stride_w, dilation_h, top, left, out_width, padded,
+                            zero_point, pixel);
+    ec_pack_3_s8_dsp(to, windows[0], windows[1], windows[2],
+                     (kernel_h * kernel_w * channels + 3) / 4);
+}
+
+/* The same for at most 32 inputs in a window, which takes 144 bytes less of the stack. */
+static inline void ec_pack_few_taps_3_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
+                                             int32_t width, int32_t channels, int32_t kernel_h,
+                                             int32_t kernel_w, int32_t stride_h, int32_t stride_w,
+                                             int32_t dilation_h, int32_t dilation_w, int32_t top,
+                                             int32_t left, int32_t out_width, int32_t padded,
+                                             int32_t zero_point, int32_t pixel) {
+    int8_t windows[3][32];
+    (void)dilation_w;
+    ec_gather_taps_3_s8_dsp(windows[0], 32, x, height, width, channels, kernel_h, kernel_w,
+                            stride_h, stride_w, dilation_h, top, left, out_width, padded,
+                            zero_point, pixel);
+    ec_pack_3_s8_dsp(to, windows[0], windows[1], windows[2],
+                     (kernel_h * kernel_w * channels + 3) / 4);
 }
 
 /* A copy of x [height][width][channels] with zero_point around it: to[out_height][out_width][

@@ -130,6 +130,8 @@ CASES = [
      "ec_pack_windows_3_s8_dsp"),
     (columns, window((7, 7, 4), stride=(2, 2), out_width=4), 4, "ec_pack_windows_3_s8_dsp"),
     (columns, window((4, 5, 2), (2, 2), corner=(1, 1), out_width=5, padded=True), 4,
+     "ec_pack_few_taps_3_s8_dsp"),
+    (columns, window((6, 5, 3), (3, 4), corner=(1, 1), out_width=4, padded=True), 5,
      "ec_pack_taps_3_s8_dsp"),
     (padded_columns, window((6, 5, 1), (3, 4), corner=(1, 1), out_width=4, padded=True), 5,
      "ec_pad_s8"),

@@ -116,6 +116,7 @@ _WINDOWS: tuple[tuple[str, Callable[..., PrimFunc], Callable[..., float]], ...] 
     ("ec_pack_windows_3_s8_dsp", partial(pack_windows, 3), partial(_windows_instructions, 3)),
     ("ec_pack_windows_2_s8_dsp", partial(pack_windows, 2), partial(_windows_instructions, 2)),
     ("ec_pack_taps_3_s8_dsp", partial(pack_windows, 3), _taps_instructions),
+    ("ec_pack_few_taps_3_s8_dsp", partial(pack_windows, 3), _taps_instructions),
 )
 for _kernels, _sizes, _indices in ((_ROWS, ("depth",), ()), (_WINDOWS, Window.SIZES, ("pixel",))):
     for _name, _meaning, _instructions in _kernels:
