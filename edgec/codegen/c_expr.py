@@ -175,6 +175,9 @@ class ExprPrinter:
         return Text(f"{self.buffer(expr.buffer)}[{self.as_dtype(flat, 'int32')}]")
 
     def _intrinsic(self, expr: Intrinsic) -> CValue:
+        exact = self._exact_shift(expr)
+        if exact is not None:
+            return self.value(exact)
         name = "requantize_tflm" if expr.name == REQUANTIZE_RELU else expr.name
         definition = get_intrinsic(name)
         args = [self.as_dtype(a, d) for a, d in zip(expr.args, definition.args, strict=True)]
@@ -183,6 +186,18 @@ class ExprPrinter:
             relu = expr.name == REQUANTIZE_RELU
             function = "ec_requantize_tflm_relu" if relu else "ec_requantize_tflm_small"
         return CValue(Text(f"{function}({', '.join(args)})"), definition.dtype)
+
+    def _exact_shift(self, expr: Intrinsic) -> Expr | None:
+        """requantize_tflm of a value shifted to the left, by a half or less of which nothing is
+        rounded: one shift. TFLite's additions do this to their input of the larger scale.
+        """
+        shifts = _shifts(expr.args)
+        if shifts is None or expr.name not in REQUANTIZE_TFLM:
+            return None
+        value, up, bits = shifts
+        known = self.ranges.of(value)
+        fits = known is not None and max(map(abs, known)) << up <= 1 << 30  # else it may wrap
+        return Binary("shl", value, Const(bits, "int32")) if fits else None
 
     def _is_small(self, expr: Intrinsic) -> bool:
         """Whether the short form holds: shift < 0 and the accumulator's double fits in int32."""
@@ -341,6 +356,18 @@ class ExprPrinter:
         if exact is not None and low <= exact[0] and exact[1] <= high:
             return value
         return self._converted(value, dtype)
+
+
+def _shifts(args: tuple[Expr, ...]) -> tuple[Expr, int, int] | None:
+    """Of requantize_tflm with half of a shifted value: the value, its shift, and what is left of
+    it; None unless that is a shift to the left.
+    """
+    match args:
+        case Binary(op="shl", left=left, right=Const(value=up)), multiplier, Const(value=down):
+            bits = int(up + down) - 1
+            is_half = multiplier == Const(1 << 30, "int32") and down <= 0 <= bits
+            return (left, int(up), bits) if is_half else None
+    return None
 
 
 def _infix(operator: str, precedence: int, left: Text, right: Text) -> Text:

@@ -110,11 +110,13 @@ class Requantize(Op[RequantizeAttrs]):
             else lambda acc, channel: acc if steps == 1 else acc * steps
         )
         zero_point = attrs.output.zero_point[0]
+        fits = steps is not None and _fits(attrs, x.dtype, start, steps)
 
         def value(*indices: Any) -> LoopValue:
             acc = cast(x[indices], wide)
             rounded = scaled(acc - start if start else acc, indices[-1] if indices else 0)
-            return cast(clamp(rounded + zero_point, attrs.minimum, attrs.maximum), attrs.dtype)
+            moved = rounded + zero_point if zero_point or not fits else rounded
+            return cast(moved if fits else clamp(moved, attrs.minimum, attrs.maximum), attrs.dtype)
 
         return target.compute("element", node.output.type.shape, attrs.dtype, value)
 
@@ -150,6 +152,13 @@ def _whole_steps(x: TensorType, multiplier: tuple[float, ...]) -> int | None:
         return None
     (factor,) = multiplier
     return int(factor) if factor in WHOLE_STEPS else None
+
+
+def _fits(attrs: RequantizeAttrs, dtype: str, start: int, steps: int) -> bool:
+    """Whether no value of this dtype, times a factor after `start`, goes beyond the range."""
+    info = np.iinfo(dtype)
+    ends = ((end - start) * steps + attrs.output.zero_point[0] for end in (info.min, info.max))
+    return all(attrs.minimum <= end <= attrs.maximum for end in ends)
 
 
 def _zero_point(x: TensorType) -> int:

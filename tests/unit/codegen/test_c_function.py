@@ -141,6 +141,26 @@ def test_boolean_logic(tmp_path: Path) -> None:
     check(pointwise("int8", "int8", value, a, b, i), {"a": left, "b": right}, tmp_path)
 
 
+@pytest.mark.parametrize(
+    ("dtype", "up", "multiplier", "down", "is_shift"),
+    [
+        ("int16", 15, 1 << 30, 0, True), ("int8", 20, 1 << 30, -3, True),
+        ("int8", 3, 1 << 30, -2, True), ("int8", 3, 1 << 30, -3, False),
+        ("int16", 16, 1 << 30, 0, False), ("int16", 15, (1 << 30) + 1, 0, False),
+        ("int8", 3, 1 << 30, 1, False), ("int32", 1, 1 << 30, 0, False),
+    ],
+)  # fmt: skip
+def test_exact_parts_are_shifts(dtype, up, multiplier, down, is_shift, tmp_path: Path) -> None:
+    a, b = (Buffer(name, (64,), dtype, "arena") for name in "ab")
+    i = Var("i", 0, 64)
+    acc = Binary("shl", Cast("int32", load(a, i)), int32(up))
+    value = Intrinsic("requantize_tflm", (acc, int32(multiplier), int32(down)), "int32")
+    func = pointwise(dtype, "int32", value, a, b, i)
+    left, right = pairs(dtype)
+    check(func, {"a": left, "b": right}, tmp_path)
+    assert ("requantize" not in emit_function(func, "f").text) == is_shift
+
+
 @pytest.mark.parametrize("unroll", [1, 2, 8])
 @pytest.mark.parametrize("known", [False, True])
 def test_convolution(unroll: int, known: bool, tmp_path: Path) -> None:
