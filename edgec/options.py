@@ -6,7 +6,7 @@ from __future__ import annotations
 import difflib
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field, fields, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
@@ -32,31 +32,46 @@ RESOURCES = {
 }
 
 
+#: What a price vector of `--optimize` can name.
+PRICED = ("time", "flash", "ram")
+
+
 @dataclass(frozen=True)
 class Prices:
-    """By what instructions, flash and the arena count: a price vector of `--optimize`.
+    """By what instructions, flash and the arena count, and limits of what is traded for them.
 
     With time 1 and flash 0.5, one percent fewer instructions are worth two percent of the flash.
+
+    weights: what it is worth to store all weights in no bytes at all; the half of it is for half
+    the bytes. slowdown: at most this many times the fewest instructions. least_gain: scratch that
+    lies beside values must save this many instructions. frames: kernels that rescale integers on an
+    FPU, which makes the frames of interrupts larger, must save this many. least_streamed: layers
+    stream where that saves this part of the arena.
     """
 
     time: float = 0.0
     flash: float = 0.0
     ram: float = 0.0
+    weights: float = 0.0
+    slowdown: float = math.inf
+    least_gain: int = 0
+    frames: int = 0
+    least_streamed: float = 0.0
 
     @property
     def is_fast(self) -> bool:
         """Whether instructions alone count."""
-        return not (self.flash or self.ram)
+        return not (self.flash or self.ram or self.weights)
 
     @property
     def is_small(self) -> bool:
-        """Whether flash alone counts."""
-        return not (self.time or self.ram)
+        """Whether flash alone counts, but for what saves much time."""
+        return self.flash >= MANY_TIMES * self.time and not self.ram
 
     @property
     def weighs_weights(self) -> bool:
         """Whether bytes of weights are weighed against instructions."""
-        return bool(self.time and self.flash)
+        return bool(self.time and (self.flash or self.weights))
 
     def cost(self, instructions: float, flash_bytes: float, ram_bytes: float) -> float:
         """What a choice costs; only differences mean something."""
@@ -73,8 +88,7 @@ class Prices:
                 found[name] = float(word)
             except ValueError:
                 found[name] = math.nan
-        names = [field.name for field in fields(Prices)]
-        is_good = set(found) <= set(names) and len(found) == text.count("=")
+        is_good = set(found) <= set(PRICED) and len(found) == text.count("=")
         if not is_good or not all(0 <= price < math.inf for price in found.values()):
             levels = ", ".join(get_args(Optimize))
             raise ValueError(
@@ -83,15 +97,22 @@ class Prices:
             )
         if not any(found.values()):
             raise ValueError(f"{text!r}: one price at least must be over 0")
-        return Prices(**found)
+        return Prices(found.get("time", 0.0), found.get("flash", 0.0), found.get("ram", 0.0))
 
 
-#: The named levels of `--optimize`, as code is written for them: rules of targets, code generation
-#: and deployment ask these prices, never a name. How `edgec.memory` weighs them is in its files.
+#: A price is the only one that counts beside others that are so many times smaller.
+MANY_TIMES = 20.0
+#: The named levels of `--optimize`: nothing else in the compiler knows their names.
 LEVELS: dict[str, Prices] = {
-    "time": Prices(time=1), "balanced": Prices(time=1, flash=1, ram=1),
-    "ram": Prices(time=1, ram=1), "size": Prices(flash=1),
+    "time": Prices(time=1),
+    "balanced": Prices(
+        time=1, flash=0.04, ram=0.3, weights=0.66, slowdown=1.031, least_gain=1_000_000,
+        frames=300_000, least_streamed=1 / 3,
+    ),
+    "ram": Prices(time=1, ram=1, slowdown=1.1),
+    "size": Prices(time=0.01, flash=1),
 }  # fmt: skip
+FAST, SMALL = LEVELS["time"], LEVELS["size"]
 
 
 def read_optimize(text: str) -> Optimize | Prices:
@@ -254,11 +275,6 @@ class Options:
     tuned: Tuned = field(default_factory=Tuned, repr=False, hash=False)
 
     @property
-    def level(self) -> Optimize:
-        """The level by name; that of prices is chosen first (`edgec.memory.prices`)."""
-        return "balanced" if isinstance(self.optimize, Prices) else self.optimize
-
-    @property
     def shares_out(self) -> bool:
         """Whether a part of the model may run on the GPU and another on the processor beside it."""
         return self.offload not in ("all", "none")
@@ -269,8 +285,8 @@ class Options:
 
     @property
     def prices(self) -> Prices:
-        """What counts in the code that is written: that of prices is that of the level."""
-        return LEVELS[self.level]
+        """What `optimize` stands for."""
+        return self.optimize if isinstance(self.optimize, Prices) else LEVELS[self.optimize]
 
     def where_ram_is_plenty(self) -> Options:
         """The same options; the default is the fastest there."""

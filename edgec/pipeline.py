@@ -40,9 +40,9 @@ from edgec.graph.types import Array
 from edgec.graph.verify import verify_module
 from edgec.loop.printer import print_func
 from edgec.memory.choose import Choice
+from edgec.memory.decide import decide
 from edgec.memory.homes import Homes, homes_of, with_homes
 from edgec.memory.layout import placement_problem, with_states
-from edgec.memory.prices import decide_by_prices
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.solve import plan_memory
 from edgec.numerics.fit_term import Sizes
@@ -322,8 +322,9 @@ class _Job:
         stages.check("import", imported)
         check_limits(imported.main, DEFAULT_BUDGET.times(self.options.compile_budget))
         module, shrinkage, idle_clamps = _simplify(imported, self.options, stages, copies=copies)
-        decided = decide_by_prices(module.main, core, self.options, self.arena_limit_bytes)
-        options, choice = decided.options, decided.choice
+        options = self.options
+        decided = decide(module.main, core, options, self.arena_limit_bytes)
+        choice = decided.choice
         module = module.with_main(decided.function)
         stages.check("order_channels", module)
         stages.write("loops", _loops_text, choice.variants)

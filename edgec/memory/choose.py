@@ -1,47 +1,39 @@
-"""Decide what runs: one point of the front of memory against instructions.
+"""Choose what runs: an order of the groups, a variant of each, and what streams.
 
-| optimize | takes |
-|---|---|
-| time | the fewest instructions |
-| balanced | the smallest need within BALANCED_SLOWDOWN of the fewest instructions |
-| ram | the smallest need within RAM_SLOWDOWN |
-| size | single groups in the variants that need the least |
-
-A limit of the arena comes before that: then the fastest point within it. The plan of the whole run
-can need more than its hungriest step; so the plans of a few points are made, and the best is taken.
+The front of memory against instructions has the fastest cover of the network under each limit. The
+points that should cost least are built and planned, and moves make the best of them cheaper
+(`edgec.memory.exchange`). Single groups come first, then segments that stream.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 from edgec.errors import PlanError, ScheduleError
 from edgec.graph.ir import Function
+from edgec.memory.bound import lower_bound_bytes
 from edgec.memory.cover import Cover, pareto_front
-from edgec.memory.layout import ARENA, placement_problem
+from edgec.memory.exchange import Costs, Variants, exchanged
+from edgec.memory.layout import placement_problem
+from edgec.memory.objective import Fact, Objective, Rank, Tally, make_objective, without_frames
 from edgec.memory.pieces import Pieces
-from edgec.memory.places import settle_places
 from edgec.memory.reorder import best_order, orders
 from edgec.memory.segments import Segments
-from edgec.memory.solve import plan_memory
 from edgec.options import Options
 from edgec.passes.lower_groups import LoweredGroup, Variant
 from edgec.targets.target import Target
 
-#: Instructions of `balanced` and of `ram`, at most, as parts of those of `time`, by estimate. Those
-#: of rows are some tenths of a percent too high beside those of single layers: measured, it is the
-#: 3 % that are promised. `ram` leaves room up to its 12 %.
-BALANCED_SLOWDOWN = 1.031
-RAM_SLOWDOWN = 1.1
-#: `balanced` streams where that saves this part of the arena and this many bytes; it takes code.
-LEAST_SAVING = 1 / 3
+#: Points of a front that are planned.
+MOST_STARTS = 4
+#: Scratch between values has to make the code this many times as fast, too.
+MUCH_FASTER = 2.0
+#: Streaming takes a kilobyte or so of code: it has to save this much of the arena.
 LEAST_SAVED_BYTES = 4096
-#: Points of the front whose plans are made.
-MOST_PLANS = 3
-#: Placements that are tried for such a plan.
-TRIAL_NODES = 4_000
+
+Groups = tuple[LoweredGroup, ...]
 
 
 @dataclass(frozen=True)
@@ -68,134 +60,231 @@ class Choice:
     is_complete: bool = True
 
 
+@dataclass(frozen=True)
+class _Found:
+    """A choice that was planned."""
+
+    rank: Rank
+    costs: Costs
+    variants: Variants
+    front: tuple[FrontPoint, ...] = ()
+    taken: int | None = None
+    is_complete: bool = True
+
+
 def choose(
     function: Function,
     groups: Sequence[LoweredGroup],
-    policy: Target,
+    target: Target,
     options: Options,
     *,
     limit_bytes: int | None = None,
-) -> Choice:
-    """Choose order, variants and segments; `limit_bytes` is for the arena.
+) -> tuple[Rank, Choice]:
+    """The cheapest choice that was found, and what it is compared by.
 
-    Orders of the groups in which fewer bytes live at once are tried beside the given one.
+    limit_bytes: what the arena should not exceed. Orders of the groups in which fewer bytes live
+    at once are tried beside the given one. Raises PlanError where rows cannot be fed.
     """
-    found = _best(function, groups, policy, options, limit_bytes)
+    choosing = _Choosing(function, tuple(groups), target, options, limit_bytes)
+    found = choosing.best()
     if found is None:  # single groups always run, so the input is to be fed
         raise PlanError(
             "the input cannot be fed by rows: they do not follow each other in a closed form",
             hint="build with --io arena or --io caller",
         )
-    return found[1]
+    running = tuple(found.costs.groups)
+    return found.rank, Choice(running, found.variants, found.front, found.taken, found.is_complete)
 
 
-def streamed_if_smaller(
-    function: Function,
-    groups: Sequence[LoweredGroup],
-    policy: Target,
-    options: Options,
-    alone: Sequence[Variant],
-) -> Choice:
-    """`alone`, a variant of each group; or what streams, if that saves enough."""
-    unchanged = Choice(tuple(groups), tuple(alone), (), None)
-    if options.unfused:
-        return unchanged
-    before = peak_bytes(function, groups, alone, options)
-    worth_bytes = before - max(LEAST_SAVED_BYTES, math.ceil(LEAST_SAVING * before))
-    if worth_bytes < 0:
-        return unchanged
-    found = _best(function, groups, policy, options, None, worth_bytes)
-    if found is None:
-        return unchanged
-    after, best = found
-    streams = best.taken is not None and bool(best.front[best.taken].segments)
-    return best if streams and after <= worth_bytes else unchanged
+def choose_alone(
+    function: Function, groups: Sequence[LoweredGroup], target: Target, options: Options
+) -> Variants:
+    """A variant of each group, in the order given, where nothing streams."""
+    found = _Choosing(function, tuple(groups), target, options, None).alone(tuple(groups))
+    assert found is not None
+    return found.variants
 
 
-def _best(
-    function: Function,
-    groups: Sequence[LoweredGroup],
-    policy: Target,
-    options: Options,
-    limit_bytes: int | None,
-    worth_bytes: int | None = None,
-) -> tuple[int, Choice] | None:
-    """The peak of the plan, and the choice, for the best order; None if there is none.
+class _Choosing:
+    """What all choices for one function have in common."""
 
-    Covers that need more than `worth_bytes` are left out.
-    """
-    best: tuple[int, Choice] | None = None
-    segments = Segments(groups, policy, options)
-    for ordered in orders(function, groups):
-        found = _choose(function, ordered, segments, options, limit_bytes, worth_bytes)
-        if found is not None and (best is None or found[0] < best[0]):
-            best = found
-        if options.optimize == "time":
-            break
-    if best is None:
-        return None
-    # What streams leaves other steps the hungriest, so another order may be good now.
-    choice = best[1]
-    order = best_order(function, choice.groups, choice.variants)
-    if order == tuple(range(len(order))):
-        return best
-    running = tuple(choice.groups[i] for i in order)
-    chosen = settle_places(function, running, [choice.variants[i] for i in order], io=options.io)
-    peak = peak_bytes(function, running, chosen, options)
-    return (peak, replace(choice, groups=running, variants=chosen)) if peak < best[0] else best
+    def __init__(
+        self, function: Function, groups: Groups, target: Target, options: Options,
+        limit_bytes: int | None,
+    ) -> None:  # fmt: skip
+        self.function, self.groups, self.options = function, groups, options
+        self.prices = prices = options.prices
+        self.is_fed = options.io == "rows"
+        #: Where fast schedules need little more than others, nothing is spent to save memory.
+        spends = target.core.has_pairs or not prices.least_gain
+        self.streams = self.is_fed or (spends and prices.ram > 0 and not options.unfused)
+        self.is_limited = limit_bytes is not None and not options.unfused
+        self.segments = Segments(groups, target, options)
+        limit = self.arena_limit(limit_bytes)
+        slowdown = prices.slowdown if spends else 1.0
+        self.objective: Objective = make_objective(groups, prices, limit, slowdown)
 
+    def arena_limit(self, limit_bytes: int | None) -> float:
+        """The caller's limit of the arena, or the one that the level sets by itself."""
+        if limit_bytes is not None:
+            return limit_bytes
+        return self.values_bytes() if self.prices.least_gain else math.inf
 
-def peak_bytes(
-    function: Function,
-    groups: Sequence[LoweredGroup],
-    variants: Sequence[Variant],
-    options: Options,
-) -> int:
-    """What the arena of such a run takes."""
-    problem = placement_problem(function, groups, variants, io=options.io)
-    nodes = min(TRIAL_NODES, options.plan_nodes)
-    return plan_memory(problem, node_limit=nodes).peak_bytes[ARENA]
-
-
-def _choose(
-    function: Function,
-    groups: Sequence[LoweredGroup],
-    segments: Segments,
-    options: Options,
-    limit_bytes: int | None,
-    worth_bytes: int | None = None,
-) -> tuple[int, Choice] | None:
-    """The peak of the plan, and the choice, for the groups in this order, if there is one."""
-    pieces = Pieces(function, groups, segments.members(groups), io=options.io)
-    if options.io == "rows":
-        _require_rows(function, pieces)
-    front = pareto_front(pieces)
-    points = tuple(
-        FrontPoint(
-            cover.need_bytes,
-            cover.instructions,
-            tuple((p.first, p.last) for p in cover.pieces if p.variant is None),
+    def values_bytes(self) -> float:
+        """What values take without any scratch between; no limit where that costs much time."""
+        function, io, groups = self.function, self.options.io, self.groups
+        plain = [min(g.variants, key=lambda v: v.scratch_bytes) for g in groups]
+        values = lower_bound_bytes(placement_problem(function, groups, plain, io=io).buffers)
+        pieces = Pieces(function, groups, {}, io="arena" if self.is_fed else io)
+        values = max([values, *(min(p.need_bytes for p in own) for own in pieces.starting)])
+        within = sum(
+            min(p.instructions for p in own if p.need_bytes <= values) for own in pieces.starting
         )
-        for cover in front
-    )
-    best: tuple[int, Choice] | None = None
-    for cover in _candidates(pieces, front, options, limit_bytes):
-        if best is not None and limit_bytes is None and cover.need_bytes >= best[0]:
-            break
-        if worth_bytes is not None and cover.need_bytes > worth_bytes:
-            continue
-        try:
-            running, chosen = _built(pieces, cover, segments)
-        except ScheduleError:
-            continue  # rows that follow each other in no closed form
-        chosen = settle_places(function, running, chosen, io=options.io)
-        peak = peak_bytes(function, running, chosen, options)
-        taken = front.index(cover) if cover in front else None
-        if best is None or peak < best[0]:
-            best = peak, Choice(running, chosen, points, taken, pieces.is_complete)
-        if options.optimize == "time" or (limit_bytes is not None and peak <= limit_bytes):
-            break
-    return best
+        fewest = sum(min(v.instructions for v in g.variants) for g in groups)
+        is_dear = within >= max(MUCH_FASTER * fewest, fewest + self.prices.least_gain)
+        return math.inf if is_dear else values
+
+    def best(self) -> _Found | None:
+        """The best of all orders, with single groups and with segments that stream."""
+        ordered = orders(self.function, self.groups)
+        found = None if self.is_fed else _least(self.alone(order) for order in ordered)
+        if self.streams or self.is_over(found):
+            found = self.with_streams(ordered, found)
+        return None if found is None else self.reordered(found)
+
+    def is_over(self, alone: _Found | None) -> bool:
+        """Whether single groups need more than the caller's limit."""
+        return self.is_limited and alone is not None and alone.rank[0] > 0
+
+    def most_streamed(self, alone: _Found | None) -> float:
+        """The need of a cover at most, so that streaming saves enough beside single groups."""
+        if alone is None or self.is_over(alone) or not self.prices.least_streamed:
+            return math.inf
+        peak = alone.costs.peak_bytes(alone.variants)
+        return peak - max(LEAST_SAVED_BYTES, math.ceil(self.prices.least_streamed * peak))
+
+    def with_streams(self, ordered: Sequence[Groups], alone: _Found | None) -> _Found | None:
+        """The best of single groups and of segments in these orders; it has a front of segments."""
+        most = self.most_streamed(alone)
+        streams = [self.streamed(order, most) for order in ordered] if most >= 0 else []
+        found, known = _least([alone, *streams]), _least(streams)
+        if found is None or known is None or found.front:
+            return found
+        return replace(found, front=known.front, is_complete=known.is_complete)
+
+    def reordered(self, found: _Found) -> _Found:
+        """What streams leaves other steps the hungriest, so another order may be good now."""
+        groups, variants = found.costs.groups, found.variants
+        order = best_order(self.function, groups, variants)
+        if order == tuple(range(len(order))):
+            return found
+        costs = self.costs(tuple(groups[i] for i in order))
+        moved = self.exchanged(
+            replace(found, costs=costs, variants=tuple(variants[i] for i in order))
+        )
+        return found if moved is None or found.rank <= moved.rank else moved
+
+    def costs(self, groups: Groups) -> Costs:
+        return Costs(self.function, groups, self.objective, self.options.io)
+
+    def exchanged(self, start: _Found) -> _Found | None:
+        """A choice after all moves that make it cheaper."""
+        rank = start.costs.rank(start.variants)
+        if rank is None:
+            return None
+        rank, variants = exchanged(start.costs, start.variants, rank)
+        return replace(start, rank=rank, variants=variants)
+
+    def alone(self, groups: Groups) -> _Found | None:
+        """The best choice of single groups in this order."""
+        costs, starts = self.costs(groups), list[Variants]()
+        plain = tuple(map(without_frames, groups))
+        is_same = all(a is b for a, b in zip(groups, plain, strict=True))
+        for menus in (groups,) if is_same else (groups, plain):
+            pieces = Pieces(self.function, menus, {}, io=self.options.io)
+            covers = sorted(pareto_front(pieces), key=partial(self.expected, groups))
+            starts += [_singles(cover) for cover in covers[:MOST_STARTS]]
+        if not self.prices.time:
+            starts.append(tuple(min(g.variants, key=_flash) for g in groups))
+        found: list[_Found] = []
+        for variants in {tuple(map(id, variants)): variants for variants in starts}.values():
+            rank = costs.rank(variants)
+            found += [] if rank is None else [_Found(rank, costs, variants)]
+        best = _least(found)
+        return None if best is None else self.exchanged(best)
+
+    def streamed(self, groups: Groups, most_bytes: float) -> _Found | None:
+        """The best choice with segments of these groups, of covers that need no more than this."""
+        pieces = Pieces(self.function, groups, self.segments.members(groups), io=self.options.io)
+        if self.is_fed:
+            _require_rows(self.function, pieces)
+        front = pareto_front(pieces)
+        points = tuple(_point(cover) for cover in front)
+        found: list[_Found] = []
+        for cover in sorted(front, key=partial(self.expected, groups)):
+            if cover.need_bytes > most_bytes or len(found) == MOST_STARTS:
+                continue
+            try:
+                running, variants = self.built(pieces, cover)
+            except ScheduleError:
+                continue  # rows that follow each other in no closed form
+            costs = self.costs(running)
+            rank = costs.rank(variants)
+            if rank is not None:
+                taken = front.index(cover)
+                found.append(_Found(rank, costs, variants, points, taken, pieces.is_complete))
+        best = _least(found)
+        return None if best is None else self.exchanged(best)
+
+    def expected(self, groups: Groups, cover: Cover) -> Rank:
+        """What a cover should be compared by, before its segments are built."""
+        tally = Tally(self.objective, _singles(cover))
+        for piece in cover.pieces:
+            if piece.variant is None:
+                tally.stream(piece.instructions, self.fact(groups[piece.first : piece.last + 1]))
+        return self.objective.rank(tally, cover.need_bytes)
+
+    def built(self, pieces: Pieces, cover: Cover) -> tuple[Groups, Variants]:
+        """The groups of a cover and their variants."""
+        groups, variants = list[LoweredGroup](), list[Variant]()
+        for piece in cover.pieces:
+            if piece.variant is not None:
+                groups.append(pieces.groups[piece.first])
+                variants.append(piece.variant)
+                continue
+            inside = pieces.groups[piece.first : piece.last + 1]
+            fed = pieces.is_fed(piece.first)
+            groups.append(self.segments.build(inside, piece.work_bytes, fed=fed))
+            variants.append(groups[-1].variants[0])
+            fact = self.fact(inside)
+            # What is estimated of the loops of rows and of their layers differs a little.
+            fewest = fact.fewest * variants[-1].instructions / max(piece.instructions, 1)
+            self.objective.facts[id(variants[-1].constants)] = replace(fact, fewest=fewest)
+        return tuple(groups), tuple(variants)
+
+    def fact(self, members: Sequence[LoweredGroup]) -> Fact:
+        """What is known of a segment of these groups."""
+        facts = [[self.objective.fact(v) for v in g.variants] for g in members]
+        weights = sum(min(fact.weights_bytes for fact in own) for own in facts)
+        return Fact(weights, sum(min(v.instructions for v in g.variants) for g in members), False)
+
+
+def _least(found: Iterable[_Found | None]) -> _Found | None:
+    """The best of those that there are, the first of equals."""
+    return min((f for f in found if f is not None), key=lambda f: f.rank, default=None)
+
+
+def _singles(cover: Cover) -> Variants:
+    return tuple(piece.variant for piece in cover.pieces if piece.variant is not None)
+
+
+def _flash(variant: Variant) -> int:
+    return variant.code_bytes + variant.constant_bytes
+
+
+def _point(cover: Cover) -> FrontPoint:
+    streams = tuple((p.first, p.last) for p in cover.pieces if p.variant is None)
+    return FrontPoint(cover.need_bytes, cover.instructions, streams)
 
 
 def _require_rows(function: Function, pieces: Pieces) -> None:
@@ -211,63 +300,3 @@ def _require_rows(function: Function, pieces: Pieces) -> None:
             f"the input cannot be fed by rows: {first} does not take an image row by row",
             hint="build with --io arena or --io caller",
         )
-
-
-def _candidates(
-    pieces: Pieces, front: Sequence[Cover], options: Options, limit_bytes: int | None
-) -> list[Cover]:
-    """Covers worth planning, the most wanted first; the last one has no segments."""
-    alone = [_singles(pieces, least=options.optimize == "size")]
-    if options.optimize == "size":
-        wanted = alone
-    elif options.optimize == "time":
-        wanted = [front[0], *alone]
-    else:
-        slowdown = BALANCED_SLOWDOWN if options.optimize == "balanced" else RAM_SLOWDOWN
-        within = [c for c in front if c.instructions <= slowdown * front[0].instructions]
-        paying = [c for c in within if _pays(c, within)]
-        wanted = [*reversed(paying[-MOST_PLANS:]), *alone]
-    if limit_bytes is None:
-        return wanted
-    fitting = [cover for cover in wanted if cover.need_bytes <= limit_bytes]
-    fitting += [cover for cover in front if cover.need_bytes <= limit_bytes][:MOST_PLANS]
-    return fitting or [front[-1], *alone]
-
-
-def _pays(cover: Cover, others: Sequence[Cover]) -> bool:
-    """Whether it saves at least the part of memory that it costs in instructions."""
-    return all(
-        cover.instructions * other.need_bytes + cover.need_bytes * other.instructions
-        <= 2 * other.instructions * other.need_bytes
-        for other in others
-        if other.instructions < cover.instructions
-    )
-
-
-def _singles(pieces: Pieces, *, least: bool) -> Cover:
-    """No segments: the variants that need the least, or the fastest."""
-    path = []
-    for starting in pieces.starting:
-        own = [piece for piece in starting if piece.variant is not None] or starting
-        path.append(
-            min(own, key=lambda p: (p.need_bytes, 0) if least else (p.instructions, p.need_bytes))
-        )
-    need = max((piece.need_bytes for piece in path), default=0)
-    return Cover(tuple(path), need, sum(piece.instructions for piece in path))
-
-
-def _built(
-    pieces: Pieces, cover: Cover, segments: Segments
-) -> tuple[tuple[LoweredGroup, ...], tuple[Variant, ...]]:
-    """The groups of a cover and their variants."""
-    groups, variants = [], []
-    for piece in cover.pieces:
-        if piece.variant is not None:
-            groups.append(pieces.groups[piece.first])
-            variants.append(piece.variant)
-        else:
-            inside = pieces.groups[piece.first : piece.last + 1]
-            fed = pieces.is_fed(piece.first)
-            groups.append(segments.build(inside, piece.work_bytes, fed=fed))
-            variants.append(groups[-1].variants[0])
-    return tuple(groups), tuple(variants)

@@ -7,7 +7,7 @@ from functools import partial
 
 from edgec.graph.ir import Function
 from edgec.memory.bodies import LoweredBody, lower_bodies
-from edgec.memory.decide import decide_alone
+from edgec.memory.choose import choose_alone
 from edgec.memory.offload import share_out, stays_on_processor
 from edgec.options import Options
 from edgec.passes.copy_outputs import copy_outputs
@@ -67,4 +67,4 @@ def _lower_body(body: Function, target: Target, options: Options) -> LoweredBody
     """A body of a node, as a function whose inputs and outputs are its caller's."""
     options = replace(options, io="caller")
     function, groups = make_menus(copy_outputs(body, options.io), target, options)
-    return LoweredBody(function, groups, decide_alone(function, groups, target, options))
+    return LoweredBody(function, groups, choose_alone(function, groups, target, options))

@@ -115,7 +115,7 @@ class Nest:
         """
         if self.is_fast:
             return (8,)
-        is_weighed = self.options.prices.weighs_weights and not self.in_rows
+        is_weighed = self.options.prices.weighs_weights and not self.is_small and not self.in_rows
         return (8, 4) if is_weighed else (4,)
 
 

@@ -1,4 +1,4 @@
-"""A level of `--optimize` is a row of `edgec.options.LEVELS`: code is written for its prices."""
+"""A level of `--optimize` is a row of `edgec.options.LEVELS`: nothing asks for its name."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from edgec.options import LEVELS
 
 #: What holds a level.
 WORDS = re.compile(r"\b(optimize|level)\b")
-#: Where names are read and written, and the stage that still decides by them.
-KNOWN = ("options.py", "cli", "memory")
+#: Where names are read and written.
+KNOWN = ("options.py", "cli")
 
 
 def names_in_comparisons(source: str) -> Iterator[tuple[int, str]]:
@@ -22,7 +22,7 @@ def names_in_comparisons(source: str) -> Iterator[tuple[int, str]]:
             continue
         subject = ast.unparse(node.left) + " ".join(map(ast.unparse, node.comparators))
         for part in ast.walk(node):
-            if isinstance(part, ast.Constant) and part.value in LEVELS and WORDS.search(subject):
+            if isinstance(part, ast.Constant) and part.value in LEVELS and "optimize" in subject:
                 yield node.lineno, str(part.value)
 
 

@@ -15,20 +15,13 @@ from hypothesis import strategies as st
 
 from edgec.graph.ir import Module
 from edgec.memory.bound import lower_bound_bytes, stacked_bytes
-from edgec.memory.choose import (
-    BALANCED_SLOWDOWN,
-    LEAST_SAVED_BYTES,
-    LEAST_SAVING,
-    RAM_SLOWDOWN,
-    choose,
-    streamed_if_smaller,
-)
+from edgec.memory.choose import LEAST_SAVED_BYTES, choose, choose_alone
 from edgec.memory.cover import pareto_front
 from edgec.memory.layout import ARENA, placement_problem
 from edgec.memory.pieces import Piece, Pieces
 from edgec.memory.problem import Buffer, Overlap, Problem
 from edgec.memory.solve import plan_memory
-from edgec.options import Options
+from edgec.options import LEVELS, Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.passes.row_functions import RowGroup, row_members
@@ -96,7 +89,7 @@ def test_too_many_segments_leave_the_longest_out(monkeypatch: pytest.MonkeyPatch
     def lengths(most: int) -> tuple[bool, int, int]:
         monkeypatch.setattr("edgec.memory.pieces.MOST_MEMBERS", most)
         pieces = Pieces(function, groups, row_members([g.group for g in groups], policy))
-        found = choose(function, groups, policy, Options(optimize="ram"))
+        _, found = choose(function, groups, policy, Options(optimize="ram"))
         assert found.is_complete == pieces.is_complete and found.front
         known = [1 + p.last - p.first for own in pieces.starting for p in own]
         return pieces.is_complete, max(known), sum(1 for n in known if n > 1)
@@ -157,19 +150,20 @@ def test_what_is_counted_is_what_is_built(make: Any, core: str) -> None:
 
 def test_each_preference_takes_its_point() -> None:
     function = mobile()
-    policy = target_for(find_core("cortex-m4"), Options())
-    groups = [lower_group(group, policy) for group in fuse_groups(function)]
-    found = {
-        name: choose(function, groups, policy, Options(optimize=name))  # type: ignore[arg-type]
-        for name in ("time", "balanced", "ram", "size")
-    }
-    front = found["time"].front
+    core = find_core("cortex-m4")
+    groups = [lower_group(g, target_for(core, Options())) for g in fuse_groups(function)]
+    found = {}
+    for name in LEVELS:
+        options = Options(optimize=name)  # type: ignore[arg-type]
+        found[name] = choose(function, groups, target_for(core, options), options)[1]
+    front = found["ram"].front
     assert all(a.need_bytes > b.need_bytes for a, b in itertools.pairwise(front))
     assert all(a.instructions < b.instructions for a, b in itertools.pairwise(front))
-    assert found["time"].taken == 0
-    ram = found["ram"].taken
-    assert ram is not None
-    assert front[ram].instructions <= RAM_SLOWDOWN * front[0].instructions
+    instructions = {
+        name: sum(v.instructions for v in choice.variants) for name, choice in found.items()
+    }
+    assert instructions["time"] == front[0].instructions == min(instructions.values())
+    assert instructions["ram"] <= LEVELS["ram"].slowdown * front[0].instructions
     assert all(len(g.group.nodes) <= 2 for g in found["size"].groups)
 
     def peak(choice: Any) -> int:
@@ -177,7 +171,8 @@ def test_each_preference_takes_its_point() -> None:
         return plan_memory(problem).peak_bytes[ARENA]
 
     limit = peak(found["ram"])
-    least = choose(function, groups, policy, Options(optimize="time"), limit_bytes=limit)
+    policy, options = target_for(core, Options()), Options(optimize="balanced")
+    _, least = choose(function, groups, policy, options, limit_bytes=limit)
     assert peak(least) <= limit < peak(found["time"])
 
 
@@ -192,20 +187,21 @@ def test_the_default_streams_where_it_may_and_saves() -> None:
     function = wide()
     policy = target_for(find_core("cortex-m4"), Options())
     groups = tuple(lower_group(group, policy) for group in fuse_groups(function))
-    alone = tuple(min(g.variants, key=lambda v: v.instructions) for g in groups)
-    found = streamed_if_smaller(function, groups, policy, Options(), alone)
+    alone = choose_alone(function, groups, policy, Options())
+    _, found = choose(function, groups, policy, Options())
     assert found.taken is not None
     point = found.front[found.taken]
     assert point.segments
-    assert point.instructions <= BALANCED_SLOWDOWN * found.front[0].instructions
+    assert point.instructions <= LEVELS["balanced"].slowdown * found.front[0].instructions
 
     def peak(running: Any, variants: Any) -> int:
         return plan_memory(placement_problem(function, running, variants)).peak_bytes[ARENA]
 
     before, after = peak(groups, alone), peak(found.groups, found.variants)
-    assert before - after >= max(LEAST_SAVED_BYTES, LEAST_SAVING * before)
+    least = max(LEAST_SAVED_BYTES, LEVELS["balanced"].least_streamed * before)
+    assert before - after >= least
     # Nothing is fused, nothing streams.
-    again = streamed_if_smaller(function, groups, policy, Options(unfused=True), alone)
+    _, again = choose(function, groups, policy, Options(unfused=True))
     assert (again.groups, again.variants) == (groups, alone)
 
 
@@ -213,5 +209,5 @@ def test_unfused_builds_stream_nothing() -> None:
     function = mobile()
     policy = target_for(find_core("cortex-m4"), Options())
     groups = [lower_group(group, policy) for group in fuse_groups(function, fuse=False)]
-    choice = choose(function, groups, policy, Options(optimize="ram", unfused=True))
+    _, choice = choose(function, groups, policy, Options(optimize="ram", unfused=True))
     assert len(choice.groups) == len(groups)

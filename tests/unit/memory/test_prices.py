@@ -9,7 +9,7 @@ from typing import get_args
 import pytest
 
 from edgec.errors import EdgecError
-from edgec.memory.channel_order import flash_bytes
+from edgec.memory.objective import flash_bytes
 from edgec.options import Optimize, Options, Prices, read_optimize
 from edgec.pipeline import Compiled, compile_model
 from edgec.targets.core import find_core

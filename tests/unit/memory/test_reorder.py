@@ -48,7 +48,7 @@ def test_a_branch_is_finished_before_the_next_begins() -> None:
     assert len(known) == 2 and known[0] == tuple(groups)
     order = [groups.index(group) for group in known[1]]
     assert order in ([0, 2, 1, 3, 4], [1, 3, 0, 2, 4])
-    choice = choose(function, groups, POLICY, Options(optimize="ram"))
+    _, choice = choose(function, groups, POLICY, Options(optimize="ram"))
     given = plan_memory(
         placement_problem(function, groups, [group.variants[-1] for group in groups])
     ).peak_bytes[ARENA]

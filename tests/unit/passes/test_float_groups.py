@@ -14,17 +14,16 @@ from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
 from edgec.graph.types import TensorType
 from edgec.loop.interpret import interpret as run_loops
-from edgec.loop.microkernel import get_microkernel, kernels_of
+from edgec.loop.microkernel import kernels_of
 from edgec.loop.traffic import traffic
-from edgec.memory.short_weights import with_short_weights
-from edgec.memory.spare_kernels import MOST_CODE, live_bytes, spare_bytes, take_small_kernels
+from edgec.memory.choose import choose_alone
 from edgec.ops.clip import ClipAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.leaky_relu import LeakyReluAttrs
 from edgec.options import Optimize, Options
 from edgec.passes.fuse_groups import fuse_groups
-from edgec.passes.lower_groups import LoweredGroup, lower_group
+from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
 from edgec.targets.core import find_core
 from edgec.targets.cortex_m.kernels.float_rows import (
     CONV,
@@ -116,6 +115,13 @@ def menu(function: Function, core: str, optimize: Optimize = "balanced") -> Lowe
     return lower_group(group, target_for(find_core(core), Options(optimize=optimize)))
 
 
+def taken(
+    function: Function, groups: list[LoweredGroup], core: str, optimize: Optimize = "balanced"
+) -> tuple[Variant, ...]:
+    options = Options(optimize=optimize)
+    return choose_alone(function, groups, target_for(find_core(core), options), options)
+
+
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m55"])
 @pytest.mark.parametrize("name", LAYERS)
 def test_kernels_mean_the_layer(name: str, core: str) -> None:
@@ -185,51 +191,13 @@ def test_many_halves_stay_so() -> None:
         assert [kernels_of(v.function) for v in menu(function, "cortex-m4").variants] == kernels
 
 
-@pytest.mark.parametrize("channels", [40, 100])
-def test_kernels_are_small_beside_what_they_read_where_size_counts(channels: int) -> None:
-    function = layer("dense", (1, 400), (channels, 400), None, "halves")
+def test_size_takes_the_least_flash() -> None:
+    """A kernel by bytes would take twice as many constants, one by four bits its own code."""
+    function = layer("dense", (1, 640), (8, 640), None, 32)
     lowered = menu(function, "cortex-m4", "size")
-    loops, kernel = lowered.variants
-    assert not kernels_of(loops.function)
-    assert loops.code_bytes < kernel.code_bytes
-    more = kernel.code_bytes - loops.code_bytes
-    assert more < get_microkernel(CONV_HALVES).code_bytes
-    pays = more < MOST_CODE * 2 * channels * 400
-    assert pays == (channels == 100)
-    assert take_small_kernels([lowered], [loops]) == ((kernel,) if pays else (loops,))
-
-
-def test_loops_that_many_layers_share_are_counted_once() -> None:
-    """So that a kernel is not taken for code that is not there."""
-    shapes = [(1, 40 + more) for more in range(12)]
-    apart = [menu(layer("dense", x, (72, x[1]), None, "nibbles"), "cortex-m4", "size")
-             for x in shapes]  # fmt: skip
-    alike = [menu(layer("dense", (1, 44), (72, 44), None, "nibbles"), "cortex-m4", "size")] * 12
-    for menus, position in ((apart, 1), (alike, 0)):
-        loops = [lowered.variants[0] for lowered in menus]
-        expected = tuple(lowered.variants[position] for lowered in menus)
-        assert take_small_kernels(menus, loops) == expected
-
-
-def test_few_channels_stay_on_loops_where_a_unit_of_eight_takes_more() -> None:
-    """Their weights of four bits, that is; the others go to the kernel all the same."""
-    small = menu(layer("dense", (1, 400), (9, 400), None, "nibbles"), "cortex-m4", "size")
-    large = menu(layer("dense", (1, 400), (256, 400), None, "nibbles"), "cortex-m4", "size")
-    loops, kernel, _ = small.variants
-    assert kernel.constant_bytes * (1 - MOST_CODE) > loops.constant_bytes + loops.code_bytes
-    chosen = take_small_kernels([small, large], [loops, large.variants[0]])
-    assert chosen == (loops, large.variants[1])
-
-
-def test_groups_of_four_bits_are_read_by_a_kernel_where_size_counts() -> None:
-    """Not by that of bytes, which takes twice as many."""
-    for channels in (8, 256):
-        function = layer("dense", (1, 640), (channels, 640), None, 32)
-        lowered = menu(function, "cortex-m4", "size")
-        loops = lowered.variants[0]
-        (chosen,) = take_small_kernels([lowered], [loops])
-        assert kernels_of(chosen.function) == (set() if channels == 8 else {CONV_GROUPS})
-        assert chosen.constant_bytes < 1.1 * loops.constant_bytes
+    (chosen,) = taken(function, [lowered], "cortex-m4", "size")
+    flash = [v.code_bytes + v.constant_bytes for v in lowered.variants]
+    assert chosen.code_bytes + chosen.constant_bytes == min(flash)
 
 
 @pytest.mark.parametrize("stored", [32, "nibbles"])
@@ -246,9 +214,9 @@ def test_one_kernel_serves_layers_with_and_without_groups(stored: int | str) -> 
     lowered = [lower_group(group, policy) for group in fuse_groups(function)]
     fastest = [menus.variants[0] for menus in lowered]
     assert [kernels_of(v.function) for v in fastest] == [{CONV}, {CONV}]
-    chosen = with_short_weights(function, lowered, fastest)
-    kernel = CONV_NIBBLES if stored == "nibbles" else CONV_GROUPS
-    assert [kernels_of(v.function) for v in chosen] == [{kernel}, {kernel}]
+    chosen = taken(function, lowered, "cortex-m55")
+    first = CONV_NIBBLES if stored == "nibbles" else CONV_STEPS
+    assert [kernels_of(v.function) for v in chosen] == [{first}, {CONV_NIBBLES}]
     for variant in chosen:
         counts = traffic(variant.function, variant.callees)
         assert all(counts[param.name] for param in variant.function.params)
@@ -261,22 +229,8 @@ def test_integers_of_steps_are_taken_where_they_save_more_than_they_cost(
     """An eighth of the bytes is worth 80 % more instructions; a quarter is not worth 73 %."""
     function = layer("dense", (1, 640), (128, 640), None, stored)
     lowered = menu(function, "cortex-m4")
-    loops = lowered.variants[-1]
-    chosen = with_short_weights(function, [lowered], [loops], most_growth=1.0)
+    chosen = taken(function, [lowered], "cortex-m4")
     assert [kernels_of(v.function) for v in chosen] == [{CONV_NIBBLES} if pays else set()]
-
-
-def test_they_may_take_a_few_bytes_of_values() -> None:
-    function = layer("dense", (4, 128), (128, 128), None, "nibbles")
-    lowered = menu(function, "cortex-m4")
-    loops, kernel = lowered.variants[-1], lowered.variants[1]
-    saved = loops.constant_bytes - kernel.constant_bytes
-    grown = live_bytes(function, [lowered], [kernel], "arena")
-    grown -= live_bytes(function, [lowered], [loops], "arena")
-    assert 0 < grown < saved
-    for most, expected in ((0.0, loops), (0.9 * grown / saved, loops), (grown / saved, kernel)):
-        chosen = with_short_weights(function, [lowered], [loops], most_growth=most)
-        assert chosen == (expected,)
 
 
 @pytest.mark.parametrize("name", ["padded", "depthwise"])
@@ -311,8 +265,7 @@ def test_kernels_may_not_take_more_bytes_than_loops() -> None:
     kernel, loops = lowered.variants
     closest = [dict(variant.overlaps)[function.params[0]] for variant in (kernel, loops)]
     assert closest[0] > closest[1]
-    assert spare_bytes(function, [lowered], [kernel]) == (loops,)
-    assert spare_bytes(function, [lowered], [loops]) == (loops,)
+    assert taken(function, [lowered], "cortex-m4") == (loops,)
 
 
 @pytest.mark.parametrize(

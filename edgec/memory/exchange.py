@@ -1,0 +1,195 @@
+"""Make a choice cheaper by moves, as long as one is found: other variants, kernels, places.
+
+A move gives some groups other variants. It stays if the whole costs less by it, with the arena of
+the plan that is made for it. Most moves are too dear by what is known before that.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from edgec.errors import PlanError
+from edgec.graph.ir import Function
+from edgec.loop.microkernel import kernels_of
+from edgec.memory.bound import lower_bound_bytes
+from edgec.memory.layout import ARENA, merged_places, placement_problem
+from edgec.memory.objective import Objective, Rank, Tally, without_frames
+from edgec.memory.problem import Problem
+from edgec.memory.solve import plan_memory
+from edgec.options import Io
+from edgec.passes.lower_groups import LoweredGroup, Variant
+
+#: Placements that are tried for the plan of a choice.
+TRIAL_NODES = 2_500
+#: Sets of groups that are tried with one kernel.
+MOST_PARTS = 16
+#: Of constants and kernels, that a move to weights of fewer bits has to save unless it gives up a
+#: kernel: small layers of eight bits may have small weights by chance.
+LEAST_SAVED_BYTES = 1024
+#: Groups that are planned for all moves of one choice, each time that they are.
+MOST_PLANNED = 4_000
+#: Above every rank.
+WORST: Rank = (math.inf, math.inf, math.inf, 0, 0)
+
+Variants = tuple[Variant, ...]
+#: Variants by the positions of the groups that take them.
+Move = Mapping[int, Variant]
+
+
+class Costs:
+    """What choices for these groups, in this order, cost."""
+
+    def __init__(
+        self, function: Function, groups: Sequence[LoweredGroup], objective: Objective, io: Io
+    ) -> None:
+        self.function, self.groups, self.objective, self.io = function, groups, objective, io
+        #: By what is placed, which many choices share; None where it has no plan.
+        self.peaks: dict[tuple[object, object], int | None] = {}
+
+    def rank(
+        self, variants: Variants, tally: Tally | None = None, below: Rank = WORST
+    ) -> Rank | None:
+        """That of a choice; None if it has no plan, or is not below a rank."""
+        tally = tally or Tally(self.objective, variants)
+        rank = self.objective.rank
+        if rank(tally, 1) >= below:
+            return None
+        problem = self.problem(variants)
+        if rank(tally, lower_bound_bytes(problem.buffers, problem.overlaps)) >= below:
+            return None
+        peak = self._peak(problem)
+        found = WORST if peak is None else rank(tally, peak)
+        return found if found < below else None
+
+    def peak_bytes(self, variants: Variants) -> int:
+        """What the arena of a choice takes that has a plan."""
+        return self._peak(self.problem(variants)) or 0
+
+    def problem(self, variants: Variants) -> Problem:
+        """What has to be placed."""
+        return placement_problem(self.function, self.groups, variants, io=self.io)
+
+    def _peak(self, problem: Problem) -> int | None:
+        key = problem.buffers, problem.overlaps
+        if key not in self.peaks:
+            try:
+                plan = plan_memory(problem, node_limit=TRIAL_NODES)
+                self.peaks[key] = plan.peak_bytes[ARENA]
+            except PlanError:
+                self.peaks[key] = None
+        return self.peaks[key]
+
+    def stores_in_fewer_bits(self, move: Move, variants: Variants) -> bool:
+        """Whether a group would store its weights in fewer bits than before."""
+        fact = self.objective.fact
+        return any(fact(variants[i]).is_short < fact(v).is_short for i, v in move.items())
+
+    def stores_in_more_bits(self, move: Move, variants: Variants) -> bool:
+        """Whether a group would no longer store its weights in few bits: what that saves is weighed
+        for many groups at once."""
+        fact = self.objective.fact
+        return any(fact(variants[i]).is_short > fact(v).is_short for i, v in move.items())
+
+
+def exchanged(costs: Costs, variants: Variants, rank: Rank) -> tuple[Rank, Variants]:
+    """The variants after all moves that pay, and their rank; rank: theirs before."""
+    improved, most = True, MOST_PLANNED // max(len(variants), 1)
+    while improved:
+        improved = False
+        tally = Tally(costs.objective, variants)
+        for move in _moves(costs, variants):
+            if len(costs.peaks) > most or costs.stores_in_more_bits(move, variants):
+                continue
+            found = _after(costs, variants, move, tally, rank)
+            if found is not None:
+                rank, variants = found
+                improved = True
+    return rank, variants
+
+
+def _after(
+    costs: Costs, variants: Variants, move: Move, tally: Tally, rank: Rank
+) -> tuple[Rank, Variants] | None:
+    """What a move that pays leads to, and the tally with it; None and the tally as it was else."""
+    trial, before = list(variants), (tally.stored_bytes, tally.kernels)
+    for position, variant in move.items():
+        tally.change(trial[position], -1)
+        tally.change(variant, 1)
+        trial[position] = variant
+    saves = before[0] - tally.stored_bytes >= LEAST_SAVED_BYTES or tally.kernels < before[1]
+    found = None
+    if saves or not costs.stores_in_fewer_bits(move, variants):
+        found = costs.rank(tuple(trial), tally, rank)
+    if found is not None:
+        return found, tuple(trial)
+    for position, variant in move.items():
+        tally.change(variant, -1)
+        tally.change(variants[position], 1)
+    return None
+
+
+def _moves(costs: Costs, variants: Variants) -> Iterator[Move]:
+    """All moves from these variants, those of many groups first."""
+    groups = costs.groups
+    menus = frozenset().union(*(_calls(v) for g in groups for v in g.variants))
+    for name in sorted(menus):
+        yield from _without(name, groups, variants)
+        yield from _with(name, groups, variants)
+    others = {i: without_frames(lowered) for i, lowered in enumerate(groups)}
+    yield {i: _fastest(menu.variants) for i, menu in others.items() if menu is not groups[i]}
+    merged = merged_places(costs.function, groups, variants, io=costs.io)
+    tied = [i for i, lowered in enumerate(groups) if lowered.group.output in merged]
+    for position in sorted(tied, key=lambda i: -groups[i].group.output.type.nbytes):
+        yield {position: replace(variants[position], same_place=())}
+    for position, lowered in enumerate(groups):
+        yield from ({position: v} for v in lowered.variants if v is not variants[position])
+
+
+def _without(name: str, groups: Sequence[LoweredGroup], variants: Variants) -> Iterator[Move]:
+    """To give up a kernel: for others that are called anyway, and for any."""
+    called = frozenset().union(*map(_calls, variants)) - {name}
+    users = [i for i, variant in enumerate(variants) if name in _calls(variant)]
+    for allowed in (called, None):
+        menus = {i: [v for v in groups[i].variants if _may_call(v, name, allowed)] for i in users}
+        if users and all(menus.values()):
+            yield {i: _fastest(menu) for i, menu in menus.items()}
+            yield {i: _fastest_within(menu, variants[i]) for i, menu in menus.items()}
+
+
+def _with(name: str, groups: Sequence[LoweredGroup], variants: Variants) -> Iterator[Move]:
+    """To take a kernel wherever it can be; then where it saves constants, and there in fewer
+    groups, without those first that cost the most for a byte."""
+    menus = {i: [v for v in g.variants if name in _calls(v)] for i, g in enumerate(groups)}
+    menus = {i: menu for i, menu in menus.items() if menu and name not in _calls(variants[i])}
+    yield {i: _fastest(menu) for i, menu in menus.items()}
+    takes = {i: _fastest_within(menu, variants[i]) for i, menu in menus.items()}
+    yield takes
+    prices = {
+        i: (v.instructions - variants[i].instructions) / saved
+        for i, v in takes.items()
+        if (saved := variants[i].constant_bytes - v.constant_bytes) > 0
+    }
+    dearest = sorted(prices, key=lambda i: -prices[i])
+    for first in range(0, len(dearest), -(-len(dearest) // MOST_PARTS) or 1):
+        yield {i: takes[i] for i in dearest[first:]}
+
+
+def _may_call(variant: Variant, name: str, allowed: Collection[str] | None) -> bool:
+    calls = _calls(variant)
+    return name not in calls and (allowed is None or calls <= frozenset(allowed))
+
+
+def _calls(variant: Variant) -> frozenset[str]:
+    return kernels_of(variant.function)
+
+
+def _fastest(variants: Sequence[Variant]) -> Variant:
+    return min(variants, key=lambda v: v.instructions)
+
+
+def _fastest_within(variants: Sequence[Variant], now: Variant) -> Variant:
+    """The fastest of those that take no more scratch than what runs now, if there are such."""
+    within = [v for v in variants if v.scratch_bytes <= now.scratch_bytes]
+    return _fastest(within or variants)
