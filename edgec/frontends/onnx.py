@@ -390,9 +390,10 @@ class _GraphImporter:
     def declared_type(self, name: str) -> TensorType | None:
         """The type of a value, if the file declares it with fixed extents."""
         entry = self.declared.get(name)
-        shape = [d.dim_value for d in entry.type.tensor_type.shape.dim] if entry else []
-        known = entry is not None and entry.type.tensor_type.HasField("shape") and all(shape)
-        return self.input_type(entry) if known else None
+        if entry is None or not entry.type.tensor_type.HasField("shape"):
+            return None
+        is_fixed = all(d.dim_value > 0 for d in entry.type.tensor_type.shape.dim)
+        return self.input_type(entry) if is_fixed else None
 
     def constant_node(self, node: Any, name: str) -> None:
         for attribute in node.attribute:

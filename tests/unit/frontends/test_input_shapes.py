@@ -35,6 +35,18 @@ def test_given_shapes_settle_the_inputs(open_model: Path) -> None:
     assert function.params[0].type.shape == function.results[0].type.shape == (1, 3, 8, 12)
 
 
+def test_declared_outputs_may_leave_extents_open(open_model: Path) -> None:
+    """As Paddle writes them: -1 for a size that is not known."""
+    model = onnx.load(open_model)
+    declared = (-1, 3, -1, -1)
+    model.graph.output[0].CopyFrom(
+        helper.make_tensor_value_info("y", onnx.TensorProto.FLOAT, declared)
+    )
+    open_model.write_bytes(model.SerializeToString())
+    function = import_model(open_model, shapes={"x": (1, 3, 8, 12)}).main
+    assert function.results[0].type.shape == (1, 3, 8, 12)
+
+
 def test_the_hint_gives_a_shape_that_can_be_used(open_model: Path) -> None:
     with pytest.raises(ImportFailed) as caught:
         import_model(open_model)
