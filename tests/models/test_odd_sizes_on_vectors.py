@@ -43,6 +43,9 @@ def floats_model(seed: int, path: Path) -> Path:
     y = b.add("Conv", [y, weights(first, 1, 3, 3)], group=first, pads=[1, 1, 0, 0])
     y = b.add("Conv", [y, weights(second, first, 1, 1), weights(second)])
     y = b.add("PRelu", [y, weights(1, 1, 1)])
+    taps = 2 + seed % 2
+    y = b.add("ConvTranspose", [y, weights(second, second, taps, taps), weights(second)],
+              strides=[2, 2])  # fmt: skip
     y = b.add("MaxPool", [y], kernel_shape=[2, 2], strides=[2, 1])
     y = b.add("Reshape", [y, b.constant(np.array([second, -1]), "shape")])
     product = b.add("MatMul", [y, b.add("Transpose", [y], perm=[1, 0])])

@@ -85,6 +85,32 @@ def _is_plain(nest: Nest) -> bool:
     return is_sum and types in (("float32", "float32"), ("int8", "int32"))
 
 
+def _is_spread(nest: Nest) -> bool:
+    """Whether it sums products of floats by weights of which each pixel takes others, as transposed
+    convolutions do: all channels of a pixel take the same inputs.
+    """
+    if nest.sums is None or nest.sums.kind is not Kind.OTHER or nest.is_small:
+        return False
+    block = blocks_of(nest.func.body)["acc"]
+    parts = subexpressions(block.body.value) if isinstance(block.body, Store) else ()
+    loads = {part.buffer.name: part for part in parts if isinstance(part, Load)}
+    if loads.keys() != {"acc", "x", "w"} or len(loads["w"].indices) != 4 or len(block.axes) != 7:
+        return False
+    channel = block.axes[3].var
+    elsewhere = (*loads["x"].indices, *loads["w"].indices[1:])
+    return (
+        nest.dtype == nest.out_dtype == "float32"
+        and loads["w"].indices[0] == as_term(channel)
+        and not any(channel in index.variables() for index in elsewhere)
+    )
+
+
+def _pixels(nest: Nest) -> list[Schedule]:
+    with suppress(ScheduleError):
+        return [_pixel_by_pixel(nest)]
+    return []
+
+
 def _lanes(nest: Nest) -> tuple[int, ...]:
     return next(lanes for feature, lanes in LANES.items() if nest.core.has(feature))
 
@@ -291,6 +317,7 @@ def rules(feature: str) -> tuple[Rule, ...]:
     return (
         Rule("channels side by side", _is_plain, _channels, needs=needs, ends_menu=always),
         Rule("rows side by side", _is_computed, _computed, needs=needs, ends_menu=always),
+        Rule("pixels of other weights", _is_spread, _pixels, needs=needs, ends_menu=always),
         Rule("floats of two values", _has_branches, _elements, needs=needs, ends_menu=always),
         Rule("pools of channels", _is_pool, _pools, needs=needs, ends_menu=always),
     )
