@@ -7,7 +7,6 @@ a sum waits for the one before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -115,22 +114,32 @@ def _lanes(nest: Nest) -> tuple[int, ...]:
     return next(lanes for feature, lanes in LANES.items() if nest.core.has(feature))
 
 
-def _blocks(nest: Nest, channels: int, most: Sequence[int] = VECTORS) -> _Blocks:
+def _blocks(nest: Nest, channels: int, *, alone: bool = True) -> _Blocks:
     """Whole blocks of the widest vectors, or with a last block that begins earlier, or of narrower
-    vectors; ScheduleError if none fit.
+    vectors; ScheduleError if none fit. alone: one pixel at a time, whose sums hide what each waits
+    for only if they are several vectors.
     """
     wide, *narrower = _lanes(nest)
+    most = VECTORS if alone else VECTORS[1:]
     for vectors in most:
         if channels % (wide * vectors) == 0:
             return _Blocks(wide, wide * vectors, "exact")
+
+    def lanes_used(block: int) -> tuple[int, int]:
+        return -(-channels // block) * (block + (wide if alone else 0)), -block
+
+    exact = [
+        _Blocks(lanes, lanes * vectors, "exact")
+        for lanes in narrower for vectors in (most if alone else (3, *most))
+        if channels % (lanes * vectors) == 0
+    ]  # fmt: skip
+    if not alone and exact and exact[0].together == channels:
+        return exact[0]
     shifted = [wide * vectors for vectors in most if wide * vectors < channels]
     if shifted:
-        together = min(shifted, key=lambda block: (-(-channels // block) * (block + wide), -block))
-        return _Blocks(wide, together, "shift")
-    for lanes in narrower:
-        for vectors in most:
-            if channels % (lanes * vectors) == 0:
-                return _Blocks(lanes, lanes * vectors, "exact")
+        return _Blocks(wide, min(shifted, key=lanes_used), "shift")
+    if exact:
+        return exact[0]
     raise ScheduleError(f"{channels} channels are no whole vectors")
 
 
@@ -162,7 +171,7 @@ def _tiles(nest: Nest) -> Schedule:
         schedule.pad_copy("acc", "x", "padded", range(4), IMAGE_AXES)
         with suppress(ScheduleError):  # few inputs: one after the other
             _vectors(schedule, _whole_lanes(nest, window.shape[2]), "padded_c")
-    blocks = _blocks(nest, weights.shape[axes.channel], VECTORS[1:])
+    blocks = _blocks(nest, weights.shape[axes.channel], alone=False)
     *_, column, channel = output_loops(func, "out", "out")
     column, pixel = schedule.split(column, _side_by_side(out.shape[2], blocks))
     channel, lane = schedule.split(channel, blocks.together, blocks.tail)
@@ -186,7 +195,7 @@ def _matrices(nest: Nest) -> Schedule:
     *_, own_row, own_column, step = _loops_of_block(nest.func)
     if not {row, column, own_row, own_column, step} <= loops_of(nest.func.body).keys():
         raise ScheduleError("there are no rows of two matrices")
-    blocks = _blocks(nest, out.shape[-1], VECTORS[1:])
+    blocks = _blocks(nest, out.shape[-1], alone=False)
     schedule = Schedule(nest.func)
     row, each = schedule.split(row, _side_by_side(out.shape[-2], blocks))
     column, lane = schedule.split(column, blocks.together, blocks.tail)
