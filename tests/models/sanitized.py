@@ -20,7 +20,7 @@ from edgec.codegen.project import write_project
 from edgec.graph.interpret import Interpretation
 from edgec.pipeline import Compiled
 from edgec.runners.samples import generate_inputs
-from edgec.targets.core import host_core
+from edgec.targets.core import CORES, Core, host_core
 
 Arrays = tuple[np.ndarray, ...]
 
@@ -85,12 +85,12 @@ def write_sources(compiled: Compiled, project: Path) -> Manifest:
     return manifest
 
 
-def build_sanitized(project: Path, manifest: Manifest) -> Path:
-    """The program of `write_sources`, by gcc with both sanitizers."""
+def build_sanitized(project: Path, manifest: Manifest, core: Core | None = None) -> Path:
+    """The program of `write_sources`, by gcc with both sanitizers; core: not the oldest."""
     return build_host_program(
         [project / source for source in (*manifest.sources, "driver.c")],
         project / "program",
-        toolchain=find_toolchain(host_core(), "gcc"), include_dirs=[project],
+        toolchain=find_toolchain(core or host_core(), "gcc"), include_dirs=[project],
         defines=["_POSIX_C_SOURCE=200809L"], sanitize=("address", "undefined"),
         flags=["-O1", "-fsanitize=float-cast-overflow", "-fno-sanitize=float-divide-by-zero"],
     )  # fmt: skip
@@ -185,7 +185,9 @@ def same(mine: np.ndarray, reference: np.ndarray) -> bool:
 def check_sanitized(compiled: Compiled, folder: Path, seeds: Sequence[int] = (1,)) -> int:
     """Assert no finding, and the reference's bits for every case; returns how many there were."""
     manifest = write_sources(compiled, folder / "project")
-    program = build_sanitized(folder / "project", manifest)
+    core = CORES[compiled.program.target]
+    is_native = core.isa == host_core().isa
+    program = build_sanitized(folder / "project", manifest, core if is_native else None)
     inputs = [arrays for seed in seeds for arrays in cases(manifest.inputs, seed)]
     assert_reference(compiled, manifest, inputs, run_sanitized(program, manifest, inputs))
     return len(inputs)

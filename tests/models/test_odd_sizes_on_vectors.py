@@ -10,7 +10,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx_builder import OnnxBuilder
+from onnx_builder import OnnxBuilder, quantized_network
+from operator_models import MODELS
+from sanitized import check_sanitized
 
 from edgec.boards.board import load_board
 from edgec.deploy.project import deploy
@@ -73,3 +75,27 @@ def test_odd_sizes_have_the_bits_of_plain_loops(seed: int, core: Core, tmp_path:
     on_vectors, text = run(path, core, tmp_path / "vectors")
     assert on_vectors == plain
     assert seed != 0 or text.count("vector_size(") > 20
+
+
+@pytest.mark.parametrize(
+    ("name", "core"),
+    [
+        pytest.param(name, core, id=f"{name}-{core.name}",
+                     marks=() if name == "network_dynamic_range" and core is native_core()
+                     else pytest.mark.full)
+        for name in (
+            "network_qdq", "network_dynamic_range", "conv2d", "depthwise_conv2d", "dense",
+            *map(str, range(10)),
+        )
+        for core in VECTORS
+    ],
+)  # fmt: skip
+def test_kernels_under_sanitizers(name: str, core: Core, tmp_path: Path) -> None:
+    """Networks and operators on vectors touch what is theirs alone; random ones by their seed."""
+    path = tmp_path / "m.onnx"
+    if name.isdigit():
+        path = (quantized_network, floats_model)[int(name) % 2](int(name), path)
+    else:
+        path = MODELS[name](tmp_path)
+    options = Options(float_sums="ordered")
+    assert check_sanitized(compile_model(path, core, options), tmp_path) >= 8
