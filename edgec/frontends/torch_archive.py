@@ -18,7 +18,9 @@ from __future__ import annotations
 import io
 import json
 import re
+import struct
 import zipfile
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -41,6 +43,10 @@ _EXPRESSION = re.compile(
     r"|Symbol\('[su]\d++'(?:, (?:positive|nonnegative|integer)=True)*+\)|Add|Mul"
     r"|Integer|True|False|int_oo|[-+*/%(),<>=&|~ ])*+"
 )
+#: Powers are small and of few: `9**9**9` alone would take forever.
+_LARGE_POWER = re.compile(r"\*\*(?! *[2-4](?![\d*]| *\*))|(\*\*.*){5}")
+#: Characters of a size.
+_MOST_CHARACTERS = 2000
 _MEMBERS = re.compile(
     r"(?P<model>models/(?P<name>[\w-]+)\.json)"
     r"|(?P<config>data/(weights|constants)/[\w-]+_config\.json)"
@@ -48,6 +54,8 @@ _MEMBERS = re.compile(
     r"|(?P<samples>data/sample_inputs/[\w-]+\.pt)"
     r"|(?P<plain>archive_format|archive_version|byteorder|\.data/version|\.data/serialization_id)"
 )
+#: What zipfile raises for damaged archives; ValueError is of names in no encoding.
+_DAMAGED = (zipfile.BadZipFile, ValueError, struct.error, zlib.error)
 _TREE_TYPES = (None, "builtins.tuple", "builtins.list", "builtins.dict")
 _METADATA = ("stack_trace", "nn_module_stack", "torch_fn")
 
@@ -64,7 +72,7 @@ def checked_archive(path: Path) -> io.BytesIO:
                 content = _checked_member(path, archive, member)
                 if content is not None:
                     copy.writestr(member.filename, content)
-    except (zipfile.BadZipFile, OSError, EOFError, NotImplementedError, RuntimeError) as error:
+    except (*_DAMAGED, OSError, EOFError, NotImplementedError, RuntimeError) as error:
         raise ImportFailed(
             f"{path} is not a readable PyTorch archive ({error})",
             hint="write it with torch.export.save; torch.save files are not read",
@@ -107,7 +115,7 @@ def _checked_program(path: Path, program: Any) -> Any:
     program["guards_code"] = []
     for value in _dicts(program):
         for key, entry in value.items():
-            if key == "expr_str" and not (isinstance(entry, str) and _EXPRESSION.fullmatch(entry)):
+            if key == "expr_str" and not _is_size(entry):
                 raise _refused(path, f"the size {str(entry)[:60]!r} is no arithmetic")
             if key in ("in_spec", "out_spec") and isinstance(entry, str):
                 _check_tree(path, entry)
@@ -122,13 +130,24 @@ def _checked_program(path: Path, program: Any) -> Any:
     return program
 
 
+def _is_size(text: Any) -> bool:
+    """Whether torch may read a text as a size: arithmetic that ends."""
+    return (
+        isinstance(text, str)
+        and len(text) <= _MOST_CHARACTERS
+        and _EXPRESSION.fullmatch(text) is not None
+        and _LARGE_POWER.search(text) is None
+    )
+
+
 def _check_tree(path: Path, text: str) -> None:
     """Refuse a description of nested inputs that names types to import."""
     for value in _dicts(_parsed(path, "a tree description", text.encode())):
         plain = value.get("type") in _TREE_TYPES and isinstance(
             value.get("context"), (str, type(None))
         )
-        names = json.loads(value["context"]) if plain and value.get("context") else None
+        context = value.get("context") if plain else None
+        names = _parsed(path, "a tree description", context.encode()) if context else None
         if not plain or not (
             names is None or (isinstance(names, list) and all(isinstance(n, str) for n in names))
         ):

@@ -2,6 +2,7 @@
 
     python tests/fuzz/fuzz.py --count 2000000 --workers 2 --out /tmp/findings
     python tests/fuzz/fuzz.py --reproduce 12345            # one seed again, with its traceback
+    python tests/fuzz/fuzz.py --torch --count 2000         # PyTorch's .pt2 files, which take longer
 
 Every seed stands for one damaged file, made from a corpus of small models. Workers are processes
 of their own with a limit on memory; a case that computes longer than its limit is a hang. What is
@@ -52,6 +53,10 @@ COMPILED_EVERY = 8
 MOST_COMPILED_MACS = 2_000_000
 
 
+#: Seeds from here on stand for files of PyTorch.
+TORCH_SEEDS = 1 << 40
+
+
 class Hang(BaseException):
     """A case took longer than LIMIT_S."""
 
@@ -85,6 +90,19 @@ def corpus(folder: Path) -> list[Path]:
 
 
 @functools.cache
+def torch_corpus(folder: Path) -> list[Path]:
+    """Saved programs: layers, a state, nested inputs, an open size, control flow, a cell."""
+    import torch
+    from torch_programs import PROGRAMS
+
+    made = []
+    for name, make in PROGRAMS.items():
+        made.append(folder / f"{name}.pt2")
+        torch.export.save(make(), made[-1])
+    return made
+
+
+@functools.cache
 def content(path: Path) -> bytes:
     """The bytes of a file of the corpus."""
     return path.read_bytes()
@@ -95,6 +113,8 @@ def damaged(files: list[Path], seed: int) -> tuple[bytes, str]:
     from mutate import mutate
 
     rng = np.random.default_rng(seed)
+    if seed >= TORCH_SEEDS:
+        files = torch_corpus(files[-1].parent)
     source = files[int(rng.integers(len(files)))]
     return mutate(content(source), source.suffix[1:], rng), source.suffix
 
@@ -316,6 +336,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("--count", type=int, default=20_000, help="files to try")
     parser.add_argument("--first", type=int, default=0, help="first seed")
+    parser.add_argument("--torch", action="store_true", help="files of PyTorch")
     parser.add_argument("--seconds", type=float, default=1e9, help="longest time")
     parser.add_argument("--workers", type=int, default=2)
     parser.add_argument("--out", type=Path, default=Path("fuzz_findings"))
@@ -329,7 +350,8 @@ def main() -> int:
         for line in reproduce(args.reproduce, args.out):
             print(line)
         return 0
-    tally = fuzz(args.first, args.count, args.seconds, args.workers, say=say)
+    first = args.first + (TORCH_SEEDS if args.torch else 0)
+    tally = fuzz(first, args.count, args.seconds, args.workers, say=say)
     say(tally)
     for seed, finding in sorted(tally.findings.items()):
         print(f"seed {seed}:\n{finding}\n")

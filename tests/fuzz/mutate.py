@@ -34,14 +34,16 @@ FLOATS = (
 
 
 def mutate(data: bytes, kind: str, rng: Rng) -> bytes:
-    """kind: "tflite" or "onnx"."""
-    if rng.random() < 1 / 3:
+    """kind: "tflite", "onnx" or "pt2"."""
+    if rng.random() < (0.1 if kind == "pt2" else 1 / 3):
         return mutate_bytes(data, rng)
     from mutate_onnx import mutate_onnx
     from mutate_tflite import mutate_tflite
+    from mutate_torch import mutate_torch
 
     changes = int(rng.choice([1, 1, 1, 2, 3, 8]))
-    result = (mutate_tflite if kind == "tflite" else mutate_onnx)(data, changes, rng)
+    by_kind = {"tflite": mutate_tflite, "onnx": mutate_onnx, "pt2": mutate_torch}
+    result = by_kind[kind](data, changes, rng)
     return mutate_bytes(result, rng) if rng.random() < 0.1 else result
 
 

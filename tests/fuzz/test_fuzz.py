@@ -11,7 +11,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from fuzz import corpus, damaged, fuzz, try_file
+from fuzz import TORCH_SEEDS, corpus, damaged, fuzz, try_file
 from mutate import mutate_bytes
 
 #: Files that `make test-full` tries, in parts that workers share; `make test` tries the first.
@@ -38,6 +38,12 @@ def check(first: int, count: int, seconds: float) -> int:
 def test_damaged_files_are_refused_with_words(part: int) -> None:
     share = COUNT // PARTS
     assert check(part * share, share, SECONDS) == share
+
+
+@pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.full)])
+def test_damaged_programs_of_pytorch_are_refused_with_words(count: int) -> None:
+    pytest.importorskip("torch", reason="PyTorch is not installed (edgec[torch])")
+    assert check(TORCH_SEEDS, count, SECONDS) == count
 
 
 def test_a_seed_stands_for_one_file(tmp_path: Path) -> None:

@@ -86,6 +86,10 @@ def test_a_node_may_call_known_operators_only(tmp_path: Path, target: str) -> No
         "Symbol('os', positive=True)",
         "Symbol('s0', commutative=True)",
         "1" * 5000 + "'",
+        "9**9**9",
+        "Mod(3**(10**7), 7)",
+        "((((((9**4)**4)**4)**4)**4)**4)",
+        "s0 + " * 1000 + "1",
         5,
     ],
 )
@@ -97,7 +101,7 @@ def test_a_size_is_arithmetic(tmp_path: Path, text: object) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["s77", "2*s0 + 1", "Mod(s0, 8)", "(s0//2) - u3", "Max(1, s0)",
+    ["s77", "2*s0 + 1", "s0**2 + 2*s0", "(s0 + 1)**3", "Mod(s0, 8)", "(s0//2) - u3", "Max(1, s0)",
      "Mul(Integer(2), Symbol('s31', positive=True, integer=True))"],
 )  # fmt: skip
 def test_sizes_that_torch_writes_pass(tmp_path: Path, text: str) -> None:
@@ -111,6 +115,7 @@ def test_sizes_that_torch_writes_pass(tmp_path: Path, text: str) -> None:
         ("builtins.tuple", '{"__enum__": true, "fqn": "os:sep"}'),
         ("my.Type", "null"),
         ("builtins.dict", '[{"__enum__": true}]'),
+        ("builtins.dict", "5"),
     ],
 )
 def test_inputs_are_plain_containers(tmp_path: Path, kind: str, context: str) -> None:
@@ -118,6 +123,13 @@ def test_inputs_are_plain_containers(tmp_path: Path, kind: str, context: str) ->
     path = write(tmp_path / "m.pt2", program(signature={"in_spec": tree}))
     with pytest.raises(ImportFailed, match="its inputs have the type"):
         checked_archive(path)
+
+
+def test_a_damaged_tree_is_named(tmp_path: Path) -> None:
+    for context in ("abc", "[" * 100_000):
+        tree = json.dumps([1, {"type": "builtins.dict", "context": context, "children_spec": []}])
+        with pytest.raises(ImportFailed, match="a tree description is damaged"):
+            checked_archive(write(tmp_path / "m.pt2", program(signature={"in_spec": tree})))
 
 
 def test_pickles_and_custom_objects_are_refused(tmp_path: Path) -> None:
@@ -139,9 +151,16 @@ def test_unknown_members_are_refused(tmp_path: Path, name: str) -> None:
         checked_archive(write(tmp_path / "m.pt2", program(), {name: b"x"}))
 
 
+def without_encoding(whole: bytes) -> bytes:
+    """The archive with a name that says that it is UTF-8 and is not."""
+    at = whole.index(b"PK\x01\x02")  # the first entry of the directory: flags at 8, name at 46
+    return whole[: at + 9] + b"\x08" + whole[at + 10 : at + 46] + b"\xff" + whole[at + 47 :]
+
+
 def test_damaged_archives_are_named(tmp_path: Path) -> None:
     whole = write(tmp_path / "m.pt2", program()).read_bytes()
-    for content in (b"", whole[: len(whole) // 2], b"PK\x03\x04" + b"x" * 50):
+    half = whole[: len(whole) // 2]
+    for content in (b"", half, b"PK\x03\x04" + b"x" * 50, without_encoding(whole)):
         path = tmp_path / "cut.pt2"
         path.write_bytes(content)
         with pytest.raises(ImportFailed, match="not a readable PyTorch archive"):
