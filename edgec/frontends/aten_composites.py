@@ -135,6 +135,8 @@ def _recurrent(
     each = 4 if has_biases else 2
     if not all(isinstance(value, Constant) for value in weights):
         raise ImportFailed("weights that are computed are not supported")
+    if len(weights) > layers * directions * each:
+        raise ImportFailed("a projection of the hidden state (proj_size) is not supported")
     sequence = call.onnx("Transpose", x, perm=(1, 0, 2)) if batch_first else x
     last: list[list[Value]] = [[] for _ in states]
     for layer in range(layers):

@@ -104,6 +104,20 @@ def not_equal(call: Call, a: Operand, b: Operand) -> Result:
     return call.onnx("Not", call.onnx("Equal", *_operands(call, _common(a, b), a, b)))
 
 
+@aten("__lshift__.Scalar", "__lshift__.Tensor", "bitwise_left_shift.Tensor",
+      "bitwise_left_shift.Tensor_Scalar")  # fmt: skip
+def shift_left(call: Call, a: Value, b: Operand) -> Result:
+    """a * 2^b."""
+    return call.onnx("BitShift", *_operands(call, call.dtype, a, b), direction="LEFT")
+
+
+@aten("__rshift__.Scalar", "__rshift__.Tensor", "bitwise_right_shift.Tensor",
+      "bitwise_right_shift.Tensor_Scalar")  # fmt: skip
+def shift_right(call: Call, a: Value, b: Operand) -> Result:
+    """a / 2^b, rounded down."""
+    return call.onnx("BitShift", *_operands(call, call.dtype, a, b), direction="RIGHT")
+
+
 @aten("add.Tensor", "add.Scalar")
 def add(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Result:
     """a + alpha b."""

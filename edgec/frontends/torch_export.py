@@ -80,12 +80,26 @@ def decomposed(program: Any) -> Any:
     try:
         return program.run_decompositions(table)
     except Exception as error:  # torch raises errors of many classes
+        shared = _shared_buffers(program)
+        if shared:
+            raise ImportFailed(
+                f"the module changes buffers that share memory: {', '.join(shared)}",
+                hint="register one buffer and take views of it in forward",
+            ) from None
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         raise ImportFailed(
             "torch cannot decompose the program into Core ATen",
             details=tuple(lines[:3]),
             hint="what it reports is an error of torch: another form of the module may avoid it",
         ) from None
+
+
+def _shared_buffers(program: Any) -> list[str]:
+    """The names of buffers that lie in the memory of others."""
+    seen: dict[Any, list[str]] = {}
+    for name, tensor in program.named_buffers():
+        seen.setdefault(tensor.untyped_storage().data_ptr(), []).append(name)
+    return [name for names in seen.values() if len(names) > 1 for name in names]
 
 
 def _operator(name: str) -> Any:
@@ -122,7 +136,10 @@ def exported(module: Any, example_inputs: Iterable[Any], **options: Any) -> Any:
             details=tuple(lines[:6]),
             hint="see torch.export's documentation of what it can trace",
         ) from None
-    lost = [name for each in told for name in _assigned(str(each.message))]
+    lost = [
+        name for each in told for name in _assigned(str(each.message))
+        if not _is_made_of_others(program, name)
+    ]  # fmt: skip
     if lost:  # the program would compute with what they were at first
         raise ImportFailed(
             f"{type(module).__name__} assigns tensors that are no buffers",
@@ -141,6 +158,12 @@ def _assigned(warning: str) -> list[str]:
     """The attributes that torch says a module assigned; a recurrent layer's list is its weights."""
     names, found, _ = warning.partition(" assigned during export")
     return [n for n in re.findall(r"self\.[\w.]+", names) if "_flat_weights" not in n and found]
+
+
+def _is_made_of_others(program: Any, name: str) -> bool:
+    """Whether pruning or a norm of weights in `torch.nn.utils` makes it anew in each run."""
+    path = name.removeprefix("self.")
+    return any(f"{path}{end}" in program.state_dict for end in ("_orig", "_g"))
 
 
 def _torch() -> Any:

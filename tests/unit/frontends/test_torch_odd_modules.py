@@ -15,6 +15,7 @@ torch = pytest.importorskip("torch", reason="PyTorch is not installed (edgec[tor
 
 from torch import nn  # noqa: E402
 from torch.export import Dim  # noqa: E402
+from torch.nn.utils import prune  # noqa: E402
 from torch.utils._pytree import tree_leaves  # noqa: E402
 
 import edgec  # noqa: E402
@@ -80,6 +81,10 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
                       x.t().clone().as_strided((2, 2), (3, 1), 1)), (x().t(),)
     ),
     "no elements": (lambda m, x: (torch.cat([x, m.seen]), x * 2, x.sum()), (torch.zeros(0, 4),)),
+    "bits of integers": (
+        lambda m, x: ((x * 100).int() >> 3, (x * 9).to(torch.int8) << 4, x.byte() >> 1),
+        (x().abs(),)
+    ),
     "floats in pieces": (
         lambda m, x: (x.double().exp(), (x > 0).any(), x.to(torch.bfloat16).float()), (x(),)
     ),
@@ -149,6 +154,21 @@ def test_numbers_and_nothing_in_a_saved_program(tmp_path: Path) -> None:
 def assigns(module: Any, x: Any) -> Any:
     module.plain = module.plain + x
     return module.plain
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_weights_that_pruning_and_norms_make() -> None:
+    torch.manual_seed(2)
+    module = nn.Sequential(nn.Linear(4, 3), nn.utils.weight_norm(nn.Linear(3, 2)))
+    prune.l1_unstructured(module[0], "weight", 0.5)
+    require_same(edgec.from_torch(module, (x(),)).module.main, module, (x(),))
+
+
+def test_buffers_that_share_memory_and_change_are_named() -> None:
+    module = Calls(lambda m, x: (m.seen.add_(x) * 1, m.part * 2))
+    module.register_buffer("part", module.seen[1])
+    with pytest.raises(ImportFailed, match="buffers that share memory: seen, part"):
+        edgec.from_torch(module, (x(),))
 
 
 @pytest.mark.parametrize(
