@@ -58,6 +58,13 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "idle_clamps": [asdict(clamp) for clamp in compiled.idle_clamps],
         "overflows": [asdict(overflow) for overflow in compiled.overflows],
         "segments": segment_rows(program),
+        "sizes": [
+            {"name": s.name, "minimum": s.minimum, "maximum": s.maximum} for s in program.sizes
+        ],
+        "open_shapes": {
+            port.name: list(map(str, port.extents))
+            for port in (*program.inputs, *program.outputs) if port.extents
+        },
         "specialized": [
             dict(zip((size.name for size in program.sizes), version.sizes, strict=True))
             for version in program.versions
@@ -109,7 +116,7 @@ def print_build(report: dict[str, Any]) -> None:
             f"{gone:,} constant, equal or unread channels removed: {report['compiled_macs']:,} "
             "remain to be done"
         )
-    lines += [*segment_lines(report), *_special_lines(report["specialized"])]
+    lines += [*segment_lines(report), *_size_lines(report), *_special_lines(report["specialized"])]
     lines += _tuned_lines(report["tuned"], report["tuned_left_out"])
     lines += _live_lines(report["certificate"])
     lines += _front_lines(report["front"], report["front_complete"])
@@ -123,6 +130,13 @@ def print_build(report: dict[str, Any]) -> None:
     if report["elf"]:
         lines.append(f"binary:  {report['elf']}")
     echo_lines(lines)
+
+
+def _size_lines(report: dict[str, Any]) -> list[str]:
+    """The sizes that a run chooses, and the shapes that follow from them."""
+    ranges = [f"size {s['name']}: {s['minimum']} to {s['maximum']}" for s in report["sizes"]]
+    shapes = report["open_shapes"].items()
+    return [*ranges, *(f"shape of {name}: [{', '.join(terms)}]" for name, terms in shapes)]
 
 
 def _special_lines(specialized: list[dict[str, int]]) -> list[str]:

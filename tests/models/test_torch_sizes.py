@@ -17,6 +17,7 @@ from torch.export import Dim  # noqa: E402
 import edgec  # noqa: E402
 from edgec.errors import ImportFailed, RunFailed  # noqa: E402
 from edgec.graph.interpret import interpret  # noqa: E402
+from edgec.report.summary import print_build  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 MOST = 8
@@ -122,11 +123,15 @@ class Halves(nn.Module):
         return torch.relu(x), torch.tanh(y)
 
 
-def test_sizes_that_follow_from_others_are_terms() -> None:
+def test_sizes_that_follow_from_others_are_terms(capsys: pytest.CaptureFixture[str]) -> None:
     sizes = {"x": {0: BATCH}, "y": {0: 2 * BATCH}}
     imported = edgec.from_torch(Halves(), (batch(3, (2,)), batch(6, (2,))), dynamic_shapes=sizes)
     assert [str(p.type.extents[0]) for p in imported.module.main.inputs] == ["batch", "batch*2"]
     with imported.build() as model:
+        assert model.report["sizes"] == [{"name": "batch", "minimum": 1, "maximum": MOST}]
+        assert model.report["open_shapes"]["y"] == ["batch*2", "2"]
+        print_build(model.report)
+        assert "shape of y: [batch*2, 2]" in capsys.readouterr().out
         for rows in (1, 5, MOST):
             x, y = batch(rows, (2,)), batch(2 * rows, (2,))
             for mine, theirs in zip(model.run(x.numpy(), y.numpy()), Halves()(x, y), strict=True):
