@@ -58,9 +58,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "idle_clamps": [asdict(clamp) for clamp in compiled.idle_clamps],
         "overflows": [asdict(overflow) for overflow in compiled.overflows],
         "segments": segment_rows(program),
-        "sizes": [
-            {"name": s.name, "minimum": s.minimum, "maximum": s.maximum} for s in program.sizes
-        ],
+        "sizes": [asdict(size) for size in program.sizes],
         "open_shapes": {
             port.name: list(map(str, port.extents))
             for port in (*program.inputs, *program.outputs) if port.extents
@@ -134,7 +132,8 @@ def print_build(report: dict[str, Any]) -> None:
 
 def _size_lines(report: dict[str, Any]) -> list[str]:
     """The sizes that a run chooses, and the shapes that follow from them."""
-    ranges = [f"size {s['name']}: {s['minimum']} to {s['maximum']}" for s in report["sizes"]]
+    rows = (size.values() for size in report["sizes"])
+    ranges = [f"size {name}: {least} to {most}" for name, least, most in rows]
     shapes = report["open_shapes"].items()
     return [*ranges, *(f"shape of {name}: [{', '.join(terms)}]" for name, terms in shapes)]
 
