@@ -77,18 +77,19 @@ def machine_code(cubin: bytes, folder: Path) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("architecture", "instruction"),
+    ("architecture", "name", "instruction"),
     [
-        ("sm_87", "IMMA.16832.S8.S8"),
-        pytest.param("sm_90", "IMMA.16832.S8.S8", marks=pytest.mark.full),
-        pytest.param("sm_75", "IMMA.8816.S8.S8", marks=pytest.mark.full),
+        ("sm_87", "mlperf_kws_dscnn_int8", "IMMA.16832.S8.S8"),
+        pytest.param("sm_90", "mlperf_ic_resnet8_int8", "IMMA.16832.S8.S8", marks=pytest.mark.full),
+        pytest.param("sm_75", "mlperf_kws_dscnn_int8", "IMMA.8816.S8.S8", marks=pytest.mark.full),
     ],
 )
 def test_kernels_have_the_instructions_that_they_claim(
-    architecture: str, instruction: str, sample_model: Callable[[str], Path], tmp_path: Path
-) -> None:
+    architecture: str, name: str, instruction: str, sample_model: Callable[[str], Path],
+    tmp_path: Path,
+) -> None:  # fmt: skip
     """Each kernel whose text calls a matrix instruction, or that of four products, runs it."""
-    path = sample_model("mlperf_kws_dscnn_int8.tflite")
+    path = sample_model(f"{name}.tflite")
     compiled = compile_model(path, find_core(f"cuda-{architecture}"), Options(driver="graph"))
     gpu = make_text(compiled.program).text.gpu
     assert gpu is not None
@@ -97,5 +98,5 @@ def test_kernels_have_the_instructions_that_they_claim(
     assert texts.keys() == code.keys()
     claims = {"ec_mma_s8(": instruction, "ec_dot4_s8(": "IDP.4A"}
     for call, wanted in claims.items():
-        names = {name for name, text in texts.items() if call in text}
-        assert names and names == {name for name, text in code.items() if wanted in text}
+        names = {kernel for kernel, text in texts.items() if call in text}
+        assert names and names == {kernel for kernel, text in code.items() if wanted in text}
