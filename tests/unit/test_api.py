@@ -154,7 +154,7 @@ def test_the_typed_keywords_are_the_options() -> None:
     for function in (edgec.compile, edgec.api.compile):
         parameters = inspect.signature(function).parameters
         assert list(parameters) == [
-            "path", "board", "engine", "output", "calibration", "options",
+            "path", "board", "engine", "output", "calibration", "progress", "options",
         ]  # fmt: skip
         assert parameters["options"].annotation == "Unpack[CompileOptions]"
 
