@@ -29,6 +29,7 @@ def test_digits() -> None:
     holds("digits")
 
 
+@pytest.mark.full
 def test_images(shared_dir: Path) -> None:
     holds("ic", 40)
 

@@ -21,7 +21,12 @@ from edgec.targets.core import find_core
 
 
 @pytest.mark.parametrize(
-    ("name", "board_name"), [("kws", "mps2_an386"), ("ad", "mps2_an386"), ("ad", "mps2_an385")]
+    ("name", "board_name"),
+    [
+        ("kws", "mps2_an386"),
+        ("ad", "mps2_an386"),
+        pytest.param("ad", "mps2_an385", marks=pytest.mark.full),
+    ],
 )
 def test_every_preference(
     name: str, board_name: str, sample_model: Callable[[str], Path], tmp_path: Path

@@ -56,6 +56,7 @@ def test_a_part_of_the_real_samples(
     assert found["samples"] - found["ours_same"] <= 1 + MOST_OTHERWISE * found["samples"]
 
 
+@pytest.mark.full
 def test_an_lstm_answers_as_in_float(shared_dir: Path) -> None:
     pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
     found = measure(CASES["lstm"], 120, parts=[0], compared=1)

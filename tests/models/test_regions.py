@@ -224,7 +224,10 @@ def test_faster_memory_is_chosen(tmp_path: Path) -> None:
 FETCHED_SLOWLY = ("[memory.flash]\n", "[memory.flash]\nfetch_wait_states = 4\nwait_states = 0\n")
 
 
-@pytest.mark.parametrize(("length", "compiler"), [("16M", "gcc"), ("16M", "clang"), ("700", "gcc")])
+@pytest.mark.parametrize(
+    ("length", "compiler"),
+    [("16M", "gcc"), pytest.param("16M", "clang", marks=pytest.mark.full), ("700", "gcc")],
+)
 def test_hot_code_runs_from_faster_memory(length: str, compiler: str, tmp_path: Path) -> None:
     """Where all of it does not fit, what most instructions are spent in."""
     if compiler == "clang":
@@ -393,7 +396,7 @@ def test_the_command_line_and_files_pin(
     assert "no board with regions" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("name", ["kws", "sww"])
+@pytest.mark.parametrize("name", ["kws", pytest.param("sww", marks=pytest.mark.full)])
 def test_sample_models(name: str, sample_model: Callable[[str], Path], tmp_path: Path) -> None:
     model = sample_model(MODELS[name])
     board = board_like("mps2_an386", tmp_path, SLOW_SRAM, ("16M", "6K"))

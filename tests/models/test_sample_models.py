@@ -26,7 +26,7 @@ QUICK = (
     "silabs_fingerprint_int8.tflite",
     "mww_vad_int8.tflite",
     "tflm_hello_world_int8.tflite",
-    "tinymaix_mbnet128_025_int8.tflite",
+    "mww_hey_jarvis_int8.tflite",
 )
 #: On every other core one of them, and each of them on one; `make test-full` runs all on all.
 CORES = ("sim_m0", "mps2_an385", "mps2_an500", "mps2_an505")

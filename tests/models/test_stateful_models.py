@@ -47,7 +47,10 @@ def test_every_tensor_of_a_sequence(name: str, sample_model: Callable[[str], Pat
         assert differences(module, oracle, inputs, reference) == []
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.full] * ("dtln" in n or "mww_vad" in n)) for n in MODELS],
+)
 def test_c_over_a_sequence(name: str, sample_model: Callable[[str], Path], tmp_path: Path) -> None:
     path = sample_model(name)
     _, built = build(path, "host")

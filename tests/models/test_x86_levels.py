@@ -95,7 +95,9 @@ PLAIN_SUMS = ("mlperf_ic_resnet8_f32", "mlperf_vww_mbv1_f32", "mlperf_kws_dscnn_
 
 
 @pytest.mark.parametrize("core", LEVELS, ids=lambda core: core.name)
-@pytest.mark.parametrize("name", PLAIN_SUMS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=[pytest.mark.full] * ("vww" in n)) for n in PLAIN_SUMS]
+)
 def test_sums_on_vectors_have_the_bits_of_plain_loops(name, core, sample_model, tmp_path):
     path, outputs = sample_model(f"{name}.tflite"), []
     for number, level in enumerate((host_core(), core)):

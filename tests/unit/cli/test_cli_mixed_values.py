@@ -110,6 +110,7 @@ def test_what_cannot_be_is_said(quantize: Callable) -> None:
         assert quantize(*words).status == 2
 
 
+@pytest.mark.full  # weights have the same limits in test_cli_mixed.py
 @pytest.mark.skipif(shutil.which("arm-none-eabi-gcc") is None, reason="needs arm-none-eabi-gcc")
 def test_limits_of_a_build(quantize: Callable, edgec: Callable, tmp_path: Path) -> None:
     def build(*words: object) -> object:
