@@ -85,6 +85,10 @@ class DoesNotFit(BuildFailed):
     over: Mapping[str, int] = MappingProxyType({})
 
 
+class KernelRefused(EdgecError):
+    """A kernel of the user's does not do what it stands for, or nothing here can run it."""
+
+
 class RunFailed(EdgecError):
     """A simulator or a board did not run the model to its end."""
 

@@ -207,6 +207,7 @@ class CompileOptions(TypedDict, total=False):
     compile_budget: float
     plan_nodes: int
     tuned: Tuned
+    kernels: Any
 
 
 @dataclass(frozen=True)
@@ -241,7 +242,9 @@ class Options:
     its own, as fast as a build with closed sizes; in Python a dictionary. places: (what, region) of
     a board, see `edgec.memory.pins`. compile_budget: by what factor a model may be larger than the
     limits of `edgec.graph.limits.Budget`. plan_nodes: placements that are tried for the final
-    memory plan, some seconds: the same plan on every machine.
+    memory plan, some seconds: the same plan on every machine. kernels: functions of the
+    user's that may take the place of ours (`edgec.external.Kernel`), and Python files that list
+    some; in Python one of them, too.
     """
 
     optimize: Optimize | Prices = "balanced"
@@ -273,6 +276,7 @@ class Options:
     compile_budget: float = 1.0
     plan_nodes: int = 40_000
     tuned: Tuned = field(default_factory=Tuned, repr=False, hash=False)
+    kernels: tuple[Any, ...] = ()
 
     @property
     def shares_out(self) -> bool:
@@ -313,7 +317,7 @@ class Options:
         Raises EdgecError for a name that is no option, and for a word that is none of its choices.
         """
         hints = get_type_hints(Options)
-        words = _with_pairs(_with_prices(words))
+        words = _with_kernels(_with_pairs(_with_prices(words)))
         for name, value in words.items():
             if name not in hints:
                 near = difflib.get_close_matches(name, hints, n=3, cutoff=0.4) or sorted(hints)
@@ -353,6 +357,16 @@ def _with_pairs(words: Mapping[str, Any]) -> Mapping[str, Any]:
             f"specialize={given!r} has no numbers", hint='use specialize={"batch": (1, 8)}'
         ) from None
     return {**words, "specialize": pairs}
+
+
+def _with_kernels(words: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keywords, with a tuple of kernels and files in place of one, or of a list."""
+    if "kernels" not in words:
+        return words
+    given = words["kernels"]
+    several = tuple(given) if isinstance(given, (list, tuple)) else (given,)
+    files = (Path(each) if isinstance(each, str) else each for each in several)
+    return {**words, "kernels": tuple(files)}
 
 
 def _with_tuned(words: Mapping[str, Any]) -> Mapping[str, Any]:

@@ -29,6 +29,7 @@ from edgec.codegen.versions import (
     without_gpu,
 )
 from edgec.errors import BuildFailed, EdgecError, PlanError
+from edgec.external.check import check_uses
 from edgec.frontends import import_model
 from edgec.graph.extents import function_at
 from edgec.graph.interpret import Interpretation
@@ -325,6 +326,7 @@ class _Job:
         options = self.options
         decided = decide(module.main, core, options, self.arena_limit_bytes)
         choice = decided.choice
+        check_uses(choice.groups, choice.variants, core, options)
         module = module.with_main(decided.function)
         stages.check("order_channels", module)
         stages.write("loops", _loops_text, choice.variants)

@@ -32,17 +32,18 @@ def build_host_library(
     optimize: str = "-O2",
     flags: Sequence[str] = (),
     openmp: bool = False,
+    libraries: Sequence[str] = (),
     **how: Any,
 ) -> Path:
     """Build C files into the shared library `out` and return its path.
 
-    openmp: parallel loops run on threads. how: as of `build_host_program`. A library with the
-    address sanitizer only loads into a program that has its runtime: start Python with LD_PRELOAD
-    set to `sanitizer_runtime`.
+    openmp: parallel loops run on threads. libraries: by the names that the linker's `-l` takes.
+    how: as of `build_host_program`. A library with the address sanitizer only loads into a program
+    that has its runtime: start Python with LD_PRELOAD set to `sanitizer_runtime`.
     Raises BuildFailed if something does not compile or link, ToolMissing where the compiler has no
     OpenMP.
     """
-    flags, shared = [optimize, "-fPIC", *flags], ["-shared"]
+    flags, shared = [optimize, "-fPIC", *flags], ["-shared", *(f"-l{name}" for name in libraries)]
     if openmp:
         require_openmp(how["toolchain"])
         flags.append("-fopenmp")
@@ -76,8 +77,8 @@ def build_host_program(
             toolchain, sources, folder, flags=flags, include_dirs=include_dirs, defines=defines
         )
         built = folder / out.name
-        command = [*toolchain.command, *toolchain.core_flags, *checks, *link_flags]
-        command += [*(str(item) for item in objects), "-o", str(built)]
+        command = [*toolchain.command, *toolchain.core_flags, *checks]
+        command += [*map(str, objects), "-o", str(built), *link_flags]
         done = toolchain.run(command, folder)
         if done.returncode != 0 or not built.is_file():
             raise explain_compiler(out, done.stdout + done.stderr)

@@ -239,6 +239,9 @@ _COMPILE_OPTIONS = (
                  help="Take schedules that `edgec tune` found; MODEL.tune.json beside MODEL by"
                  " default."),
     custom_ops_option,
+    click.option("--kernels", type=click.Path(path_type=Path, dir_okay=False), multiple=True,
+                 metavar="FILE.py",
+                 help="Python that lists C functions of yours, for what they are faster at."),
     click.option("--dump", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
                  help="Write every stage as text into DIR."),
 )  # fmt: skip
@@ -247,7 +250,7 @@ _COMPILE_OPTIONS = (
 COMPILE_OPTIONS = (
     "optimize", "match", "io", "unfused", "no_asm", "compiler", "c_optimize", "float_sums",
     "offload", "driver", "threads", "weights_form", "input_shape", "input_value", "specialize",
-    "place", "compile_budget", "tuned", "dump", "custom_ops",
+    "place", "compile_budget", "tuned", "dump", "custom_ops", "kernels",
 )  # fmt: skip
 
 
@@ -338,6 +341,7 @@ def make_options(**words: Any) -> Options:
         input_values=tuple(words.pop("input_value", ())),
         specialize=tuple(words.pop("specialize", ())),
         places=tuple(pair for pairs in places for pair in pairs),
+        kernels=tuple(words.pop("kernels", ())),
         **words,
     )
 

@@ -1,16 +1,20 @@
-"""Copies of a user's C files that a model's custom operators need, with what the model calls."""
+"""Copies of a user's C files that a model's operators and kernels need, with what it calls."""
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.names import identifier
 from edgec.codegen.program import Program
 from edgec.errors import BuildFailed
-from edgec.loop.foreign import Foreign, find_foreign, prototype
+from edgec.loop.foreign import Foreign, find_source, prototype
 from edgec.loop.ir import Call
 from edgec.loop.rewrite import walk
+
+#: What the names of files of assembly end in: gcc's preprocessor reads them.
+ASSEMBLY = (".S", ".s")
 
 
 @dataclass(frozen=True)
@@ -23,39 +27,54 @@ class ForeignText:
 
 
 def foreign_texts(program: Program) -> tuple[ForeignText, ...]:
-    """The files, in the order of their names.
+    """The files of a program, in the order of their names. Raises BuildFailed as `copies_for`."""
+    return copies_for(_calls(program), program.model)
+
+
+def _calls(program: Program) -> Iterator[Call]:
+    functions = (*(step.function for step in program.steps), *program.callees.values())
+    return (s for each in functions for s, _ in walk(each.body) if isinstance(s, Call))
+
+
+def copies_for(calls: Iterable[Call], model: str) -> tuple[ForeignText, ...]:
+    """The files that these calls need; those of microkernels and our own functions need none.
 
     Raises BuildFailed for a function that is called with operands of different types.
     """
     found: dict[str, tuple[Foreign, str]] = {}
-    for step in program.steps:
-        for call, _ in walk(step.function.body):
-            foreign = find_foreign(call.callee) if isinstance(call, Call) else None
-            if foreign is None:
-                continue
-            assert isinstance(call, Call)
-            text = prototype(call, C_TYPE.__getitem__)
-            known = found.setdefault(foreign.symbol, (foreign, text))[1]
-            if known != text:
-                raise BuildFailed(
-                    f"{foreign.symbol} is called as `{known}` and as `{text}`",
-                    hint="declare an operator of its own for each type, with its own C function",
-                )
+    for call in calls:
+        foreign = find_source(call.callee)
+        if foreign is None:
+            continue
+        text = prototype(call, C_TYPE.__getitem__)
+        known = found.setdefault(foreign.symbol, (foreign, text))[1]
+        if known != text:
+            raise BuildFailed(
+                f"{foreign.symbol} is called as `{known}` and as `{text}`",
+                hint="declare an operator of its own for each type, with its own C function",
+            )
     files = sorted({str(foreign.source.resolve()) for foreign, _ in found.values()})
-    return tuple(_of_file(program.model, found, name) for name in files)
+    further = {name: text for foreign, _ in found.values() for name, text in foreign.files}
+    return (
+        *(_of_file(model, found, name) for name in files),
+        *(ForeignText(name, text, ()) for name, text in sorted(further.items())),
+    )
 
 
-def is_foreign_file(model: str, name: str) -> bool:
-    """Whether a file of a project is such a copy."""
-    return name.startswith(f"{model}_custom_") and name.endswith(".c")
+def libraries_of(program: Program) -> tuple[str, ...]:
+    """What a program links for its functions of the user's."""
+    found = [find_source(call.callee) for call in _calls(program)]
+    return tuple(sorted({name for each in found if each is not None for name in each.libraries}))
 
 
 def _of_file(model: str, found: dict[str, tuple[Foreign, str]], path: str) -> ForeignText:
     own = [(f, text) for f, text in found.values() if str(f.source.resolve()) == path]
     source, prototypes = own[0][0].source, tuple(text for _, text in own)
+    is_assembly = source.suffix in ASSEMBLY
+    declared = () if is_assembly else ("#include <stdint.h>", *prototypes, "")
     lines = [
-        f"/* {source.name}, copied by edgec; what {model} calls of it: */", "#include <stdint.h>",
-        *prototypes, "", own[0][0].text,
+        f"/* {source.name}, copied by edgec; what {model} calls of it: */", *declared,
+        own[0][0].text,
     ]  # fmt: skip
-    name = f"{model}_custom_{identifier(source.stem)}.c"
+    name = f"{model}_custom_{identifier(source.stem)}{'.S' if is_assembly else '.c'}"
     return ForeignText(name, "\n".join(lines), prototypes)

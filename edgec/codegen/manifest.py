@@ -16,6 +16,7 @@ from typing import Any, TypeVar
 
 from edgec import __version__
 from edgec.codegen.c_data import Weights
+from edgec.codegen.foreign_text import foreign_texts, libraries_of
 from edgec.codegen.names import port_names
 from edgec.codegen.program import Port, Program, Size
 from edgec.errors import BuildFailed, ContractError
@@ -121,6 +122,7 @@ class Manifest:
     `processor` is the core beside a GPU, where it runs steps, `without_gpu` the steps that run in
     the place of all others where there is no GPU. `weights_crc` is the CRC-32 (zlib's) of the
     constants as they lie in memory, which the model's self-test checks; None where there is none.
+    `foreign` are the copies of files that are the user's, `libraries` what they need at the link.
     """
 
     format: int
@@ -152,6 +154,8 @@ class Manifest:
     versions: tuple[VersionEntry, ...] = ()
     processor: str = ""
     without_gpu: VersionEntry | None = None
+    foreign: tuple[str, ...] = ()
+    libraries: tuple[str, ...] = ()
 
     def steps_at(self, sizes: Sequence[int]) -> range:
         """The numbers of the steps that run at these sizes."""
@@ -199,7 +203,7 @@ class Manifest:
     @property
     def sources(self) -> tuple[str, ...]:
         """The C files to compile, relative to the project folder."""
-        return tuple(name for name in self.files if name.endswith(".c"))
+        return tuple(name for name in self.files if name.endswith((".c", ".S")))
 
     @property
     def include_dirs(self) -> tuple[str, ...]:
@@ -293,6 +297,8 @@ def describe(
         areas=tuple(AreaEntry(area.region, area.nbytes) for area in program.areas),
         versions=tuple(_like(VersionEntry, version) for version in program.versions),
         without_gpu=program.without_gpu and _like(VersionEntry, program.without_gpu),
+        foreign=tuple(foreign.name for foreign in foreign_texts(program)),
+        libraries=libraries_of(program),
     )
 
 

@@ -18,7 +18,7 @@ from edgec.codegen.c_data import (
     short_comment,
 )
 from edgec.codegen.c_function import CFunction, emit_function, shows_rows
-from edgec.codegen.foreign_text import ForeignText, foreign_texts
+from edgec.codegen.foreign_text import ForeignText, foreign_texts, libraries_of
 from edgec.codegen.generalize import General, generalize
 from edgec.codegen.gpu_text import GpuText, LaunchText, make_gpu_text, runs_on_gpu
 from edgec.codegen.names import identifier, port_names, unique
@@ -177,12 +177,18 @@ class ModelText:
     sizes: tuple[SizeText, ...]
     counts: tuple[str, ...]
     foreign: tuple[ForeignText, ...]
+    libraries: tuple[str, ...]
     versions: tuple[VersionText, ...] = ()
     front: str = ""
     compile_flags: str = ""
     gpu: GpuText | None = None
     without_gpu: tuple[CallText, ...] = ()
     beside_gpu: bool = False
+
+    @property
+    def has_assembly(self) -> bool:
+        """Whether a file of the user's is assembly."""
+        return any(foreign.name.endswith(".S") for foreign in self.foreign)
 
     @property
     def uses_acle(self) -> bool:
@@ -337,6 +343,7 @@ def make_text(program: Program) -> EmittedModel:
         # where the numbers stand that say how much of an output is in use
         counts=tuple(pointers.raw(program.outputs[n].buffer) for n in count_numbers(program)),
         foreign=foreign_texts(program),
+        libraries=libraries_of(program),
         compile_flags=compile_flags(processor),
         versions=tuple(
             VersionText(

@@ -137,6 +137,7 @@ def write_model(
     crc = 0
     for name in sorted(texts):
         crc = zlib.crc32(f"{name}\n".encode(), crc)
+        (folder / name).parent.mkdir(parents=True, exist_ok=True)
         with (folder / name).open("wb") as stream:
             for piece in texts[name]:
                 data = piece.encode("utf-8")

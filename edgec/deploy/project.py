@@ -175,7 +175,7 @@ def _build(
     defines: tuple[str, ...],
 ) -> tuple[Path, Image | None]:
     toolchain = find_toolchain(_core_of(manifest, board), options.compiler)
-    sources = sorted(path.relative_to(folder) for path in folder.glob("*.c"))
+    sources = sorted(path.relative_to(folder) for path in folder.glob("*.[cS]"))
     if not board.core.is_embedded:
         return host_library(folder, manifest, toolchain, options, out, defines=defines), None
     sources += sorted(path.relative_to(folder) for path in folder.glob("*/*.c"))
@@ -209,7 +209,7 @@ def host_library(
 ) -> Path:
     """The shared library of a project's C files, in the new folder `out`."""
     out.mkdir()
-    files = sorted(folder.glob("*.c"))
+    files = sorted(folder.glob("*.[cS]"))
     if TRACE_DEFINE in defines:
         files.append(resource_dir("runtime_c") / "host" / "ec_trace_callback.c")
     return build_host_library(
@@ -221,6 +221,7 @@ def host_library(
         optimize=options.c_optimize or "-O3",
         flags=FREE_SUMS if options.float_sums == "free" else (),
         openmp=options.threads > 1,
+        libraries=manifest.libraries,
     )
 
 

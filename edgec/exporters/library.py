@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgec.codegen.c_types import C_TYPE
-from edgec.codegen.foreign_text import is_foreign_file
 from edgec.codegen.levels import has_levels
 from edgec.codegen.manifest import Manifest, PortEntry
 from edgec.codegen.model_text import compile_flags
@@ -97,6 +96,11 @@ def read_library(project: Path) -> Library:
             details=("a package has to work without that board's linker script",),
             hint=f"export {manifest.source_file} itself, with --target {manifest.target}",
         )
+    if manifest.libraries:
+        raise BuildFailed(
+            f"{project} links {', '.join(manifest.libraries)}, which packages do not",
+            hint="build it again without --kernels",
+        )
     if any(name.endswith(".bin") for name in manifest.files):
         raise BuildFailed(
             f"{project} has its weights in a file of bytes, which packages do not",
@@ -111,7 +115,7 @@ def read_library(project: Path) -> Library:
     files = {name: (project / name).read_bytes() for name in sorted(names)}
     return Library(
         manifest,
-        sources={name: data for name, data in files.items() if name.endswith(".c")},
+        sources={name: data for name, data in files.items() if name.endswith((".c", ".S"))},
         headers={name: data for name, data in files.items() if name.endswith(".h")},
     )
 
@@ -121,7 +125,7 @@ def _file_names(manifest: Manifest) -> list[str]:
     if has_levels(manifest):
         return [name for name in manifest.files if name.endswith((".c", ".h"))]
     names = [f"{manifest.model}{end}" for end in MODEL_FILES] + ["ec_status.h"]
-    return names + [name for name in manifest.files if is_foreign_file(manifest.model, name)]
+    return [*names, *manifest.foreign]
 
 
 def _require_c(manifest: Manifest) -> None:

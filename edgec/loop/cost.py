@@ -220,7 +220,7 @@ class _Estimator:
             return self.callees[call.callee] + Cost(instructions=2 * len(call.args) + 8)
         foreign = find_foreign(call.callee)
         if foreign is not None:
-            return Cost(instructions=foreign.instructions + 2 * len(call.args))
+            return Cost(instructions=foreign.cost(call) + 2 * len(call.args))
         kernel = get_microkernel(call.callee)
         pointers = sum(isinstance(a, BufferRef) for a in call.args)
         count = stated_instructions(kernel, call)
@@ -328,7 +328,7 @@ def _of_call(call: Call, below: Mapping[str, Mapping[str, float]]) -> dict[str, 
         return {name or call.callee: count for name, count in below[call.callee].items()}
     foreign = find_foreign(call.callee)
     if foreign is not None:
-        return {call.callee: foreign.instructions}
+        return {call.callee: foreign.cost(call)}
     kernel = get_microkernel(call.callee)
     stated = stated_instructions(kernel, call)
     if stated is None:

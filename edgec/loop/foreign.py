@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import EdgecError, RunFailed
-from edgec.loop.ir import BufferRef, Call, Const
+from edgec.loop.ir import BufferRef, Call
+from edgec.loop.microkernel import written_by
 from edgec.numerics.narrow_float import STORED_IN
 
 #: Names that C, its library or edgec's own runtime has.
@@ -24,18 +25,31 @@ RESERVED = re.compile(r"ec_|EC_|_|mem(?:cpy|move|set|cmp)$|main$")
 IDENTIFIER = re.compile(r"[A-Za-z]\w*")
 
 
+def runs_as_c(*given: Any) -> Any:
+    """The reference of a function that stands for a nest of ours: nobody asks it."""
+    raise ValueError("it runs as C alone")
+
+
 @dataclass(frozen=True)
 class Foreign:
-    """symbol: the C function. source: its file, whose text is copied. reference: see above.
+    """symbol: the C function. source: its file, whose text is copied. reference: see above, or
+    `runs_as_c`.
 
-    instructions: about how many one call takes, for estimates.
+    instructions: about how many a call takes, for estimates. files: further C files and headers
+    that are copied, by name. libraries: what programs link, as the linker's `-l` names them.
     """
 
     symbol: str
     source: Path
     text: str
     reference: Callable[..., Any]
-    instructions: float = 0.0
+    instructions: float | Callable[[Call], float] = 0.0
+    files: tuple[tuple[str, str], ...] = ()
+    libraries: tuple[str, ...] = ()
+
+    def cost(self, call: Call) -> float:
+        """About how many instructions a call of it takes."""
+        return self.instructions(call) if callable(self.instructions) else self.instructions
 
 
 _KNOWN: dict[str, Foreign] = {}
@@ -46,13 +60,32 @@ def register_foreign(foreign: Foreign) -> Foreign:
 
     Raises EdgecError for a name that C or edgec has.
     """
-    if not IDENTIFIER.fullmatch(foreign.symbol) or RESERVED.match(foreign.symbol):
-        raise EdgecError(
-            f"{foreign.symbol!r} cannot be the C function of an operator",
-            hint="use a C identifier that begins with a letter, and not with ec_",
-        )
+    _check_name(foreign.symbol)
     _KNOWN[foreign.symbol] = foreign
     return foreign
+
+
+def _check_name(symbol: str) -> None:
+    if not IDENTIFIER.fullmatch(symbol) or RESERVED.match(symbol):
+        raise EdgecError(
+            f"{symbol!r} cannot be the C function of an operator or a kernel",
+            hint="use a C identifier that begins with a letter, and not with ec_",
+        )
+
+
+#: C functions that are the kernels of nests, which `edgec.loop.microkernel` knows.
+_SOURCES: dict[str, Foreign] = {}
+
+
+def register_source(foreign: Foreign) -> None:
+    """Make the C file of a user's microkernel known; the same name again replaces it."""
+    _check_name(foreign.symbol)
+    _SOURCES[foreign.symbol] = foreign
+
+
+def find_source(name: str) -> Foreign | None:
+    """The C file of a function of the user's, None for all others."""
+    return _KNOWN.get(name) or _SOURCES.get(name)
 
 
 def find_foreign(name: str) -> Foreign | None:
@@ -105,14 +138,13 @@ def runner(call: Call) -> Callable[..., None] | None:
 
 
 def prototype(call: Call, c_type: Callable[[str], str]) -> str:
-    """The declaration in C that a call of a foreign function needs."""
-    words = []
+    """The declaration in C that a call of a function of the user's needs."""
+    words, written = [], written_by(call)
     for argument in call.args:
         if isinstance(argument, BufferRef):
-            kept = "const " if argument.use == "reads" else ""
+            kept = "" if argument.buffer in written else "const "
             dtype = STORED_IN.get(argument.buffer.dtype, argument.buffer.dtype)
             words.append(f"{kept}{c_type(dtype)} *")
         else:
-            assert isinstance(argument, Const)
             words.append(c_type(argument.dtype))
     return f"void {call.callee}({', '.join(words)});"

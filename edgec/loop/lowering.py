@@ -36,6 +36,7 @@ class Lowering:
         self.targets: tuple[Tensor, ...] = ()  # of an operator with several outputs
         self.foreign: Call | None = None  # of a user's operator: the whole group
         self.window: Window | None = None  # of a convolution that is lowered as a product
+        self.scales: dict[str, tuple[float, int]] = {}  # and zero points of inputs and outputs
 
     def input(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
         """An activation that comes from outside the group."""

@@ -18,6 +18,7 @@ import json
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
@@ -27,6 +28,7 @@ from edgec.loop.ir import BoundKind, ForKind, PrimFunc, Scope, remembered
 from edgec.loop.lanes import require_at_once
 from edgec.loop.primitives import cache, layout, loops, reduction, sampling
 from edgec.loop.primitives.barriers import place_barriers
+from edgec.loop.primitives.call_foreign import Argument, call_foreign
 from edgec.loop.primitives.complement import complement
 from edgec.loop.primitives.compute_at import compute_at
 from edgec.loop.primitives.compute_inline import compute_inline
@@ -378,6 +380,13 @@ class Schedule:
         if packed is not None:
             self.packed[packed.name] = packed
 
+    def call_foreign(self, symbol: str, arguments: Sequence[Argument]) -> None:
+        """Run one call of a user's function in the place of the nest; comes alone."""
+        self.func, arrays = call_foreign(self.func, symbol, arguments)
+        self.trace.append(Step("call_foreign", {"symbol": symbol}))
+        for name, array in arrays.items():
+            self.packed[name] = Packed(name, {}, partial(_given, array))
+
     def sample_perfect_tile(
         self,
         loop: str,
@@ -423,6 +432,10 @@ class Schedule:
             for s in self.trace
         ]
         return json.dumps(steps)
+
+
+def _given(array: Array, sources: Mapping[str, Array]) -> Array:
+    return array
 
 
 def simplify_func(func: PrimFunc) -> tuple[PrimFunc, None]:

@@ -36,7 +36,8 @@ def _lower(function: Function, target: Target, options: Options, known: Groups =
         return _shared_out(function, target, target.beside, options)
     menus = {lowered.group.nodes: lowered for lowered in known}
     # What other functions call runs in the thread that calls it.
-    called = replace(target, only_loops=True) if target.core.has_gpu else target
+    # Functions of the user's are compared with the nest of a whole group alone.
+    called = replace(target, only_ours=True, only_loops=target.core.has_gpu)
 
     def menu(group: Group) -> LoweredGroup:
         if group.nodes[0].bodies:

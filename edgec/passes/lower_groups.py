@@ -14,10 +14,12 @@ from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Array
 from edgec.loop.cost import estimate, estimate_code_bytes
 from edgec.loop.define import Tensor
-from edgec.loop.ir import Buffer, PrimFunc
+from edgec.loop.foreign import find_source
+from edgec.loop.ir import Buffer, Call, PrimFunc
 from edgec.loop.lowering import Lowering
 from edgec.loop.overlap import overlap_distance, overlap_distances, written_buffers
 from edgec.loop.rescale_lines import Accumulators
+from edgec.loop.rewrite import walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
 from edgec.ops.op import op_of
@@ -80,6 +82,18 @@ class Variant:
     parts: tuple[RowPart, ...] = ()
     rows: tuple[Value, ...] = ()
     is_tuned: bool = False
+
+    @cached_property
+    def is_theirs(self) -> bool:
+        """Whether it calls a function of the user's (`edgec.targets.external`)."""
+        return bool(self.their_functions)
+
+    @cached_property
+    def their_functions(self) -> tuple[str, ...]:
+        """The functions of the user's that it calls, by name."""
+        calls = (s for s, _ in walk(self.function.body) if isinstance(s, Call))
+        names = dict.fromkeys(call.callee for call in calls)
+        return tuple(name for name in names if find_source(name) is not None)
 
     @cached_property
     def scratch_bytes(self) -> int:
@@ -165,7 +179,16 @@ def lower_group(group: Group, policy: Target, *, until_free: bool = False) -> Lo
         variants += (variant_of(offer.schedule, offer.tables, values) for offer in offers)
         if until_free and any(not variant.places for variant in variants):
             break
-    return LoweredGroup(group, tuple(variants))
+    return LoweredGroup(group, _in_order(variants))
+
+
+def _in_order(variants: Sequence[Variant]) -> tuple[Variant, ...]:
+    """The variants, those on functions of the user's first where they are faster, else last."""
+    theirs = sorted((v for v in variants if v.is_theirs), key=lambda v: v.instructions)
+    ours = [v for v in variants if not v.is_theirs]
+    least = min((v.instructions for v in ours), default=0)
+    fast = [v for v in theirs if v.instructions < least]
+    return (*fast, *ours, *(v for v in theirs if v not in fast))
 
 
 def variant_of(
@@ -219,6 +242,11 @@ def lowering_of(group: Group, is_open: bool = False) -> tuple[Lowering, dict[str
     given, made = _named("x", group.activations), _named("out", group.outputs)
     tensors = {v: lowering.input(n, v.type.shape, v.type.dtype) for n, v in given.items()}
     outputs = [lowering.output(n, v.type.shape, v.type.dtype) for n, v in made.items()]
+    lowering.scales = {
+        name: (value.type.quant.scale[0], value.type.quant.zero_point[0])
+        for name, value in (given | made).items()
+        if value.type.quant is not None and len(value.type.quant.scale) == 1
+    }
     for node in group.nodes:
         is_last = node is group.nodes[-1]
         lowering.target = outputs[0] if is_last else None

@@ -75,6 +75,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
             if variant.is_tuned
         ],
         "tuned_left_out": compiled.tuned_left_out,
+        "own_kernels": _own_kernels(compiled),
         "front": [
             {"arena_bytes": point.need_bytes, "instructions": point.instructions,
              "streamed": [list(segment) for segment in point.segments],
@@ -115,7 +116,7 @@ def print_build(report: dict[str, Any]) -> None:
             "remain to be done"
         )
     lines += [*segment_lines(report), *_size_lines(report), *_special_lines(report["specialized"])]
-    lines += _tuned_lines(report["tuned"], report["tuned_left_out"])
+    lines += _tuned_lines(report["tuned"], report["tuned_left_out"], report["own_kernels"])
     lines += _live_lines(report["certificate"])
     lines += _front_lines(report["front"], report["front_complete"])
     lines += [
@@ -138,19 +139,31 @@ def _size_lines(report: dict[str, Any]) -> list[str]:
     return [*ranges, *(f"shape of {name}: [{', '.join(terms)}]" for name, terms in shapes)]
 
 
+def _own_kernels(compiled: Compiled) -> list[dict[str, str]]:
+    """The functions of the user's that took the place of ours, and the layers."""
+    return [
+        {"layer": lowered.group.name, "symbol": symbol}
+        for lowered, variant in zip(compiled.groups, compiled.chosen, strict=True)
+        for symbol in variant.their_functions
+        if compiled.options.kernels
+    ]
+
+
 def _special_lines(specialized: list[dict[str, int]]) -> list[str]:
     """The sizes that have code of their own."""
     words = (", ".join(f"{name}={n}" for name, n in sizes.items()) for sizes in specialized)
     return [f"code of its own at {each}" for each in words]
 
 
-def _tuned_lines(tuned: list[str], left_out: int) -> list[str]:
-    """The layers whose schedules were tuned, and what of the file is not for this core."""
+def _tuned_lines(tuned: list[str], left_out: int, kernels: list[dict[str, str]]) -> list[str]:
+    """The layers whose schedules were tuned, what of the file is not for this core, and the
+    functions of the user's that took the place of ours."""
     lines = [f"tuned: {', '.join(tuned)}"] if tuned else []
     if left_out:
         nests = plural(left_out, "tuned nest")
         lines.append(f"{nests} left out: measured for another core or by another compiler")
-    return lines
+    uses = ", ".join(f"{each['symbol']} for {each['layer']}" for each in kernels)
+    return [*lines, f"kernels of yours: {uses}"] if uses else lines
 
 
 def _live_lines(certificate: dict[str, Any]) -> list[str]:

@@ -34,7 +34,8 @@ class Nest:
     operator knows it. in_rows: the function makes one row of an image, as in layers that stream.
     sums: how the group sums as its operators write it, whatever first steps made of `func`. paired:
     as for `Target`. accumulators: what is known of the sums that are rescaled. begun: the first
-    steps, which made `func` and `tables`.
+    steps, which made `func` and `tables`. scales: and zero points of inputs and outputs that stand
+    for real numbers, by parameter.
     """
 
     func: PrimFunc
@@ -47,6 +48,7 @@ class Nest:
     paired: bool = False
     accumulators: Accumulators | None = None
     begun: Schedule | None = None
+    scales: Mapping[str, tuple[float, int]] = field(default_factory=dict)
 
     def schedule(self) -> Schedule:
         """A schedule that goes on from the first steps, if there are any."""

@@ -22,6 +22,7 @@ from edgec.targets.common.threads import on_threads
 from edgec.targets.core import Core, processor_of
 from edgec.targets.cortex_m import rules as cortex_m
 from edgec.targets.cuda import rules as cuda
+from edgec.targets.external import rules_of
 from edgec.targets.riscv import rules as riscv
 from edgec.targets.rule import Nest, Rule
 from edgec.targets.x86 import rules as x86
@@ -53,7 +54,8 @@ class Target:
 
     in_rows: functions are single rows of images, as layers that stream run. paired: channels
     stand in an order that kernels can take two by two. It brings weights of -128 to kernels that
-    are fast, but may take more scratch and code than loops. only_loops: no kernels. beside: the
+    are fast, but may take more scratch and code than loops. only_loops: no kernels. only_ours:
+    none of the user's. beside: the
     processor of a core with a GPU, where parts of a model run on each.
     """
 
@@ -62,6 +64,7 @@ class Target:
     in_rows: bool = False
     paired: bool = False
     only_loops: bool = False
+    only_ours: bool = False
     beside: Target | None = None
 
     @property
@@ -69,14 +72,16 @@ class Target:
         """Those of its instruction set that it may use, the best first."""
         known = RULES["cuda" if self.core.has_gpu else self.core.isa]
         known = loops.LOOPS if self.only_loops else known
-        return tuple(r for r in known if r.is_for(self.core, self.options))
+        is_alone = self.only_loops or self.only_ours or self.in_rows or self.core.has_gpu
+        theirs = () if is_alone else rules_of(self.options.kernels)
+        return tuple(r for r in (*theirs, *known) if r.is_for(self.core, self.options))
 
     def menu(self, lowered: Lowering) -> Iterator[list[Offer]]:
         """The schedules of a group, the fastest first: those of rules that begin alike together."""
         func = lowered.build()
         plain = Nest(
             func, lowered.tables, lowered.window, self.core, self.options, self.in_rows,
-            find_sums(func), self.paired, lowered.accumulators,
+            find_sums(func), self.paired, lowered.accumulators, scales=lowered.scales,
         )  # fmt: skip
         rules = (rule for rule in self.rules if rule.match(plain))
         for prepare, those in groupby(rules, key=lambda rule: rule.prepare):

@@ -9,6 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
+from edgec.build.bare_function import c_text
 from edgec.errors import EdgecError
 from edgec.graph.ir import Value
 from edgec.graph.types import Array
@@ -19,12 +20,12 @@ from edgec.loop.printer import print_func
 from edgec.loop.rescale_lines import HIGH, PARTS, by_line
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import Variant, lower_group, lowering_of, variant_of
+from edgec.sim.arguments import Argument
 from edgec.targets.common.sums import find_sums
 from edgec.targets.rule import Nest
 from edgec.targets.target import Target
-from edgec.tune.c_text import c_text
 from edgec.tune.decisions import Decisions, Made
-from edgec.tune.measure import NAME, Argument, Candidate
+from edgec.tune.measure import NAME, Candidate
 from edgec.tune.sketches import find_sketch
 from edgec.tuned import Winner, digest
 

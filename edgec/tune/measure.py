@@ -7,28 +7,19 @@ by one bit, reaches outside of its buffers or does not compile is no candidate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.boards.toolchain import find_toolchain
+from edgec.build.bare_image import build_image, code_bytes
 from edgec.build.staging import work_folder
 from edgec.errors import BuildFailed, EdgecError, RunFailed
-from edgec.sim.core import CallResult, CoreSimulator, Span, simulated_as
+from edgec.sim.arguments import Argument, call_with
+from edgec.sim.core import CallResult, CoreSimulator, simulated_as
 from edgec.targets.core import find_core
-from edgec.tune.image import build_image, code_bytes
 from edgec.tuned import Figures
 
 #: The function of candidate i of a job.
 NAME = "candidate_{}"
-
-
-@dataclass(frozen=True)
-class Argument:
-    """A pointer: bytes to be read, or how many are written; `expected`: what must be there then."""
-
-    data: bytes
-    is_written: bool = False
-    expected: bytes | None = None
 
 
 @dataclass(frozen=True)
@@ -104,19 +95,8 @@ def _outcome(
 
 def _run(core: CoreSimulator, name: str, candidate: Candidate, budget: int) -> CallResult:
     """One run of a candidate. Raises RunFailed where it does not do what the reference does."""
-    spans = _arguments(core, candidate.arguments)
-    allow = [*spans, *core.read_only_spans()]
-    done = core.call(name, *(s.address for s in spans), allow=allow, budget_instructions=budget)
-    for number, (span, given) in enumerate(zip(spans, candidate.arguments, strict=True)):
-        if given.expected is not None and core.read(span.address, span.size) != given.expected:
+    done, made = call_with(core, name, candidate.arguments, budget)
+    for number, (found, given) in enumerate(zip(made, candidate.arguments, strict=True)):
+        if given.expected is not None and found != given.expected:
             raise RunFailed(f"argument {number} of {name} is not what the reference has")
     return done
-
-
-def _arguments(core: CoreSimulator, arguments: Sequence[Argument]) -> list[Span]:
-    spans = []
-    for number, given in enumerate(arguments):
-        span = core.allocate(f"argument {number}", len(given.data), write=given.is_written)
-        core.write(span.address, given.data)
-        spans.append(span)
-    return spans

@@ -93,7 +93,7 @@ def distinct_layers(module: Module, core: Core, options: Options) -> tuple[Targe
     Left out are groups whose sizes are open, or that run bodies.
     """
     compiled = compile_module(module, core, options)
-    target = target_for(core, compiled.options)
+    target = replace(target_for(core, compiled.options), only_ours=True)
     groups = [
         group
         for group in fuse_groups(

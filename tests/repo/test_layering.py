@@ -17,7 +17,7 @@ ROWS = (
     ("frontends", "targets", "boards", "passes", "quantize"),
     ("memory",),
     ("codegen",),
-    ("build", "exporters", "link", "sim", "runners"),
+    ("build", "exporters", "link", "sim", "runners", "external"),
     ("pipeline", "deploy", "tune"),
     ("report",),
     ("oracle", "api", "onnx_backend", "serve"),

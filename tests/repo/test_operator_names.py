@@ -50,6 +50,8 @@ OTHER_WORDS = {
     "edgec/targets/dsp/rules.py": {"softmax"},
     "edgec/targets/helium/kernels/matrix.py": {"dense"},
     "edgec/targets/helium/matrix.py": {"dense"},
+    "edgec/targets/common/described.py": {"dense"},  # what users of own kernels call it
+    "edgec/external/convolutions.py": {"dense"},
     "edgec/frontends/aten_layers.py": {"floor"},
     "edgec/frontends/aten_maps.py": {"add", "mul"},  # ONNX's words for reductions
     "edgec/report/html.py": {"maximum", "minimum"},  # keys of the report

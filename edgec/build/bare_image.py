@@ -5,8 +5,9 @@ Workers import this and no more of the compiler than they need.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from elftools.elf.constants import SH_FLAGS
 from elftools.elf.elffile import ELFFile
@@ -64,16 +65,27 @@ SECTIONS {
 
 
 def build_image(
-    folder: Path, toolchain: Toolchain, level: str, texts: Sequence[str], start: str = START
+    folder: Path,
+    toolchain: Toolchain,
+    level: str,
+    texts: Sequence[str],
+    start: str = START,
+    files: Mapping[str, str] | None = None,
 ) -> Path:
-    """Compile and link C files; returns the ELF. Raises BuildFailed."""
+    """Compile and link C files; returns the ELF. files: more of them, and headers, by name.
+
+    Raises BuildFailed.
+    """
+    named = {f"part{number}.c": text for number, text in enumerate((start, *texts))}
     objects = []
-    for number, text in enumerate((start, *texts)):
-        source = folder / f"part{number}.c"
+    for name, text in {**(files or {}), **named}.items():
+        source = folder / name
+        source.parent.mkdir(parents=True, exist_ok=True)
         source.write_text(text, encoding="utf-8")
-        objects.append(source.with_suffix(".o"))
-        command = toolchain.compile_command(source, objects[-1], flags=(level,))
-        _run(toolchain, command, folder)
+        if source.suffix in (".c", ".S"):
+            objects.append(source.with_suffix(".o"))
+            how: dict[str, Any] = {"flags": (level,), "include_dirs": [folder]}
+            _run(toolchain, toolchain.compile_command(source, objects[-1], **how), folder)
     (folder / "link.ld").write_text(SCRIPT, encoding="ascii")
     elf = folder / "image.elf"
     # Nothing calls the functions: the script keeps them.
@@ -94,7 +106,7 @@ def _run(toolchain: Toolchain, command: Sequence[str], folder: Path) -> None:
     if done.returncode:
         lines = (done.stdout + done.stderr).strip().splitlines()
         raise BuildFailed(
-            "the C compiler refused a candidate",
+            "the C compiler refused a function by itself",
             details=tuple(lines[:6]),
-            hint="this is a bug in edgec: `edgec build` without --tuned does without candidates",
+            hint="see the C file; of a candidate of `edgec tune` this is a bug in edgec",
         )

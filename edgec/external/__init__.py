@@ -1,0 +1,21 @@
+"""Kernels of the user's: C functions in the place of ours. See docs/own_kernels.md.
+
+import edgec.external as external
+
+def use(nest):
+    found = external.products(nest)
+    ...
+    return external.Use(["x", "out", found.weights, found.bias, 64], instructions=2000)
+
+KERNELS = [external.Kernel("my_dense", "my_dense.c", use=use, needs={"dsp"})]
+"""
+
+from __future__ import annotations
+
+from edgec.loop.primitives.call_foreign import Room
+from edgec.targets.common.described import Products
+from edgec.targets.common.described import products_of as products
+from edgec.targets.external import Kernel, NestKernel, Use
+from edgec.targets.rule import Nest
+
+__all__ = ["Kernel", "Nest", "NestKernel", "Products", "Room", "Use", "products"]

@@ -1,0 +1,40 @@
+"""Pointers for a function on the simulated core, and what must be in their memory afterwards."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from edgec.sim.core import CallResult, CoreSimulator, Span
+
+
+@dataclass(frozen=True)
+class Argument:
+    """A pointer: bytes to be read, or how many are written; `expected`: what must be there then."""
+
+    data: bytes
+    is_written: bool = False
+    expected: bytes | None = None
+
+
+def call_with(
+    core: CoreSimulator, name: str, arguments: Sequence[Argument], budget: int
+) -> tuple[CallResult, list[bytes]]:
+    """Run a function with memory of its own; returns what it then holds, by argument.
+
+    The function may reach nothing else but constants of the image. budget: instructions. Raises
+    RunFailed.
+    """
+    spans = _spans(core, arguments)
+    allow = [*spans, *core.read_only_spans()]
+    done = core.call(name, *(s.address for s in spans), allow=allow, budget_instructions=budget)
+    return done, [core.read(span.address, span.size) for span in spans]
+
+
+def _spans(core: CoreSimulator, arguments: Sequence[Argument]) -> list[Span]:
+    spans = []
+    for number, given in enumerate(arguments):
+        span = core.allocate(f"argument {number}", len(given.data), write=given.is_written)
+        core.write(span.address, given.data)
+        spans.append(span)
+    return spans
