@@ -77,15 +77,15 @@ def build_image(
     Raises BuildFailed.
     """
     named = {f"part{number}.c": text for number, text in enumerate((start, *texts))}
-    objects = []
-    for name, text in {**(files or {}), **named}.items():
-        source = folder / name
-        source.parent.mkdir(parents=True, exist_ok=True)
-        source.write_text(text, encoding="utf-8")
-        if source.suffix in (".c", ".S"):
-            objects.append(source.with_suffix(".o"))
-            how: dict[str, Any] = {"flags": (level,), "include_dirs": [folder]}
-            _run(toolchain, toolchain.compile_command(source, objects[-1], **how), folder)
+    every = {folder / name: text for name, text in {**(files or {}), **named}.items()}
+    for path, text in every.items():
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+    sources = [path for path in every if path.suffix in (".c", ".S")]
+    objects = [source.with_suffix(".o") for source in sources]
+    how: dict[str, Any] = {"flags": (level,), "include_dirs": [folder]}
+    for source, target in zip(sources, objects, strict=True):
+        _run(toolchain, toolchain.compile_command(source, target, **how), folder)
     (folder / "link.ld").write_text(SCRIPT, encoding="ascii")
     elf = folder / "image.elf"
     # Nothing calls the functions: the script keeps them.

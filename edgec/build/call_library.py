@@ -29,8 +29,10 @@ def main(library: str, function: str, given: str, made: str) -> None:
         case, _, name = key.partition("_")
         cases.setdefault(case, {})[name] = arrays[key]
     results: dict[str, Any] = {}
+    kept = []  # a function may remember the addresses of its constants
     for case, arguments in cases.items():
         held = {name: _guarded(array) for name, array in arguments.items()}
+        kept.append(held)
         symbol(*(ctypes.c_void_p(whole.ctypes.data + MARGIN) for whole in held.values()))
         for name, whole in held.items():
             array = arguments[name]

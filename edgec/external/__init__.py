@@ -12,10 +12,15 @@ KERNELS = [external.Kernel("my_dense", "my_dense.c", use=use, needs={"dsp"})]
 
 from __future__ import annotations
 
+from edgec.external.cmsis_nn import cmsis_nn
+from edgec.external.host_libraries import onednn, xnnpack
 from edgec.loop.primitives.call_foreign import Room
 from edgec.targets.common.described import Products
 from edgec.targets.common.described import products_of as products
 from edgec.targets.external import Kernel, NestKernel, Use
 from edgec.targets.rule import Nest
 
-__all__ = ["Kernel", "Nest", "NestKernel", "Products", "Room", "Use", "products"]
+__all__ = [
+    "Kernel", "Nest", "NestKernel", "Products", "Room", "Use", "cmsis_nn", "onednn", "products",
+    "xnnpack",
+]  # fmt: skip
