@@ -319,11 +319,10 @@ class _Job:
 
         beside: the one whose inputs, outputs and states have the places that this one's get.
         """
-        core = self.core
+        core, options = self.core, self.options
         stages.check("import", imported)
         check_limits(imported.main, DEFAULT_BUDGET.times(self.options.compile_budget))
         module, shrinkage, idle_clamps = _simplify(imported, self.options, stages, copies=copies)
-        options = self.options
         decided = decide(module.main, core, options, self.arena_limit_bytes)
         choice = decided.choice
         check_uses(choice.groups, choice.variants, core, options)
