@@ -120,11 +120,12 @@ def measure(job: Job) -> Point:
             compiled, built = build_within(
                 job.module, board, board.core, job.options, folder / "project"
             )
+            point = replace(blank, arena_bytes=compiled.program.arena_bytes)
+            return _counted(point, compiled, built)
         except DoesNotFit as error:
             return replace(blank, over=dict(error.over), error=_reason(error))
         except EdgecError as error:
             return replace(blank, error=_reason(error))
-        return _counted(replace(blank, arena_bytes=compiled.program.arena_bytes), compiled, built)
 
 
 def _reason(error: EdgecError) -> str:

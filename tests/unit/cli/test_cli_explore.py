@@ -10,6 +10,12 @@ import numpy as np
 import pytest
 from onnx import TensorProto, helper, numpy_helper
 
+from edgec.boards.board import load_board
+from edgec.deploy import explore
+from edgec.errors import RunFailed
+from edgec.frontends import import_model
+from edgec.options import Options
+
 
 @pytest.fixture
 def model(tmp_path: Path) -> Path:
@@ -39,6 +45,16 @@ def test_points_and_page(edgec: Callable[..., Any], model: Path, tmp_path: Path)
     assert not small["fits"] and small["error"].startswith("flash is ")
     assert small["over"]["flash"] > 0 and small["advice"] == "no build fits this board"
     assert "bbc_microbit" in page.read_text("utf-8")
+
+
+def test_a_run_that_fails_is_a_row_of_its_own(model: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def silent(*_: object) -> None:
+        raise RunFailed("the simulator did not answer")
+
+    monkeypatch.setattr(explore, "open_session", silent)
+    job = explore.Job(import_model(model), "as it is", load_board("stm32"), Options())
+    point = explore.measure(job)
+    assert point.error == "the simulator did not answer" and point.instructions is None
 
 
 def test_a_board_that_is_no_microcontroller(edgec: Callable[..., Any], model: Path) -> None:
