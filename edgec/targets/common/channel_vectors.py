@@ -7,11 +7,13 @@ a sum waits for the one before.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import product
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Gather, Intrinsic, Load, PrimFunc, Select, Store
+from edgec.loop.ir import Block, Gather, Intrinsic, Load, PrimFunc, Select, Store
 from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.rewrite import blocks_of, loops_of, subexpressions
@@ -90,17 +92,21 @@ def _is_spread(nest: Nest) -> bool:
     """
     if nest.sums is None or nest.sums.kind is not Kind.OTHER or nest.is_small:
         return False
-    block = blocks_of(nest.func.body)["acc"]
+    return nest.dtype == nest.out_dtype == "float32" and _shares_inputs(
+        blocks_of(nest.func.body)["acc"]
+    )
+
+
+def _shares_inputs(block: Block) -> bool:
+    """Whether the channel, the fourth axis, is the first index of the weights and nothing else."""
     parts = subexpressions(block.body.value) if isinstance(block.body, Store) else ()
     loads = {part.buffer.name: part for part in parts if isinstance(part, Load)}
     if loads.keys() != {"acc", "x", "w"} or len(loads["w"].indices) != 4 or len(block.axes) != 7:
         return False
     channel = block.axes[3].var
     elsewhere = (*loads["x"].indices, *loads["w"].indices[1:])
-    return (
-        nest.dtype == nest.out_dtype == "float32"
-        and loads["w"].indices[0] == as_term(channel)
-        and not any(channel in index.variables() for index in elsewhere)
+    return loads["w"].indices[0] == as_term(channel) and not any(
+        channel in index.variables() for index in elsewhere
     )
 
 
@@ -120,27 +126,33 @@ def _blocks(nest: Nest, channels: int, *, alone: bool = True) -> _Blocks:
     for only if they are several vectors.
     """
     wide, *narrower = _lanes(nest)
-    most = VECTORS if alone else VECTORS[1:]
-    for vectors in most:
-        if channels % (wide * vectors) == 0:
-            return _Blocks(wide, wide * vectors, "exact")
-
-    def lanes_used(block: int) -> tuple[int, int]:
-        return -(-channels // block) * (block + (wide if alone else 0)), -block
-
-    exact = [
-        _Blocks(lanes, lanes * vectors, "exact")
-        for lanes in narrower for vectors in (most if alone else (3, *most))
-        if channels % (lanes * vectors) == 0
-    ]  # fmt: skip
+    overhead, more, most = (wide, (), VECTORS) if alone else (0, (3,), VECTORS[1:])
+    whole = _exact([wide], most, channels)
+    if whole:
+        return whole[0]
+    exact = _exact(narrower, (*more, *most), channels)
     if not alone and exact and exact[0].together == channels:
         return exact[0]
-    shifted = [wide * vectors for vectors in most if wide * vectors < channels]
+    shifted = _least_idle([wide * vectors for vectors in most], channels, overhead)
     if shifted:
-        return _Blocks(wide, min(shifted, key=lanes_used), "shift")
+        return _Blocks(wide, shifted, "shift")
     if exact:
         return exact[0]
     raise ScheduleError(f"{channels} channels are no whole vectors")
+
+
+def _least_idle(blocks: Sequence[int], channels: int, overhead: int) -> int:
+    """The block with the fewest lanes in all, of equal ones the largest; 0 if none is smaller."""
+    smaller = (block for block in blocks if block < channels)
+    lanes_used = {block: -(-channels // block) * (block + overhead) for block in smaller}
+    return min(lanes_used, key=lambda block: (lanes_used[block], -block), default=0)
+
+
+def _exact(lanes: Sequence[int], vectors: Sequence[int], channels: int) -> list[_Blocks]:
+    return [
+        _Blocks(wide, wide * count, "exact")
+        for wide, count in product(lanes, vectors) if channels % (wide * count) == 0
+    ]  # fmt: skip
 
 
 def _side_by_side(pixels: int, blocks: _Blocks) -> int:
