@@ -12,9 +12,10 @@ import click
 
 from edgec.cli.arguments import (
     MODEL,
+    OPTIMIZE,
     PIXELS,
     SIZE,
-    compile_options,
+    compile_options_but_optimize,
     json_option,
     make_options,
     print_json,
@@ -28,7 +29,7 @@ if TYPE_CHECKING:
     from edgec.options import Optimize, Prices
     from edgec.report.explore import Explored
 
-#: Levels of `--optimize` that are built unless --optimize names one.
+#: Levels that are built unless --optimize names others.
 LEVELS: tuple[Optimize, ...] = ("time", "balanced", "size")
 
 
@@ -36,6 +37,9 @@ LEVELS: tuple[Optimize, ...] = ("time", "balanced", "size")
 @click.argument("model", type=MODEL, required=False)
 @click.option("--board", multiple=True, metavar="B",
               help="Boards to build for (repeatable); default: every microcontroller board.",
+              )  # fmt: skip
+@click.option("--optimize", type=OPTIMIZE, multiple=True,
+              help="Levels or prices to build at (repeatable); default: time, balanced and size.",
               )  # fmt: skip
 @click.option("--calibration", type=click.Path(path_type=Path), metavar="SOURCE",
               help="Also build a float MODEL as int8, with these samples.")  # fmt: skip
@@ -51,10 +55,13 @@ LEVELS: tuple[Optimize, ...] = ("time", "balanced", "size")
               help="Port of --serve on the loopback interface; default: a free one.")  # fmt: skip
 @click.option("--max-upload", type=SIZE, default="64M", show_default=True, metavar="SIZE",
               help="Largest file that --serve takes.")  # fmt: skip
-@compile_options
+@compile_options_but_optimize
 @json_option
 def command(model: Path | None, page: Path | None, as_json: bool, **given: Any) -> None:
-    """Build MODEL for many boards and levels, and compare RAM, flash and time."""
+    """Build MODEL for many boards and levels, and compare RAM, flash and time.
+
+    By default: every microcontroller board at the levels time, balanced and size.
+    """
     from edgec.report.explore import report_of
 
     is_served, port, most_bytes = (
@@ -82,6 +89,7 @@ def _planner(
     board: tuple[str, ...],
     calibration: Path | None,
     pixels: tuple[float, float],
+    optimize: tuple[Optimize | Prices, ...],
     quiet: bool,
     **given: Any,
 ) -> Callable[[Path], tuple[list[Job], dict[str, float | None]]]:
@@ -91,9 +99,7 @@ def _planner(
 
     given.pop("dump")
     options = make_options(**given)
-    levels: tuple[Optimize | Prices, ...] = (options.optimize,)
-    if _is_default("optimize"):
-        levels = LEVELS
+    levels = tuple(dict.fromkeys(optimize)) or LEVELS
     boards = _boards(board)
 
     def plan(model: Path) -> tuple[list[Job], dict[str, float | None]]:
@@ -150,11 +156,6 @@ def _show(report: dict[str, Any], page: Path | None, as_json: bool) -> None:
     echo("\n".join(explore_table(report)))
     if page is not None:
         echo(f"\npage  {page}")
-
-
-def _is_default(name: str) -> bool:
-    source = click.get_current_context().get_parameter_source(name)
-    return source is click.core.ParameterSource.DEFAULT
 
 
 def _boards(names: tuple[str, ...]) -> list[Board]:

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgec.boards.board import load_board
+from edgec.cli.explore import LEVELS
 from edgec.deploy import explore
 from edgec.errors import RunFailed
 from edgec.frontends import import_model
@@ -36,10 +37,15 @@ def test_points_and_page(edgec: Callable[..., Any], model: Path, tmp_path: Path)
     page = tmp_path / "page.html"
     ran = edgec(
         "explore", model, "--board", "stm32", "--board", "bbc_microbit", "--optimize", "size",
-        "--html", page, "--json",
+        "--optimize", "time", "--optimize", "size", "--html", page, "--json",
     )  # fmt: skip
     assert ran.status == 0, ran.err
-    fast, small = ran.json["points"]
+    points = ran.json["points"]
+    assert [(point["board"], point["optimize"]) for point in points] == [
+        ("netduinoplus2", "size"), ("netduinoplus2", "time"),
+        ("bbc_microbit", "size"), ("bbc_microbit", "time"),
+    ]  # fmt: skip
+    fast, _, small, _ = points
     assert fast["fits"] and fast["source"] == "counted" and fast["instructions"] > 2000 * 40
     assert fast["flash_bytes"] > 2000 * 40 * 4
     assert not small["fits"] and small["error"].startswith("flash is ")
@@ -55,6 +61,13 @@ def test_a_run_that_fails_is_a_row_of_its_own(model: Path, monkeypatch: pytest.M
     job = explore.Job(import_model(model), "as it is", load_board("stm32"), Options())
     point = explore.measure(job)
     assert point.error == "the simulator did not answer" and point.instructions is None
+
+
+def test_help_says_what_is_built_by_default(edgec: Callable[..., Any]) -> None:
+    told = " ".join(edgec("explore", "--help").out.split())
+    for level in LEVELS:
+        assert level in told.partition("Options:")[0]
+    assert "every microcontroller board" in told
 
 
 def test_a_board_that_is_no_microcontroller(edgec: Callable[..., Any], model: Path) -> None:
