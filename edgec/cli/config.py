@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from edgec.cli.arguments import MODEL, json_option, print_json
+from edgec.cli.arguments import MODEL, json_option, print_json, require_model
 from edgec.report.terminal import echo, echo_lines
 
 
@@ -18,6 +18,7 @@ def command(path: Path, as_json: bool) -> None:
     from edgec.cli.config_file import FILE_NAME, option_words, read_config
     from edgec.report.table import Column, format_table
 
+    require_model(path)
     file = (path if path.is_dir() else path.parent) / FILE_NAME
     found = read_config(file) if file.is_file() else {}
     if as_json:

@@ -127,10 +127,12 @@ def _given(parent: click.Context, command: click.Command, words: list[str]) -> d
 
 
 def _placed(value: Any, option: click.Option, path: Path) -> Any:
-    """A path in the file is relative to the file."""
+    """A path in the file is relative to the file. Raises EdgecError for a list in a wrong place."""
     if isinstance(option.type, click.Path) and isinstance(value, str):
         return str(path.parent / value)
     if isinstance(value, bool):
         return value
+    if isinstance(value, list) and not option.multiple and option.nargs == 1:
+        raise EdgecError(f"{path}: {_word(option)} takes one value here, not a list")
     many = [str(each) for each in value] if isinstance(value, list) else str(value)
     return [many] if option.multiple and isinstance(many, str) else many

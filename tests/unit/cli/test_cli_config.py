@@ -92,6 +92,17 @@ def test_a_wrong_value_is_told_as_on_the_command_line(
     assert ran.status == 2 and "speed" in ran.err
 
 
+def test_a_list_is_for_options_that_may_be_given_several_times(
+    refused: Callable, model: Path, work: Path
+) -> None:
+    write(model, 'optimize = ["size", "time"]\n')
+    assert "optimize takes one value here, not a list" in refused("build", model)
+
+
+def test_config_of_a_path_that_does_not_exist(refused: Callable, work: Path) -> None:
+    assert "cannot read absent: No such file" in refused("config", "absent")
+
+
 def test_config_shows_it(edgec: Callable, model: Path, work: Path) -> None:
     assert "there is no" in edgec("config", work).out
     write(model, 'board = "stm32"\n[build]\ninput-shape = ["x=1,2"]\n')
