@@ -197,11 +197,9 @@ custom_ops_option = click.option(
     metavar="FILE.py", expose_value=False, callback=_load_custom_ops,
     help="Python that declares operators of the model that C functions of yours compute.",
 )  # fmt: skip
-_optimize_option = click.option(
-    "--optimize", type=OPTIMIZE, default="balanced", show_default=True,
-    help="What to prefer where variants differ: a name, or prices.",
-)  # fmt: skip
 _COMPILE_OPTIONS = (
+    click.option("--optimize", type=OPTIMIZE, default="balanced", show_default=True,
+                 help="What to prefer where variants differ: a name, or prices."),
     click.option("--match", type=click.Choice(["tflm", "litert", "onnx"]),
                  help="Whose rounding to follow instead of the format's own."),
     click.option("--io", type=click.Choice(["arena", "caller", "rows"]), default="arena",
@@ -256,14 +254,9 @@ COMPILE_OPTIONS = (
 )  # fmt: skip
 
 
-def compile_options(command: F) -> F:
-    """Options of every command that compiles a model."""
-    return _optimize_option(compile_options_but_optimize(command))
-
-
-def compile_options_but_optimize(command: F) -> F:
-    """The same for a command whose own `--optimize` takes several levels."""
-    for option in reversed(_COMPILE_OPTIONS):
+def compile_options(command: F, skipped: int = 0) -> F:
+    """Options of every command that compiles a model, but for the first ones that it skips."""
+    for option in reversed(_COMPILE_OPTIONS[skipped:]):
         command = option(command)
     return command
 

@@ -128,11 +128,11 @@ def _given(parent: click.Context, command: click.Command, words: list[str]) -> d
 
 def _placed(value: Any, option: click.Option, path: Path) -> Any:
     """A path in the file is relative to the file. Raises EdgecError for a list in a wrong place."""
-    if isinstance(option.type, click.Path) and isinstance(value, str):
-        return str(path.parent / value)
     if isinstance(value, bool):
         return value
-    if isinstance(value, list) and not option.multiple and option.nargs == 1:
+    if isinstance(value, list) and not option.multiple:
         raise EdgecError(f"{path}: {_word(option)} takes one value here, not a list")
-    many = [str(each) for each in value] if isinstance(value, list) else str(value)
-    return [many] if option.multiple and isinstance(many, str) else many
+    words = [str(each) for each in (value if isinstance(value, list) else [value])]
+    if isinstance(option.type, click.Path):
+        words = [str(path.parent / word) for word in words]
+    return words if option.multiple else words[0]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,7 +16,7 @@ from edgec.cli.arguments import (
     OPTIMIZE,
     PIXELS,
     SIZE,
-    compile_options_but_optimize,
+    compile_options,
     json_option,
     make_options,
     print_json,
@@ -36,11 +37,9 @@ LEVELS: tuple[Optimize, ...] = ("time", "balanced", "size")
 @click.command()
 @click.argument("model", type=MODEL, required=False)
 @click.option("--board", multiple=True, metavar="B",
-              help="Boards to build for (repeatable); default: every microcontroller board.",
-              )  # fmt: skip
+              help="A board (repeatable); default: every microcontroller board.")  # fmt: skip
 @click.option("--optimize", type=OPTIMIZE, multiple=True,
-              help="Levels or prices to build at (repeatable); default: time, balanced and size.",
-              )  # fmt: skip
+              help="A level or prices (repeatable); default: time, balanced and size.")  # fmt: skip
 @click.option("--calibration", type=click.Path(path_type=Path), metavar="SOURCE",
               help="Also build a float MODEL as int8, with these samples.")  # fmt: skip
 @click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
@@ -55,13 +54,10 @@ LEVELS: tuple[Optimize, ...] = ("time", "balanced", "size")
               help="Port of --serve on the loopback interface; default: a free one.")  # fmt: skip
 @click.option("--max-upload", type=SIZE, default="64M", show_default=True, metavar="SIZE",
               help="Largest file that --serve takes.")  # fmt: skip
-@compile_options_but_optimize
+@partial(compile_options, skipped=1)  # --optimize, which takes several here
 @json_option
 def command(model: Path | None, page: Path | None, as_json: bool, **given: Any) -> None:
-    """Build MODEL for many boards and levels, and compare RAM, flash and time.
-
-    By default: every microcontroller board at the levels time, balanced and size.
-    """
+    """Build MODEL for many boards and levels, and compare RAM, flash and time."""
     from edgec.report.explore import report_of
 
     is_served, port, most_bytes = (

@@ -92,6 +92,13 @@ def test_a_wrong_value_is_told_as_on_the_command_line(
     assert ran.status == 2 and "speed" in ran.err
 
 
+def test_a_list_of_paths_is_relative_to_the_file(
+    refused: Callable, model: Path, work: Path
+) -> None:
+    write(model, '[build]\nkernels = ["absent.py"]\n')
+    assert str(model.parent / "absent.py") in refused("build", model)
+
+
 def test_a_list_is_for_options_that_may_be_given_several_times(
     refused: Callable, model: Path, work: Path
 ) -> None:
