@@ -6,6 +6,7 @@ A choice is a variant of each group. It takes instructions, flash and bytes of t
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,6 +23,9 @@ from edgec.passes.lower_groups import LoweredGroup, Variant
 Rank = tuple[float, float, float, int, int]
 #: Code that is emitted once, however many use it, and its bytes.
 Part = tuple[object, int]
+#: Weights that take at most so many times the bytes of others are stored in as many bits: schedules
+#: pad rows, and groups have scales.
+ALIKE = 1.25
 
 
 @dataclass(frozen=True)
@@ -84,17 +88,25 @@ def make_objective(
 
 def _facts(lowered: LoweredGroup, short: frozenset[str]) -> Mapping[int, Fact]:
     """Those of all variants of a menu."""
-    is_short = [not short.isdisjoint(kernels_of(v.function)) for v in lowered.variants]
-    pairs = list(zip(lowered.variants, is_short, strict=True))
-    alike = [v.instructions for v, other in pairs if other]
-    fewest = {False: min(v.instructions for v in lowered.variants), True: min(alike, default=0)}
-    usual = min((v for v, other in pairs if not other), key=lambda v: v.instructions, default=None)
+    variants = lowered.variants
+    calling = [not short.isdisjoint(kernels_of(v.function)) for v in variants]
+    few = max((v.constant_bytes for v, i in zip(variants, calling, strict=True) if i), default=-1)
+    #: Loops may read weights of few bits as well as kernels do.
+    is_short = [v.constant_bytes <= few for v in variants]
+    pairs = list(zip(variants, is_short, strict=True))
+    usual = min((v for v, kind in pairs if not kind), key=lambda v: v.instructions, default=None)
+
+    def fewest(least: Variant, kind: bool) -> float:
+        most = ALIKE * least.constant_bytes if kind else math.inf
+        return min(v.instructions for v in variants if v.constant_bytes <= most)
+
     return {
         id(v.constants): Fact(
-            v.constant_bytes if kind or usual is None else usual.constant_bytes, fewest[kind], kind
+            v.constant_bytes if kind or usual is None else usual.constant_bytes,
+            fewest(v, kind), kind,
         )
         for v, kind in pairs
-    }
+    }  # fmt: skip
 
 
 def _short_kernels(lowered: LoweredGroup) -> frozenset[str]:

@@ -11,7 +11,7 @@ import pytest
 
 from edgec.boards.board import load_board
 from edgec.deploy.project import Built, deploy
-from edgec.options import Options
+from edgec.options import Options, read_optimize
 from edgec.pipeline import Compiled, compile_model
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
@@ -71,8 +71,8 @@ def build(model: Path, board_name: str, compiler: str | None = None, traced: boo
     board = load_board(board_name)
     options = Options(
         compiler=compiler, unfused=unfused, c_optimize=c_optimize, input_shapes=shapes,
-        input_values=values, optimize=optimize,
-    )  # type: ignore[arg-type]  # fmt: skip
+        input_values=values, optimize=read_optimize(optimize),
+    )  # fmt: skip
     compiled = compile_model(model, board.core, options, board_name=board.name)
     name = f"{model.name}-{board_name}-{compiler}-{traced}-{unfused}{c_optimize}{optimize}"
     return compiled, deploy(compiled, board, Path(_FOLDER.name) / name, traced=traced)

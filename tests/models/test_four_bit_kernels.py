@@ -263,7 +263,7 @@ def test_rounding_of_tflite(tmp_path: Path) -> None:
     require_core()
     path = tmp_path / "four.tflite"
     path.write_bytes(layers_of_four_bits(np.random.default_rng(8)))
-    compiled, built = build(path, BOARD, "gcc")
+    compiled, built = build(path, BOARD, "gcc", optimize="time=1,flash=2.5")
     names = used_by(compiled)
     assert "ec_matrix_3_nibbles_s8_dsp" in names
     assert {"ec_matrix_1_nibbles_s8_dsp", "ec_matrix_1_plain_nibbles_s8_dsp"} & names

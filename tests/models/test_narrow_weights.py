@@ -82,11 +82,13 @@ def test_the_same_bits(board: str, stored: str, optimize: str, tmp_path: Path) -
     if optimize == "time":
         assert not called & {*KERNELS.values()} and held > 4 * COUNT
     else:
-        # The kernel by groups is too large beside what it would read, where size counts.
-        is_large = stored == "groups" and optimize == "size"
-        assert called == (set() if is_large else {KERNELS[stored]})
+        # Where size counts, kernels are too large beside loops, but for halves. Where time does,
+        # small layers may run on a faster kernel than that of the groups.
+        wanted = set() if optimize == "size" and stored != "float16" else {KERNELS[stored]}
+        faster = {CONV_STEPS, CONV_NIBBLES} if stored == "groups" and wanted else set()
+        assert wanted <= called <= wanted | faster
         # Biases, steps, few floats; of half a unit of eight channels, what is not there.
-        assert held < COUNT * BYTES[stored] + (3072 if stored in ("int4", "groups") else 2048)
+        assert held < COUNT * BYTES[stored] + {"int4": 3072, "groups": 4096}.get(stored, 2048)
     x = np.random.default_rng(1).normal(0, 1, SHAPE).astype(np.float32)
     with open_session(engine, built) as session:
         assert session.selftest() == 0
@@ -106,7 +108,9 @@ def test_depthwise(board: str, stored: str, kernel: str, tmp_path: Path) -> None
     engine = "qemu" if board == "mps3_an547" else "core"
     need_tools(engine, "gcc", board)
     rng = np.random.default_rng(4)
-    shape, channels = (150, 1, 3, 3), 150
+    # Four bits cost time, which fewer weights would not be worth.
+    channels = 600 if stored == "int4" else 150
+    shape = (channels, 1, 3, 3)
     model = OnnxBuilder(channels, (1, channels, 6, 9))
     if stored == "float16":
         halves = model.constant(rng.normal(0, 0.1, shape).astype(np.float16), "w")
