@@ -79,15 +79,18 @@ class Working:
     """
 
     def __init__(self, bar: Progress, task: TaskID) -> None:
-        self._bar, self._task = bar, task
+        self._bar, self._task, self._what = bar, task, ""
 
     def tell(self, what: str, done: int = 0, total: int = 0) -> None:
-        """Show what is being done now, `done` of `total`; 0 of 0 where nobody knows."""
+        """Show what is being done now, `done` of `total`; 0 of 0 where nobody knows. What is
+        new is shown at once, however soon the next comes.
+        """
         amount = f"{done:,} of {total:,}" if total else ""
         self._bar.update(
             self._task, description=visible(what), completed=done, total=total or None,
-            amount=amount,
+            amount=amount, refresh=what != self._what,
         )  # fmt: skip
+        self._what = what
 
     def move(self, what: str, done: int, total: int) -> None:
         """Show a transfer, in bytes; a short one does not change what is shown."""

@@ -240,6 +240,9 @@ def test_a_program_of_open_sizes_is_no_program_of_numbers() -> None:
 
 def test_an_error_of_torch_is_no_traceback() -> None:
     class Broken:
+        def named_buffers(self) -> Any:
+            return ()
+
         def run_decompositions(self, table: Any) -> Any:
             raise AssertionError("cannot proxy this\n\nand more")
 
