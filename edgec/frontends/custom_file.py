@@ -14,7 +14,7 @@ def load_custom_ops(path: Path) -> None:
         runpy.run_path(str(path))
     except EdgecError:
         raise
-    except Exception as error:  # the user's own code
+    except (Exception, SystemExit) as error:  # the user's own code
         raise ImportFailed(
             f"{path} failed: {type(error).__name__}: {error}",
             hint="it is Python that calls edgec.custom_op(...) for each operator",

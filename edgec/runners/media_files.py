@@ -96,7 +96,7 @@ def read_sound(path: Path) -> Sound:
             data = sound.readframes(sound.getnframes())
     except (OSError, wave.Error, EOFError) as error:
         raise EdgecError(
-            f"cannot read the sound {path}: {error or 'it is cut off'}",
+            f"cannot read the sound {path}: {str(error) or 'it is cut off'}",
             hint="use a WAV file of PCM",
         ) from None
     if width not in (1, 2, 4):

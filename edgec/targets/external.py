@@ -181,7 +181,7 @@ def _loaded(path: Path) -> tuple[AnyKernel, ...]:
         names = runpy.run_path(str(path))
     except EdgecError:
         raise
-    except Exception as error:  # the user's own code
+    except (Exception, SystemExit) as error:  # the user's own code
         raise EdgecError(f"{path} failed: {type(error).__name__}: {error}", hint=_HINT) from error
     listed = names.get(LIST_NAME)
     if not isinstance(listed, (list, tuple)):

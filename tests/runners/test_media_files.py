@@ -55,6 +55,9 @@ def test_channels_and_widths(tmp_path: Path) -> None:
                       (0, 1), 1).tolist() == [[0, 0.5, -1, -0.5]]  # fmt: skip
     wide = sound(tmp_path / "w.wav", struct.pack("<4i", 0, 1 << 30, -(1 << 31), 0), 4)
     assert read_media(wide, Port(), (0, 1), 1).tolist() == [[0, 0.5, -1, 0]]
+    (tmp_path / "cut.wav").write_bytes(b"RI")
+    with pytest.raises(EdgecError, match="it is cut off"):
+        read_media(tmp_path / "cut.wav", Port(), (0, 1), 1)
     with pytest.raises(EdgecError, match="24 bits"):
         read_media(sound(tmp_path / "n.wav", bytes(12), 3), Port(), (0, 1), 1)
 

@@ -138,6 +138,7 @@ def test_files_that_list_none_are_refused(small: Path, tmp_path: Path) -> None:
     for text, why in (
         ("KERNELS = 3", "lists no kernels"),
         ("1 / 0", "ZeroDivisionError"),
+        ("raise SystemExit(0)", "SystemExit"),
         ("KERNELS = ['a']", "is no kernel"),
         (alien, "cannot read a.c"),
     ):
