@@ -201,7 +201,7 @@ def test_size_takes_the_least_flash() -> None:
 
 
 @pytest.mark.parametrize("stored", [32, "nibbles"])
-def test_one_kernel_serves_layers_with_and_without_groups(stored: int | str) -> None:
+def test_layers_of_four_bits_stay_so_with_and_without_groups(stored: int | str) -> None:
     b = GraphBuilder()
     x = b.param("x", TensorType((1, 640), "float32"))
     results = []
@@ -215,7 +215,7 @@ def test_one_kernel_serves_layers_with_and_without_groups(stored: int | str) -> 
     fastest = [menus.variants[0] for menus in lowered]
     assert [kernels_of(v.function) for v in fastest] == [{CONV}, {CONV}]
     chosen = taken(function, lowered, "cortex-m55")
-    first = CONV_NIBBLES if stored == "nibbles" else CONV_STEPS
+    first = CONV_NIBBLES if stored == "nibbles" else CONV_GROUPS
     assert [kernels_of(v.function) for v in chosen] == [{first}, {CONV_NIBBLES}]
     for variant in chosen:
         counts = traffic(variant.function, variant.callees)
