@@ -100,7 +100,7 @@ class Prices:
         return Prices(found.get("time", 0.0), found.get("flash", 0.0), found.get("ram", 0.0))
 
 
-#: A price is the only one that counts beside others that are so many times smaller.
+#: A price decides alone if all other prices are at least this many times smaller.
 MANY_TIMES = 20.0
 #: The named levels of `--optimize`: nothing else in the compiler knows their names.
 LEVELS: dict[str, Prices] = {

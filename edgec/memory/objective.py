@@ -23,8 +23,8 @@ from edgec.passes.lower_groups import LoweredGroup, Variant
 Rank = tuple[float, float, float, int, int]
 #: Code that is emitted once, however many use it, and its bytes.
 Part = tuple[object, int]
-#: Weights that take at most so many times the bytes of others are stored in as many bits: schedules
-#: pad rows, and groups have scales.
+#: Two schedules store weights in equally many bits if the larger one takes at most 1.25 times the
+#: bytes of the other: rows may be padded, and groups have scales.
 ALIKE = 1.25
 
 

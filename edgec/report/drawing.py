@@ -12,7 +12,7 @@ from edgec.build.staging import staged_file
 from edgec.errors import EdgecError, ToolMissing
 from edgec.report.spectrogram import loudness
 
-#: Boxes of a class have one of these, by its number: told apart on light and dark pictures.
+#: Colours of boxes, by the number of the class; they differ on light and on dark pictures.
 COLOURS = ("#ff3b30", "#0a84ff", "#30d158", "#ff9f0a", "#bf5af2", "#64d2ff", "#ffd60a", "#ff375f")
 #: Pictures that are smaller are drawn larger, so that names can be read.
 LEAST_SIDE = 384

@@ -21,7 +21,7 @@ _LIMIT = 1 << 63
 
 
 def mutate_torch(data: bytes, changes: int, rng: Rng) -> bytes:
-    """A `.pt2` file with so many changes of its members."""
+    """A copy of a `.pt2` file in which this many of its members are changed."""
     with zipfile.ZipFile(io.BytesIO(data)) as archive:
         members = {member.filename: archive.read(member) for member in archive.infolist()}
     for _ in range(changes):
