@@ -1,4 +1,4 @@
-"""The generated pages of `docs/`: operators and boards, from the registry and the board files.
+"""The generated pages of `docs/`: operators, boards, figures; and the tables of README.md.
 
 `make docs` writes them again; `tests/repo/` checks that they are current.
 """
@@ -12,6 +12,7 @@ from mixed_page import mixed_page
 from models_page import models_page
 from operators_page import operators_page
 from quantization_page import quantization_page
+from readme_tables import readme_page
 
 from edgec.boards.board import Board, all_boards
 from edgec.report.table import Column, Table
@@ -60,6 +61,7 @@ def pages() -> dict[str, str]:
             FOLDER / "quantization_agreement.toml",
         ),
         "mixed_precision_figures.md": mixed_page(FOLDER / "mixed_precision.toml"),
+        "../README.md": readme_page(FOLDER.parent / "README.md"),
     }
 
 
