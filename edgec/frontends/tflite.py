@@ -46,7 +46,9 @@ MAX_TENSOR_BYTES = 1 << 30
 #: The element type of complex numbers, which are pairs of floats in the graph.
 COMPLEX = "COMPLEX64"
 
-#: The rounding of each `match`, but for LiteRT's FULLY_CONNECTED.
+#: What LiteRT rounds once, TFLite Micro twice.
+_ROUNDED_ONCE = ("FULLY_CONNECTED", "LOGISTIC", "TANH")
+#: The rounding of each `match`, but for those.
 _ROUNDING: dict[str, Rounding] = {"tflm": "tflm", "litert": "tflm", "onnx": "onnx"}
 
 #: More unsupported operators than this are listed by kind.
@@ -246,7 +248,7 @@ class _GraphImporter:
         if operator.problem or not operator.outputs:
             raise ImportFailed(operator.problem or "it has no output")
         inputs, declared = self.types_of(operator)
-        rounds_once = self.match == "litert" and operator.kind == "FULLY_CONNECTED"
+        rounds_once = self.match == "litert" and operator.kind in _ROUNDED_ONCE
         raw = RawNode(
             kind=operator.kind,
             name=name,

@@ -32,6 +32,7 @@ from edgec.ops.sigmoid_table import (
     scale_factor,
 )
 from edgec.ops.table import ByTable, tflite_unary
+from edgec.ops.tflite_quantized import append_even_table
 
 #: Integer bits of the fixed-point argument in TFLite's logistic.h and tanh.h.
 INPUT_INTEGER_BITS = 4
@@ -144,6 +145,8 @@ class Logistic(ByTable[LogisticAttrs]):
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite LOGISTIC of int8, int16 or float32 values."""
     x, declared = tflite_unary(raw)
+    if raw.rounding == "single" and x.type.dtype == "int8":
+        return append_even_table(lambda x: float(float_math.sigmoid(np.float32(x))), builder, raw)
     attrs = LogisticAttrs(declared.quant, raw.rounding)
     return builder.op("logistic", [x], attrs, name=raw.name)
 

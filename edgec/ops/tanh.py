@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -25,6 +26,7 @@ from edgec.ops.logistic import (
 from edgec.ops.op import RawNode, from_onnx, from_tflite
 from edgec.ops.sigmoid_table import SigmoidLoops, tanh_int16
 from edgec.ops.table import ByTable, tflite_unary
+from edgec.ops.tflite_quantized import append_even_table
 
 #: What TFLite's int8 tanh gives: -1..1 in steps of 1/128.
 OUTPUT_QUANT = Quant((1 / 128,), (0,))
@@ -86,6 +88,8 @@ class Tanh(ByTable[TanhAttrs]):
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """TFLite TANH of int8, int16 or float32 values."""
     x, declared = tflite_unary(raw)
+    if raw.rounding == "single" and x.type.dtype == "int8":
+        return append_even_table(math.tanh, builder, raw)
     attrs = TanhAttrs(declared.quant, raw.rounding)
     return builder.op("tanh", [x], attrs, name=raw.name)
 

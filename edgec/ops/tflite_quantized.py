@@ -142,6 +142,18 @@ def _by_table(function: Callable[[float], float], builder: GraphBuilder, raw: Ra
     return builder.op("lookup", [x], LookupAttrs(tuple(results), declared.quant), name=raw.name)
 
 
+def append_even_table(
+    function: Callable[[float], float], builder: GraphBuilder, raw: RawNode
+) -> Value:
+    """A function of int8, halves rounded to even: what LiteRT's XNNPACK makes of a sigmoid."""
+    output, declared, (x,) = _require(raw, "int8"), raw.declared(), raw.operands(1)
+    scale, zero_point = x.type.scalar_quant()
+    real = np.float32(scale) * (OPERANDS - zero_point).astype(np.float32)
+    steps = np.rint(_values(function, real, 0) * (np.float32(1) / np.float32(output)))
+    results = np.clip(steps + declared.scalar_quant()[1], -128, 127).astype(int).tolist()
+    return builder.op("lookup", [x], LookupAttrs(tuple(results), declared.quant), name=raw.name)
+
+
 def _values(function: Callable[[float], float], real: Array, outside: Any) -> Array:
     made = np.array([function(float(each)) for each in real], np.float32)
     made[np.isnan(made)] = outside

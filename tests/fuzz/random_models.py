@@ -22,6 +22,8 @@ Array = np.ndarray[Any, Any]
 #: Elements of one value at most.
 MOST_ELEMENTS = 4000
 EXTENTS = (1, 1, 2, 3, 4, 5, 7, 8, 9, 13, 16, 17)
+#: Operators of a model: most are short, since that many more of them are tried.
+LENGTHS = (1, 1, 1, 2, 2, 2, 3, 3, 4, 5, 7, 11)
 SCALES = (0.0078125, 0.05, 0.1, 0.25, 0.5, 0.0371, 1.0)
 #: Versions of the ONNX domains that are not the standard one.
 OTHER_OPSETS = {"ai.onnx.ml": 3}
@@ -31,7 +33,8 @@ OTHER_OPSETS = {"ai.onnx.ml": 3}
 class Tensor:
     """A value; a constant has `data`. scale, zero_point: of its quantization along `axis`.
 
-    open: axes of which data decide how much there is of them.
+    open: axes of which data decide how much there is of them. variable: it is a state. within: an
+    input's least and largest number, None for any.
     """
 
     shape: tuple[int, ...]
@@ -41,6 +44,8 @@ class Tensor:
     axis: int = 0
     data: Array | None = None
     open: tuple[int, ...] = ()
+    variable: bool = False
+    within: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -155,7 +160,7 @@ class Model:
         numbers = {
             name: builder.tensor(
                 name, t.shape, t.dtype, scale=t.scale, zero_point=t.zero_point or None,
-                axis=t.axis, data=t.data,
+                axis=t.axis, data=t.data, variable=t.variable,
             )
             for name, t in self.tensors.items()
         }  # fmt: skip
@@ -177,17 +182,25 @@ def random_shape(rng: Rng, rank: int | None = None) -> tuple[int, ...]:
             return shape
 
 
-def random_array(rng: Rng, shape: Sequence[int], dtype: str) -> Array:
+def random_array(
+    rng: Rng, shape: Sequence[int], dtype: str, within: tuple[float, float] | None = None
+) -> Array:
     """Values of all sizes; floats of three digits, so that many sums are ties."""
+    if within is not None and dtype != "bool":
+        if dtype.startswith("float"):
+            return np.asarray(rng.uniform(*within, shape), dtype)
+        types = np.iinfo(dtype)
+        low, high = max(int(within[0]), types.min), min(int(within[1]), types.max)
+        return np.asarray(rng.integers(low, high, shape, dtype, endpoint=True))
     if dtype == "bool":
-        return rng.integers(0, 2, shape).astype(bool)
+        return np.asarray(rng.integers(0, 2, shape), bool)
     if dtype.startswith("float"):
-        return (rng.integers(-800, 800, shape) / rng.choice([64, 100, 256])).astype(dtype)
+        return np.asarray(rng.integers(-800, 800, shape) / rng.choice([64, 100, 256]), dtype)
     info = np.iinfo(dtype)
     low, high = max(info.min, -100), min(info.max, 100)
     if info.bits == 8 and rng.random() < 0.5:
         low, high = info.min, info.max
-    return rng.integers(low, high, shape, endpoint=True).astype(dtype)
+    return np.asarray(rng.integers(low, high, shape, endpoint=True), dtype)
 
 
 class Maker:
@@ -216,7 +229,10 @@ class Maker:
 
     def values(self, which: Callable[[Tensor], bool]) -> list[str]:
         """Names of values that are no constants, whose sizes are known, and that hold."""
-        return [n for n, t in self.tensors.items() if t.data is None and not t.open and which(t)]
+        return [
+            n for n, t in self.tensors.items()
+            if t.data is None and not t.open and not t.variable and which(t)
+        ]  # fmt: skip
 
     def pick(self, which: Callable[[Tensor], bool] = lambda t: True) -> str:
         """One of those, later ones more often. Raises LookupError where there is none."""

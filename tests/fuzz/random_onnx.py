@@ -13,6 +13,7 @@ import numpy as np
 from onnx_found_makers import MAKERS
 from onnx_makers import Proposal, Propose, operand
 from random_models import (
+    LENGTHS,
     MOST_ELEMENTS,
     Maker,
     Model,
@@ -38,7 +39,7 @@ def random_onnx(rng: Rng) -> Model:
     maker = Maker(rng, "onnx", int(rng.choice(OPSETS)))
     for _ in range(int(rng.integers(1, 3))):
         maker.input(Tensor(random_shape(rng), str(rng.choice(DTYPES))))
-    wanted = int(rng.integers(1, 13))
+    wanted = int(rng.choice(LENGTHS))
     for _ in range(6 * wanted):
         if len(maker.steps) >= wanted:
             break

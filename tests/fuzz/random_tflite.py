@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from random_models import (
     EXTENTS,
+    LENGTHS,
     MOST_ELEMENTS,
     SCALES,
     Maker,
@@ -23,9 +24,18 @@ from random_models import (
     random_array,
     random_shape,
 )
+from tflite_case_makers import of_case
 
 Propose = Callable[[Maker], None]
 MAKERS: list[Propose] = []
+#: Operators of the makers here that no row of edgec's tables has.
+KINDS = (
+    "ADD", "AVERAGE_POOL_2D", "CONCATENATION", "CONV_2D", "CUMSUM", "DEPTHWISE_CONV_2D",
+    "DEQUANTIZE", "EXPAND_DIMS", "FULLY_CONNECTED", "HARD_SWISH", "LEAKY_RELU", "LOGISTIC",
+    "LOG_SOFTMAX", "MAX_POOL_2D", "MEAN", "MUL", "PAD", "PRELU", "QUANTIZE", "REDUCE_MAX", "RELU",
+    "RELU6", "RESHAPE", "RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR", "SLICE", "SOFTMAX",
+    "STRIDED_SLICE", "SUB", "SUM", "TANH", "TRANSPOSE",
+)  # fmt: skip
 #: Values of each model are of one of these.
 DTYPES = ("int8",) * 5 + ("int16", "float32", "float32")
 
@@ -36,13 +46,14 @@ def random_tflite(rng: Rng) -> Model:
     dtype = str(rng.choice(DTYPES))
     for _ in range(int(rng.integers(1, 3))):
         maker.input(quantized(rng, random_shape(rng), dtype))
-    wanted = int(rng.integers(1, 11))
+    wanted = int(rng.choice(LENGTHS))
     for _ in range(5 * wanted):
         if len(maker.steps) >= wanted:
             break
         count = len(maker.tensors)
         try:
-            MAKERS[int(rng.integers(len(MAKERS)))](maker)
+            make = of_case if rng.random() < 0.3 else MAKERS[int(rng.integers(len(MAKERS)))]
+            make(maker)
         except LookupError:
             for name in list(maker.tensors)[count:]:
                 del maker.tensors[name]

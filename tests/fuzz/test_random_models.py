@@ -10,6 +10,9 @@ import pytest
 from compare_models import Case, case_of, failure, inputs_of, run, shrink
 from random_models import Model, Step, Tensor
 from random_onnx import MAKERS
+from random_tflite import KINDS
+from tflite_case_makers import WITHOUT_MAKER as WITHOUT_TFLITE
+from tflite_case_makers import generated
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
 pytest.importorskip("tflite_micro", reason="tflite_micro is not installed (edgec[verify])")
@@ -73,13 +76,28 @@ def test_the_shrinker_finds_the_one_step_that_fails(
     tensors = {name: Tensor((2, 3), "float32") for name in names}
     steps = tuple(Step(kind, (names[n],), (names[n + 1],)) for n, kind in enumerate(kinds))
     model = Model("onnx", tensors, steps, ("x",), ("e", "b"))
-    options = {"optimize": "ram", "unfused": True, "io": "caller"}
-    case = Case(1, model, inputs_of(model, np.random.default_rng(1)), options, None, 50)
+    options = {"optimize": "ram", "unfused": True, "io": "caller", "threads": 3, "no_asm": True}
+    case = Case(1, model, inputs_of(model, np.random.default_rng(1)), options, "cortex-m4", 50)
     assert not failure(case)
     monkeypatch.setattr(
         type(get_op("abs")), "evaluate", lambda *_: (np.full((2, 3), 7, np.float32),)
     )
     small = shrink(case)
     assert [step.kind for step in small.model.steps] == ["Abs"]
-    assert small.options == {"optimize": "balanced", "unfused": False, "io": "arena"}
-    assert small == replace(small, percent=100, core=None)
+    assert small.options == {"optimize": "balanced", "unfused": False, "io": "arena", "threads": 1,
+        "no_asm": False,
+    }  # fmt: skip
+    assert small == replace(small, percent=100, core="host")
+
+
+def test_tflite_operators_are_generated() -> None:
+    """The same of TFLite."""
+    from edgec import ops
+    from edgec.ops.op import importer_kinds
+    from edgec.ops.row import _BY_KIND
+
+    ops.load()
+    rows = {kind for name, kind in _BY_KIND if name == "tflite"}
+    made = rows | set(generated()) | set(KINDS)
+    missing = set(importer_kinds("tflite")) - made
+    assert missing == set(WITHOUT_TFLITE), f"makers are missing: {sorted(missing)}"
