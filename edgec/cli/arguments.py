@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -301,6 +302,12 @@ def json_option(command: F) -> F:
 def print_json(report: Any) -> None:
     """Print one JSON object on standard output; numbers that JSON lacks become strings."""
     echo(json.dumps(_finite(report), indent=2, allow_nan=False))
+
+
+def print_json_line(report: Any) -> None:
+    """Print one JSON object as one line, at once: for commands that run until they are stopped."""
+    echo(json.dumps(_finite(report), allow_nan=False))
+    sys.stdout.flush()
 
 
 def _finite(value: Any) -> Any:

@@ -44,8 +44,14 @@ def command() -> None:
     "-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
     help="The file to write; default NAME.toml.",
 )  # fmt: skip
+@json_option
 def new(
-    name: str, like: str | None, settings: tuple[str, ...], output: Path | None, **facts: str
+    name: str,
+    like: str | None,
+    settings: tuple[str, ...],
+    output: Path | None,
+    as_json: bool,
+    **facts: str,
 ) -> None:
     """Write the file of a board of your own, after a shipped one with the same chip family.
 
@@ -56,13 +62,8 @@ def new(
     from edgec.errors import EdgecError
 
     if like is None:
-        like = _ask(name, facts)
-    config = {}
-    for setting in settings:
-        key, equals, value = setting.partition("=")
-        if not equals:
-            raise click.UsageError(f"--set {setting}: write KEY=VALUE")
-        config[key] = value
+        like = _ask(name, facts, is_asked=sys.stdin.isatty() and not as_json)
+    config = dict(map(_setting, settings))
     path = output or Path(f"{name}.toml")
     if path.suffix != ".toml":
         raise click.UsageError(f"{path}: a board's file ends in .toml")
@@ -71,14 +72,24 @@ def new(
         raise EdgecError(f"{path} is there already", hint="choose another --output, or remove it")
     with staged_file(path, hint="choose another --output") as temporary:
         temporary.write_text(text, encoding="utf-8")
+    if as_json:
+        print_json({"board": str(path)})
+        return
     echo(f"{path}: check it against your schematic, then `--board {path}`")
 
 
-def _ask(name: str, facts: dict[str, str]) -> str:
+def _setting(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals:
+        raise click.UsageError(f"--set {text}: write KEY=VALUE")
+    return key, value
+
+
+def _ask(name: str, facts: dict[str, str], *, is_asked: bool) -> str:
     """Ask for the board that is like it, which is returned, and for the facts not given."""
     from edgec.boards.board import load_board
 
-    if not sys.stdin.isatty():
+    if not is_asked:
         raise click.UsageError("--like is missing: a shipped board with a chip of the same family")
     like: str = click.prompt("A shipped board with a chip of the same family (`edgec boards`)")
     board = load_board(like)

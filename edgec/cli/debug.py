@@ -7,11 +7,15 @@ import shlex
 import signal
 import subprocess
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgec.cli.arguments import json_option, print_json, print_json_line
 from edgec.report.terminal import echo
+
+if TYPE_CHECKING:
+    from edgec.deploy.project import Built
 
 
 @click.command()
@@ -28,6 +32,7 @@ from edgec.report.terminal import echo
 @click.option("--gdb-port", type=click.IntRange(1, 65535), metavar="N",
               help="TCP port of the server; default: a free one.")  # fmt: skip
 @click.option("--server-only", is_flag=True, help="Start no GDB: for an editor that has its own.")
+@json_option
 def command(
     project: Path, board: str | None, server: str | None, gdb: str | None, **given: Any
 ) -> None:
@@ -35,37 +40,66 @@ def command(
     from edgec.build.staging import work_folder
     from edgec.codegen.project import DEBUG_SCRIPT
     from edgec.deploy.project import open_project
-    from edgec.errors import BoardError, BuildFailed
     from edgec.runners.debug import RunningServer, free_port, gdb_command
 
-    server_only = given["server_only"]
+    server_only, as_json, commands = (given[k] for k in ("server_only", "as_json", "commands"))
+    if as_json and not server_only and not commands:
+        raise click.UsageError("--json needs --command or --server-only: GDB talks to people")
     built = open_project(project, board)
-    if built.board is None or built.board.is_host:
-        raise BoardError(
-            f"{project} was built for this computer", hint="debug your own program that calls it"
-        )
-    image = given["elf"] or built.artefact
-    if image is None or not image.is_file():
-        raise BuildFailed(f"{image} does not exist", hint="cmake --build --preset debug makes it")
+    image = _image(built, given["elf"])
     port = given["gdb_port"] or free_port()
     chosen = _server(server, built.board, image.absolute(), port)
     script = built.project / DEBUG_SCRIPT
-    line = [] if server_only else gdb_command(chosen, image, script, given["commands"], gdb=gdb)
+    line = [] if server_only else gdb_command(chosen, image, script, commands, gdb=gdb)
+    facts = {"server": chosen.name, "elf": str(image), "script": str(script),
+             "connect": list(chosen.first), "link": chosen.link or None}  # fmt: skip
     status = 0
     with (
         work_folder("debug") as folder,
         RunningServer(chosen, folder / "messages", port) as running,
     ):
-        if chosen.link:
+        if chosen.link and not as_json:
             echo(f"the link: edgec run {project} --port {chosen.link}", err=True)
         if server_only:
-            first = " ".join(f"-ex {shlex.quote(text)}" for text in chosen.first)
-            echo(f"gdb: gdb-multiarch -x {script} {first} {image}")
+            _say_connect(facts, as_json=as_json)
             running.wait()
         else:
-            status = _run_gdb(line)
+            status = _report_gdb(line, facts) if as_json else _run_gdb(line)
     if status:
         click.get_current_context().exit(1)
+
+
+def _image(built: Built, elf: Path | None) -> Path:
+    """The program to debug. Raises BoardError for this computer, BuildFailed without a file."""
+    from edgec.errors import BoardError, BuildFailed
+
+    if built.board is None or built.board.is_host:
+        raise BoardError(
+            f"{built.project} was built for this computer",
+            hint="debug your own program that calls it",
+        )
+    image = elf or built.artefact
+    if image is None or not image.is_file():
+        raise BuildFailed(f"{image} does not exist", hint="cmake --build --preset debug makes it")
+    return image
+
+
+def _say_connect(facts: dict[str, Any], *, as_json: bool) -> None:
+    if as_json:
+        print_json_line(facts)
+        return
+    first = " ".join(f"-ex {shlex.quote(text)}" for text in facts["connect"])
+    echo(f"gdb: gdb-multiarch -x {facts['script']} {first} {facts['elf']}")
+
+
+def _report_gdb(line: list[str], facts: dict[str, Any]) -> int:
+    """Run GDB without a terminal, print one object with its lines, and return its status."""
+    done = subprocess.run(
+        line, check=False, text=True, errors="replace", stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+    )  # fmt: skip
+    print_json({**facts, "output": done.stdout.splitlines(), "status": done.returncode})
+    return done.returncode
 
 
 def _server(name: str | None, board: Any, elf: Path, port: int) -> Any:

@@ -8,10 +8,10 @@ import json
 import signal
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
-from typing import Any, NoReturn
+from typing import Any
 
 import click
 
@@ -101,16 +101,14 @@ def main(arguments: list[str] | None = None) -> Any:
         echo("stopped", err=True)
         sys.exit(128 + _signal_of(stop))
     except click.ClickException as error:
-        if "--json" in words:
-            _print_error(error.format_message(), (), "", error.exit_code)
-        else:
-            error.show()
+        show_error(error, as_json="--json" in words)
         sys.exit(error.exit_code)
     except (EdgecError, MemoryError, ModuleNotFoundError, OSError) as error:
         reported = _as_edgec_error(error)
         if reported is None:
             raise
-        _fail(reported, words)
+        show_error(reported, as_json="--json" in words)
+        sys.exit(reported.exit_status)
     sys.exit(status if isinstance(status, int) else 0)
 
 
@@ -143,18 +141,20 @@ def _missing_package(package: str) -> EdgecError | None:
     return None if package == "edgec" else EdgecError(missing, hint=hint)
 
 
-def _fail(error: EdgecError, words: list[str]) -> NoReturn:
-    """Say what is wrong on standard error, with `--json` as one object, and exit."""
-    if "--json" in words:
-        _print_error(error.message, error.details, error.hint, error.exit_status)
+def show_error(error: EdgecError | click.ClickException, *, as_json: bool) -> None:
+    """Say what is wrong on standard error: as text, or as one JSON object on one line."""
+    if isinstance(error, click.ClickException):
+        if not as_json:
+            error.show()
+            return
+        parts = (error.format_message(), (), "", error.exit_code)
+    elif as_json:
+        parts = (error.message, error.details, error.hint, error.exit_status)
     else:
         echo(error.render(), err=True)
-    sys.exit(error.exit_status)
-
-
-def _print_error(message: str, details: Sequence[str], hint: str, status: int) -> None:
-    parts = {"message": message, "details": list(details), "hint": hint, "status": status}
-    echo(json.dumps({"error": parts}), err=True)
+        return
+    named = dict(zip(("message", "details", "hint", "status"), parts, strict=True))
+    echo(json.dumps({"error": named}), err=True)
 
 
 class Stopped(KeyboardInterrupt):

@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import click
 
+from edgec.cli.arguments import json_option, print_json_line
 from edgec.report.terminal import echo, echo_lines, visible
+
+if TYPE_CHECKING:
+    from edgec.deploy.project import Built
+    from edgec.link.fault import Locate
+    from edgec.link.transport import Transport
 
 
 @click.command()
@@ -23,50 +31,72 @@ from edgec.report.terminal import echo, echo_lines, visible
               help="Draw numbers of lines such as `rms=0.5` or `1, 2` as curves.")  # fmt: skip
 @click.option("--seconds", type=click.FloatRange(min=0), metavar="S",
               help="End after S seconds; default: at Ctrl-C.")  # fmt: skip
+@json_option
 def command(
-    project: Path | None,
-    port: str | None,
-    board: str | None,
-    baud: int | None,
-    hello: bool,
-    is_plotted: bool,
-    seconds: float | None,
+    hello: bool, is_plotted: bool, seconds: float | None, as_json: bool, **line: Any
 ) -> None:
     """Show what arrives: text as it is, frames of the link by name. With DIR, a project, the
-    addresses of a fault are named."""
-    from edgec.boards.board import load_board
+    addresses of a fault are named. With --json, one object on one line for each line."""
     from edgec.link.monitor import Monitor
+
+    if as_json and is_plotted:
+        raise click.UsageError("--json and --plot exclude each other: the objects have the numbers")
+    transport, rate, locate = _opened(**line)
+    monitor = Monitor(locate)
+    try:
+        if not as_json:
+            echo(f"{transport.name} at {rate} baud", err=True)
+        plain = _say_json() if as_json else echo
+        with plotted() if is_plotted else nullcontext(plain) as say:
+            if hello:
+                say(_hello(transport))
+            end = math.inf if seconds is None else time.monotonic() + seconds
+            while (now := time.monotonic()) < end:
+                data = transport.read(min(0.5, end - now))
+                for text in monitor.feed(data) if data else monitor.flush():
+                    say(text)
+    finally:
+        transport.close()
+
+
+def _opened(
+    project: Path | None, port: str | None, board: str | None, baud: int | None
+) -> tuple[Transport, int, Locate | None]:
+    """The port, its speed, and what names a project's addresses."""
+    from edgec.boards.board import load_board
+    from edgec.deploy.project import open_project
     from edgec.link.ports import find_port
     from edgec.link.transport import SerialTransport
 
-    locate = None
-    chosen = load_board(board) if board is not None else None
-    if project is not None:
-        from edgec.build.elf import read_elf
-        from edgec.deploy.project import open_project
-
-        built = open_project(project, board)
-        chosen = built.board
-        assert built.artefact is not None  # `open_project` has looked
-        if chosen is not None and not chosen.is_host:
-            locate = read_elf(built.artefact).describe_address
+    built = open_project(project, board) if project is not None else None
+    named = load_board(board) if board is not None else None
+    chosen = built.board if built is not None else named
     link = chosen.link if chosen is not None else None
     rate = baud or (link.baud if link is not None else 115200)
-    transport = SerialTransport(port or find_port(chosen), rate)
-    monitor = Monitor(locate)
-    try:
-        echo(f"{transport.name} at {rate} baud", err=True)
-        if hello:
-            _say_hello(transport)
-        end = None if seconds is None else time.monotonic() + seconds
-        with plotted() if is_plotted else nullcontext(echo) as say:
-            while end is None or time.monotonic() < end:
-                left = 0.5 if end is None else max(0.0, min(0.5, end - time.monotonic()))
-                data = transport.read(left)
-                for line in monitor.feed(data) if data else monitor.flush():
-                    say(line)
-    finally:
-        transport.close()
+    return SerialTransport(port or find_port(chosen), rate), rate, _locate(built)
+
+
+def _locate(built: Built | None) -> Locate | None:
+    """What names the addresses of a project's program, where it is one for a board."""
+    from edgec.build.elf import read_elf
+
+    if built is None or built.board is None or built.board.is_host:
+        return None
+    assert built.artefact is not None  # `open_project` has looked
+    return read_elf(built.artefact).describe_address
+
+
+def _say_json() -> Callable[[str], None]:
+    """What is called with each line: prints when it came, its text and the numbers in it."""
+    from edgec.report.plot_lines import numbers_in
+
+    start = time.monotonic()
+
+    def say(line: str) -> None:
+        seconds = round(time.monotonic() - start, 3)
+        print_json_line({"seconds": seconds, "text": line, "numbers": numbers_in(line)})
+
+    return say
 
 
 @contextmanager
@@ -99,16 +129,16 @@ def plotted() -> Iterator[Callable[[str], None]]:
                 echo_lines(plot.lines())
 
 
-def _say_hello(transport: object) -> None:
+def _hello(transport: Transport) -> str:
+    """Who the program says it is, in one line."""
     from edgec.errors import LinkError
     from edgec.link.client import LinkClient
 
     try:
-        identity = LinkClient(transport).hello(2.0)  # type: ignore[arg-type]  # a Transport
+        identity = LinkClient(transport).hello(2.0)
     except LinkError as error:
-        echo(f"[no answer to hello: {error.message}]")
-    else:
-        echo(
-            f"[model '{identity.model}' on {identity.board}, build {identity.model_hash:08x}, "
-            f"edgec {identity.edgec_version}, {identity.clock_hz / 1e6:g} MHz]"
-        )
+        return f"[no answer to hello: {error.message}]"
+    return (
+        f"[model '{identity.model}' on {identity.board}, build {identity.model_hash:08x}, "
+        f"edgec {identity.edgec_version}, {identity.clock_hz / 1e6:g} MHz]"
+    )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from contextlib import redirect_stdout
 from pathlib import Path
 from time import sleep
@@ -11,6 +12,7 @@ from typing import Any
 import click
 
 from edgec.cli import build
+from edgec.cli.arguments import json_option, print_json_line
 from edgec.cli.config_file import FILE_NAME, defaults_for
 from edgec.errors import EdgecError
 from edgec.report.terminal import echo
@@ -23,19 +25,22 @@ READ = ("model", "main", "calibration")
 
 @click.command(context_settings={"ignore_unknown_options": True})
 @click.argument("words", nargs=-1, required=True, type=click.UNPROCESSED, metavar="MODEL [OPTION]…")
+@json_option
 @click.pass_context
-def command(ctx: click.Context, words: tuple[str, ...]) -> None:
+def command(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
     """Build MODEL as `edgec build` does, again whenever it changes, until Ctrl-C.
 
-    Takes the options of `edgec build`. After the first build it prints only what changed.
+    Takes the options of `edgec build`. After the first build it prints only what changed;
+    with --json, one object on one line for each build.
     """
     parent = ctx.parent or ctx
     before: dict[str, Any] | None = None
     while True:
-        given = _parsed(parent, words)
+        given = _parsed(parent, (*words, *(["--json"] if as_json else [])))
         stamps = _stamps(given)
         before = _build(given, before)
-        echo(f"\nwatching {', '.join(map(str, stamps))}")
+        if not as_json:
+            echo(f"\nwatching {', '.join(map(str, stamps))}")
         while _stamps(given) == stamps:
             sleep(PAUSE_S)
 
@@ -43,10 +48,7 @@ def command(ctx: click.Context, words: tuple[str, ...]) -> None:
 def _parsed(parent: click.Context, words: tuple[str, ...]) -> click.Context:
     """What `edgec build` makes of the words, with what edgec.toml says by now."""
     defaults = defaults_for(parent, "build", build.command, list(words))
-    found = build.command.make_context("build", list(words), parent, default_map=defaults)
-    if found.params["as_json"]:
-        raise click.UsageError("--json is for one build: use `edgec build --json`")
-    return found
+    return build.command.make_context("build", list(words), parent, default_map=defaults)
 
 
 def _stamps(given: click.Context) -> dict[Path, tuple[int, int] | None]:
@@ -66,19 +68,23 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 def _build(given: click.Context, before: dict[str, Any] | None) -> dict[str, Any] | None:
     """Build once; the report, or the one before where the build failed."""
+    from edgec.cli.main import show_error
     from edgec.report.diff import compare_reports
     from edgec.report.project import load_report
     from edgec.report.project_text import print_diff
 
-    said = io.StringIO()
+    said, as_json = io.StringIO(), given.params["as_json"]
     try:
         with given, redirect_stdout(said):
             output = build.command.invoke(given)
     except (EdgecError, click.ClickException) as error:
-        echo(f"error: {error}", err=True)
+        show_error(error, as_json=as_json)
         return before
     report = load_report(output)
-    if before is None:
+    if as_json:
+        changes = None if before is None else compare_reports(before, report)
+        print_json_line({"report": json.loads(said.getvalue()), "changes": changes})
+    elif before is None:
         echo(said.getvalue().rstrip())
     else:
         print_diff(compare_reports(before, report))

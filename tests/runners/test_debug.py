@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import shutil
 import subprocess
@@ -86,3 +87,12 @@ def test_session_on_an_emulated_board(digits: Callable[..., Built]) -> None:
     assert "digits_int8_init in section .text" in done.stdout
     assert "arena at 0x" in done.stdout and "<ec_main_arena>" in done.stdout
     assert "socket://127.0.0.1:" in done.stderr
+    done = subprocess.run(
+        [sys.executable, "-m", "edgec", "debug", str(project), "-c", "ec-start",
+         "-c", "info symbol $pc", "--json"],
+        capture_output=True, text=True, timeout=120, check=True,
+    )  # fmt: skip
+    said = json.loads(done.stdout)
+    assert done.stderr == "" and said["server"] == "qemu" and said["status"] == 0
+    assert said["link"].startswith("socket://") and said["connect"][0].startswith("target ")
+    assert any(line.startswith("main") for line in said["output"])

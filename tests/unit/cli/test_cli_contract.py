@@ -293,6 +293,53 @@ def test_wrong_usage_is_json_too(edgec: Callable) -> None:
     assert error["status"] == 2 and "No such option" in error["message"]
 
 
+#: What makes each command fail with status 1; None: nothing can.
+WRONG = {
+    "build": ("gone.onnx",),
+    "new": ("folder", "--model", "gone.onnx", "--board", "stm32"),
+    "watch": None,  # it waits for the file
+    "export": ("gone.onnx", "--format", "cmake", "-o", "out"),
+    "cmake-dir": None,
+    "config": ("gone/model.onnx",),
+    "run": ("gone.onnx", "--board", "host"),
+    "verify": ("gone.onnx", "--board", "host"),
+    "flash": ("gone",),
+    "quantize": ("gone.onnx", "--calibration", "gone.npz", "-o", "out.onnx"),
+    "tune": ("gone.onnx", "--board", "stm32"),
+    "inspect": ("gone.onnx",),
+    "ops": None,
+    "boards": ("no_such_board",),
+    "debug": ("gone", "-c", "bt"),
+    "monitor": ("--port", "gone", "--seconds", "0"),
+    "doctor": None,
+    "report": ("gone",),
+    "explore": ("gone.onnx",),
+    "bench": ("--model", "gone"),
+}
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_has_json_and_its_errors_are_json(
+    name: str, edgec: Callable, work: Path
+) -> None:
+    assert " --json " in edgec(name, "--help").out or name == "boards"
+    runs = [(2, ("--no-such-option",))]
+    if WRONG[name] is not None:
+        runs.append((1, WRONG[name]))
+    for status, words in runs:
+        ran = edgec(name, *words, "--json")
+        assert ran.status == status and ran.out == "", ran
+        error = json.loads(ran.err)["error"]
+        assert error.keys() == {"message", "details", "hint", "status"} and error["message"]
+        assert error["status"] == status and "\n" not in ran.err.rstrip("\n")
+
+
+def test_a_folder_and_a_new_board_as_json(edgec: Callable, work: Path) -> None:
+    assert (Path(edgec("cmake-dir", "--json").json["cmake_dir"]) / "edgec-config.cmake").is_file()
+    ran = edgec("boards", "new", "mine", "--like", "stm32", "--json")
+    assert ran.json == {"board": "mine.toml"} and (work / "mine.toml").is_file()
+
+
 def test_a_build_says_on_a_terminal_how_long_it_takes(
     edgec: Callable, dense_model: Path, work: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

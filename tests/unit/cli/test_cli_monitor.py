@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import threading
 import tty
@@ -71,3 +72,14 @@ def test_numbers_become_curves(line: Callable, edgec: Callable) -> None:
     assert first == "booted"
     assert rms.split() == ["rms", "▁█", "0.25", "0.75", "0.75"]
     assert peak.split() == ["peak", "▁█", "4", "5", "5"]
+
+
+def test_json_is_a_line_for_each_line(line: Callable, edgec: Callable) -> None:
+    port = line(b"booted\r\nrms=0.25 peak=4\r\n")
+    ran = edgec("monitor", "--port", port, "--seconds", "1.2", "--json")
+    assert ran.status == 0 and ran.err == ""
+    first, second = map(json.loads, ran.out.splitlines())
+    assert (first["text"], first["numbers"]) == ("booted", {})
+    assert second["numbers"] == {"rms": 0.25, "peak": 4.0}
+    assert 0 < first["seconds"] <= second["seconds"] < 1.2
+    assert edgec("monitor", "--port", port, "--plot", "--json").status == 2

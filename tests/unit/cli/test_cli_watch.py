@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -51,6 +52,25 @@ def test_changes_are_built_and_shown(
 
 def test_what_it_refuses(edgec: Callable[..., Any], model: Path) -> None:
     assert edgec("watch").status == 2
-    ran = edgec("watch", model, "--json")
-    assert ran.status == 2 and "--json is for one build" in ran.err
     assert edgec("watch", model, "--nonsense").status == 2
+
+
+def test_json_is_a_line_for_each_build(
+    edgec: Callable[..., Any], model: Path, add_model: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    good = model.read_bytes()
+    while_waiting(
+        monkeypatch,
+        lambda: model.write_bytes(good[:50]),
+        lambda: model.write_bytes(add_model.read_bytes()),
+    )
+    ran = edgec("watch", model, "--board", "host", "-o", tmp_path / "out", "--json")
+    assert ran.status == 130
+    first, second = map(json.loads, ran.out.splitlines())
+    assert first["report"]["macs"] == 8 * 16 + 16 * 4 and first["changes"] is None
+    (row,) = [
+        r for r in second["changes"]["figures"] if r["name"] == "multiply-accumulates executed"
+    ]
+    assert (row["before"], row["after"]) == (192, 0) and second["report"]["macs"] == 0
+    failed, stopped = filter(None, ran.err.splitlines())
+    assert "may be truncated" in json.loads(failed)["error"]["hint"] and stopped == "stopped"
