@@ -129,6 +129,15 @@ class PixelsType(WordType):
             tuple((1 - mean) / std for mean, std in pairs),
         )
 
+    def word(self, value: tuple[Any, Any]) -> str:
+        """The word that stands for what black and white are."""
+        if isinstance(value[0], float):
+            return "{:g}:{:g}".format(*value)
+        deviations = [1 / (white - black) for black, white in zip(*value, strict=True)]
+        means = [-black * std for black, std in zip(value[0], deviations, strict=True)]
+        mean, std = (",".join(f"{number:g}" for number in side) for side in (means, deviations))
+        return f"mean={mean}:std={std}"
+
 
 PIXELS = PixelsType()
 

@@ -174,9 +174,9 @@ def _check_limits(options: Options, board: Board | None) -> None:
 
 
 def quantize_module(
-    module: Module, calibration: Path, pixels: tuple[float, float], quiet: bool
+    module: Module, calibration: Path, pixels: tuple[float, float], quiet: bool, **recipe: Any
 ) -> PostTraining:
-    """A float model quantized by the default recipe."""
+    """A float model quantized by the default recipe, but for fields of it that are given."""
     from edgec.cli.progress import count_bar
     from edgec.cli.samples import ports_of
     from edgec.quantize.float_model import float_function
@@ -187,7 +187,7 @@ def quantize_module(
     function = float_function(module)
     samples = open_samples(ports_of(function.inputs), calibration, pixels)
     with count_bar("calibrating", len(samples), quiet=quiet) as step:
-        made = quantize_function(function, samples, Recipe(), step)
+        made = quantize_function(function, samples, Recipe(**recipe), step)
     warning = low_accuracy_warning(made.trials[0].sqnr_db) if made.trials else None
     if warning is not None:
         echo(warning, err=True)

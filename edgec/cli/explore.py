@@ -26,7 +26,6 @@ from edgec.report.terminal import echo
 if TYPE_CHECKING:
     from edgec.boards.board import Board
     from edgec.deploy.explore import Job
-    from edgec.graph.ir import Module
     from edgec.options import Optimize, Prices
     from edgec.report.explore import Explored
 
@@ -41,7 +40,9 @@ LEVELS: tuple[Optimize, ...] = ("time", "balanced", "size")
 @click.option("--optimize", type=OPTIMIZE, multiple=True,
               help="A level or prices (repeatable); default: time, balanced and size.")  # fmt: skip
 @click.option("--calibration", type=click.Path(path_type=Path), metavar="SOURCE",
-              help="Also build a float MODEL as int8, with these samples.")  # fmt: skip
+              help="Also build a float MODEL quantized with these samples.")  # fmt: skip
+@click.option("--form", "form", type=click.Choice(["int8", "int16", "int4"]), multiple=True,
+              help="With --calibration, one form (repeatable); default: all.")  # fmt: skip
 @click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
               help="What black and white are to the model, for images.")  # fmt: skip
 @click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE",
@@ -64,20 +65,28 @@ def command(model: Path | None, page: Path | None, as_json: bool, **given: Any) 
         given.pop(key) for key in ("is_served", "serve_port", "max_upload")
     )
     workers = given.pop("workers") or os.cpu_count() or 1
-    calibration = given["calibration"]
+    samples = _sample_words(given["calibration"], given["pixels"])
     if is_served:
         if page is not None or as_json:
             raise click.UsageError("--serve shows its own page: leave --html and --json out")
         if not most_bytes:
             raise click.UsageError("--max-upload 0 takes no file: give a size such as 64M")
         plan = _planner(quiet=True, **given)
-        _serve(model, plan, calibration, (workers, port, most_bytes))
+        _serve(model, plan, samples, (workers, port, most_bytes))
         return
     if model is None:
         raise click.UsageError("Missing argument 'MODEL'.")
     wanted, accuracy = _planner(quiet=as_json, **given)(model)
     found = _explore(wanted, workers, as_json)
-    _show(report_of(model, calibration, found, accuracy), page, as_json)
+    _show(report_of(model, samples, found, accuracy), page, as_json)
+
+
+def _sample_words(calibration: Path | None, pixels: Any) -> list[str]:
+    """The words that name the samples on a command line."""
+    if calibration is None:
+        return []
+    given = [] if pixels == (0.0, 1.0) else ["--pixels", PIXELS.word(pixels)]
+    return ["--calibration", str(calibration), *given]
 
 
 def _planner(
@@ -85,14 +94,18 @@ def _planner(
     board: tuple[str, ...],
     calibration: Path | None,
     pixels: tuple[float, float],
+    form: tuple[str, ...],
     optimize: tuple[Optimize | Prices, ...],
     quiet: bool,
     **given: Any,
 ) -> Callable[[Path], tuple[list[Job], dict[str, float | None]]]:
     """A function from a model file to what is to be built, and the dB of its forms."""
-    from edgec.deploy.explore import jobs
+    from edgec.cli.build import quantize_module
+    from edgec.deploy.explore import FORMS, jobs
     from edgec.pipeline import read_model
 
+    if form and calibration is None:
+        raise click.UsageError("--form needs --calibration: samples of the model's input")
     given.pop("dump")
     options = make_options(**given)
     levels = tuple(dict.fromkeys(optimize)) or LEVELS
@@ -102,7 +115,9 @@ def _planner(
         module = read_model(model, options)
         forms, accuracy = {"as it is": module}, {}
         if calibration is not None:
-            accuracy["int8"], forms["int8"] = _quantized(module, calibration, pixels, quiet)
+            for name in dict.fromkeys(form) or FORMS:
+                made = quantize_module(module, calibration, pixels, quiet, **FORMS[name])
+                forms[name], accuracy[name] = made.module(module.source), made.own_db()
         return jobs(forms, boards, levels, options), accuracy
 
     return plan
@@ -111,7 +126,7 @@ def _planner(
 def _serve(
     model: Path | None,
     plan: Callable[[Path], tuple[list[Job], dict[str, float | None]]],
-    calibration: Path | None,
+    samples: list[str],
     limits: tuple[int, int, int],
 ) -> None:
     """Serve the page until Ctrl-C; limits: builds at once, port, bytes of an upload."""
@@ -132,7 +147,7 @@ def _serve(
         sys.stdout.flush()
 
     with work_folder("serve") as folder:
-        builds = Builds(plan, calibration, workers, folder)
+        builds = Builds(plan, samples, workers, folder)
         if model is not None:
             builds.start(model.name, model, keep=True)
         serve(builds, port, most_bytes, ready)
@@ -165,16 +180,6 @@ def _boards(names: tuple[str, ...]) -> list[Board]:
             "this computer has no limits to compare", hint="name boards with a microcontroller"
         )
     return [board for board in boards if not board.is_host]
-
-
-def _quantized(
-    module: Module, calibration: Path, pixels: tuple[float, float], quiet: bool
-) -> tuple[float | None, Module]:
-    """The model in int8, and its signal-to-noise ratio in dB where it was measured."""
-    from edgec.cli.build import quantize_module
-
-    made = quantize_module(module, calibration, pixels, quiet)
-    return (made.trials[0].sqnr_db if made.trials else None), made.module(module.source)
 
 
 def _explore(wanted: list[Job], workers: int, quiet: bool) -> Explored:

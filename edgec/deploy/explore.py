@@ -23,12 +23,17 @@ from edgec.runners.samples import generate_inputs
 #: `counted` on a simulated core or an emulated board; `estimated` from the loops alone.
 Source = Literal["counted", "estimated"]
 
+#: Forms that a float model with samples is built in, and their fields of `Recipe`.
+FORMS: Mapping[str, Mapping[str, str]] = {
+    "int8": {}, "int16": {"activations": "int16"}, "int4": {"weights": "int4"},
+}  # fmt: skip
+
 
 @dataclass(frozen=True)
 class Point:
     """One build. Sizes in bytes; what a build that failed would take is not known.
 
-    form: "as it is", or "int8" of a float model with samples. instructions, cycles: of one
+    form: "as it is", or of FORMS. instructions, cycles: of one
     inference; cycles are modelled. power_mw: what the board's chip takes while it computes, by its
     data sheet. over: by how much each resource is exceeded. error: why there is no build, "" if it
     fits.

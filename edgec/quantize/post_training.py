@@ -193,6 +193,10 @@ class PostTraining:
         held = Held(samples, [interpret(function, sample) for sample in samples])
         return output_error([held], [run_passes(self._compared[1].function, "onnx")])
 
+    def own_db(self) -> float | None:
+        """The signal to noise of the outputs, before softmax, on samples of calibration."""
+        return decibels(self.own_error())
+
     def held_out_db(self) -> float | None:
         """The signal to noise of the outputs, before softmax, on samples not calibrated on.
 

@@ -13,7 +13,7 @@ from markupsafe import Markup
 
 from edgec import __version__
 from edgec.boards.power import ENERGY_NOTE
-from edgec.deploy.explore import Point
+from edgec.deploy.explore import FORMS, Point
 from edgec.report.figures import count
 from edgec.report.html import page_environment
 from edgec.report.table import Column, Table, number
@@ -22,12 +22,13 @@ Explored = Sequence[Point]
 
 
 def report_of(
-    model: Path, calibration: Path | None, points: Explored, sqnr_db: Mapping[str, float | None]
+    model: Path, samples: Sequence[str], points: Explored, sqnr_db: Mapping[str, float | None]
 ) -> dict[str, Any]:
     """The object for JSON and for the page.
 
-    sqnr_db: of the forms whose signal-to-noise ratio is known. `is_best` marks what no other point
-    of the same board beats in RAM, flash and time at once.
+    samples: the words of a command line that name the samples. sqnr_db: of the forms whose
+    signal-to-noise ratio is known. `is_best` marks what no other point of the same board beats in
+    RAM, flash and time at once.
     """
     best = {id(point) for board in _by_board(points) for point in _front(board)}
     return {
@@ -41,7 +42,7 @@ def report_of(
                 "energy_mj": _rounded(point.energy_mj, 4),
                 "sqnr_db": sqnr_db.get(point.form),
                 "is_best": id(point) in best,
-                "command": _command(model, calibration, point),
+                "command": _command(model, samples, point),
                 "advice": _advice(point, points),
             }
             for point in points
@@ -74,11 +75,18 @@ def _front(points: Explored) -> list[Point]:
     ]
 
 
-def _command(model: Path, calibration: Path | None, point: Point) -> str:
-    words = ["edgec", "build", str(model), "--board", point.board, "--optimize", point.optimize]
-    if point.form == "int8" and calibration is not None:
-        words += ["--calibration", str(calibration)]
-    return shlex.join(words)
+def _command(model: Path, samples: Sequence[str], point: Point) -> str:
+    """The command lines that make a point: `edgec build` quantizes to int8 by itself."""
+    recipe = FORMS.get(point.form, {})
+    first, made = "", str(model)
+    if recipe:
+        made = f"{model.stem}_{point.form}.onnx"
+        words = [word for key, value in recipe.items() for word in (f"--{key}", value)]
+        line = ["edgec", "quantize", str(model), *samples, *words, "-o", made]
+        first = f"{shlex.join(line)} && "
+    own = samples if point.form in FORMS and not recipe else ()
+    build = ["edgec", "build", made, "--board", point.board, "--optimize", point.optimize, *own]
+    return first + shlex.join(build)
 
 
 def _advice(point: Point, points: Explored) -> str:

@@ -29,13 +29,13 @@ class Busy(EdgecError):
 class Builds:
     """What the page shows. All methods may be called from any thread.
 
-    plan: reads a model file; raises EdgecError for one that cannot be read. calibration: the
-    samples that the command lines of the points name. folder: for what the builds write.
+    plan: reads a model file; raises EdgecError for one that cannot be read. samples: the words of
+    a command line that name the samples. folder: for what the builds write.
     """
 
-    def __init__(self, plan: Plan, calibration: Path | None, workers: int, folder: Path) -> None:
+    def __init__(self, plan: Plan, samples: Sequence[str], workers: int, folder: Path) -> None:
         self.folder = folder
-        self._plan, self._calibration, self._workers = plan, calibration, workers
+        self._plan, self._samples, self._workers = plan, samples, workers
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
@@ -114,7 +114,7 @@ class Builds:
                     return "stopped"
                 found[id(job)] = point
                 ready = [found[id(job)] for job in jobs if id(job) in found]
-                report = report_of(Path(name), self._calibration, ready, sqnr_db)
+                report = report_of(Path(name), self._samples, ready, sqnr_db)
                 self._change(done=len(ready), points=report["points"])
         return "done"
 

@@ -11,6 +11,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgec.boards.board import load_board
+from edgec.cli.arguments import PIXELS
 from edgec.cli.explore import LEVELS
 from edgec.deploy import explore
 from edgec.errors import RunFailed
@@ -73,3 +74,29 @@ def test_a_board_that_is_no_microcontroller(edgec: Callable[..., Any], model: Pa
     ran = edgec("explore", model, "--board", "host")
     assert ran.status == 1
     assert "this computer has no limits" in ran.err
+
+
+def test_every_form_of_a_float_model(
+    edgec: Callable[..., Any], model: Path, tmp_path: Path
+) -> None:
+    samples = tmp_path / "x.npy"
+    np.save(samples, np.random.default_rng(2).normal(size=(8, 1, 2000)).astype(np.float32))
+    ran = edgec(
+        "explore", model, "--board", "stm32", "--optimize", "size", "--calibration", samples,
+        "--json",
+    )  # fmt: skip
+    assert ran.status == 0, ran.err
+    points = {point["form"]: point for point in ran.json["points"]}
+    assert list(points) == ["as it is", *explore.FORMS]
+    assert all(point["fits"] for point in points.values())
+    flash = {form: point["flash_bytes"] for form, point in points.items()}
+    assert flash["int4"] < flash["int8"] - 30_000 < flash["as it is"] - 200_000
+    decibels = {form: point["sqnr_db"] for form, point in points.items()}
+    assert decibels["as it is"] is None
+    assert 10 < decibels["int4"] < decibels["int8"] < decibels["int16"]
+    assert edgec("explore", model, "--form", "int4").status == 2
+
+
+def test_the_word_for_pixels_is_what_was_read() -> None:
+    for word in ("-1:1", "0:255", "mean=0.485,0.456,0.406:std=0.229,0.224,0.225"):
+        assert PIXELS.word(PIXELS.read(word)) == word

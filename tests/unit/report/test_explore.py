@@ -36,7 +36,7 @@ POINTS = (FAST, SMALL, BEATEN, TOO_LARGE, FITS, NOWHERE)
 
 @pytest.fixture
 def report() -> dict[str, Any]:
-    return report_of(Path("some models/kws.tflite"), None, POINTS, {})
+    return report_of(Path("some models/kws.tflite"), (), POINTS, {})
 
 
 def test_what_nothing_beats(report: dict[str, Any]) -> None:
@@ -60,11 +60,19 @@ def test_commands_and_advice(report: dict[str, Any]) -> None:
     assert advice == ["", "", "", "--optimize size fits", "", "no build fits this board"]
 
 
-def test_int8_points_name_their_samples() -> None:
-    point = replace(FAST, form="int8")
-    report = report_of(Path("a.onnx"), Path("x.npz"), (FAST, point), {"int8": 31.5})
-    assert report["points"][1]["command"].endswith("--calibration x.npz")
-    assert [p["sqnr_db"] for p in report["points"]] == [None, 31.5]
+def test_quantized_points_name_their_samples() -> None:
+    points = (FAST, *(replace(FAST, form=form) for form in ("int8", "int16", "int4")))
+    samples = ("--calibration", "x.npz", "--pixels", "-1:1")
+    report = report_of(Path("a.onnx"), samples, points, {"int8": 31.5})
+    assert [p["command"] for p in report["points"]] == [
+        "edgec build a.onnx --board stm32 --optimize time",
+        "edgec build a.onnx --board stm32 --optimize time --calibration x.npz --pixels -1:1",
+        "edgec quantize a.onnx --calibration x.npz --pixels -1:1 --activations int16 "
+        "-o a_int16.onnx && edgec build a_int16.onnx --board stm32 --optimize time",
+        "edgec quantize a.onnx --calibration x.npz --pixels -1:1 --weights int4 "
+        "-o a_int4.onnx && edgec build a_int4.onnx --board stm32 --optimize time",
+    ]
+    assert [p["sqnr_db"] for p in report["points"]] == [None, 31.5, None, None]
 
 
 def test_the_table_fits_a_terminal(report: dict[str, Any], monkeypatch: Any) -> None:
