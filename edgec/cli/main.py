@@ -147,7 +147,7 @@ def show_error(error: EdgecError | click.ClickException, *, as_json: bool) -> No
         if not as_json:
             error.show()
             return
-        parts = (error.format_message(), (), "", error.exit_code)
+        parts: tuple[object, ...] = (error.format_message(), (), "", error.exit_code)
     elif as_json:
         parts = (error.message, error.details, error.hint, error.exit_status)
     else:
