@@ -87,7 +87,7 @@ def _cannot_fit(
     search = Search(instance)
     return any(
         search.run(capacity_bytes, strategy, _NODE_LIMIT).verdict is Verdict.NONE
-        for strategy in plain_strategies(instance)[:_STRATEGIES]
+        for strategy in plain_strategies(instance, _STRATEGIES)
     )
 
 

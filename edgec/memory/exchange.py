@@ -7,8 +7,10 @@ the plan that is made for it. Most moves are too dear by what is known before th
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import groupby
 
 from edgec.errors import PlanError
 from edgec.graph.ir import Function
@@ -16,7 +18,7 @@ from edgec.loop.microkernel import kernels_of
 from edgec.memory.bound import lower_bound_bytes
 from edgec.memory.layout import ARENA, merged_places, placement_problem
 from edgec.memory.objective import Objective, Rank, Tally, without_frames
-from edgec.memory.problem import Problem
+from edgec.memory.problem import Buffer, Problem
 from edgec.memory.solve import plan_memory
 from edgec.options import Io
 from edgec.passes.lower_groups import LoweredGroup, Variant
@@ -46,7 +48,7 @@ class Costs:
     ) -> None:
         self.function, self.groups, self.objective, self.io = function, groups, objective, io
         #: By what is placed, which many choices share; None where it has no plan.
-        self.peaks: dict[tuple[object, object], int | None] = {}
+        self.peaks: dict[object, int | None] = {}
 
     def rank(
         self, variants: Variants, tally: Tally | None = None, below: Rank = WORST
@@ -72,7 +74,7 @@ class Costs:
         return placement_problem(self.function, self.groups, variants, io=self.io)
 
     def _peak(self, problem: Problem) -> int | None:
-        key = problem.buffers, problem.overlaps
+        key = _steps(problem)
         if key not in self.peaks:
             try:
                 plan = plan_memory(problem, node_limit=TRIAL_NODES)
@@ -91,6 +93,32 @@ class Costs:
         for many groups at once."""
         fact = self.objective.fact
         return any(fact(variants[i]).is_short > fact(v).is_short for i, v in move.items())
+
+
+def _steps(problem: Problem) -> object:
+    """What every step of a problem has to place, however the steps follow each other.
+
+    Layers repeat, so many moves differ only in the layer that they change: one plan does for all.
+    """
+    permitted: dict[str, list[tuple[str, int]]] = {}
+    for overlap in problem.overlaps:
+        permitted.setdefault(overlap.second, []).append((overlap.first, overlap.distance_bytes))
+    live: dict[str, Buffer] = {}
+    found: Counter[object] = Counter()
+    waiting = sorted(problem.buffers, key=lambda b: b.start)
+    for step, starting in groupby(waiting, key=lambda b: b.start):
+        live = {name: b for name, b in live.items() if b.stop > step}
+        live |= {b.name: b for b in starting}
+        sizes = {n: (b.size_bytes, b.align_bytes, b.start - step, b.stop - step)
+                 for n, b in live.items()}  # fmt: skip
+        pairs = [
+            (sizes[first], sizes[second], distance)
+            for second, b in live.items()
+            if b.start == step
+            for first, distance in permitted.get(second, ())
+        ]
+        found[tuple(sorted(sizes.values())), tuple(sorted(pairs))] += 1
+    return frozenset(found.items())
 
 
 def exchanged(costs: Costs, variants: Variants, rank: Rank) -> tuple[Rank, Variants]:

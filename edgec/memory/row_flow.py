@@ -7,8 +7,8 @@ when, how many rows of each value are alive, and how far what is written gets ah
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
@@ -59,163 +59,172 @@ class Flow:
 @lru_cache(maxsize=MOST_KEPT)
 def row_flow(members: tuple[FlowMember, ...], height: int, input_row_bytes: int) -> Flow | None:
     """Run the segment by numbers; None if some rows never come."""
-    heights = [height if m.reads[0] == SOURCE else members[m.reads[0]].rows for m in members]
-    spans = [_spans(member, heights[number]) for number, member in enumerate(members)]
-    made = _order(members, [stop.tolist() for _, stop in spans], height)
-    return None if made is None else _Measure(members, height, input_row_bytes, spans, made).flow()
+    run = _run(members, height, input_row_bytes)
+    return None if run is None else run.flow()
 
 
-def _spans(member: FlowMember, height: int) -> tuple[IntArray, IntArray]:
-    """Rows [first, stop) of the inputs that each output row reads."""
-    first = np.arange(member.rows) * member.stride - member.top
-    return np.maximum(first, 0), np.minimum(first + member.reach, height)
-
-
-def _order(
-    members: Sequence[FlowMember], stops: Sequence[Sequence[int]], height: int
-) -> list[IntArray] | None:
-    """When each row of each member is made, as soon as it can be; the input's rows come last.
-
-    stops: by member and row, the end of the rows of the inputs that it reads.
-    """
-    at: list[list[int]] = [[] for _ in (*members, SOURCE)]
-    readers: dict[int, list[int]] = {}
-    for number, member in enumerate(members):
-        for source in dict.fromkeys(member.reads):
-            readers.setdefault(source, []).append(number)
-    time = 0
-
-    def advance(source: int) -> None:
-        nonlocal time
-        for number in readers.get(source, ()):
-            member, own = members[number], at[number]
-            while len(own) < member.rows:
-                stop = stops[number][len(own)]
-                for read in member.reads:
-                    if len(at[read]) < stop:
-                        break
-                else:
-                    own.append(time)
-                    time += 1
-                    if number in readers:
-                        advance(number)
-                    continue
-                break
-
-    for _ in range(height):
-        at[SOURCE].append(time)
-        time += 1
-        advance(SOURCE)
-    complete = all(len(own) == member.rows for own, member in zip(at, members, strict=False))
-    return [np.array(own, dtype=np.int64) for own in at] if complete else None
+@lru_cache(maxsize=MOST_KEPT)
+def _run(members: tuple[FlowMember, ...], height: int, input_row_bytes: int) -> _Run | None:
+    """The run of a segment, from that of the segment without its last member."""
+    if not members:
+        events = np.arange(height)
+        return _Run((), input_row_bytes, (0, height), events, events, (), (), {})
+    before = _run(members[:-1], height, input_row_bytes)
+    return None if before is None else before.with_member(members[-1])
 
 
 @dataclass(frozen=True)
-class _Touches:
-    """Accesses of rows that one member makes, or that replace them: when, and rows [first, stop).
+class _Run:
+    """A segment run by numbers: every row of its input and of its members is an event.
 
-    reads: arrays of each reader. writes: (times, whose every row is written).
+    starts: where the rows of the input, of each member, and of the next one begin among the events.
+    times: when each event happens. ends: when the last event happens that it leads to at once.
+    spans: by member, rows [first, stop) of its inputs that each row reads. places: by member, the
+    one where its rows lie in the end. kept: by place, how many rows are kept, and how far they must
+    start below the input; not yet the last member's.
     """
 
-    reads: list[tuple[IntArray, IntArray, IntArray]]
-    writes: list[IntArray]
+    members: tuple[FlowMember, ...]
+    input_row_bytes: int
+    starts: tuple[int, ...]
+    times: IntArray
+    ends: IntArray
+    spans: tuple[tuple[IntArray, IntArray], ...]
+    places: tuple[int, ...]
+    kept: Mapping[int, tuple[int, int]]
 
+    @property
+    def input_bytes(self) -> int:
+        return self.starts[1] * self.input_row_bytes
 
-class _Measure:
-    def __init__(
-        self,
-        members: Sequence[FlowMember],
-        height: int,
-        input_row_bytes: int,
-        spans: Sequence[tuple[IntArray, IntArray]],
-        made: Sequence[IntArray],
-    ) -> None:
-        self.members = members
-        self.made = made
-        self.height = height
-        self.input_bytes = height * input_row_bytes
-        touched = [_Touches([], []) for _ in (*members, SOURCE)]
-        self.replaced: set[int] = set()
-        for number in reversed(range(len(members))):
-            place = members[number].replaces
-            if place is not None:
-                touched[place] = touched[number]
-                self.replaced.add(place)
-        # The lowest byte of the input that is read at a time or later.
-        events = sum(len(times) for times in made)
-        self.pending = np.full(events + 1, self.input_bytes, dtype=np.int64)
-        for number, member in enumerate(members):
-            first, stop = spans[number]
-            for source in dict.fromkeys(member.reads):
-                touched[source].reads.append((made[number], first, stop))
-                if source == SOURCE:
-                    self.pending[made[number]] = first * input_row_bytes
-            if not member.is_sum:
-                touched[number].writes.append(made[number])
-        touched[SOURCE].writes.append(made[SOURCE])
-        self.touched = touched
-        self.pending = np.minimum.accumulate(self.pending[::-1])[::-1]
+    def rows(self, number: int) -> slice:
+        """The events of a member's rows, or of the input's."""
+        return slice(self.starts[number + 1], self.starts[number + 2])
+
+    def with_member(self, member: FlowMember) -> _Run | None:
+        """The run with one member more; None if some of its rows never come.
+
+        What happened before keeps its order: only what the member reads is kept otherwise.
+        """
+        sources = [self.rows(source) for source in dict.fromkeys(member.reads)]
+        first, stop = _span(member, sources[0].stop - sources[0].start)
+        if any(stop.max() > rows.stop - rows.start for rows in sources):
+            return None
+        after, since = self.tried(sources, stop)
+        made = after + 1 + np.arange(member.rows)
+        # The member's rows move later events, and belong to all that leads to them.
+        left, right = np.searchsorted(after, self.ends), np.searchsorted(after, self.ends, "right")
+        leads = since[np.minimum(left, member.rows - 1)] >= self.times
+        number = len(self.members)
+        moved = None if member.replaces is None else self.places[member.replaces]
+        run = replace(
+            self,
+            members=(*self.members, member),
+            starts=(*self.starts, self.starts[-1] + member.rows),
+            times=np.append(self.times + np.searchsorted(after, self.times), made),
+            ends=np.append(self.ends + np.where(leads, right, left), made),
+            spans=(*self.spans, (first, stop)),
+            places=(*(number if p == moved else p for p in self.places), number),
+        )
+        changed = {run.places[n] if n != SOURCE else SOURCE for n in member.reads}
+        changed |= {*run.places[-2:-1]} if SOURCE not in changed else {*run.places}
+        return replace(run, kept={**self.kept, **{n: run.keep(n) for n in changed - {number}}})
+
+    def tried(self, sources: Sequence[slice], stop: IntArray) -> tuple[IntArray, IntArray]:
+        """The event after which each row of a new member is made, and when what led to it began.
+
+        stop: the end of the rows of the sources that each row reads. After each row of a source,
+        and all that it leads to, as many rows are made as can be.
+        """
+        needed = np.maximum(stop, 0) - 1
+        ready = np.max([np.append(self.times[rows], -1)[needed] for rows in sources], axis=0)
+        tries = np.concatenate([np.arange(rows.start, rows.stop) for rows in sources])
+        tries = tries[np.lexsort((-self.times[tries], self.ends[tries]))]
+        tries = tries[np.searchsorted(self.ends[tries], np.maximum.accumulate(ready))]
+        return self.ends[tries], self.times[tries]
 
     def flow(self) -> Flow:
-        rows, distances = [], []
-        for number, member in enumerate(self.members):
-            last = number + 1 == len(self.members)
-            if member.is_sum or number in self.replaced:
-                rows.append(0)
-                distances.append(-self.input_bytes)  # a sum is finished when all has been read
-            elif last:
-                rows.append(0)
-                distances.append(self.distance(number, np.zeros(member.rows, np.int64), 0))
-            else:
-                kept, base = _kept(self.touched[number], member.rows)
-                rows.append(kept)
-                distances.append(self.distance(number, base, kept))
-        starts = tuple(int(-self.pending[times[0]]) for times in self.made[:-1])
-        limited = tuple(max(d, -self.input_bytes) for d in distances)
-        source_rows, _ = _kept(self.touched[SOURCE], self.height)
-        return Flow(source_rows, tuple(rows), limited, starts)
+        last, nothing = len(self.members) - 1, (0, -self.input_bytes)
+        kept = [self.kept[n] if self.places[n] == n else nothing for n in range(last)]
+        distances = [max(distance, -self.input_bytes) for _, distance in kept]
+        ahead = -self.input_bytes  # a sum is finished when all has been read
+        if not self.members[last].is_sum:
+            ahead = max(ahead, self.ahead(last, np.zeros(self.members[last].rows, np.int64), 0))
+        begun = -self.pending(self.times[list(self.starts[1:-1])])
+        return Flow(
+            self.kept[SOURCE][0], (*(count for count, _ in kept), 0), (*distances, ahead),
+            tuple(begun.tolist()),
+        )  # fmt: skip
 
-    def distance(self, number: int, base: IntArray | None, kept: int) -> int:
+    def keep(self, place: int) -> tuple[int, int]:
+        """What is kept of the rows in a place, and how far they must start below the input."""
+        inside = [n for n, each in enumerate(self.places) if each == place] or [SOURCE]
+        writes = [self.times[self.rows(n)] for n in inside]
+        reads = [
+            (self.times[self.rows(n)], *self.spans[n])
+            for n, member in enumerate(self.members)
+            for source in dict.fromkeys(member.reads)
+            if source in inside
+        ]
+        count, base = _kept(writes, reads, len(writes[-1]))
+        return count, 0 if place == SOURCE else self.ahead(place, base, count)
+
+    def ahead(self, place: int, base: IntArray | None, kept: int) -> int:
         """How far the written bytes get ahead of those of the input still to be read.
 
         base: the first row kept when each row is made, None where rows lie in a ring.
         """
-        ahead = -self.input_bytes
-        for times in self.touched[number].writes:
-            row = np.arange(len(times))
+        found = -self.input_bytes
+        for number in (n for n, each in enumerate(self.places) if each == place):
+            row = np.arange(self.members[number].rows)
             end = row + 1
             if kept and base is None:
                 end = row % kept + 1
             elif kept and base is not None:
                 end = np.where(base[row] > 0, kept, end)  # rows have moved through all of it
-            ahead = max(
-                ahead, int((end * self.members[number].row_bytes - self.pending[times]).max())
-            )
-        return ahead
+            written = end * self.members[place].row_bytes
+            found = max(found, int((written - self.pending(self.times[self.rows(number)])).max()))
+        return found
+
+    def pending(self, times: IntArray) -> IntArray:
+        """The lowest byte of the input that is read at each of these times or later."""
+        readers = [n for n, member in enumerate(self.members) if SOURCE in member.reads]
+        when = np.concatenate([self.times[self.rows(n)] for n in readers])
+        order = np.argsort(when)
+        first = np.concatenate([self.spans[n][0] for n in readers])[order] * self.input_row_bytes
+        lowest = np.minimum.accumulate(np.append(first, self.input_bytes)[::-1])[::-1]
+        return lowest[np.searchsorted(when[order], times)]
 
 
-def _kept(touches: _Touches, count: int) -> tuple[int, IntArray | None]:
+def _span(member: FlowMember, height: int) -> tuple[IntArray, IntArray]:
+    """Rows [first, stop) of the inputs that each output row reads."""
+    first = np.arange(member.rows) * member.stride - member.top
+    return np.maximum(first, 0), np.minimum(first + member.reach, height)
+
+
+def _kept(
+    writes: Sequence[IntArray], reads: Sequence[tuple[IntArray, IntArray, IntArray]], count: int
+) -> tuple[int, IntArray | None]:
     """How many of `count` rows are kept, and the first one kept when each row is made.
 
-    None for that of a ring, in which no rows move: every access is of one row.
+    writes: when every row is written, once or, where it is replaced, again. reads: when each reader
+    reads rows [first, stop). None for the first row of a ring, in which no rows move: every access
+    is of one row.
     """
-    times = np.concatenate(touches.writes)
+    times = np.concatenate(writes)
     order = np.argsort(times)
-    times, written = (
-        times[order],
-        np.concatenate([np.arange(len(t)) for t in touches.writes])[order],
-    )
+    times, written = times[order], np.concatenate([np.arange(len(t)) for t in writes])[order]
     base = np.full(count, count, dtype=np.int64)
     np.minimum.at(base, written, written)
     # A read comes before what is written at its time, and after what was written before that.
-    steps = [written[np.searchsorted(times, when) - 1] for when, _, _ in touches.reads]
-    for step, (_, first, _) in zip(steps, touches.reads, strict=True):
+    steps = [written[np.searchsorted(times, when) - 1] for when, _, _ in reads]
+    for step, (_, first, _) in zip(steps, reads, strict=True):
         np.minimum.at(base, step, first)
     base = np.minimum.accumulate(base[::-1])[::-1]
-    if all((stop - first == 1).all() for _, first, stop in touches.reads):
-        reads = zip(steps, touches.reads, strict=True)
-        return max([1, *(int((step + 1 - first).max()) for step, (_, first, _) in reads)]), None
+    if all((stop - first == 1).all() for _, first, stop in reads):
+        newest = zip(steps, reads, strict=True)
+        return max([1, *(int((step + 1 - first).max()) for step, (_, first, _) in newest)]), None
     alive = int((written + 1 - base[written]).max())
-    for step, (_, _, stop) in zip(steps, touches.reads, strict=True):
+    for step, (_, _, stop) in zip(steps, reads, strict=True):
         alive = max(alive, int((stop - base[step]).max()))
     return alive, base

@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
+from itertools import islice, product
 
 import numpy as np
 import numpy.typing as npt
@@ -54,18 +55,21 @@ _MEAN_PLACE = 5.0
 _SEED = 1
 
 
-def plain_strategies(instance: Instance) -> list[Strategy]:
-    """Every section rule with every order of the keys."""
+def plain_strategies(instance: Instance, most: int | None = None) -> list[Strategy]:
+    """Every section rule with every order of the keys, or as many of them."""
     values = _keys(instance)
     has_overlap = any(
         gap < instance.size[low] for low, of in enumerate(instance.gaps) for gap in of.values()
     )
-    made = []
-    for rule in SectionRule:
-        for letters in _RANK_KEYS[::-1] if has_overlap else _RANK_KEYS:
-            keys = tuple(values[letter] for letter in letters)
-            made.append(Strategy(f"{rule.value}; {letters}", rule, _rank(keys), keys))
-    return made
+    orders = {}
+    for letters in (_RANK_KEYS[::-1] if has_overlap else _RANK_KEYS)[:most]:
+        keys = tuple(values[letter] for letter in letters)
+        orders[letters] = _rank(keys), keys
+    made = product(SectionRule, orders.items())
+    return [
+        Strategy(f"{rule.value}; {letters}", rule, *of)
+        for rule, (letters, of) in islice(made, most)
+    ]
 
 
 @dataclass

@@ -42,19 +42,20 @@ class WindowProver:
         self.windows: list[_Window] = []
         self.nodes = 0
         sections = instance.sections
-        seen: set[frozenset[int]] = set()
+        seen: set[object] = set()
         for width in _WIDTHS:
             spans = [sections[at : at + width] for at in range(len(sections) - width + 1)]
             # The fullest windows first; of equally full ones the earlier.
             spans.sort(key=lambda span: -sum(sum(s.weights) for s in span))
             for span in spans[:_WINDOWS_PER_WIDTH]:
-                members = frozenset(m for section in span for m in section.members)
-                if members in seen or len(members) == len(instance):
+                members = sorted({m for section in span for m in section.members})
+                shape = _shape(instance, members)
+                if shape in seen or len(members) == len(instance):
                     continue
-                seen.add(members)
-                part = make_instance([instance.buffers[m] for m in sorted(members)], overlaps)
+                seen.add(shape)
+                part = make_instance([instance.buffers[m] for m in members], overlaps)
                 if part.is_exact:
-                    strategy = plain_strategies(part)[0]
+                    (strategy,) = plain_strategies(part, 1)
                     self.windows.append(_Window(part, Search(part), strategy))
 
     def excludes(
@@ -80,3 +81,16 @@ class WindowProver:
             if result.offsets is not None:
                 window.fits_in_bytes = window.instance.peak_bytes(result.offsets)
         return False
+
+
+def _shape(instance: Instance, members: Sequence[int]) -> object:
+    """What is equal for windows that are searched alike, such as those of equal layers."""
+    buffers = [instance.buffers[m] for m in members]
+    begin = min(b.start for b in buffers)
+    gaps = [[instance.gaps[a].get(b) for b in members] for a in members]
+    return repr(
+        [
+            (b.size_bytes, b.align_bytes, b.start - begin, b.stop - begin, b.fixed_offset, of)
+            for b, of in zip(buffers, gaps, strict=True)
+        ]
+    )
