@@ -14,6 +14,7 @@ from edgec.errors import ScheduleError
 from edgec.loop.access import Access, accesses, span
 from edgec.loop.ir import Buffer, Call, For, If, Seq, Stmt, Store
 from edgec.loop.rewrite import children
+from edgec.numerics.term import Term, as_term
 
 #: Statements run in one nest at most.
 MOST_STEPS = 1 << 20
@@ -47,16 +48,16 @@ class _Runner:
     def __init__(self, buffers: frozenset[Buffer]) -> None:
         self.buffers = buffers
         # By the identity of statements, which live as long as the one that is run.
-        self.found: dict[int, list[Access]] = {}
+        self.found: dict[int, list[_Rows]] = {}
         self.touched: dict[int, bool] = {}
         self.children: dict[int, list[Stmt]] = {}
         self.made: list[Touch] = []
         self.steps = 0
 
-    def accesses(self, stmt: Stmt) -> list[Access]:
+    def accesses(self, stmt: Stmt) -> list[_Rows]:
         """Of a single statement."""
         if id(stmt) not in self.found:
-            self.found[id(stmt)] = list(accesses(stmt, of=self.buffers))
+            self.found[id(stmt)] = [_rows(a) for a in accesses(stmt, of=self.buffers)]
         return self.found[id(stmt)]
 
     def touches(self, stmt: Stmt) -> bool:
@@ -95,11 +96,19 @@ class _Runner:
             self.steps += 1
             if self.steps > MOST_STEPS:
                 raise ScheduleError("the nest takes too many steps to follow its rows")
-            self.made += [self.touch(access, at) for access in self.accesses(stmt)]
+            self.made += [
+                Touch(buffer, is_write, low.evaluate(at), high.evaluate(at) + 1, at)
+                for buffer, is_write, low, high in self.accesses(stmt)
+            ]
 
-    @staticmethod
-    def touch(access: Access, at: Mapping[str, int]) -> Touch:
-        if access.indices is None:
-            return Touch(access.buffer, access.is_write, 0, access.buffer.shape[0], at)
+
+#: The buffer, whether it is written, and the first and the last row.
+_Rows = tuple[Buffer, bool, Term, Term]
+
+
+def _rows(access: Access) -> _Rows:
+    if access.indices is None:
+        low, high = as_term(0), as_term(access.buffer.shape[0] - 1)
+    else:
         low, high = span(access.indices[0], access.loops)
-        return Touch(access.buffer, access.is_write, low.evaluate(at), high.evaluate(at) + 1, at)
+    return access.buffer, access.is_write, low, high
