@@ -1,12 +1,16 @@
-"""dft: discrete Fourier transforms of any length as sums with a table of one turn; ONNX's STFT.
+"""dft: discrete Fourier transforms of any length with a table of one turn; ONNX's STFT.
 
-The sums take as many products as the square of the length. Pairs of real and imaginary parts lie
-along the last axis, which has extent 1 where all numbers are real.
+A transform of a prime length is one sum for each result. One of length p * q * … has a pass for
+each factor: Stockham's form of the fast Fourier transform, whose passes leave all numbers in
+order. Pairs of real and imaginary parts lie along the last axis, which has extent 1 where all
+numbers are real.
+Source: Van Loan, "Computational Frameworks for the Fast Fourier Transform", 1.7.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +23,7 @@ from edgec.graph.operator import Fusion, register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import index, select
+from edgec.loop.values import index, minimum, select
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.mul import MulAttrs
 from edgec.ops.op import Op, RawNode, from_onnx
@@ -29,6 +33,21 @@ from edgec.ops.scattered import AxisAttrs
 
 #: Longest transforms: places in a turn, k * n, are computed in 32 bits.
 MOST = 1 << 15
+PARTS = ("real", "imaginary")
+#: A part of a number, by row, number and part.
+Read = Callable[[Any, Any, int], Any]
+
+
+def factors(length: int) -> tuple[int, ...]:
+    """The passes of a transform: fours, which cost as much as two twos each, then primes."""
+    found, factor = [], 4
+    while length > 1:
+        if length % factor == 0:
+            found.append(factor)
+            length //= factor
+        else:
+            factor = {4: 2, 2: 3}.get(factor, factor + 2)
+    return tuple(found)
 
 
 @dataclass(frozen=True)
@@ -68,14 +87,20 @@ class Dft(Op[DftAttrs]):
         return (x.with_shape(shape),)
 
     def macs(self, attrs: DftAttrs, inputs: Sequence[TensorType]) -> int:
-        """Each result takes a product with each number's parts."""
+        """Each result of a pass takes a product with each part of as many numbers as its factor."""
         (x,) = inputs
+        passes = factors(attrs.length)
+        if len(passes) > 1:
+            rows = x.elements // (x.shape[attrs.axis] * x.shape[-1])
+            return 4 * rows * attrs.length * (sum(passes) + len(passes) - 1)
         return self.infer(attrs, x)[0].elements * x.shape[attrs.axis] * x.shape[-1]
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """One sum for each part of a result, from the first number on."""
+        """One sum for each part of a result, from the first number on; or pass by pass."""
         attrs: DftAttrs = node.attrs
         (x,) = operand_tensors(target, inputs)
+        if len(factors(attrs.length)) > 1:
+            return _Passes(target, attrs, x).lower(node.output.type.shape)
         axis, length = attrs.axis, attrs.length
         cos, sin = _turn(target, attrs, x.dtype)
         is_half = attrs.inverse and attrs.parts == 1 and x.shape[axis] == length // 2 + 1
@@ -109,6 +134,122 @@ class Dft(Op[DftAttrs]):
             dtype=x.dtype,
         )  # fmt: skip
         return target.compute("element", shape, x.dtype, lambda *at: total[at] / float(length))
+
+
+class _Passes:
+    """A transform of a composite length, row by row."""
+
+    def __init__(self, target: Lowering, attrs: DftAttrs, x: Tensor) -> None:
+        self.target, self.attrs, self.x = target, attrs, x
+        self.length = attrs.length
+        self.cos, self.sin = _turn(target, attrs, x.dtype)
+        extent = x.shape[attrs.axis]
+        self.is_half = attrs.inverse and attrs.parts == 1 and extent == attrs.length // 2 + 1
+
+    def lower(self, shape: Sequence[int]) -> Tensor:
+        """All passes of a row, then the next row: two arrays of one row are all they need."""
+        define, passes = self.target.definition, factors(self.length)
+        rows = math.prod(shape) // (self.attrs.count * self.attrs.parts)
+        sums, turned = (
+            [define.temporary(f"{name}_{part}", (self.length,), self.x.dtype) for part in PARTS]
+            for name in ("sum", "turned")
+        )
+        read: Read = self._given
+        done = 1
+        with define.steps("rows", rows):
+            for factor in passes[:-1]:
+                for part, tensor in enumerate(sums):
+                    define.reduce(tensor, name=f"pass{done}_{PARTS[part]}",
+                                  **self._sums(read, part, factor, done))  # fmt: skip
+                self._turn(sums, turned, factor, done)
+                read = lambda row, n, part: turned[part][n]  # noqa: E731
+                done *= factor
+            for part in range(self.attrs.parts):
+                self._last(read, part, passes[-1], done)
+        assert self.target.target is not None  # nothing is fused after it
+        return self.target.target
+
+    def _turn(self, sums: list[Tensor], turned: list[Tensor], factor: int, done: int) -> None:
+        """The numbers of a pass, each turned by its place in it."""
+        size, (real, imaginary) = self.length // (done * factor), sums
+
+        def by(q: Any) -> tuple[Any, Any]:
+            step = index(q // (size * done)) * index(q % size * done)
+            return self.cos[step], self.sin[step]
+
+        def real_part(row: Any, q: Any) -> Any:
+            cos, sin = by(q)
+            return real[q] * cos - imaginary[q] * sin
+
+        def imaginary_part(row: Any, q: Any) -> Any:
+            cos, sin = by(q)
+            return real[q] * sin + imaginary[q] * cos
+
+        for part, body in enumerate((real_part, imaginary_part)):
+            self.target.definition.compute(turned[part], body, name=f"turn{done}_{PARTS[part]}")
+
+    def _place(self, row: Any, n: Any, part: int) -> tuple[Any, ...]:
+        """Where number n of a row is in the input or the output."""
+        found: list[Any] = []
+        for axis in reversed(range(len(self.x.shape) - 1)):
+            if axis != self.attrs.axis:
+                found.insert(0, row % self.x.shape[axis])
+                row = row // self.x.shape[axis]
+        found.insert(self.attrs.axis, n)
+        return (*found, part)
+
+    def _given(self, row: Any, n: Any, part: int) -> Any:
+        """A part of a number of the input: half of them may be conjugates, or zeros beyond it."""
+        extent = self.x.shape[self.attrs.axis]
+        if part >= self.x.shape[-1]:
+            return 0.0
+        if self.is_half:
+            value = self.x[self._place(row, minimum(n, self.length - n), part)]
+            return value if part == 0 else select(index(n + n) > self.length, -value, value)
+        if extent >= self.length:
+            return self.x[self._place(row, n, part)]
+        value = self.x[self._place(row, minimum(n, extent - 1), part)]
+        return select(index(n) < extent, value, 0.0)
+
+    def _sums(self, read: Read, part: int, factor: int, done: int) -> dict[str, Any]:
+        """A part of each sum of a pass, `done` being the product of the factors before."""
+        size = self.length // (done * factor)
+        is_real = read == self._given and self.x.shape[-1] == 1
+
+        def update(acc: Any, row: Any, q: Any, j: Any) -> Any:
+            source = (q // size % done * factor + j) * size + q % size
+            turn = index(q // (size * done)) * index(j)
+            step = (turn - turn / factor * factor) * (self.length // factor)
+            real = read(row, source, 0)
+            if is_real:
+                return acc + real * (self.sin if part else self.cos)[step]
+            imaginary = read(row, source, 1)
+            if part:
+                return acc + (real * self.sin[step] + imaginary * self.cos[step])
+            return acc + (real * self.cos[step] - imaginary * self.sin[step])
+
+        return {"axes": [("j", 0, factor)], "init": lambda row, q: 0.0, "update": update}
+
+    def _last(self, read: Read, part: int, factor: int, done: int) -> None:
+        """The last pass, of which `count` numbers are kept.
+
+        Of real numbers the first result and, of an even length, the middle one are real.
+        """
+        define, count = self.target.definition, self.attrs.count
+        total = define.reduce(f"total_{PARTS[part]}", shape=(count,), dtype=self.x.dtype,
+                              **self._sums(read, part, factor, done))  # fmt: skip
+        out = self.target.target
+        assert out is not None
+        scale = float(self.length)
+
+        def result(row: Any, q: Any) -> Any:
+            value = total[q] / scale if self.attrs.inverse else total[q]
+            if part == 0 or self.x.shape[-1] == 2:
+                return value
+            return select(index(q).equals(0) | index(q + q).equals(self.length), 0.0, value)
+
+        define.compute(out, result, shape=(count,), at=lambda row, q: self._place(row, q, part),
+                       name=f"out_{PARTS[part]}")  # fmt: skip
 
 
 def _turn(target: Lowering, attrs: DftAttrs, dtype: str) -> tuple[Tensor, Tensor]:

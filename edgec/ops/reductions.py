@@ -16,6 +16,7 @@ import numpy as np
 from edgec.loop.dtype import bits, integer_range, is_float
 from edgec.loop.values import Value, intrinsic, maximum, minimum, select
 from edgec.numerics.fixed_point import quantize_multiplier
+from edgec.numerics.narrow_float import FORMATS
 from edgec.ops.row import FLOAT, FLOATS, INTEGERS
 
 #: The integers whose sums the formats define.
@@ -73,6 +74,11 @@ def _sum(total: Value, x: Value) -> Value:
     return total + x
 
 
+def _rounded_sum(total: Value, x: Value) -> Value:
+    arguments = FORMATS["bfloat16"].arguments
+    return intrinsic("widen_f32", intrinsic("narrow_f32", total + x, *arguments, 0), *arguments)
+
+
 def _mean(total: Value, count: int) -> Value:
     return total / (float(count) if is_float(total.dtype) else count)
 
@@ -99,6 +105,7 @@ ROWS = (
               onnx="ReduceMean", tflite="MEAN", multiplier=mean_multiplier),
     Reduction("sum", "the sum", _sum, dtypes=(*FLOATS, *WIDE), onnx="ReduceSum", tflite="SUM",
               multiplier=lambda ratio, count: quantize_multiplier(ratio)),
+    Reduction("sum_bfloat16", "the sum, each step of it rounded to bfloat16", _rounded_sum),
     Reduction("max", "the largest", maximum, None, dtypes=(*FLOATS, *INTEGERS),
               onnx="ReduceMax", tflite="REDUCE_MAX", chooses=True, of_nothing=_least),
     Reduction("min", "the smallest", minimum, None, dtypes=(*FLOATS, *INTEGERS),

@@ -39,6 +39,7 @@ from edgec.ops.softmax_float import (
 )
 from edgec.ops.softmax_int16 import OUTPUT_QUANT as INT16_QUANT
 from edgec.ops.softmax_int16 import SoftmaxInt16, SoftmaxInt16Attrs
+from edgec.ops.softmax_rounded import ROUNDED, rounded_softmax
 
 #: Fixed-point formats of TFLite's softmax.h: differences, and the sum of exponentials.
 DIFF_INTEGER_BITS = 5
@@ -314,4 +315,6 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
 @from_onnx("Softmax")
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Softmax of floats."""
+    if raw.operand(0).type.dtype in ROUNDED and raw.opset >= 13:
+        return rounded_softmax(builder, raw)
     return along_last_axis(builder, raw, "softmax", SoftmaxAttrs())

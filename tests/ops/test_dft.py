@@ -11,7 +11,7 @@ from official_cases import check_official_c
 
 from edgec.errors import TypeMismatch
 from edgec.graph.types import TensorType
-from edgec.ops.dft import Dft, DftAttrs
+from edgec.ops.dft import Dft, DftAttrs, factors
 
 CASES = ("test_dft_inverse", "test_dft_irfft", "test_dft_rfft", "test_stft_with_window")
 
@@ -45,6 +45,31 @@ def test_half_of_the_numbers_are_continued(length: int) -> None:
     half = pairs(np.fft.rfft(x))
     found = transformed(DftAttrs(1, length, length, inverse=True, parts=1), half)
     np.testing.assert_allclose(found[..., 0], x, rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("length", [10, 12, 30, 49, 96, 128])
+def test_passes_of_composite_lengths(length: int) -> None:
+    """Real and complex numbers, more and fewer than the length; all results, and half of them."""
+    assert np.prod(factors(length)) == length
+    rng = np.random.default_rng(length)
+    near = {"rtol": 1e-11, "atol": 1e-11}
+    for extent in (length, length - 3, length + 2):
+        x = rng.normal(0, 1, (2, extent, 2, 2))
+        z = x[..., 0] + 1j * x[..., 1]
+        for inverse, function in ((False, np.fft.fft), (True, np.fft.ifft)):
+            found = transformed(DftAttrs(1, length, length, inverse), x)
+            np.testing.assert_allclose(found, pairs(function(z, length, axis=1)), **near)
+        found = transformed(DftAttrs(1, length, length // 2 + 1), x[..., :1].copy())
+        np.testing.assert_allclose(found, pairs(np.fft.rfft(x[..., 0], length, axis=1)), **near)
+    half = pairs(np.fft.rfft(rng.normal(0, 1, (2, length))))
+    found = transformed(DftAttrs(1, length, length, inverse=True, parts=1), half)
+    wanted = np.fft.irfft(half[..., 0] + 1j * half[..., 1], length)
+    np.testing.assert_allclose(found[..., 0], wanted, **near)
+
+
+def test_passes_take_few_products() -> None:
+    x = TensorType((10, 512, 1), "float32")
+    assert Dft().macs(DftAttrs(1, 512, 257), [x]) < 10 * 512 * 257 * 2 // 5
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -69,10 +69,20 @@ def _mean(x: Array, axis: tuple[int, ...]) -> Array:
     return np.asarray(quotient).astype(x.dtype)
 
 
+def _bfloat16_sum(x: Array, axis: tuple[int, ...]) -> Array:
+    rows = np.moveaxis(x.astype(np.float32), axis, range(-len(axis), 0))
+    rows = rows.reshape(*rows.shape[: x.ndim - len(axis)], -1)
+    total = np.zeros(rows.shape[:-1], "bfloat16")
+    for place in range(rows.shape[-1]):
+        total = (total.astype(np.float32) + rows[..., place]).astype("bfloat16")
+    return total.astype(np.float64)
+
+
 CASES: dict[str, Case] = {
     "mean": Case(_mean, ("float32", "int32"), ("float32", "int32", "int64")),
     "sum": Case(lambda x, axis: np.sum(x, axis=axis, dtype=x.dtype), ORT,
                 ("float32", "int32", "int64")),
+    "sum_bfloat16": Case(_bfloat16_sum, onnx=()),
     "max": Case(np.max, (*ORT, "int8", "uint8"), ("float32", "int32", "int64")),
     "min": Case(np.min, (*ORT, "int8", "uint8"), ("float32", "int32", "int64")),
     "prod": Case(lambda x, axis: np.prod(x, axis=axis, dtype=x.dtype), ORT,
