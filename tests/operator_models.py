@@ -115,8 +115,8 @@ def _float_pair(kind: str) -> Write:
     return lambda folder: save_node(folder / "m.onnx", kind, x, {"other": other})
 
 
-def _fft(folder: Path) -> Path:
-    return test_signal_rfft.save(folder / "m.tflite", 60, 64)
+def _fft(kind: str, samples: int) -> Write:
+    return lambda folder: test_signal_rfft.save(folder / "m.tflite", kind, "int16", samples, 64)
 
 
 def _window() -> bytes:
@@ -223,7 +223,8 @@ MODELS: dict[str, Write] = {
     "hard_sigmoid": _onnx_unary("HardSigmoid"),
     "signal_window": _tflite(_window),
     "signal_auto_scale": _tflite(_auto_scale),
-    "signal_rfft": _fft,
+    "signal_rfft": _fft("SignalRfft", 60),
+    "signal_irfft": _fft("SignalIrfft", 66),
     "signal_filter_bank": _tflite(test_signal_filter_bank.bank),
     "signal_noise": _tflite(lambda: test_signal_noise.chain(True)),
 }

@@ -1,9 +1,9 @@
-"""signal_rfft: the spectrum of real int16 samples, in fixed point.
+"""signal_rfft, signal_irfft: spectra of real samples and back, of int16 and int32 in fixed point.
 
 The arithmetic is that of the kiss_fft library as TFLite Micro builds it: every butterfly first
-divides its inputs by its radix, products are rounded to 15 fraction bits, sums wrap. A transform
-of L real samples is one of L / 2 complex ones with radices 4, and 2 where 4 does not divide, and
-a last pass that takes the even and odd samples apart.
+divides its inputs by its radix, products are rounded to 15 or 31 fraction bits, sums wrap. A
+transform of L real samples is one of L / 2 complex ones with radices 4, and 2 where 4 does not
+divide, and a last pass that takes the even and odd samples apart; the way back begins with it.
 """
 
 from __future__ import annotations
@@ -23,15 +23,16 @@ from edgec.graph.types import Array, TensorType
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.numerics.fixed_point import IntArray
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.dft import DftAttrs
 from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.parts import Parts
 
-FRACTION_BITS = 15
-LARGEST = (1 << FRACTION_BITS) - 1
 LENGTHS = tuple(1 << bits for bits in range(6, 12))
+#: Samples, and the type of their products.
+WIDE = {"int16": "int32", "int32": "int64"}
+#: Component c of complex number k.
+Read = Callable[[Any, int], Any]
 
 
 @dataclass(frozen=True)
@@ -64,196 +65,189 @@ def _reversed_digits(count: int) -> Array:
     return order
 
 
-def rotations(angles: Array) -> Array:
-    """int16 [n, 2]: cosine and sine with 15 fraction bits, rounded half up."""
+def rotations(angles: Array, dtype: str) -> Array:
+    """[..., 2]: cosine and sine with all fraction bits of a dtype, rounded half up."""
     pairs = np.stack([np.cos(angles), np.sin(angles)], axis=-1)
-    return np.floor(0.5 + LARGEST * pairs).astype(np.int16)
+    return np.floor(0.5 + np.iinfo(dtype).max * pairs).astype(dtype)
 
 
-def butterfly_rotations(count: int, radix: int, size: int) -> Array:
-    """int16 [radix - 1, size, 2] of a pass with `size` inputs apart, for parts 1, 2, ..."""
-    parts, k = np.arange(1, radix)[:, None], np.arange(size)[None, :]
-    stride = count // (radix * size)
-    return rotations(-2 * math.pi * (parts * k * stride) / count)
+class _SignalFft(Op[SignalRfftAttrs]):
+    """What both directions share."""
 
+    attrs_class = SignalRfftAttrs
+    fusion = Fusion.OPAQUE
 
-def split_rotations(count: int) -> Array:
-    """int16 [count / 2, 2] of the last pass, for k = 1 ... count / 2."""
-    k = np.arange(1, count // 2 + 1)
-    return rotations(-math.pi * (k / count + 0.5))
-
-
-def _rounded(x: Any) -> Any:
-    return (x + (1 << (FRACTION_BITS - 1))) >> FRACTION_BITS
-
-
-def _wrap16(x: IntArray) -> IntArray:
-    return x.astype(np.int16).astype(np.int64)
-
-
-def _divided(x: Any, radix: int) -> Any:
-    return _rounded(x * (LARGEST // radix))
-
-
-def _turned(x: IntArray, by: IntArray) -> IntArray:
-    """Complex products, [..., 2]."""
-    real = x[..., 0] * by[..., 0] - x[..., 1] * by[..., 1]
-    imaginary = x[..., 0] * by[..., 1] + x[..., 1] * by[..., 0]
-    return _wrap16(_rounded(np.stack([real, imaginary], axis=-1)))
+    def _check(self, attrs: SignalRfftAttrs, x: TensorType) -> None:
+        if x.dtype not in WIDE or len(x.shape) != 1 or attrs.length not in LENGTHS:
+            raise TypeMismatch(f"{self.name} of {x}, of length {attrs.length}")
 
 
 @register
-class SignalRfft(Op[SignalRfftAttrs]):
-    """x int16 [n] -> int16 [L + 2]: real and imaginary parts of L / 2 + 1 frequencies."""
+class SignalRfft(_SignalFft):
+    """x [n] -> [L + 2]: real and imaginary parts of L / 2 + 1 frequencies."""
 
     name = "signal_rfft"
-    attrs_class = SignalRfftAttrs
-    fusion = Fusion.OPAQUE
 
     def infer(self, attrs: SignalRfftAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Two numbers for each frequency."""
         (x,) = inputs
-        if x.dtype != "int16" or len(x.shape) != 1 or attrs.length not in LENGTHS:
-            raise TypeMismatch(f"signal_rfft of {x}, of length {attrs.length}")
+        self._check(attrs, x)
         if x.shape[0] > attrs.length:
             raise TypeMismatch(f"signal_rfft of length {attrs.length} of {x.shape[0]} samples")
-        return (TensorType((attrs.length + 2,), "int16"),)
-
-    def evaluate(
-        self,
-        attrs: SignalRfftAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:
-        """Pass by pass, with sums that wrap."""
-        samples = np.zeros(attrs.length, np.int64)
-        samples[: inputs[0].size] = inputs[0]
-        count = attrs.length // 2
-        x = samples.reshape(count, 2)[_reversed_digits(count)]
-        size = 1
-        for radix in reversed(factors(count)):
-            part = _wrap16(_divided(x.reshape(-1, radix, size, 2), radix))
-            turned = part.copy()
-            turned[:, 1:] = _turned(
-                part[:, 1:], butterfly_rotations(count, radix, size).astype(np.int64)
-            )
-            x = _wrap16(_butterfly(turned)).reshape(count, 2)
-            size *= radix
-        return (_apart(x).reshape(-1).astype(np.int16),)
+        return (TensorType((attrs.length + 2,), x.dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """Two stages for each pass: rotated inputs, and their sums."""
+        """Two stages for each pass: rotated inputs, and their sums; then the last pass."""
         (x,) = tensors_of(inputs)
-        define = target.definition
-        count = node.attrs.length // 2
-        samples = x.shape[0]
-        order = target.table("order", _reversed_digits(count).astype(np.int16))
+        samples, length = x.shape[0], node.attrs.length
 
         def sample(p: Any, c: Any) -> Any:
             at = loops.int32(order[p]) * 2 + loops.index(c)
-            if samples == node.attrs.length:
+            if samples == length:
                 return x[at]
             inside = x[loops.minimum(at, samples - 1)]
             return loops.select(at < samples, inside, 0)
 
-        passes = _Passes(target, count)
-        define.compute(passes.values, sample, name="start")
-        size = 1
-        for radix in reversed(factors(count)):
-            passes.butterflies(radix, size)
-            size *= radix
+        passes = _Passes(target, length // 2, x.dtype, inverse=False)
+        order = passes.order
+        target.definition.compute(passes.values, sample, name="start")
+        passes.butterflies()
         return passes.apart()
 
 
-def _butterfly(t: IntArray) -> IntArray:
-    """Sums of the rotated parts [groups, radix, size, 2]."""
-    if t.shape[1] == 2:
-        return np.stack([t[:, 0] + t[:, 1], t[:, 0] - t[:, 1]], axis=1)
-    even, odd = t[:, 0] + t[:, 2], t[:, 1] + t[:, 3]
-    low, high = t[:, 0] - t[:, 2], t[:, 1] - t[:, 3]
-    turned = np.stack([high[..., 1], -high[..., 0]], axis=-1)
-    return np.stack([even + odd, low + turned, even - odd, low - turned], axis=1)
+@register
+class SignalIrfft(_SignalFft):
+    """x [L + 2] of frequencies -> [L] samples."""
 
+    name = "signal_irfft"
 
-def _apart(x: IntArray) -> IntArray:
-    """The frequencies [count + 1, 2] of interleaved real samples."""
-    count = len(x)
-    result = np.zeros((count + 1, 2), np.int64)
-    first = _wrap16(_divided(x[0], 2))
-    result[0, 0], result[count, 0] = first[0] + first[1], first[0] - first[1]
-    k = np.arange(1, count // 2 + 1)
-    near = _wrap16(_divided(x[k], 2))
-    far = _wrap16(_divided(_wrap16(x[count - k] * np.array([1, -1])), 2))
-    total, rest = _wrap16(near + far), _wrap16(near - far)
-    turned = _turned(rest, split_rotations(count).astype(np.int64))
-    result[k] = (total + turned) >> 1
-    result[count - k, 0] = (total[:, 0] - turned[:, 0]) >> 1
-    result[count - k, 1] = (turned[:, 1] - total[:, 1]) >> 1
-    return result
+    def infer(self, attrs: SignalRfftAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """One number for each sample."""
+        (x,) = inputs
+        self._check(attrs, x)
+        if x.shape[0] != attrs.length + 2:
+            raise TypeMismatch(f"signal_irfft to {attrs.length} samples of {x}")
+        return (TensorType((attrs.length,), x.dtype),)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """The first pass, then two stages for each of the others."""
+        (x,) = tensors_of(inputs)
+        passes = _Passes(target, node.attrs.length // 2, x.dtype, inverse=True)
+        passes.together(x)
+        passes.butterflies()
+        values = passes.values
+        return target.compute("samples", (node.attrs.length,), x.dtype,
+                              lambda n: values[n // 2, n % 2])  # fmt: skip
 
 
 class _Passes:
     """The passes in loops, on two arrays of complex numbers: values, and values rotated."""
 
-    def __init__(self, target: Lowering, count: int) -> None:
-        self.target = target
-        self.define = target.definition
-        self.count = count
-        self.values = self.define.temporary("values", (count, 2), "int16")
-        self.rotated = self.define.temporary("rotated", (count, 2), "int16")
+    def __init__(self, target: Lowering, count: int, dtype: str, *, inverse: bool) -> None:
+        self.target, self.define = target, target.definition
+        self.count, self.dtype, self.sign = count, dtype, 1 if inverse else -1
+        self.order = target.table("order", _reversed_digits(count).astype(np.int16))
+        self.values = self.define.temporary("values", (count, 2), dtype)
+        self.rotated = self.define.temporary("rotated", (count, 2), dtype)
 
-    def butterflies(self, radix: int, size: int) -> None:
+    def _wide(self, x: Any) -> Any:
+        return loops.cast(x, WIDE[self.dtype])
+
+    def _stored(self, x: Any) -> Any:
+        return loops.cast(x, self.dtype)
+
+    def _rounded(self, x: Any) -> Any:
+        bits = np.iinfo(self.dtype).bits - 1
+        return self._stored((x + (1 << (bits - 1))) >> bits)
+
+    def _divided(self, x: Any, radix: int) -> Any:
+        """A stored number by a radix, wide."""
+        return self._wide(self._rounded(self._wide(x) * (int(np.iinfo(self.dtype).max) // radix)))
+
+    def _turned(self, real: Any, imaginary: Any, by: Tensor, at: tuple[Any, ...], c: Any) -> Any:
+        """Component c of a complex product, stored."""
+        first = real * self._wide(by[(*at, c)])
+        second = imaginary * self._wide(by[(*at, 1 - c)])
+        if isinstance(c, int):
+            return self._rounded(first + second if c else first - second)
+        return self._rounded(loops.select(loops.index(c).equals(0), first - second, first + second))
+
+    def _turns(self, angles: Array) -> Tensor:
+        return self.target.table("turns", rotations(self.sign * angles, self.dtype))
+
+    def butterflies(self) -> None:
+        """All passes of the complex transform, the smallest first."""
+        size = 1
+        for radix in reversed(factors(self.count)):
+            self._pass(radix, size)
+            size *= radix
+
+    def _pass(self, radix: int, size: int) -> None:
         """All butterflies of one pass, whose parts lie `size` apart."""
-        x, rotated = self.values, self.rotated
-        name = f"pass{size}"
-        turns = self.target.table("turns", butterfly_rotations(self.count, radix, size))
-
-        def divided(at: Any, c: int | Any) -> Any:
-            return loops.int32(loops.int16(_divided(loops.int32(x[at, c]), radix)))
+        x, rotated, groups = self.values, self.rotated, self.count // (radix * size)
+        parts, k = np.arange(1, radix)[:, None], np.arange(size)[None, :]
+        turns = self._turns(2 * math.pi * (parts * k * groups) / self.count)
 
         def place(g: Any, part: Any, k: Any) -> Any:
             return (g * radix + part) * size + k
 
         def turned(g: Any, p: Any, k: Any, c: Any) -> Any:
             at = place(g, p + 1, k)
-            first = divided(at, 0) * loops.int32(turns[p, k, c])
-            second = divided(at, 1) * loops.int32(turns[p, k, 1 - c])
-            both = loops.select(loops.index(c).equals(0), first - second, first + second)
-            return loops.int16(_rounded(both))
+            real, imaginary = (self._divided(x[at, part], radix) for part in (0, 1))
+            return self._turned(real, imaginary, turns, (p, k), c)
 
-        groups = self.count // (radix * size)
         self.define.compute(
             rotated,
-            lambda g, k, c: loops.int16(divided(place(g, 0, k), c)),
+            lambda g, k, c: self._stored(self._divided(x[place(g, 0, k), c], radix)),
             shape=(groups, size, 2),
             at=lambda g, k, c: (place(g, 0, k), c),
-            name=f"{name}_first",
+            name=f"pass{size}_first",
         )
         self.define.compute(
             rotated,
             turned,
             shape=(groups, radix - 1, size, 2),
             at=lambda g, p, k, c: (place(g, p + 1, k), c),
-            name=f"{name}_turned",
+            name=f"pass{size}_turned",
         )
         for part in range(radix):
             for c in (0, 1):
-                self._add(f"{name}_part{part}_{c}", place, (groups, size), radix, part, c)
+                self._add(f"pass{size}_part{part}_{c}", place, (groups, size), radix, part, c)
 
     def _add(
         self, name: str, place: Any, shape: tuple[int, ...], radix: int, part: int, c: int
     ) -> None:
         def term(g: Any, number: int, k: Any, component: int) -> Any:
-            return loops.int32(self.rotated[place(g, number, k), component])
+            return self._wide(self.rotated[place(g, number, k), component])
 
         self.define.compute(
             self.values,
-            lambda g, k: loops.int16(_sum(radix, part, c, term, g, k)),
+            lambda g, k: self._stored(_sum(radix, part, c, self.sign, term, g, k)),
             shape=shape,
             at=lambda g, k: (place(g, part, k), c),
             name=name,
         )
+
+    def _pairs(self, read: Read) -> tuple[Read, Read]:
+        """Of numbers k + 1 and count - 1 - k: their sum, and their difference turned, stored."""
+        turns = self._turns(math.pi * (np.arange(1, self.count // 2 + 1) / self.count + 0.5))
+
+        def near_and_far(k: Any, c: int) -> tuple[Any, Any]:
+            far = read(self.count - 1 - k, c)
+            return self._divided(read(k + 1, c), 2), self._divided(-far if c else far, 2)
+
+        def total(k: Any, c: int) -> Any:
+            near, far = near_and_far(k, c)
+            return self._stored(near + far)
+
+        def turned(k: Any, c: int) -> Any:
+            rest = []
+            for part in (0, 1):
+                near, far = near_and_far(k, part)
+                rest.append(self._wide(self._stored(near - far)))
+            return self._turned(rest[0], rest[1], turns, (k,), c)
+
+        return total, turned
 
     def apart(self) -> Tensor:
         """The last pass, into the output: frequency 0 and the highest, then pairs of them."""
@@ -261,81 +255,69 @@ class _Passes:
         half = count // 2
         out = self.target.target
         assert out is not None  # nothing is fused after it
-        turns = self.target.table("turns", split_rotations(count))
-
-        def halved(at: Any, c: int, sign: int = 1) -> Any:
-            return loops.int32(loops.int16(_divided(loops.int32(loops.int16(
-                loops.int32(x[at, c]) * sign)), 2)))  # fmt: skip
-
-        def near_and_far(k: Any, c: int) -> tuple[Any, Any]:
-            return halved(k + 1, c), halved(count - 1 - k, c, -1 if c else 1)
-
-        def rest(k: Any, c: int) -> Any:
-            near, far = near_and_far(k, c)
-            return loops.int32(loops.int16(near - far))
-
-        def total(k: Any, c: int) -> Any:
-            near, far = near_and_far(k, c)
-            return loops.int16(near + far)
-
-        def turned(k: Any, c: int) -> Any:
-            first = rest(k, 0) * loops.int32(turns[k, c])
-            second = rest(k, 1) * loops.int32(turns[k, 1 - c])
-            return loops.int16(_rounded(first + second if c else first - second))
+        total, turned = self._pairs(lambda at, c: x[at, c])
 
         def kept_of(k: Any, c: int, which: int) -> Any:
-            return loops.int32(kept[k + which * half, c])
+            return self._wide(kept[k + which * half, c])
 
-        self._store("edge0", out, lambda k: loops.int16(halved(0, 0) + halved(0, 1)), 0, 0, 1)
-        self._store("edge1", out, lambda k: loops.int16(halved(0, 0) - halved(0, 1)),
-                    2 * count, 0, 1)  # fmt: skip
+        def store(name: str, element: Any, first: int, step: int, many: int = half) -> None:
+            self.define.compute(out, lambda k: self._stored(element(k)), shape=(many,),
+                                at=lambda k: (k * step + first,), name=name)  # fmt: skip
+
+        def first(c: int) -> Any:
+            return self._divided(x[0, c], 2)
+
+        store("edge0", lambda k: first(0) + first(1), 0, 0, 1)
+        store("edge1", lambda k: first(0) - first(1), 2 * count, 0, 1)
         for at in (1, 2 * count + 1):
-            self._store(f"zero{at}", out, lambda k: 0, at, 0, 1)
+            self.define.compute(out, lambda k: 0, shape=(1,), at=lambda k, at=at: (k * 0 + at,),
+                                name=f"zero{at}")  # fmt: skip
         for c in (0, 1):
-            self._keep(f"turned{c}", turned, 0, c)
-            self._keep(f"total{c}", total, half, c)
-        self._store(
-            "low0",
-            out,
-            lambda k: loops.int16((kept_of(k, 0, 1) + kept_of(k, 0, 0)) >> 1),
-            2,
-            2,
-            half,
-        )
-        self._store(
-            "low1",
-            out,
-            lambda k: loops.int16((kept_of(k, 1, 1) + kept_of(k, 1, 0)) >> 1),
-            3,
-            2,
-            half,
-        )
-        self._store("high0", out,
-                    lambda k: loops.int16((kept_of(k, 0, 1) - kept_of(k, 0, 0)) >> 1),
-                    2 * count - 2, -2, half)  # fmt: skip
-        self._store("high1", out,
-                    lambda k: loops.int16((kept_of(k, 1, 0) - kept_of(k, 1, 1)) >> 1),
-                    2 * count - 1, -2, half)  # fmt: skip
+            self._keep(f"turned{c}", turned, lambda k: k, c)
+            self._keep(f"total{c}", total, lambda k: k + half, c)
+        for c in (0, 1):
+            store(f"low{c}", lambda k, c=c: (kept_of(k, c, 1) + kept_of(k, c, 0)) >> 1, 2 + c, 2)
+        for c in (0, 1):
+            store(f"high{c}", lambda k, c=c: (kept_of(k, c, 1 - c) - kept_of(k, c, c)) >> 1,
+                  2 * count - 2 + c, -2)  # fmt: skip
         return out
 
-    def _keep(self, name: str, element: Any, first: int, c: int) -> None:
+    def together(self, x: Tensor) -> None:
+        """The first pass of the way back, into the places of the innermost butterflies."""
+        count = self.count
+        total, turned = self._pairs(lambda at, c: x[2 * at + c])
+
+        def edge(_: Any, c: int) -> Any:
+            ends = self._wide(x[0]), self._wide(x[2 * count])
+            both = self._stored(ends[0] - ends[1] if c else ends[0] + ends[1])
+            return self._stored(self._divided(both, 2))
+
+        def low(k: Any, c: int) -> Any:
+            return self._stored(self._wide(total(k, c)) + self._wide(turned(k, c)))
+
+        def high(k: Any, c: int) -> Any:
+            pair = self._wide(total(k, c)), self._wide(turned(k, c))
+            return self._stored(pair[c] - pair[1 - c])
+
+        for c in (0, 1):
+            self._keep(f"edge{c}", edge, lambda k: k, c, 1)
+            self._keep(f"low{c}", low, lambda k: k + 1, c)
+            self._keep(f"high{c}", high, lambda k: count - 1 - k, c)
+        self.define.compute(
+            self.values, lambda p, c: self.rotated[loops.int32(self.order[p]), c], name="start"
+        )
+
+    def _keep(self, name: str, element: Read, at: Any, c: int, many: int = 0) -> None:
         self.define.compute(
             self.rotated,
             lambda k: element(k, c),
-            shape=(self.count // 2,),
-            at=lambda k: (k + first, c),
+            shape=(many or self.count // 2,),
+            at=lambda k: (at(k), c),
             name=name,
         )
 
-    def _store(
-        self, name: str, out: Tensor, element: Any, first: int, step: int, count: int
-    ) -> None:
-        self.define.compute(
-            out, element, shape=(count,), at=lambda k: (k * step + first,), name=name
-        )
 
-
-def _sum(radix: int, part: int, c: int, term: Callable[..., Any], g: Any, k: Any) -> Any:
+def _sum(radix: int, part: int, c: int, sign: int, term: Callable[..., Any], g: Any, k: Any) -> Any:
     """Component c of output `part` of a butterfly."""
     if radix == 2:
         first, second = term(g, 0, k, c), term(g, 1, k, c)
@@ -346,12 +328,12 @@ def _sum(radix: int, part: int, c: int, term: Callable[..., Any], g: Any, k: Any
         return even + odd if part == 0 else even - odd
     low = term(g, 0, k, c) - term(g, 2, k, c)
     high = term(g, 1, k, 1 - c) - term(g, 3, k, 1 - c)
-    return low + high if (part == 1) == (c == 0) else low - high
+    return low + high if (part == 1) == (c == (sign + 1) // 2) else low - high
 
 
 @from_tflite("CUSTOM:SignalRfft")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite Micro's SignalRfft of int16 samples, or of floats as sums of a DFT."""
+    """TFLite Micro's SignalRfft: in fixed point, or of floats as a DFT."""
     (x,), length = raw.operands(1), raw.attribute("fft_length", 0)
     if x.type.dtype != "float32":
         return builder.op("signal_rfft", [x], SignalRfftAttrs(length), name=raw.name)
@@ -366,10 +348,10 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_tflite("CUSTOM:SignalIrfft")
 def import_inverse(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite Micro's SignalIrfft of floats: the samples of a spectrum, divided by their number."""
+    """TFLite Micro's SignalIrfft: in fixed point, or of floats, divided by their number."""
     (x,), length = raw.operands(1), raw.attribute("fft_length", 0)
     if x.type.dtype != "float32":
-        raise ImportFailed(f"{x.type.dtype} spectra: only float32 is supported")
+        return builder.op("signal_irfft", [x], SignalRfftAttrs(length), name=raw.name)
     if length not in LENGTHS or x.type.shape[-1:] != (length + 2,):
         raise ImportFailed(f"an inverse transform of length {length} of {x.type}")
     *outer, _ = x.type.shape

@@ -14,38 +14,64 @@ from tflite_cases import Case, In, Out, check, check_by_c
 from edgec.errors import TypeMismatch
 from edgec.frontends import import_model
 from edgec.graph.types import TensorType
-from edgec.ops.signal_rfft import LENGTHS, SignalRfft, SignalRfftAttrs
+from edgec.ops.signal_rfft import LENGTHS, SignalIrfft, SignalRfft, SignalRfftAttrs
 from edgec.oracle.frameworks import open_oracle
 
+#: TFLite's numbers of the types.
+TYPES = {"int16": 7, "int32": 2}
+KINDS = ("SignalRfft", "SignalIrfft")
 
-def save(path: Path, samples: int, length: int) -> Path:
+
+def save(path: Path, kind: str, dtype: str, samples: int, length: int) -> Path:
     model = TfliteBuilder()
-    x = model.tensor("x", (samples,), "int16")
-    y = model.tensor("y", (length + 2,), "int16")
-    model.operator("CUSTOM:SignalRfft", [x], [y], T=7, fft_length=length)
+    x = model.tensor("x", (samples,), dtype)
+    made = length + 2 if kind == "SignalRfft" else length
+    y = model.tensor("y", (made,), dtype)
+    model.operator(f"CUSTOM:{kind}", [x], [y], T=TYPES[dtype], fft_length=length)
     path.write_bytes(model.build([x], [y]))
     return path
 
 
 @pytest.mark.parametrize("length", LENGTHS)
 @pytest.mark.parametrize("missing", [0, 13])
-def test_the_bits_of_tflite_micro(length: int, missing: int, tmp_path: Path) -> None:
-    path = save(tmp_path / "m.tflite", length - missing, length)
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_the_bits_of_tflite_micro(
+    kind: str, dtype: str, missing: int, length: int, tmp_path: Path
+) -> None:
+    if kind == "SignalIrfft" and missing:
+        return  # a spectrum is whole
+    size = length + 2 if kind == "SignalIrfft" else length - missing
+    path = save(tmp_path / "m.tflite", kind, dtype, size, length)
     module, oracle = import_model(path), open_oracle(path)
     rng = np.random.default_rng(length)
-    size = length - missing
-    frames = [rng.integers(-high, high + 1, size) for high in (3, 300, 32767)]
-    frames += [np.where(rng.random(size) < 0.5, -32768, 32767), np.full(size, 32767)]
+    most = int(np.iinfo(dtype).max)
+    frames = [rng.integers(-high, high + 1, size) for high in (3, most // 100, most)]
+    frames += [np.where(rng.random(size) < 0.5, -most - 1, most), np.full(size, most)]
     for frame in frames:
-        assert differences(module, oracle, [frame.astype(np.int16)]) == []
+        assert differences(module, oracle, [frame.astype(dtype)]) == []
 
 
-@pytest.mark.parametrize(("samples", "length"), [(64, 64), (120, 128)])
-def test_loops(samples: int, length: int, tmp_path: Path) -> None:
-    function = import_model(save(tmp_path / "m.tflite", samples, length)).main
+@pytest.mark.parametrize("dtype", TYPES)
+@pytest.mark.parametrize(
+    ("kind", "samples", "length"),
+    [("SignalRfft", 64, 64), ("SignalRfft", 120, 128), ("SignalIrfft", 130, 128)],
+)
+def test_loops(kind: str, samples: int, length: int, dtype: str, tmp_path: Path) -> None:
+    function = import_model(save(tmp_path / "m.tflite", kind, dtype, samples, length)).main
     rng = np.random.default_rng(3)
-    for high in (300, 32767):
-        check_nests(function, [rng.integers(-high, high + 1, samples).astype(np.int16)])
+    for high in (300, int(np.iinfo(dtype).max)):
+        check_nests(function, [rng.integers(-high, high + 1, samples).astype(dtype)])
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_c_has_the_bits_of_tflite_micro(dtype: str, tmp_path: Path) -> None:
+    attributes = {"T": TYPES[dtype], "fft_length": 128}
+    cases = [
+        Case("CUSTOM:SignalRfft", [In((120,), dtype)], [Out((130,), dtype)], "", attributes),
+        Case("CUSTOM:SignalIrfft", [In((130,), dtype)], [Out((128,), dtype)], "", attributes),
+    ]
+    check_by_c(cases, "tflm", tmp_path)
 
 
 @pytest.mark.parametrize("length", [64, 256])
@@ -75,3 +101,5 @@ def test_refusals() -> None:
         SignalRfft().infer(SignalRfftAttrs(96), TensorType((64,), "int16"))
     with pytest.raises(TypeMismatch, match="of 65 samples"):
         SignalRfft().infer(SignalRfftAttrs(64), TensorType((65,), "int16"))
+    with pytest.raises(TypeMismatch, match="to 64 samples"):
+        SignalIrfft().infer(SignalRfftAttrs(64), TensorType((64,), "int32"))

@@ -29,7 +29,7 @@ Array = np.ndarray
 CHOSEN = (
     "network_float", "network_int16", "operators_int16", "network_dynamic_range", "conv2d",
     "conv2d_wide", "depthwise_conv2d", "dense", "transpose_conv2d", "lstm", "lstm_float",
-    "signal_rfft", "svdf", "transformer", "nonzero", "GRU", "RNN", "matmul", "stored_matmul",
+    "svdf", "transformer", "nonzero", "GRU", "RNN", "matmul", "stored_matmul",
     "pair_coupling",
 )  # fmt: skip
 edgec.ops.load()
