@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import re
 import subprocess
 import sys
@@ -15,6 +16,7 @@ EXAMPLES = Path(__file__).parents[2] / "examples"
 #: Folder, how many cases run on the board here, and the least that every figure may be: percent,
 #: and decibels of `denoise`.
 CASES = (
+    pytest.param("wav_kws", 40, 94.0, marks=pytest.mark.full),
     ("gesture", 10, 98.0),
     pytest.param("transformer", 40, 92.0, marks=pytest.mark.full),
     pytest.param("vibration", 40, 90.0, marks=pytest.mark.full),
@@ -39,10 +41,25 @@ def test_integers_are_as_good_as_floats(
         assert figures and min(map(float, figures)) >= least, line
     if name == "detector":
         assert (tmp_path / "found.png").read_bytes().startswith(b"\x89PNG")
+    if name == "wav_kws":
+        _answers_by_name(tmp_path)
+
+
+def _answers_by_name(folder: Path) -> None:
+    """The words of the README's first command, in a folder with the example's own files."""
+    for name in ("features.toml", "edgec.toml", "words.txt"):
+        (folder / name).write_bytes((EXAMPLES / "wav_kws" / name).read_bytes())
+    done = subprocess.run(
+        [sys.executable, "-m", "edgec", "run", "kws.onnx", "--input", "yes.wav", "--json"],
+        capture_output=True, text=True, check=True, cwd=folder,
+    )  # fmt: skip
+    report = json.loads(done.stdout)
+    assert report["board"] == "netduinoplus2"
+    assert report["classes"][0]["label"] == "yes"
 
 
 #: Of `digits` the script also writes the files that are committed.
-SHORT = ("gesture", "transformer", "vibration", "detector", "denoise", "digits")
+SHORT = ("gesture", "wav_kws", "transformer", "vibration", "detector", "denoise", "digits")
 
 
 @pytest.mark.parametrize("name", SHORT)

@@ -63,6 +63,39 @@ def torch_kws() -> None:
     save("torch_kws")
 
 
+def wav_kws() -> None:
+    """Three sounds, and what the C of features.toml hears of each."""
+    from words import SECOND, spoken
+
+    import edgec
+
+    random = np.random.RandomState(3)
+    names = ("yes", "no", "right")
+    sounds = [spoken(name, random) for name in names]
+    with edgec.compile(EXAMPLES / "wav_kws" / "features.toml", board="host") as front:
+        size = front.built.manifest.inputs[0].shape[-1]
+        heard = [
+            np.concatenate(
+                [
+                    front.run(frame)
+                    for frame in np.int16(sound * (32767 / np.abs(sound).max()))[
+                        : SECOND // size * size
+                    ].reshape(-1, 1, size)
+                ]
+            )
+            for sound in sounds
+        ]
+
+    def draw(axis: Any, i: int) -> None:
+        if i % 2:
+            axis.imshow(heard[i // 2].T, origin="lower", aspect="auto", cmap="magma")
+        else:
+            axis.plot(sounds[i // 2], linewidth=0.4)
+
+    panels(6, [name + kind for name in names for kind in (".wav", ", heard")], draw)
+    save("wav_kws")
+
+
 def vibration() -> None:
     """The first 80 ms of a healthy machine and of each fault."""
     from machine import FAULTS, windows
@@ -133,7 +166,17 @@ def transformer() -> None:
     save("transformer")
 
 
-PICTURES = (digits, torch_kws, vibration, gesture, detector, denoise, sklearn_forest, transformer)
+PICTURES = (
+    digits,
+    torch_kws,
+    wav_kws,
+    vibration,
+    gesture,
+    detector,
+    denoise,
+    sklearn_forest,
+    transformer,
+)
 
 if __name__ == "__main__":
     FOLDER.mkdir(exist_ok=True)
