@@ -13,7 +13,9 @@ import tarfile
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pytest
+from tflite_builder import TfliteBuilder
 
 from edgec.cli.export import FORMAT_NAMES
 from edgec.cli.main import main
@@ -245,6 +247,41 @@ def test_arduino(digits: Library, tmp_path: Path) -> None:
         "-o", "sketch.o", cwd=tmp_path)  # fmt: skip
 
 
+@pytest.fixture(scope="module")
+def small(tmp_path_factory: pytest.TempPathFactory) -> Library:
+    """One layer: it fits the 8 KB of RAM of the Arduino Mega."""
+    model = TfliteBuilder()
+    x = model.tensor("x", (1, 8), "int8", scale=0.05, zero_point=3)
+    w = model.tensor("w", (4, 8), "int8", scale=0.01, data=np.arange(-16, 16, dtype=np.int8))
+    b = model.tensor("b", (4,), "int32", scale=0.0005, data=np.arange(4, dtype="<i4"))
+    y = model.tensor("y", (1, 4), "int8", scale=0.1, zero_point=-3)
+    model.operator("FULLY_CONNECTED", [x, w, b], [y], "FullyConnectedOptions")
+    folder = tmp_path_factory.mktemp("library")
+    (folder / "small.tflite").write_bytes(model.build([x], [y]))
+    project = folder / "small"
+    assert edgec("build", folder / "small.tflite", "--target", "host", "-o", project) == 0
+    return read_library(project)
+
+
+def test_arduinos_own_builder_makes_a_sketch(small: Library, tmp_path: Path) -> None:
+    builder, hardware = tool("arduino-builder"), Path("/usr/share/arduino/hardware")
+    if not (hardware / "arduino" / "avr").is_dir():
+        pytest.skip("arduino-core-avr is not installed")
+    folder = packaged(small, "arduino", tmp_path)
+    (tmp_path / "tools").mkdir()
+    (tmp_path / "build").mkdir()
+    run(builder, "-compile", "-hardware", "/usr/share/arduino-builder", "-hardware", hardware,
+        "-tools", tmp_path / "tools", "-prefs=runtime.tools.avr-gcc.path=/usr",
+        # Debian's avr-gcc has a <float.h> without it, and Arduino's WString.cpp needs it.
+        "-prefs=compiler.cpp.extra_flags=-DDECIMAL_DIG=17",
+        "-built-in-libraries", hardware / "arduino" / "avr" / "libraries",
+        "-libraries", tmp_path / "arduino", "-fqbn", "arduino:avr:mega:cpu=atmega2560",
+        "-build-path", tmp_path / "build", folder / "examples" / "SelfTest" / "SelfTest.ino",
+        cwd=tmp_path)  # fmt: skip
+    assert (tmp_path / "build" / "libraries" / "small" / "small.c.o").is_file()
+    assert (tmp_path / "build" / "SelfTest.ino.hex").read_text("ascii").startswith(":")
+
+
 #: PlatformIO's program, which here does not fetch the names of licenses from the web.
 PIO = """
 import json, sys
@@ -349,6 +386,90 @@ def test_rust(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> None
     folder = packaged(library, "rust", tmp_path)
     told = run(tool("cargo"), "test", "--offline", cwd=folder, CARGO_TARGET_DIR=str(tmp_path / "t"))
     assert "the_selftest_passes ... ok" in told
+
+
+RUST_FIRMWARE = """
+#![no_std]
+use digits::{Memory, Model};
+static mut MEMORY: Memory = Memory::new();
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! { loop {} }
+#[no_mangle]
+pub extern "C" fn firmware() -> i32 {
+    let mut model = Model::new(unsafe { &mut MEMORY }).unwrap();
+    if model.selftest().is_ok() { 42 } else { 1 }
+}
+"""
+RUST_PACKAGE = """
+[package]
+name = "firmware"
+version = "0.1.0"
+edition = "2021"
+[lib]
+path = "lib.rs"
+crate-type = ["staticlib"]
+[dependencies]
+digits = { path = "rust/digits" }
+[profile.release]
+panic = "abort"
+"""
+#: Starts on a Cortex-M4, and ends QEMU with what the firmware says, by semihosting.
+START = """
+int firmware(void);
+void reset(void);
+__attribute__((section(".vectors"))) const void *const vectors[] = {(void *)0x20400000, reset};
+void reset(void) {
+    *(volatile unsigned *)0xE000ED88 |= 0xFu << 20; /* the floating-point unit */
+    unsigned block[] = {0x20026, (unsigned)firmware()};
+    register unsigned number __asm__("r0") = 0x20;
+    register void *given __asm__("r1") = block;
+    __asm__ volatile("bkpt 0xab" : : "r"(number), "r"(given) : "memory");
+}
+"""
+THUMB = "thumbv7em-none-eabihf"
+
+
+def rust_with_sources() -> tuple[str, str, Path]:
+    """rustc and cargo, and the folder of that rustc's library, where its sources are installed."""
+    for folder in (Path(tool("rustc")).parent, Path("/usr/bin")):
+        rustc, cargo = folder / "rustc", folder / "cargo"
+        if rustc.is_file() and cargo.is_file():
+            root = run(rustc, "--print", "sysroot", cwd=folder).strip()
+            library = Path(root) / "lib" / "rustlib" / "src" / "rust" / "library"
+            if library.is_dir():
+                return str(rustc), str(cargo), library
+    pytest.skip("rustc's sources are not installed (Debian: apt install rust-src)")
+
+
+@pytest.mark.full
+def test_rust_on_an_emulated_cortex_m4(digits: Library, tmp_path: Path) -> None:
+    """Rust's `core` is built from its sources once; no prebuilt one is in Debian."""
+    rustc, cargo, library = rust_with_sources()
+    emulator = tool("qemu-system-arm")
+    packaged(digits, "rust", tmp_path)
+    built = tmp_path / "sysroot" / "lib" / "rustlib" / THUMB / "lib"
+    built.mkdir(parents=True)
+    stub = tmp_path / "stub.rs"  # of Rust's own helpers; what the compiler calls is in libgcc
+    stub.write_text("#![feature(compiler_builtins)]\n#![no_std]\n#![compiler_builtins]\n")
+    for name, source in (("core", library / "core/src/lib.rs"), ("compiler_builtins", stub)):
+        run(rustc, "--edition", "2021", "--crate-type", "rlib", "--crate-name", name,
+            "--target", THUMB, "-Copt-level=1", "-Cpanic=abort", "--cap-lints", "allow",
+            "--sysroot", tmp_path / "sysroot", "--out-dir", built, source, cwd=tmp_path,
+            RUSTC_BOOTSTRAP="1")  # fmt: skip
+    for file, text in (
+        ("lib.rs", RUST_FIRMWARE), ("Cargo.toml", RUST_PACKAGE), ("start.c", START),
+    ):  # fmt: skip
+        (tmp_path / file).write_text(text)
+    run(cargo, "build", "--offline", "--release", "--target", THUMB, cwd=tmp_path, RUSTC=rustc,
+        RUSTFLAGS=f"--sysroot {tmp_path / 'sysroot'}")  # fmt: skip
+    run(*ARM, "-nostartfiles", "-Wl,-n,--gc-sections,-u,vectors,--section-start=.vectors=0",
+        "-Wl,-Ttext=0x400,-Tdata=0x20000000,-e,reset", "start.c",
+        f"target/{THUMB}/release/libfirmware.a", "-o", "firmware.elf", cwd=tmp_path)  # fmt: skip
+    done = subprocess.run(
+        [emulator, "-M", "mps2-an386", "-nographic", "-semihosting", "-kernel", "firmware.elf"],
+        cwd=tmp_path, timeout=60, check=False, capture_output=True,
+    )  # fmt: skip
+    assert done.returncode == 42, done.stderr
 
 
 WHEEL_CHECK = """
