@@ -101,6 +101,7 @@ def _planner(
 ) -> Callable[[Path], tuple[list[Job], dict[str, float | None]]]:
     """A function from a model file to what is to be built, and the dB of its forms."""
     from edgec.cli.build import quantize_module
+    from edgec.cli.progress import working
     from edgec.deploy.explore import FORMS, jobs
     from edgec.pipeline import read_model
 
@@ -112,7 +113,8 @@ def _planner(
     boards = _boards(board)
 
     def plan(model: Path) -> tuple[list[Job], dict[str, float | None]]:
-        module = read_model(model, options)
+        with working(f"reading {model.name}", quiet=quiet):
+            module = read_model(model, options)
         forms, accuracy = {"as it is": module}, {}
         if calibration is not None:
             for name in dict.fromkeys(form) or FORMS:

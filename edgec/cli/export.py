@@ -137,8 +137,9 @@ def _write_graph(
     if model.is_dir():
         raise click.UsageError(f"--format {format_name} takes a model file, not a folder of C")
     options, kind = make_options(**words), GRAPH_FILES[format_name]
-    module = read_model(model, options)
-    data = kind.write(simplified(module, options) if kind.after_passes else module)
+    with working(f"writing {output.name}", quiet=as_json):
+        module = read_model(model, options)
+        data = kind.write(simplified(module, options) if kind.after_passes else module)
     with staged_file(output, hint="choose another output with -o") as temporary:
         temporary.write_bytes(data)
     if as_json:

@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from edgec.cli.arguments import MODEL, json_option, print_json
+from edgec.cli.progress import working
 from edgec.report.terminal import echo
 
 
@@ -25,7 +26,8 @@ def command(name: Path, model: Path, board: str, as_json: bool) -> None:
     from edgec.pipeline import read_model
 
     chosen = load_board(board)
-    files = new_project(name, model, read_model(model, Options()), chosen)
+    with working(f"reading {model.name}", quiet=as_json):
+        files = new_project(name, model, read_model(model, Options()), chosen)
     if as_json:
         print_json({"project": str(name), "board": chosen.name, "files": list(files)})
         return

@@ -60,19 +60,6 @@ def transfer_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
         yield move
 
 
-@contextmanager
-def count_bar(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[], None]]:
-    """Show how many of `total` things are done; gives what is called for each."""
-    from rich.console import Console
-    from rich.progress import Progress
-
-    console = Console(stderr=True)
-    hidden = quiet or not console.is_terminal
-    with Progress(console=console, disable=hidden, transient=True) as bar:
-        task = bar.add_task(visible(what), total=total)
-        yield lambda: bar.advance(task)
-
-
 class Working:
     """What is being done, how much of it, and for how long; every method may be called by any
     thread.
@@ -115,6 +102,21 @@ def working(what: str, *, quiet: bool) -> Iterator[Working]:
     hidden = quiet or not console.is_terminal
     with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
         yield Working(bar, bar.add_task(visible(what), total=None, amount=""))
+
+
+@contextmanager
+def count_bar(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[], None]]:
+    """Show how many of `total` things are done, and for how long; gives what is called for each."""
+    with working(what, quiet=quiet) as told:
+        done = 0
+
+        def step() -> None:
+            nonlocal done
+            done += 1
+            told.tell(what, done, total)
+
+        told.tell(what, 0, total)
+        yield step
 
 
 def tell_lost(pool: Pool | None) -> None:

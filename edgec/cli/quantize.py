@@ -19,7 +19,7 @@ from edgec.cli.arguments import (
     json_option,
     print_json,
 )
-from edgec.cli.progress import count_bar
+from edgec.cli.progress import count_bar, working
 from edgec.cli.quantize_options import LimitType, QuantizeOptions
 from edgec.report.terminal import echo
 
@@ -140,7 +140,8 @@ def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[
     from edgec.quantize.post_training import quantize_function
     from edgec.runners.sample_files import open_samples
 
-    module = read_model(model, given.reading())
+    with working(f"reading {model.name}", quiet=given.as_json):
+        module = read_model(model, given.reading())
     check_limits(module.main, DEFAULT_BUDGET.times(given.compile_budget))
     function = float_function(module, from_start=given.from_start)
     ports = ports_of(function.inputs)

@@ -17,7 +17,8 @@ from edgec.cli.arguments import (
     make_options,
     print_json,
 )
-from edgec.report.terminal import echo, visible
+from edgec.cli.progress import working
+from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
     from edgec.tune.model import Event
@@ -130,14 +131,7 @@ def _save(output: Path, tuned: Tuned) -> None:
 @contextmanager
 def _bar(trials: int, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
     """Show how many candidates were tried, and the best of the layer so far."""
-    from rich.console import Console
-    from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn
-
-    console = Console(stderr=True)
-    columns = BarColumn(), MofNCompleteColumn(), TextColumn("{task.description}", markup=False)
-    hidden = quiet or not console.is_terminal
-    with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
-        task = bar.add_task("", total=trials)
+    with working("reading", quiet=quiet) as told:
         done: dict[int, int] = {}
 
         def watch(event: Event) -> None:
@@ -145,7 +139,6 @@ def _bar(trials: int, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
             best, default = event.best, event.default
             share = f"{best.instructions / default.instructions:.0%} of the default" if (
                 best and default) else "nothing measured"  # fmt: skip
-            text = f"{visible(event.layers.group.name)}: {share}"
-            bar.update(task, completed=sum(done.values()), description=text)
+            told.tell(f"{event.layers.group.name}: {share}", sum(done.values()), trials)
 
         yield watch

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgec.cli.progress import working
+from edgec.cli.progress import count_bar, working
 
 
 def test_what_how_much_and_for_how_long(
@@ -48,3 +48,13 @@ def test_an_absent_model_before_an_engine_that_does_not_fit(
 ) -> None:
     for command in ("run", "verify"):
         assert "cannot read absent" in refused(command, "absent", "--engine", "qemu")
+
+
+def test_what_is_counted_is_timed_too(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
+    with count_bar("measuring", 3, quiet=False) as step:
+        step()
+    shown = capsys.readouterr().err
+    assert "measuring" in shown and "1 of 3" in shown and "0:00:0" in shown
