@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -190,6 +191,15 @@ def distances_of_pairs(call: Call, x: Value, p: float = 2) -> Result:
     pairs = [call.onnx("Gather", x, places, axis=0)
              for places in np.triu_indices(x.type.shape[0], 1)]  # fmt: skip
     return _norm(call, call.onnx("Abs", call.onnx("Sub", *pairs)), p)
+
+
+@aten("_trilinear.default")
+def trilinear(call: Call, *given: Any) -> Result:
+    """The product of three tensors with new axes of one, summed over axes: `nn.Bilinear`."""
+    *operands, summed = (*zip(given[:3], given[3:6], strict=True), given[6])
+    x, y, z = (call.onnx("Unsqueeze", value, ints(axes)) for value, axes in operands)
+    product = call.onnx("Mul", call.onnx("Mul", x, y), z)
+    return call.onnx("ReduceSum", product, ints(summed), keepdims=0)
 
 
 def _norm(call: Call, sizes: Value, p: float) -> Value:

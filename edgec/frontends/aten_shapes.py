@@ -186,6 +186,34 @@ def embedding(call: Call, weights: Value, indices: Value, *_: object) -> Result:
     return call.onnx("Gather", weights, indices, axis=0)
 
 
+@aten("_embedding_bag.default", "_embedding_bag_forward_only.default")
+def embedding_bag(call: Call, weights: Value, indices: Value, offsets: Value,
+                  by_frequency: bool = False, mode: int = 0, sparse: bool = False,
+                  factors: Value | None = None, include_last: bool = False,
+                  padding: int = -1) -> Result:  # fmt: skip
+    """The sum (mode 0), mean or largest of the rows of each bag; bags begin at the offsets."""
+    if not isinstance(offsets, Constant) or padding >= 0:
+        raise ImportFailed("bags have to begin at constant offsets, without padding_idx")
+    rows, count = call.onnx("Gather", weights, indices, axis=0), indices.type.elements
+    if factors is not None:
+        rows = call.onnx("Mul", rows, call.shaped(factors, [count, 1]))
+    starts = offsets.data[: offsets.data.size - int(include_last)]
+    sizes = np.diff(np.append(starts, count))
+    inside = np.arange(max(sizes.max(initial=0), 1)) < sizes[:, None]
+    numbered_rows = starts[:, None] + np.arange(inside.shape[1])
+    neutral = np.full((1, weights.type.shape[1]), -np.inf if mode == 2 else 0, rows.type.dtype)
+    places = np.where(inside, numbered_rows, count)  # behind all rows, the neutral one
+    bags = call.onnx("Gather", call.onnx("Concat", rows, neutral, axis=0), places, axis=0)
+    kind = ("ReduceSum", "ReduceSum", "ReduceMax")[mode]
+    made = call.onnx(kind, bags, ints([1]), keepdims=0)
+    if mode == 1:
+        counts = np.maximum(sizes, 1)[:, None].astype(rows.type.dtype)
+        made = call.onnx("Div", made, counts)
+    elif mode == 2 and not sizes.all():
+        made = call.onnx("Where", (sizes > 0)[:, None], made, np.zeros((), rows.type.dtype))
+    return made, None, None, None
+
+
 @aten("index_select.default")
 def index_select(call: Call, x: Value, axis: int, indices: Value) -> Result:
     """These indices of an axis."""
@@ -214,9 +242,43 @@ def index(call: Call, x: Value, indices: Sequence[Value | None]) -> Result:
     key = fixed(indices)
     if key is not None:
         return chosen_by_index(call, x, key)
+    if len(given) == 1:
+        return _where(call, x, *given[0])
     if [axis for axis, _ in given] != list(range(len(given))):
         raise ImportFailed("indices of several axes must be those of the first ones")
     return call.onnx("GatherND", x, positions(call, x, [value for _, value in given]))
+
+
+def _where(call: Call, x: Value, axis: int, mask: Value) -> Value:
+    """The parts of x for which a mask of some of its axes holds: data decide how many."""
+    after = x.type.shape[axis + len(mask.type.shape) :]
+    whole = call.shaped(x, (*x.type.shape[:axis], mask.type.elements, *after))
+    return call.onnx("Compress", whole, call.shaped(mask, [mask.type.elements]), axis=axis)
+
+
+@aten("masked_select.default")
+def masked_select(call: Call, x: Value, mask: Value) -> Result:
+    """The elements for which a mask holds, each repeated to the shape of both."""
+    shape = ints(np.broadcast_shapes(x.type.shape, mask.type.shape))
+    return _where(call, call.onnx("Expand", x, shape), 0, call.onnx("Expand", mask, shape))
+
+
+@aten("nonzero.default")
+def nonzero(call: Call, x: Value) -> Result:
+    """A row of places for each element that is not zero: data decide how many."""
+    return call.onnx("Transpose", call.onnx("NonZero", x), perm=(1, 0))
+
+
+@aten("_unique2.default")
+def unique(call: Call, x: Value, is_sorted: bool = True, inverse: bool = False,
+           counts: bool = False) -> Result:  # fmt: skip
+    """The values that differ, which of them each element is, and how often each stands there."""
+    values, _, numbers, times = call.onnx_all("Unique", x, sorted=1, results=4)
+    return (
+        values,
+        call.shaped(numbers, x.type.shape) if inverse else None,
+        times if counts else None,
+    )
 
 
 @aten("full.default", "full_like.default", "new_full.default", "scalar_tensor.default",

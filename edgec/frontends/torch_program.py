@@ -40,6 +40,7 @@ class ProgramImporter:
         self.broken: list[ImportFailed] = []  # what is no operator
         self.states: dict[str, Value] = {}  # by the buffer's name
         self.names: set[str] = set()
+        self.counts: dict[str, Value | None] = {}  # by torch's symbol of a size that data decide
 
     def run(self) -> Any:
         """The function, or ImportFailed with all problems."""
@@ -93,7 +94,7 @@ class ProgramImporter:
                 continue
             elif kind == "BUFFER_MUTATION":
                 self.builder.become(self.states[spec.target], value)
-            elif hasattr(result, "name"):
+            elif isinstance(value, Value):
                 outputs.append(value)
         return outputs
 
@@ -158,14 +159,23 @@ class ProgramImporter:
         return state
 
     def static(self, shape: Any, what: str) -> tuple[int, ...]:
-        """A shape of numbers. Raises ImportFailed where a dimension is open."""
-        for position, extent in enumerate(shape):
-            if not isinstance(extent, int):
-                raise ImportFailed(
-                    f"{self.source}: dimension {position} of {what} is open ({extent})",
-                    hint="only the sizes of inputs may be open: see edgec.from_torch",
-                )
-        return tuple(shape)
+        """A shape of numbers, the largest where data decide. ImportFailed for other open ones."""
+        return tuple(
+            self.extent(extent, f"dimension {position} of {what}")
+            for position, extent in enumerate(shape)
+        )
+
+    def extent(self, extent: Any, what: str) -> int:
+        """The number that an extent is, or the largest that it may be where data decide it."""
+        if isinstance(extent, int):
+            return extent
+        range_ = self.program.range_constraints.get(extent.node.expr)
+        if range_ is None or not _is_by_data(extent) or range_.upper >= MOST:
+            raise ImportFailed(
+                f"{self.source}: {what} is open ({extent})",
+                hint="only the sizes of inputs may be open: see edgec.from_torch",
+            )
+        return int(range_.upper)
 
     def dtype(self, tensor: Any) -> str:
         """A tensor's dtype, that of the parts of complex numbers."""
@@ -178,7 +188,7 @@ class ProgramImporter:
     def node(self, node: Any) -> None:
         """Import one call."""
         name = str(node.target) if hasattr(node.target, "_schema") else node.target.__name__
-        if self.is_empty(node) or name in CHECKS:
+        if self.is_empty(node) or name in CHECKS or _is_symbol(node.meta.get("val")):
             return
         if name == _GETITEM:
             self.values[node.name] = self.part(node)
@@ -189,16 +199,16 @@ class ProgramImporter:
         is_complex = holds_complex([arguments, options]) or any(map(_is_complex, _tensors(node)))
         function = find_complex(name) if is_complex else find_aten(name)
         if function is None:
-            follows = self.is_missing(arguments) and not _tensors(node)  # arithmetic of sizes
             kind = "no importer for complex numbers" if is_complex else "no importer"
-            why = f"{name}  {self.place(node, layer)}: there is {kind}"
-            self.problems += [] if follows else [why]
+            self.problems.append(f"{name}  {self.place(node, layer)}: there is {kind}")
             return
         if self.is_missing([arguments, options]):
             return  # it follows from an unsupported node
         first = len(self.builder.nodes)
         try:
+            _require_sizes(node)
             made = self.made(function, node, self.call(node, layer), arguments, options)
+            self.require_open(node, made)
         except EdgecError as error:
             self.problems.append(f"{name}  {self.place(node, layer)}: {error.message}")
             return
@@ -232,11 +242,30 @@ class ProgramImporter:
         return tuple(value and call.cast(value, dtype)
                      for value, dtype in zip(made, dtypes, strict=False))  # fmt: skip
 
+    def require_open(self, node: Any, made: Any) -> None:
+        """Raise ImportFailed where the builder does not know which sizes data decide, as torch."""
+        values = made if isinstance(made, tuple) else (made,)
+        for value, tensor in zip(values, _tensors(node), strict=False):
+            axes = {n: extent for n, extent in enumerate(tensor.shape) if _is_symbol(extent)}
+            known = self.builder.open_axes.get(value, {})
+            if (
+                isinstance(value, Value)
+                and {
+                    axis: self.counts.setdefault(str(extent), known.get(axis))
+                    for axis, extent in axes.items()
+                }
+                != known
+            ):
+                raise ImportFailed(
+                    "its result depends on a size that data decide",
+                    hint="make what has the size an output of the model, and go on outside",
+                )
+
     def is_empty(self, node: Any) -> bool:
         """Whether a result has no elements: it is a constant then, whatever makes it."""
         value = node.meta.get("val")
         extents = [extent for extent in getattr(value, "shape", ()) if isinstance(extent, int)]
-        if 0 not in extents:
+        if 0 not in extents or len(extents) < len(value.shape):
             return False
         shape = self.static(value.shape, "a result")
         empty = self.builder.constant(node.name, np.zeros(shape, self.dtype(value)))
@@ -283,6 +312,9 @@ class ProgramImporter:
     def mapped(self, argument: Any) -> Any:
         """Arguments with graph values in place of FX nodes."""
         if hasattr(argument, "op") and hasattr(argument, "meta"):
+            size = argument.meta.get("val")
+            if _is_by_data(size):
+                return self.extent(size, f"{argument.name!r}")
             return self.values.get(argument.name, _MISSING)
         if isinstance(argument, (list, tuple)):
             return [self.mapped(entry) for entry in argument]
@@ -318,8 +350,8 @@ CHECKS = ("aten._assert_tensor_metadata.default", "aten._assert_async.msg",
            "aten._assert_scalar.default")  # fmt: skip
 #: Options that say where torch computes something, which has no meaning here.
 _IGNORED = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "dtype")
-
-
+#: A dimension without a largest value has one of 2**63 or more.
+MOST = 1 << 31
 #: Floats that most operators know only as float32.
 _NARROW = ("float16", "bfloat16")
 
@@ -334,6 +366,24 @@ def _tensors(node: Any) -> list[Any]:
     value = node.meta.get("val")
     parts = value if isinstance(value, (list, tuple)) else [value]
     return [part for part in parts if hasattr(part, "shape")]
+
+
+def _is_symbol(value: Any) -> bool:
+    """Whether it is a size, or what is computed of sizes, that no number is known for."""
+    return hasattr(value, "node") and hasattr(value.node, "expr")
+
+
+def _is_by_data(size: Any) -> bool:
+    """Whether data decide a size: torch calls it u0, u1, ..."""
+    return _is_symbol(size) and str(size.node.expr)[:1] == "u" and str(size)[1:].isdigit()
+
+
+def _require_sizes(node: Any) -> None:
+    """Raise ImportFailed where an operator computes with a size that data decide."""
+    for parameter, given in zip(node.target._schema.arguments, node.args, strict=False):
+        is_size = _is_symbol(getattr(given, "meta", {}).get("val"))
+        if is_size and str(parameter.type) in ("Tensor", "number"):
+            raise ImportFailed(f"it computes with {given.name!r}, a size that data decide")
 
 
 def _widened(call: Call, value: Any) -> Any:

@@ -12,13 +12,11 @@ from typing import Any, NamedTuple
 from edgec.errors import ContractError, ImportFailed
 from edgec.frontends.open_sizes import open_module
 from edgec.frontends.torch_export import exported, import_program
+from edgec.frontends.torch_program import MOST
 from edgec.graph.ir import Module
 from edgec.numerics.fit_term import Sizes
 from edgec.numerics.term import Term, Var, as_term
 from edgec.numerics.term_text import read_term
-
-#: A dimension without a largest value has one of 2**63 or more.
-MOST = 1 << 31
 
 
 def has_open_sizes(program: Any) -> bool:

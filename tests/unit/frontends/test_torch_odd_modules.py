@@ -151,6 +151,67 @@ def test_numbers_and_nothing_in_a_saved_program(tmp_path: Path) -> None:
         np.testing.assert_array_equal(mine, theirs)
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda m, x: (x.nonzero(), (x > 0).nonzero(as_tuple=True), x.nonzero().shape[0]),
+        lambda m, x: (x[x > 0] * 2, x[x[:, 0] > 0].relu(), x[:, m.seen[0] + x[0] > 0]),
+        lambda m, x: (torch.masked_select(x, x[0] > 0), x[x > 0].reshape(-1, 1), x.sum()),
+        lambda m, x: x.round().unique(return_inverse=True, return_counts=True),
+    ],
+)
+def test_results_as_long_as_data_decide(function: Callable[..., Any]) -> None:
+    """Planned for the most that there can be; each run says how much of it is in use."""
+    module = Calls(function).eval()
+    with edgec.from_torch(module, (x(),)).build() as model:
+        assert model.compiled.module.main.counts
+        for given in (x(), x() * 0, x().abs(), -x()):
+            wanted = [tensor.numpy() for tensor in _tensors(module(given))]
+            answers = model.run(given.numpy())
+            for mine, its in zip(answers if len(wanted) > 1 else [answers], wanted, strict=True):
+                assert mine.dtype == its.dtype
+                np.testing.assert_allclose(mine, its, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "message"),
+    [
+        (lambda m, x: x[x > 0].sum(), "reduce needs to know it"),
+        (lambda m, x: torch.ones(x.nonzero().shape[0]), "depends on a size that data decide"),
+        (lambda m, x: x.nonzero().shape[0] * x, "a size that data decide"),
+        (lambda m, x: torch.cat([x[x > 0], x[x < 0]]), "dimension 0 of a result is open"),
+        (lambda m, x: x[x > 0] + x[x < 0], "data decide two sizes"),
+    ],
+)
+def test_what_needs_to_know_the_length_is_refused(
+    function: Callable[..., Any], message: str
+) -> None:
+    with pytest.raises(ImportFailed) as caught:
+        edgec.from_torch(Calls(function), (x(),))
+    assert message in caught.value.render()
+
+
+BAGS = torch.tensor([2, 7, 1, 0, 9])
+
+
+@pytest.mark.parametrize("mode", ["sum", "mean", "max"])
+@pytest.mark.parametrize("starts", [[0, 2], [0, 2, 2, 3]])
+def test_bags_of_rows(mode: str, starts: list[int]) -> None:
+    bags = nn.EmbeddingBag(10, 4, mode=mode)
+    module = Calls(lambda m, i: bags(i, m.starts)).eval()
+    module.bags = bags
+    module.register_buffer("starts", torch.tensor(starts))
+    require_same(edgec.from_torch(module, (BAGS,)).module.main, module, (BAGS,))
+
+
+def test_a_bilinear_layer_and_bags_of_one_length() -> None:
+    torch.manual_seed(2)
+    layer, other = nn.Bilinear(4, 4, 3), x().flip(0)
+    require_same(edgec.from_torch(layer, (x(), other)).module.main, layer, (x(), other))
+    module = nn.EmbeddingBag(10, 4, mode="max")
+    require_same(edgec.from_torch(module, (BAGS[None],)).module.main, module, (BAGS[None],))
+
+
 def assigns(module: Any, x: Any) -> Any:
     module.plain = module.plain + x
     return module.plain
