@@ -37,8 +37,8 @@ MOST_COUNTS = 1 << 12
 class ReduceAttrs:
     """axes: which are reduced to extent 1, ascending. kind: the name of a row of the table.
 
-    output: quantization of a mean or sum of quantized integers, else None. rounding: `tflm`, for
-    means and sums of quantized integers.
+    output: quantization of a mean or sum of quantized integers, else None. rounding: `tflm` or
+    `onnx`, of these.
     """
 
     axes: tuple[int, ...]
@@ -72,7 +72,8 @@ class Reduce(Op[ReduceAttrs]):
         if not result.is_whole:
             return None
         is_own = not BY_NAME[attrs.kind].chooses
-        return replace(attrs, output=result.quant) if is_own else attrs
+        rounding: Rounding = "onnx" if result.rounding == "onnx" else "tflm"
+        return replace(attrs, output=result.quant, rounding=rounding) if is_own else attrs
 
     def scale(self, attrs: ReduceAttrs, *scales: float) -> float:
         """That of the input: only sums are larger, and their errors with them."""
@@ -213,7 +214,7 @@ def _rescaled(
         raise TypeMismatch(f"{row.name} of quantized integers is not defined")
     if attrs.output is None or not attrs.output.per_tensor:
         raise TypeMismatch(f"an integer {row.name} needs quantized input and output")
-    if attrs.rounding != "tflm":
+    if attrs.rounding not in ("tflm", "onnx"):
         raise TypeMismatch(f"reduce with rounding {attrs.rounding!r} is not defined")
     if _count(attrs, x) > MOST_ELEMENTS[x.dtype]:
         raise TypeMismatch(f"a sum of {_count(attrs, x)} elements may not fit in 32 bits")
@@ -233,10 +234,16 @@ def _factor_of(attrs: ReduceAttrs, x: TensorType, target: Lowering) -> tuple[Any
     count, multiplier = _count(attrs, x), BY_NAME[attrs.kind].multiplier
     if x.quant is None or attrs.output is None or multiplier is None:
         return ()
-    if not target.is_open or count > MOST_COUNTS:
-        return _factor(attrs, x)
+    is_fixed = not target.is_open or count > MOST_COUNTS
     ratio = x.scalar_quant()[0] / attrs.output.scale[0]
-    found = np.asarray([multiplier(ratio, max(number, 1)) for number in range(count + 1)], np.int32)
+    numbers = range(count, count + 1) if is_fixed else range(count + 1)
+    if attrs.rounding == "onnx":
+        parts = [ratio / max(n, 1) if attrs.kind == "mean" else ratio for n in numbers]
+        scales = np.asarray(parts, np.float32)
+        return (float(scales[0]) if is_fixed else target.table("scale", scales)[count],)
+    if is_fixed:
+        return _factor(attrs, x)
+    found = np.asarray([multiplier(ratio, max(number, 1)) for number in numbers], np.int32)
     names = zip(("multiplier", "shift"), found.T, strict=True)
     return tuple(target.table(name, np.ascontiguousarray(row))[count] for name, row in names)
 
@@ -247,7 +254,7 @@ def _requantized(
     """The stored result of an int32 sum of stored elements."""
     assert attrs.output is not None
     zero_point = x.scalar_quant()[1] * _count(attrs, x)
-    scaled = intrinsic("requantize_tflm", total - zero_point, *factor)
+    scaled = intrinsic(f"requantize_{attrs.rounding}", total - zero_point, *factor)
     info = np.iinfo(x.dtype)
     moved = scaled + attrs.output.zero_point[0]
     return cast(clamp(moved, int(info.min), int(info.max)), x.dtype)

@@ -83,7 +83,7 @@ def test_the_multiplier_is_divided_by_the_count() -> None:
         (ReduceAttrs((1,), "sum"), TensorType((2,), "int8", Q), "axes"),
         (ReduceAttrs((0,), "sum"), TensorType((2,), "int32", Q), "int8 or int16 quantized"),
         (ReduceAttrs((0,), "mean"), TensorType((2,), "int8", Q), "quantized input and output"),
-        (ReduceAttrs((0,), "mean", Q, "onnx"), TensorType((2,), "int8", Q), "not defined"),
+        (ReduceAttrs((0,), "mean", Q, "single"), TensorType((2,), "int8", Q), "not defined"),
         (ReduceAttrs((0,), "sum", Q), TensorType((1 << 24,), "int8", Q), "32 bits"),
     ],
 )
