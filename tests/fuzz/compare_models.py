@@ -22,7 +22,9 @@ from __future__ import annotations
 import argparse
 import contextlib
 import json
+import mmap
 import os
+import pickle
 import shutil
 import subprocess
 import sys
@@ -67,6 +69,10 @@ SAFE_COMPILER = ("gcc", "-std=c99", "-O1", "-fno-strict-aliasing", "-ffp-contrac
 SAFE_EVERY = 12
 
 
+#: 1 while a framework runs, for who looks at a process that has crashed.
+IN_FRAMEWORK = mmap.mmap(-1, 1)
+
+
 class Wrong(AssertionError):
     """A model is computed otherwise than its framework says."""
 
@@ -105,6 +111,13 @@ class Tally:
     refused: Counter[str] = field(default_factory=Counter)
     kinds: Counter[str] = field(default_factory=Counter)
     findings: dict[int, str] = field(default_factory=dict)
+
+    def add(self, other: Tally) -> None:
+        """Count what another has counted, too."""
+        self.results += other.results
+        self.refused += other.refused
+        self.kinds += other.kinds
+        self.findings |= other.findings
 
 
 def case_of(seed: int) -> Case:
@@ -173,8 +186,11 @@ def imported(path: Path, inputs: Sequence[Sequence[Array]]) -> tuple[Any, list[A
     from edgec.oracle.frameworks import open_oracle
 
     def answers(name: str | None = None) -> list[Any]:
+        IN_FRAMEWORK[0] = 1
         oracle = open_oracle(path, name)
-        return [oracle.run(arrays, tensors=True) for arrays in inputs]
+        found = [oracle.run(arrays, tensors=True) for arrays in inputs]
+        IN_FRAMEWORK[0] = 0
+        return found
 
     module = import_model(path)
     try:
@@ -235,6 +251,8 @@ def check_nodes(function: Any, inputs: Sequence[Sequence[Array]], answers: Seque
                     raise Wrong(f"{node.op.name} gave {array.dtype}{array.shape}, not {value.type}")
                 want = _source(value, answer)
                 if want is None or value.origin.permutation or want.size != array.size:
+                    if want is None and node.op.fusion not in MOVES:  # a part of an operator
+                        drift[value] += OF_A_PART
                     unsure |= {value} if is_unsure else set()
                     continue
                 want = want.reshape(array.shape)
@@ -249,6 +267,9 @@ def check_nodes(function: Any, inputs: Sequence[Sequence[Array]], answers: Seque
 
 #: Of what operators are that order elements: a NaN has no place in it.
 UNORDERED = (Fusion.REDUCTION, Fusion.OPAQUE)
+MOVES = (Fusion.VIEW, Fusion.INJECTIVE)
+#: How far the parts of an operator may drift, whose own tolerance is for the whole.
+OF_A_PART = 5e-7
 
 
 def tolerance_of(node: Any) -> float:
@@ -417,6 +438,38 @@ def run_seeds(seeds: Sequence[int], tally: Tally) -> None:
         tally.results["compared"] += len(ready)
 
 
+def run_apart(seeds: Sequence[int], tally: Tally) -> None:
+    """The same in a process of its own, so that one that crashes does not end all.
+
+    The seeds of a batch that does are tried one by one; that which crashes is a finding, unless
+    its framework has crashed.
+    """
+    IN_FRAMEWORK[0] = 0
+    with tempfile.TemporaryFile() as answer:
+        child = os.fork()
+        if child == 0:
+            status = 1
+            try:
+                mine = Tally()
+                run_seeds(seeds, mine)
+                pickle.dump(mine, answer)
+                answer.flush()
+                status = 0
+            finally:
+                os._exit(status)
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status == 0:
+            answer.seek(0)
+            tally.add(pickle.load(answer))
+        elif len(seeds) > 1:
+            for seed in seeds:
+                run_apart([seed], tally)
+        elif IN_FRAMEWORK[0]:
+            tally.results["framework crashed"] += 1
+        else:
+            tally.findings[seeds[0]] = f"a process ends with {status}\n{case_of(seeds[0]).text()}"
+
+
 def note(tally: Tally, seed: int, case: Case | None, error: BaseException) -> None:
     """Count a refusal, or keep a finding."""
     from edgec.errors import ContractError, EdgecError, RunFailed
@@ -525,7 +578,7 @@ def run(
     for at in range(first, first + count, BATCH):
         if time.monotonic() - start > seconds:
             break
-        run_seeds(range(at, min(at + BATCH, first + count)), tally)
+        run_apart(range(at, min(at + BATCH, first + count)), tally)
         if kept is not None:
             keep(tally, at + BATCH, kept)
         if not quiet and time.monotonic() - said > 60:
