@@ -46,8 +46,8 @@ MAX_TENSOR_BYTES = 1 << 30
 #: The element type of complex numbers, which are pairs of floats in the graph.
 COMPLEX = "COMPLEX64"
 
-#: What LiteRT rounds once, TFLite Micro twice.
-_ROUNDED_ONCE = ("FULLY_CONNECTED", "LOGISTIC", "TANH")
+#: What LiteRT computes otherwise than TFLite Micro, mostly as it rounds once.
+_ROUNDED_ONCE = ("FULLY_CONNECTED", "LOGISTIC", "RSQRT", "SUM", "TANH")
 #: The rounding of each `match`, but for those.
 _ROUNDING: dict[str, Rounding] = {"tflm": "tflm", "litert": "tflm", "onnx": "onnx"}
 

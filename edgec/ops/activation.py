@@ -86,13 +86,15 @@ def append_activation(
 def _float_bounds(raw: RawNode, inputs: Sequence[Value]) -> tuple[float, float]:
     """What a float result is limited to.
 
-    The frameworks limit all results to finite numbers; here those of a division by what the model
-    computes are, since only a divisor of 0 needs it.
+    The frameworks limit all results to finite numbers; here those of a division are whose divisor
+    the model computes, or is near to 0.
     """
     kind = raw.attribute("fused_activation", "NONE")
     if kind not in _BOUNDS:
         raise ImportFailed(f"fused activation {kind} is not supported")
-    divides = raw.kind == "DIV" and not isinstance(inputs[1], Constant)
+    divides = raw.kind == "DIV" and not (
+        isinstance(inputs[1], Constant) and np.all(np.abs(inputs[1].data) > 1e-6)
+    )
     most = float(np.finfo(np.float32).max) if divides else math.inf
     low, high = _BOUNDS[kind]
     return -most if low is None else low, most if high is None else high

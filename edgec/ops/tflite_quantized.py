@@ -60,9 +60,10 @@ def _requantized(parts: Parts, declared: TensorType, acc: Value, factor: float) 
 
 
 def _compare(builder: GraphBuilder, raw: RawNode) -> Value:
-    """The comparisons of any two scales below 1; LiteRT compares stored int16 as they are."""
+    """The comparisons of any two scales below 1; LiteRT orders stored int16 as they are."""
     parts, scales = Parts(builder, raw), [x.type.scalar_quant()[0] for x in raw.operands(2)]
-    if all(x.type.dtype == "int16" for x in raw.operands()):
+    orders = raw.kind not in ("EQUAL", "NOT_EQUAL")
+    if orders and all(x.type.dtype == "int16" for x in raw.operands()):
         stored = [parts.numbers(x, what=f"number{n}") for n, x in enumerate(raw.operands())]
         return parts.op(raw.kind.lower(), stored)
     if max(scales) >= 1:
@@ -210,6 +211,8 @@ ROOT_BITS = 20
 def _inverse_roots(builder: GraphBuilder, raw: RawNode) -> Value:
     """RSQRT by a table; of a real 0, or less, the largest result."""
     if raw.operand(0).type.dtype == "int16":
+        if raw.rounding == "single":
+            raise ImportFailed("LiteRT computes int16 roots otherwise than TFLite Micro")
         return append_root(builder, raw, of_rows=False)
     output, declared, (x,) = _require(raw, "int8"), raw.declared(), raw.operands(1)
     scale, zero_point = x.type.scalar_quant()

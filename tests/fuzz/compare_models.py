@@ -163,13 +163,13 @@ def prepare(case: Case, folder: Path, number: int) -> Ready:
     path.write_bytes(case.model.write())
     module, answers, match = imported(path, case.inputs)
     verify_module(module)
-    check_nodes(module.main, case.inputs, answers)
+    check_nodes(module.main, case.inputs, answers, is_litert=match == "litert")
     options = Options(**case.options, model_name=f"m{number}", match=match)
     compiled = compiled_case(case, module, options)
     reference = Interpretation(compiled.module.main)
     whole = [reference.run_whole(inputs) for inputs in case.inputs]
     outputs = [in_use(each, compiled.module.main.counts) for each in whole]
-    check_outputs(compiled.module.main, outputs, answers, module.main)
+    check_outputs(compiled.module.main, outputs, answers, case.model, is_litert=match == "litert")
     project = folder / f"p{number}"
     project.mkdir()
     manifest = write_project(compiled.program, project)
@@ -221,7 +221,9 @@ def compiled_case(case: Case, module: Any, options: Any) -> Any:
     return compile_module(module, core, options, arena_limit_bytes=limit)
 
 
-def check_nodes(function: Any, inputs: Sequence[Sequence[Array]], answers: Sequence[Any]) -> None:
+def check_nodes(
+    function: Any, inputs: Sequence[Sequence[Array]], answers: Sequence[Any], *, is_litert: bool
+) -> None:
     """Point 1: each node on the framework's operands, without what depends on state."""
     from edgec.graph.interpret import initial_state, interpret
     from edgec.graph.ir import Constant
@@ -260,7 +262,7 @@ def check_nodes(function: Any, inputs: Sequence[Sequence[Array]], answers: Seque
                     known[value] = want.astype(array.dtype)
                     continue
                 compare(f"{node.op.name} {value.name}", want, array, tolerance, magnitude,
-                        steps=_steps(value, answer, node))  # fmt: skip
+                        steps=_steps(value, answer, node, is_litert))  # fmt: skip
                 known[value] = want.astype(array.dtype)
                 drift[value] = sizes[value] = 0.0
 
@@ -288,8 +290,13 @@ def _source(value: Any, answer: Any) -> Array | None:
     return (found ^ 128).view(np.int8) if found is not None and value.origin.is_moved else found
 
 
-def _steps(value: Any, answer: Any, node: Any) -> int:
-    """Steps that a QuantizeLinear of floats may differ by: the runtime's floats are fused ones."""
+def _steps(value: Any, answer: Any, node: Any, is_litert: bool) -> int:
+    """Steps that a QuantizeLinear of floats may differ by: the runtime's floats are fused ones.
+
+    And what LiteRT rescales, since XNNPACK does so in floats.
+    """
+    if is_litert and value.type.quant is not None:
+        return 1
     from edgec.graph.traits import Storage
 
     is_quantize = node.op.storage is Storage.QUANTIZE and value.origin.index is None
@@ -305,6 +312,8 @@ def compare(
     same = want == found
     if want.dtype.kind == "f":
         same |= np.isnan(want) & np.isnan(found)
+        # TFLite's frameworks limit floats to finite numbers, here they overflow.
+        same |= np.isinf(found) & (want == np.sign(found) * np.finfo(want.dtype).max)
         finite = np.abs(want[np.isfinite(want)])
         allowed = tolerance * max(float(np.max(finite, initial=0)), least, 1e-30)
         with np.errstate(invalid="ignore"):
@@ -321,10 +330,15 @@ def compare(
 
 
 def check_outputs(
-    function: Any, outputs: Sequence[Sequence[Array]], answers: Sequence[Any], source: Any
+    function: Any,
+    outputs: Sequence[Sequence[Array]],
+    answers: Sequence[Any],
+    source: Any,
+    *,
+    is_litert: bool,
 ) -> None:
-    """Point 2. source: the function as the file has it."""
-    exact, near = _exactness(function, source)
+    """Point 2. source: what the file was made of."""
+    exact, near = _exactness(function, source, is_litert)
     for found, answer in zip(outputs, answers, strict=True):
         values = function.outputs[: len(found)]  # how much is in use comes after
         for value, mine, want in zip(values, found, answer.outputs, strict=True):
@@ -335,17 +349,28 @@ def check_outputs(
                 compare(f"output {value.name}", want, mine, FAR, 1.0)
 
 
-def _exactness(function: Any, source: Any) -> tuple[set[Any], set[Any]]:
-    """Values that are the framework's bits, and floats that nothing has decided on."""
+def _exactness(function: Any, source: Any, is_litert: bool) -> tuple[set[Any], set[Any]]:
+    """Values that are the framework's bits, and floats that nothing has decided on.
+
+    LiteRT's floats and rescaled integers depend on what it delegates to XNNPACK, and that on the
+    rest of the model.
+    """
     exact, near = set(function.params), set(function.params)
-    own = {each.data.tobytes() for each in source.constants()}  # others may be computed floats
+    # Other constants may be floats that are computed.
+    own = {t.data.tobytes() for t in source.tensors.values() if t.data is not None}
     near |= set(function.constants())
     exact |= {
         each for each in function.constants()
         if each.data.dtype.kind != "f" or each.data.tobytes() in own
     }  # fmt: skip
     for node in function.nodes:
-        is_exact = exact.issuperset(node.inputs) and not tolerance_of(node)
+        is_part = node.outputs[0].origin is None and node.op.fusion not in MOVES
+        is_float = node.outputs[0].type.dtype.startswith("float")
+        is_exact = exact.issuperset(node.inputs) and not (
+            tolerance_of(node)
+            or (is_float and is_part)
+            or (is_litert and (is_float or node.outputs[0].type.quant))
+        )
         if is_exact:
             exact.update(node.outputs)
         if is_exact or (near.issuperset(node.inputs) and node.op.name in SMOOTH):
