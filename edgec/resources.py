@@ -7,6 +7,7 @@ In a checkout they lie at the root of the repository; an installed package carri
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -51,7 +52,25 @@ def text_templates() -> jinja2.Environment:
         lstrip_blocks=True,
         keep_trailing_newline=True,
         autoescape=False,
+        bytecode_cache=template_cache(),
     )
+
+
+def template_cache() -> jinja2.BytecodeCache | None:
+    """Compiled templates in the user's cache, by a hash of their texts; None where it is closed."""
+    import jinja2
+
+    class Kept(jinja2.FileSystemBytecodeCache):
+        def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+            with suppress(OSError):  # a full disk costs the next build the time, and nothing else
+                super().dump_bytecode(bucket)
+
+    folder = cache_folder() / f"templates-{jinja2.__version__}"
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError:
+        return None
+    return Kept(str(folder))
 
 
 def cache_folder() -> Path:

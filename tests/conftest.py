@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,7 +13,12 @@ from browser import open_browser
 from hypothesis import settings
 from shared_folder import SHARED_VARIABLE, find_shared
 
+from edgec.cli.main import GC_THRESHOLDS
+
 REPO_ROOT = Path(__file__).resolve().parents[1]
+
+# As on the command line: most tests compile models.
+gc.set_threshold(*GC_THRESHOLDS)
 
 # No test is timed: how long one example takes says how busy the computer is.
 settings.register_profile("untimed", deadline=None)

@@ -199,7 +199,7 @@ class Search:
         if not self._is_aligned:
             floor = self._aligned(floor)
         frame.tried.append(b)
-        for c in np.flatnonzero(state.floor + self._below[b] <= u).tolist():
+        for c in (state.floor + self._below[b] <= u).nonzero()[0].tolist():
             if (floor >= self._sep[c] + state.floor[c]).all():
                 return None
         asleep = state.asleep & ~self._conflict[b]
@@ -220,7 +220,7 @@ class Search:
         self._waiting = min(self._waiting, state.count + (after.count if after else 0))
         too_high = (state.floor > self._highest) & (state.floor < FAR)
         if too_high.any():
-            for b in np.flatnonzero(too_high).tolist():
+            for b in too_high.nonzero()[0].tolist():
                 first, end = self._spans[b].tolist()
                 self._blame[first:end] += 1 / (end - first)
             return
@@ -255,12 +255,12 @@ class Search:
 
     def _parts(self, state: _State) -> list[_State]:
         """Split the waiting buffers where no one crosses from one section to the next."""
-        waiting = np.flatnonzero(state.floor < FAR)
+        waiting = (state.floor < FAR).nonzero()[0]
         first = self._first[waiting]
         order = np.argsort(first, kind="stable")
         waiting, first = waiting[order], first[order]
         reach = np.maximum.accumulate(self._final[waiting])
-        cuts = np.flatnonzero(first[1:] > reach[:-1]) + 1
+        cuts = (first[1:] > reach[:-1]).nonzero()[0] + 1
         if not len(cuts):
             return [state]
         parts = []
@@ -291,7 +291,7 @@ class Search:
             return int(np.argmin(np.where(count == 1, 0, count / self._blame)))
         if rule is SectionRule.FULLEST:
             return int(np.lexsort((count, np.where(lowest < FAR, latest, FAR)))[0])
-        fewest = np.flatnonzero(count == count.min())
+        fewest = (count == count.min()).nonzero()[0]
         if rule is SectionRule.FEWEST_THEN_FULLEST:
             return int(fewest[np.argmax(state.todo[fewest])])
         if rule is SectionRule.FEWEST_THEN_TIGHTEST:
@@ -314,11 +314,11 @@ class Search:
             while len(front):
                 below = (limit[front][:, None] - self._below[front]).max(axis=0)
                 below = np.minimum(below, self._highest)
-                front = np.flatnonzero((below > limit) & (below >= state.floor))
+                front = ((below > limit) & (below >= state.floor)).nonzero()[0]
                 limit[front] = below[front]
         is_choice = (limit >= state.floor) & ~state.asleep
         is_choice &= (self._twin < 0) | (state.floor[self._twin] >= FAR)
-        choices = np.flatnonzero(is_choice)
+        choices = is_choice.nonzero()[0]
         if len(choices):
             spans = self._spans[choices].ravel()
             room = np.minimum.reduceat(np.append(latest_of, FAR), spans)[::2]
