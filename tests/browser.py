@@ -42,6 +42,7 @@ def open_browser() -> Iterator[Any]:
     window = webdriver.Chrome(
         options=options, service=webdriver.ChromeService(executable_path=driver)
     )
+    window.set_script_timeout(300)  # axe-core looks at the longest page for a while
     # Pages remember colours that a reader chose; each shall be as if seen for the first time.
     forget = {"source": "try { localStorage.clear() } catch {}"}
     window.execute_cdp_cmd("Page.addScriptToEvaluateOnNewDocument", forget)

@@ -71,7 +71,7 @@ def _build(given: click.Context, before: dict[str, Any] | None) -> dict[str, Any
     from edgec.cli.main import show_error
     from edgec.report.diff import compare_reports
     from edgec.report.project import load_report
-    from edgec.report.project_text import print_diff
+    from edgec.report.project_text import print_changes
 
     said, as_json = io.StringIO(), given.params["as_json"]
     try:
@@ -87,5 +87,5 @@ def _build(given: click.Context, before: dict[str, Any] | None) -> dict[str, Any
     elif before is None:
         echo(said.getvalue().rstrip())
     else:
-        print_diff(compare_reports(before, report))
+        print_changes(compare_reports(before, report))
     return report

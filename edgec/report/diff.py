@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -224,8 +224,3 @@ def _sum(steps: Sequence[_Step], figure: str) -> int | None:
     """None for no steps, or where one is not known."""
     known = [value for step in steps if (value := step.costs[figure]) is not None]
     return sum(known) if steps and len(known) == len(steps) else None
-
-
-def changed(rows: Iterable[Mapping[str, Any]], of: Callable[[Any], Any]) -> bool:
-    """Whether any of the rows differs in what `of` takes from it."""
-    return any(of(row)["before"] != of(row)["after"] for row in rows)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from edgec.report.diff import LAYER_FIGURES
 from edgec.report.figures import (
     count,
     percent,
@@ -64,9 +65,8 @@ def print_diff(diff: Mapping[str, Any]) -> None:
         _say(note)
     head = ("before", "after", "change", "")
     _table("figures", ("figure", *head), (_cells(row, row["name"]) for row in diff["figures"]))
-    if diff["functions"]:
-        _table("code by function, in bytes", ("function", *head),
-               (_cells(row, row["name"]) for row in diff["functions"]))  # fmt: skip
+    _table("code by function, in bytes", ("function", *head),
+           (_cells(row, row["name"]) for row in diff["functions"]))  # fmt: skip
     figure = "macs"
     if any(
         r["instructions"][side] is not None for r in diff["layers"] for side in ("before", "after")
@@ -74,6 +74,20 @@ def print_diff(diff: Mapping[str, Any]) -> None:
         figure = "instructions"
     _table(f"{figure} by layer", ("layer", *head),
            (_cells(row[figure], short_name(row["name"])) for row in diff["layers"]))  # fmt: skip
+
+
+def print_changes(diff: Mapping[str, Any]) -> None:
+    """What differs in a comparison, and nothing else; or that nothing does."""
+    figures = [row for row in diff["figures"] if row["before"] != row["after"]]
+    layers = [
+        row
+        for row in diff["layers"]
+        if any(row[key]["before"] != row[key]["after"] for key in LAYER_FIGURES)
+    ]
+    if figures or layers or diff["notes"] or diff["functions"]:
+        print_diff({**diff, "figures": figures, "layers": layers})
+    else:
+        _say("nothing changed")
 
 
 def _cells(row: Mapping[str, Any], name: str) -> tuple[Any, ...]:
@@ -93,10 +107,13 @@ def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> N
     from rich.table import Table
     from rich.text import Text
 
+    shown = list(rows)
+    if not shown:
+        return
     table = Table(title=Text(visible(title)))
     for position, head in enumerate(heads):
         table.add_column(head, justify="right" if position else "left")
-    for row in rows:
+    for row in shown:
         # As Text, since names from a model file may hold what rich takes for markup.
         table.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
     console = Console()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -39,13 +40,16 @@ def test_changes_are_built_and_shown(
         lambda: model.write_bytes(good[:50]),
         lambda: model.write_bytes(add_model.read_bytes()),
         lambda: (tmp_path / "edgec.toml").write_text('[build]\nname = "other"\n'),
+        lambda: os.utime(model),
     )
     ran = edgec("watch", model, "--board", "host", "-o", tmp_path / "out")
     assert ran.status == 130
-    assert ran.out.count("watching") == 4
-    first, _, third, fourth = ran.out.split("watching")[:4]
+    assert ran.out.count("watching") == 5
+    first, _, third, fourth, fifth = ran.out.split("watching")[:5]
     assert "project:" in first and "project:" not in third
     assert "100.0 %" in third  # no product is left
+    assert " state " not in third  # of which there was none before, either
+    assert "nothing changed" in fifth
     assert "dense" in fourth and (tmp_path / "out" / "other.c").is_file()
     assert "may be truncated" in ran.err
 
