@@ -188,7 +188,7 @@ class ProgramImporter:
     def node(self, node: Any) -> None:
         """Import one call."""
         name = str(node.target) if hasattr(node.target, "_schema") else node.target.__name__
-        if self.is_empty(node) or name in CHECKS or _is_symbol(node.meta.get("val")):
+        if self.is_empty(node) or name in CHECKS:
             return
         if name == _GETITEM:
             self.values[node.name] = self.part(node)
@@ -198,6 +198,8 @@ class ProgramImporter:
         options = {k: v for k, v in self.mapped(node.kwargs).items() if k not in _IGNORED}
         is_complex = holds_complex([arguments, options]) or any(map(_is_complex, _tensors(node)))
         function = find_complex(name) if is_complex else find_aten(name)
+        if function is None and _is_symbol(node.meta.get("val")):
+            return  # arithmetic of sizes, of which `mapped` knows the largest
         if function is None:
             kind = "no importer for complex numbers" if is_complex else "no importer"
             self.problems.append(f"{name}  {self.place(node, layer)}: there is {kind}")
@@ -206,7 +208,7 @@ class ProgramImporter:
             return  # it follows from an unsupported node
         first = len(self.builder.nodes)
         try:
-            _require_sizes(node)
+            self.require_values(node)
             made = self.made(function, node, self.call(node, layer), arguments, options)
             self.require_open(node, made)
         except EdgecError as error:
@@ -261,6 +263,14 @@ class ProgramImporter:
                     hint="make what has the size an output of the model, and go on outside",
                 )
 
+    def require_values(self, node: Any) -> None:
+        """Raise ImportFailed where an operator computes with a size that data decide."""
+        for parameter, given in zip(node.target._schema.arguments, node.args, strict=False):
+            is_size = _is_symbol(getattr(given, "meta", {}).get("val"))
+            is_number = str(parameter.type) in ("Tensor", "number")
+            if is_size and is_number and given.name not in self.values:
+                raise ImportFailed(f"it computes with {given.name!r}, a size that data decide")
+
     def is_empty(self, node: Any) -> bool:
         """Whether a result has no elements: it is a constant then, whatever makes it."""
         value = node.meta.get("val")
@@ -313,7 +323,7 @@ class ProgramImporter:
         """Arguments with graph values in place of FX nodes."""
         if hasattr(argument, "op") and hasattr(argument, "meta"):
             size = argument.meta.get("val")
-            if _is_by_data(size):
+            if argument.name not in self.values and _is_by_data(size):
                 return self.extent(size, f"{argument.name!r}")
             return self.values.get(argument.name, _MISSING)
         if isinstance(argument, (list, tuple)):
@@ -376,14 +386,6 @@ def _is_symbol(value: Any) -> bool:
 def _is_by_data(size: Any) -> bool:
     """Whether data decide a size: torch calls it u0, u1, ..."""
     return _is_symbol(size) and str(size.node.expr)[:1] == "u" and str(size)[1:].isdigit()
-
-
-def _require_sizes(node: Any) -> None:
-    """Raise ImportFailed where an operator computes with a size that data decide."""
-    for parameter, given in zip(node.target._schema.arguments, node.args, strict=False):
-        is_size = _is_symbol(getattr(given, "meta", {}).get("val"))
-        if is_size and str(parameter.type) in ("Tensor", "number"):
-            raise ImportFailed(f"it computes with {given.name!r}, a size that data decide")
 
 
 def _widened(call: Call, value: Any) -> Any:
