@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import mmap
 import subprocess
+from itertools import product
 
 import numpy as np
 import pytest
@@ -41,6 +42,7 @@ def library(request, tmp_path_factory):
     names = [
         f"ec_{k}{r}_s8_{s}" for k in ("conv", "depthwise") for r in ROUNDINGS for s in SUFFIXES
     ]
+    names += ["ec_conv_lines_s8_vnni", "ec_depthwise_lines_s8_vnni"]
     names += ["ec_pad_rows_s8", *(f"ec_conv_sums_s8_s32_{s}" for s in SUFFIXES)]
     lines = [f'#include "kernels/{header}.h"' for header in HEADERS]
     lines += [f"extern void *const p_{name}; void *const p_{name} = (void *)(uintptr_t){name};"
@@ -92,6 +94,13 @@ def constants(rng, rounding, channels, *shape):
         return found
     if rounding == "_onnx":
         return {**found, "scale": (rng.uniform(0.5, 2, channels) / (1 << 10)).astype(np.float32)}
+    if rounding == "_lines":  # whose sums are floats
+        found["bias"] //= 4
+        return {
+            **found,
+            "multiplier": rng.integers(1 << 30, 1 << 31, channels).astype(np.int32),
+            "shift": rng.integers(-11, 1, channels).astype(np.int8),
+        }
     return {
         **found,
         "multiplier": rng.integers(1 << 30, 1 << 31, channels).astype(np.int32),
@@ -127,12 +136,16 @@ def call(library, name, *args):
 #: Rows and columns of the window, input channels, pixels, channels.
 SHAPES = [
     (1, 1, 4, 1, 1), (1, 1, 5, 7, 16), (1, 1, 64, 13, 64), (3, 3, 3, 5, 17), (3, 3, 16, 9, 33),
+    (1, 1, 9, 31, 16), (3, 3, 5, 23, 12), (1, 1, 40, 15, 45), (1, 1, 3000, 7, 5),
     (2, 1, 7, 4, 70), (1, 10, 1, 2, 8), (1, 1, 250, 1, 100), (5, 4, 6, 3, 48), (3, 1, 9, 11, 130),
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("rounding", (*ROUNDINGS, "_sums"))
+#: Ways to rescale, and vectors.
+CONVOLUTIONS = [*product((*ROUNDINGS, "_sums"), SUFFIXES), ("_lines", "vnni")]
+
+
+@pytest.mark.parametrize(("rounding", "suffix"), CONVOLUTIONS)
 def test_convolutions(library, edges, suffix, rounding):
     rng = np.random.default_rng(1)
     for number, (kernel_h, kernel_w, depth, pixels, channels) in enumerate(SHAPES):
@@ -153,8 +166,7 @@ def test_convolutions(library, edges, suffix, rounding):
         check(library, edges, name, sizes, (pixels, channels), x, arrays, dtype)
 
 
-@pytest.mark.parametrize("suffix", SUFFIXES)
-@pytest.mark.parametrize("rounding", ROUNDINGS)
+@pytest.mark.parametrize(("rounding", "suffix"), [c for c in CONVOLUTIONS if c[0] != "_sums"])
 def test_depthwise_convolutions(library, edges, suffix, rounding):
     rng = np.random.default_rng(2)
     shapes = [

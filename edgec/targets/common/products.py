@@ -7,7 +7,7 @@ outputs is then one call of a kernel, and all pixels are where windows are singl
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from edgec.loop.values import Array
 from edgec.loop.window import Window
 from edgec.targets.common.gathered import fuse_pixels, padded_columns, padded_rows, plain_matrix
 from edgec.targets.common.kernels.image_rows import COLUMNS, PAD_ROWS
-from edgec.targets.common.kernels.products import Vectors, groups_at
-from edgec.targets.common.kernels.rescaling import SUMS
+from edgec.targets.common.kernels.lines import find_lines
+from edgec.targets.common.kernels.products import Vectors, groups_at, reach_of
+from edgec.targets.common.kernels.rescaling import LINED, SUMS, TFLM
 from edgec.targets.common.limits import Limits, find_limits
 from edgec.targets.common.nests import decompose, find_param
 from edgec.targets.common.sums import Kind
@@ -106,9 +107,18 @@ def _limits(nest: Nest, vectors: Vectors) -> Limits | None:
     if leaves_sums(nest):
         return Limits(0, 0, 0, SUMS) if vectors.sums else None
     limits = find_limits(nest.func, vectors.rescalings)
-    if limits is None or limits.rescaling not in vectors.rescalings:
+    if limits is None or limits.rescaling not in vectors.rescalings or not _fits(nest.tables):
         return None
-    return limits if _fits(nest.tables) else None
+    return _lined(limits, nest.tables) if vectors.lines else limits
+
+
+def _lined(limits: Limits, tables: Mapping[str, Array]) -> Limits:
+    """The same by lines of floats, where there are some."""
+    if limits.rescaling is not TFLM:
+        return limits
+    least, most = limits.minimum - limits.zero_point, limits.maximum - limits.zero_point
+    lines = find_lines(tables, reach_of(tables["w"], tables["bias"]), (least, most))
+    return limits if lines is None else replace(limits, rescaling=LINED)
 
 
 def leaves_sums(nest: Nest) -> bool:
@@ -120,9 +130,7 @@ def leaves_sums(nest: Nest) -> bool:
 
 def _fits(tables: Mapping[str, Array]) -> bool:
     """Whether no sum leaves int32, and what it is rescaled to leaves room to be rounded."""
-    w, bias = tables["w"].astype(np.int64), tables["bias"].astype(np.int64)
-    w = w.reshape(-1, len(bias)).T if w.ndim == 3 else w.reshape(len(bias), -1)
-    most = np.abs(bias) + 128 * np.abs(w).sum(axis=1)
+    most = np.max(np.abs(reach_of(tables["w"], tables["bias"])), axis=0)
     if "scale" in tables:
         scale = tables["scale"].astype(np.float64)
         return bool(np.all((scale > 0) & (most <= INT32_MAX) & (most * scale < MOST_RESULT)))

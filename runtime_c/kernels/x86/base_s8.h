@@ -10,14 +10,17 @@
 #include "edgec/ec_kernel.h"
 #include "kernels/common/rescale_sums.h"
 
-/* EC_X86_LANES: int32 in a vector, 0 without such vectors. EC_X86_PIXELS, EC_X86_UNITS: of a tile,
- * whose sums stay in registers.
+/* EC_X86_LANES: int32 in a vector, 0 without such vectors. EC_X86_WIDEST, EC_X86_UNITS: pixels of
+ * one unit, and units, of a tile, whose sums stay in registers.
  *
- * EC_V_FOUR: four inputs in every lane; VPDPBUSD wants them unsigned, 128 more. EC_V_DOT: sums and
- * the products of four inputs by the four weights of each lane; without VNNI two int16 at a time,
- * of which VPMADDWD adds the products exactly. EC_V_WIDE: int8 of as many channels as there are
- * lanes, or of `left`. EC_V_MUL_ADD: sum + x * w, of int8 in lanes of which w has the lower half alone
- * (EC_V_LOW): as products of two int16, one of which is 0, which are faster than those of int32.
+ * Products take four inputs at a time in EC_X86_PARTS parts, each in every lane: VPDPBUSD all four, as
+ * unsigned bytes, 128 more; without VNNI two int16, of which VPMADDWD adds the products exactly. Inputs
+ * that several pixels or units share are copied in that form first (EC_V_MOVE of EC_X86_MOVE of them,
+ * EC_X86_BYTES each), of which EC_V_PART reads a part; EC_V_RAW and EC_V_RAW_PART read inputs as they
+ * are. EC_V_WEIGHTS: those of a part, EC_V_DOT: sums and the products of a part. EC_V_WIDE:
+ * int8 of as many channels as there are lanes, or of `left`. EC_V_MUL_ADD: sum + x * w, of int8 in
+ * lanes of which w has the lower half alone (EC_V_LOW): as products of two int16, one of which is 0,
+ * which are faster than those of int32.
  *
  * EC_V_HIGH: (sum * m + nudge) / 2^31, rounded down, by 64-bit products of even and odd lanes, whose
  * nudges are EC_V_NUDGE or, in proportion to 2^e, EC_V_NUDGES(e). EC_V_DOWN: / 2^e, rounded half away
@@ -27,13 +30,23 @@
 #if defined(__AVX512VNNI__) && defined(__AVX512BW__) && defined(__AVX512VL__)
 #include <immintrin.h>
 #define EC_X86_LANES 16
-#define EC_X86_PIXELS 6
+#define EC_X86_WIDEST 16
 #define EC_X86_UNITS 4
 #define EC_V __m512i
 #define EC_V_LOAD(p) _mm512_loadu_si512(p)
 #define EC_V_ALL(n) _mm512_set1_epi32(n)
-#define EC_V_FOUR(p) _mm512_xor_si512(EC_V_ALL(ec_load_word(p)), EC_V_ALL((int32_t)0x80808080u))
-#define EC_V_DOT(sum, x, w) ec_dot_vnni((sum), (x), EC_V_LOAD(w))
+#define EC_X86_PARTS 1
+#define EC_X86_BYTES 1
+#define EC_X86_MOVE 64
+#define EC_V_MOVE(to, p) _mm512_store_si512((to), ec_moved_x86(EC_V_LOAD(p)))
+#define EC_V_MOVE_PART(to, p, left) \
+    _mm512_store_si512(             \
+        (to), ec_moved_x86(_mm512_maskz_loadu_epi8((UINT64_C(1) << (left)) - 1, (p))))
+#define EC_V_PART(p, i) EC_V_ALL(ec_load_word(p))
+#define EC_V_RAW(p) ec_moved_x86(EC_V_ALL(ec_load_word(p)))
+#define EC_V_RAW_PART(x, i) (x)
+#define EC_V_WEIGHTS(w, i) EC_V_LOAD(w)
+#define EC_V_DOT(sum, x, w) ec_dot_vnni((sum), (x), (w))
 #define EC_V_WIDE(p) _mm512_cvtepi8_epi32(_mm_loadu_si128((const __m128i *)(const void *)(p)))
 #define EC_V_MASK(left) ((__mmask16)((left) < 16 ? (1 << (left)) - 1 : 0xFFFF))
 #define EC_V_WIDE_PART(p, left) _mm512_cvtepi8_epi32(_mm_maskz_loadu_epi8(EC_V_MASK(left), (p)))
@@ -62,21 +75,35 @@
 #define EC_V_HALF(e) _mm512_srli_epi32(EC_V_SHIFTED_ONE(e), 1)
 #define EC_V_ONNX(v, scale) \
     _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_cvtepi32_ps(v), _mm512_castsi512_ps(scale)))
+#define EC_V_ROUND_DOWN (_MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)
 #define EC_V_STORE(p, v, left) _mm_mask_storeu_epi8((p), EC_V_MASK(left), _mm512_cvtepi32_epi8(v))
 #define EC_V_STORE_WORDS(p, v, left) _mm512_mask_storeu_epi32((p), EC_V_MASK(left), (v))
 #elif defined(__AVX2__)
 #include <immintrin.h>
 #define EC_X86_LANES 8
-#define EC_X86_PIXELS 4
+#define EC_X86_WIDEST 8
 #define EC_X86_UNITS 2
 #define EC_V __m256i
 #define EC_V_LOAD(p) _mm256_loadu_si256((const __m256i *)(const void *)(p))
 #define EC_V_ALL(n) _mm256_set1_epi32(n)
-#define EC_V_FOUR(p) _mm256_cvtepi8_epi16(_mm_set1_epi32(ec_load_word(p)))
-#define EC_V_PAIRS(w) _mm256_cvtepi8_epi16(_mm_loadu_si128((const __m128i *)(const void *)(w)))
-#define EC_V_DOT(sum, x, w)                                                                   \
-    EC_V_ADD(EC_V_ADD((sum), _mm256_madd_epi16(_mm256_shuffle_epi32((x), 0), EC_V_PAIRS(w))), \
-             _mm256_madd_epi16(_mm256_shuffle_epi32((x), 0x55), EC_V_PAIRS((w) + 4)))
+#define EC_X86_PARTS 2
+#define EC_X86_BYTES 2
+#define EC_X86_MOVE 16
+#define EC_V_PAIRS(v) _mm256_cvtepi8_epi16(v)
+#define EC_V_MOVE(to, p) \
+    _mm256_store_si256((__m256i *)(void *)(to), \
+                       EC_V_PAIRS(_mm_loadu_si128((const __m128i *)(const void *)(p))))
+#define EC_V_MOVE_PART(to, p, left) \
+    for (int32_t at = 0; at < (left); ++at) { \
+        ((int16_t *)(void *)(to))[at] = (p)[at]; \
+    }
+#define EC_V_PART(p, i) EC_V_ALL(ec_load_word((p) + 4 * (i)))
+#define EC_V_RAW(p) EC_V_PAIRS(_mm_set1_epi32(ec_load_word(p)))
+#define EC_V_RAW_PART(x, i) \
+    ((i) == 0 ? _mm256_shuffle_epi32((x), 0) : _mm256_shuffle_epi32((x), 0x55))
+#define EC_V_WEIGHTS(w, i) \
+    EC_V_PAIRS(_mm_loadu_si128((const __m128i *)(const void *)((w) + 4 * (i))))
+#define EC_V_DOT(sum, x, w) EC_V_ADD((sum), _mm256_madd_epi16((x), (w)))
 #define EC_V_WIDE(p) _mm256_cvtepi8_epi32(_mm_loadl_epi64((const __m128i *)(const void *)(p)))
 #define EC_V_WIDE_PART(p, left) _mm256_cvtepi8_epi32(_mm_cvtsi64_si128(ec_bytes_x86((p), (left))))
 #define EC_V_ADD(a, b) _mm256_add_epi32((a), (b))
@@ -116,6 +143,32 @@
 #define EC_V int32_t
 #endif
 
+/* A number that compilers must take for a new one. */
+#if defined(__GNUC__) && !defined(EC_NO_ASM)
+#define EC_X86_NEW(n) __asm__("" : "+r"(n))
+#else
+#define EC_X86_NEW(n) ((void)(n))
+#endif
+
+/* EC_STRAIGHT of up to sixteen rounds. */
+#if defined(__GNUC__) && !defined(__clang__)
+#define EC_STRAIGHT_16 _Pragma("GCC unroll 16")
+#else
+#define EC_STRAIGHT_16 EC_STRAIGHT
+#endif
+
+/* Bytes that copied inputs of a tile may take. */
+#define EC_X86_MOVED 16384
+
+/* int8 as unsigned bytes, 128 more. Only with VNNI. */
+static inline EC_INLINE EC_V ec_moved_x86(EC_V x) {
+#if EC_X86_LANES == 16
+    return _mm512_xor_si512(x, EC_V_ALL((int32_t)0x80808080u));
+#else
+    return x;
+#endif
+}
+
 /* sum plus the products of four uint8 of x by four int8 of w, in every lane. As assembly, since gcc 12
  * copies the intrinsic's sums from register to register, and spills many. Only with VNNI. */
 static inline EC_UNUSED EC_V ec_dot_vnni(EC_V sum, EC_V x, EC_V w) {
@@ -154,7 +207,11 @@ static inline EC_INLINE void ec_scales_x86(EC_V *found, const int32_t *scales, i
         return;
     }
     found[0] = EC_V_LOAD(scales);
-    if (rounding != EC_ROUND_ONNX) {
+    if (rounding >= EC_ROUND_LINES) {
+        found[1] = EC_V_LOAD(scales + EC_X86_LANES);
+        found[2] = EC_V_LOAD(scales + 2 * EC_X86_LANES);
+        found[3] = EC_V_LOAD(scales + 3 * EC_X86_LANES);
+    } else if (rounding != EC_ROUND_ONNX) {
         found[1] = EC_V_ODD(found[0]);
         found[2] = EC_V_LOAD(scales + EC_X86_LANES);
     }
@@ -167,6 +224,32 @@ static inline EC_INLINE void ec_scales_x86(EC_V *found, const int32_t *scales, i
     }
 #else
     (void)found, (void)scales, (void)rounding;
+#endif
+}
+
+/* `left` of these sums to p: rescaled by the lines that ec_scales_x86 found, moved and limited. Only
+ * with VNNI. */
+static inline EC_INLINE void ec_store_lines_x86(int8_t *p, EC_V sums, const EC_V *lines,
+                                                int32_t rounding, const int32_t *limits,
+                                                int32_t left) {
+#if EC_X86_LANES == 16
+    const __m512 sum = _mm512_cvtepi32_ps(sums), above = _mm512_castsi512_ps(lines[2]);
+    const __m512 start =
+        rounding == EC_ROUND_LINE
+            ? above
+            : _mm512_mask_mov_ps(above, _mm512_movepi32_mask(sums), _mm512_castsi512_ps(lines[3]));
+    const __m512 rest = _mm512_fmadd_ps(sum, _mm512_castsi512_ps(lines[1]), start);
+    const __m512 line =
+        _mm512_fmadd_round_ps(sum, _mm512_castsi512_ps(lines[0]), rest, EC_V_ROUND_DOWN);
+    const __m512i results = _mm512_cvt_roundps_epi32(line, EC_V_ROUND_DOWN);
+    __m128i bytes = _mm512_cvtsepi32_epi8(EC_V_ADD(results, EC_V_ALL(limits[0])));
+    if (rounding != EC_ROUND_LINE) {
+        bytes = _mm_min_epi8(_mm_max_epi8(bytes, _mm_set1_epi8((char)limits[1])),
+                             _mm_set1_epi8((char)limits[2]));
+    }
+    _mm_mask_storeu_epi8(p, EC_V_MASK(left), bytes);
+#else
+    (void)p, (void)sums, (void)lines, (void)rounding, (void)limits, (void)left;
 #endif
 }
 
@@ -192,12 +275,30 @@ static inline EC_INLINE EC_V ec_rescale_x86(EC_V sums, const EC_V *scales, int32
 #endif
 }
 
+/* `left` of these sums to p, as int8 or as they are. */
+static inline EC_INLINE void ec_store_x86(int8_t *p, EC_V sums, const EC_V *scales,
+                                          int32_t rounding, const int32_t *limits, int32_t left) {
+#if EC_X86_LANES
+    if (rounding == EC_ROUND_NONE) {
+        EC_V_STORE_WORDS(p, sums, left);
+    } else if (rounding >= EC_ROUND_LINES) {
+        ec_store_lines_x86(p, sums, scales, rounding, limits, left);
+    } else {
+        EC_V_STORE(p, ec_rescale_x86(sums, scales, rounding, limits), left);
+    }
+#else
+    (void)p, (void)sums, (void)scales, (void)rounding, (void)limits, (void)left;
+#endif
+}
+
 /* A sum of a channel in C: rescaled by its constants, `lanes` words apart, moved and limited. */
 static inline EC_UNUSED int8_t ec_result_c_x86(uint32_t sum, const int32_t *scales, int32_t lanes,
                                                int32_t rounding, const int32_t *limits) {
     int32_t value;
     if (rounding == EC_ROUND_ONNX) {
         value = ec_rescale_sum_onnx((int32_t)sum, scales, lanes);
+    } else if (rounding >= EC_ROUND_LINES) {
+        value = ec_rescale_sum_lines((int32_t)sum, scales, lanes);
     } else if (rounding == EC_ROUND_TFLM) {
         value = ec_requantize_tflm_right((int32_t)sum, scales[0], -scales[lanes]);
     } else {

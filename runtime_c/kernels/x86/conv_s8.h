@@ -14,19 +14,49 @@
 
 #include "kernels/x86/base_s8.h"
 
-/* `wide` pixels of `units` units, both constants: stored from out on, where `left` channels are. */
+/* Pixel p, a constant, of up to sixteen from `at` on: by sums that x86 addresses, so that few registers
+ * hold all. by: steps, of which compilers must not know more: 1, 3, 5, 7 and 9 of them. */
+static inline EC_INLINE const int8_t *ec_pixel_x86(const int8_t *at, const int8_t *nine,
+                                                   const ptrdiff_t *by, int32_t p) {
+    switch (p) {
+    case 0: return at;
+    case 1: return at + by[0];
+    case 2: return at + by[0] * 2;
+    case 3: return at + by[1];
+    case 4: return at + by[0] * 4;
+    case 5: return at + by[2];
+    case 6: return at + by[1] * 2;
+    case 7: return at + by[3];
+    case 8: return at + by[0] * 8;
+    case 9: return nine;
+    case 10: return at + by[2] * 2;
+    case 11: return nine + by[0] * 2;
+    case 12: return at + by[1] * 4;
+    case 13: return nine + by[0] * 4;
+    case 14: return at + by[3] * 2;
+    default: return nine + by[1] * 2;
+    }
+}
+
+/* `wide` pixels of `units` units, both constants: stored from out on, where `left` channels are. x:
+ * copied inputs, of a single pixel those themselves; pitch and step: in bytes. */
 static inline EC_INLINE void
 ec_conv_tile_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h,
                     int32_t run, int32_t pitch, int32_t step, int32_t channels, int32_t left,
                     int32_t rounding, const int32_t *limits, int32_t wide, int32_t units) {
 #if EC_X86_LANES
     const int32_t lanes = EC_X86_LANES;
-    const int32_t groups = (run + 3) >> 2;
+    const int32_t groups = (run + 3) >> 2, bytes = wide > 1 ? EC_X86_BYTES : 1;
     const int32_t weights = kernel_h * groups * lanes;
     const int32_t unit = weights + lanes * EC_SCALE_WORDS(rounding);
     const int32_t *w = stream;
-    EC_V sums[EC_X86_PIXELS][EC_X86_UNITS];
+    EC_V sums[EC_X86_WIDEST][EC_X86_UNITS];
+    ptrdiff_t by[5] = { step, 3 * step, 5 * step, 7 * step, 9 * step };
     EC_STRAIGHT
+    for (int32_t i = 0; i < 5; ++i) {
+        EC_X86_NEW(by[i]);
+    }
+    EC_STRAIGHT_16
     for (int32_t p = 0; p < wide; ++p) {
         EC_STRAIGHT
         for (int32_t u = 0; u < units; ++u) {
@@ -35,32 +65,38 @@ ec_conv_tile_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t
     }
     for (int32_t kh = 0; kh < kernel_h; ++kh) {
         const int8_t *const row = x + kh * pitch;
-        for (int32_t g = 0; g < groups; ++g) {
-            const int8_t *const four = row + (4 * g < run - 4 ? 4 * g : run - 4);
+        for (int32_t g = 0; g < groups; ++g, w += lanes) {
+            const int8_t *four = row + (4 * g < run - 4 ? 4 * g : run - 4) * bytes;
+            const EC_V raw = EC_V_RAW(four);
+            EC_X86_NEW(four);
+            const int8_t *const nine = four + by[4];
             EC_STRAIGHT
-            for (int32_t p = 0; p < wide; ++p) {
-                const EC_V inputs = EC_V_FOUR(four + p * step);
+            for (int32_t i = 0; i < EC_X86_PARTS; ++i) {
+                EC_V own[EC_X86_UNITS];
                 EC_STRAIGHT
                 for (int32_t u = 0; u < units; ++u) {
-                    sums[p][u] = EC_V_DOT(sums[p][u], inputs, w + u * unit);
+                    own[u] = EC_V_WEIGHTS(w + u * unit, i);
+                }
+                EC_STRAIGHT_16
+                for (int32_t p = 0; p < wide; ++p) {
+                    const EC_V inputs =
+                        wide > 1 ? EC_V_PART(ec_pixel_x86(four, nine, by, p), i) : EC_V_RAW_PART(raw, i);
+                    EC_STRAIGHT
+                    for (int32_t u = 0; u < units; ++u) {
+                        sums[p][u] = EC_V_DOT(sums[p][u], inputs, own[u]);
+                    }
                 }
             }
-            w += lanes;
         }
     }
     EC_STRAIGHT
     for (int32_t u = 0; u < units; ++u) {
         EC_V scales[5];
         ec_scales_x86(scales, stream + u * unit + weights + lanes, rounding);
-        EC_STRAIGHT
+        EC_STRAIGHT_16
         for (int32_t p = 0; p < wide; ++p) {
-            int8_t *const at = out + (p * channels + u * lanes) * EC_RESULT_BYTES(rounding);
-            if (rounding == EC_ROUND_NONE) {
-                EC_V_STORE_WORDS(at, sums[p][u], left - u * lanes);
-            } else {
-                EC_V_STORE(at, ec_rescale_x86(sums[p][u], scales, rounding, limits),
-                           left - u * lanes);
-            }
+            ec_store_x86(out + (p * channels + u * lanes) * EC_RESULT_BYTES(rounding), sums[p][u],
+                         scales, rounding, limits, left - u * lanes);
         }
     }
 #else
@@ -69,38 +105,73 @@ ec_conv_tile_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t
 #endif
 }
 
-/* `wide` pixels, a constant, of all channels. */
-static inline EC_INLINE void ec_conv_pixels_s8_x86(int8_t *out, const int8_t *x,
-                                                   const int32_t *stream, int32_t kernel_h,
-                                                   int32_t run, int32_t pitch, int32_t step,
-                                                   int32_t channels, int32_t rounding,
-                                                   const int32_t *limits, int32_t wide) {
+/* `wide` pixels of all channels, of which there are `most` units; both are constants. */
+static inline EC_INLINE void
+ec_conv_pixels_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h,
+                      int32_t run, int32_t pitch, int32_t step, int32_t channels, int32_t rounding,
+                      const int32_t *limits, int32_t wide, int32_t most) {
 #if EC_X86_LANES
     const int32_t lanes = EC_X86_LANES;
     const int32_t unit = lanes * (kernel_h * ((run + 3) >> 2) + EC_SCALE_WORDS(rounding));
     int32_t o = 0;
-    for (; o + (EC_X86_UNITS - 1) * lanes < channels; o += EC_X86_UNITS * lanes) {
+    for (; most >= EC_X86_UNITS && o + (EC_X86_UNITS - 1) * lanes < channels;
+         o += EC_X86_UNITS * lanes) {
         ec_conv_tile_s8_x86(out + o * EC_RESULT_BYTES(rounding), x, stream, kernel_h, run, pitch,
                             step, channels, channels - o, rounding, limits, wide, EC_X86_UNITS);
         stream += EC_X86_UNITS * unit;
     }
-    if (EC_X86_UNITS > 3 && o + 2 * lanes < channels) {
-        ec_conv_tile_s8_x86(out + o * EC_RESULT_BYTES(rounding), x, stream, kernel_h, run, pitch,
-                            step, channels, channels - o, rounding, limits, wide, 3);
-        return;
-    }
-    if (EC_X86_UNITS > 2 && o + lanes < channels) {
-        ec_conv_tile_s8_x86(out + o * EC_RESULT_BYTES(rounding), x, stream, kernel_h, run, pitch,
-                            step, channels, channels - o, rounding, limits, wide, 2);
-        return;
-    }
-    if (o < channels) {
-        ec_conv_tile_s8_x86(out + o * EC_RESULT_BYTES(rounding), x, stream, kernel_h, run, pitch,
-                            step, channels, channels - o, rounding, limits, wide, 1);
+    out += o * EC_RESULT_BYTES(rounding);
+    if (EC_X86_UNITS > 3 && most > 2 && o + 2 * lanes < channels) {
+        ec_conv_tile_s8_x86(out, x, stream, kernel_h, run, pitch, step, channels, channels - o,
+                            rounding, limits, wide, 3);
+    } else if (EC_X86_UNITS > 2 && most > 1 && o + lanes < channels) {
+        ec_conv_tile_s8_x86(out, x, stream, kernel_h, run, pitch, step, channels, channels - o,
+                            rounding, limits, wide, 2);
+    } else if (o < channels) {
+        ec_conv_tile_s8_x86(out, x, stream, kernel_h, run, pitch, step, channels, channels - o,
+                            rounding, limits, wide, 1);
     }
 #else
     (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
-    (void)channels, (void)rounding, (void)limits, (void)wide;
+    (void)channels, (void)rounding, (void)limits, (void)wide, (void)most;
+#endif
+}
+
+/* Pixels from p on, as many as there are, `wide` at a time: their inputs are copied first, if there is
+ * room. Returns the first pixel that is left. Eight are twice four, not six and two. */
+static inline EC_INLINE int32_t
+ec_conv_run_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h,
+                   int32_t run, int32_t pitch, int32_t step, int32_t p, int32_t pixels,
+                   int32_t channels, int32_t rounding, const int32_t *limits, EC_V *moved,
+                   int32_t wide, int32_t most) {
+#if EC_X86_LANES
+    const int32_t length = (wide - 1) * step + run;
+    const int32_t vectors = (length + EC_X86_MOVE - 1) / EC_X86_MOVE;
+    const int32_t size = (int32_t)sizeof(EC_V);
+    if (kernel_h * vectors * size > EC_X86_MOVED) {
+        return p;
+    }
+    for (; p + wide <= pixels && (wide != 6 || pixels - p != 8); p += wide) {
+        for (int32_t kh = 0; kh < kernel_h; ++kh) {
+            const int8_t *const row = x + kh * pitch + p * step;
+            int32_t v = 0;
+            for (; (v + 1) * EC_X86_MOVE <= length; ++v) {
+                EC_V_MOVE(moved + kh * vectors + v, row + v * EC_X86_MOVE);
+            }
+            if (v < vectors) {
+                EC_V_MOVE_PART(moved + kh * vectors + v, row + v * EC_X86_MOVE,
+                               length - v * EC_X86_MOVE);
+            }
+        }
+        ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding),
+                              (const int8_t *)moved, stream, kernel_h, run, vectors * size,
+                              step * EC_X86_BYTES, channels, rounding, limits, wide, most);
+    }
+    return p;
+#else
+    (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
+    (void)pixels, (void)channels, (void)rounding, (void)limits, (void)moved, (void)wide, (void)most;
+    return p;
 #endif
 }
 
@@ -141,26 +212,26 @@ static inline EC_INLINE void ec_conv_s8_x86(int8_t *out, const int8_t *x, const 
                                             int32_t step, int32_t pixels, int32_t channels,
                                             int32_t rounding, const int32_t *limits) {
 #if EC_X86_LANES
+    EC_V moved[EC_X86_MOVED / sizeof(EC_V)];
     int32_t p = 0;
-    /* Eight are twice four, not six and two. */
-    for (; p + EC_X86_PIXELS <= pixels && (EC_X86_PIXELS <= 4 || pixels - p != 8);
-         p += EC_X86_PIXELS) {
-        ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), x + p * step, stream,
-                              kernel_h, run, pitch, step, channels, rounding, limits,
-                              EC_X86_PIXELS);
+#define EC_RUN(wide, most)                                                                  \
+    p = ec_conv_run_s8_x86(out, x, stream, kernel_h, run, pitch, step, p, pixels, channels, \
+                           rounding, limits, moved, (wide), (most))
+    if (channels <= EC_X86_LANES) {
+        EC_RUN(EC_X86_WIDEST, 1);
     }
-    for (; EC_X86_PIXELS > 4 && p + 4 <= pixels; p += 4) {
-        ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), x + p * step, stream,
-                              kernel_h, run, pitch, step, channels, rounding, limits, 4);
+    if (EC_X86_LANES == 16 && channels <= 3 * EC_X86_LANES) {
+        EC_RUN(8, 3);
+    } else if (EC_X86_LANES == 16) {
+        EC_RUN(6, EC_X86_UNITS);
     }
-    if (p + 2 <= pixels) {
+    EC_RUN(4, EC_X86_UNITS);
+    EC_RUN(2, EC_X86_UNITS);
+#undef EC_RUN
+    for (; p < pixels; ++p) {
         ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), x + p * step, stream,
-                              kernel_h, run, pitch, step, channels, rounding, limits, 2);
-        p += 2;
-    }
-    if (p < pixels) {
-        ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), x + p * step, stream,
-                              kernel_h, run, pitch, step, channels, rounding, limits, 1);
+                              kernel_h, run, pitch, step, channels, rounding, limits, 1,
+                              EC_X86_UNITS);
     }
 #else
     (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;

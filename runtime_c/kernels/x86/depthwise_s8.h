@@ -43,7 +43,7 @@ static inline EC_INLINE void ec_depthwise_tile_s8_x86(int8_t *out, const int8_t 
     ec_scales_x86(by, scales + lanes, rounding);
     EC_STRAIGHT
     for (int32_t p = 0; p < wide; ++p) {
-        EC_V_STORE(out + p * channels, ec_rescale_x86(sums[p], by, rounding, limits), left);
+        ec_store_x86(out + p * channels, sums[p], by, rounding, limits, left);
     }
 #else
     (void)out, (void)x, (void)stream, (void)kernel_h, (void)kernel_w, (void)pitch, (void)tap;

@@ -9,15 +9,16 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 
+from edgec.errors import ContractError
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
-from edgec.loop.stream import Field, Stream
+from edgec.loop.stream import Change, Field, Stream
 from edgec.loop.values import Array
-from edgec.targets.common.kernels.rescaling import RESCALINGS, SUMS, Rescaling
+from edgec.targets.common.kernels.lines import LINES, factors_of, find_lines
+from edgec.targets.common.kernels.rescaling import LINED, RESCALINGS, SUMS, Rescaling
 
 #: The meaning of a kernel, of how it rescales and of its sizes.
 Meaning = Callable[..., PrimFunc]
@@ -51,7 +52,23 @@ class Vectors:
     tap_pairs: bool = False
     sums: bool = False
     starts: Callable[..., Sequence[int]] | None = None
+    lines: bool = False
     rescalings: tuple[Rescaling, ...] = RESCALINGS
+
+    @property
+    def ways(self) -> tuple[Rescaling, ...]:
+        """All ways in which its kernels make int8 of sums."""
+        return (*self.rescalings, *([LINED] if self.lines else []))
+
+
+def reach_of(w: Array, bias: Array) -> tuple[Array, Array]:
+    """The least and the largest sum of each channel; w: [channels, ...], depthwise [height, width,
+    channels].
+    """
+    w, channels = w.astype(np.int64), len(bias)
+    by_channel = w.reshape(-1, channels).T if w.ndim == 3 else w.reshape(channels, -1)
+    more = 128 * np.abs(by_channel).sum(axis=1)
+    return bias.astype(np.int64) - more, bias.astype(np.int64) + more
 
 
 def group_starts(run: int, group: int) -> list[int]:
@@ -91,20 +108,48 @@ def _fields(
                 name, lanes, dtype if dtype == "float32" else "int32",
                 vectors.shift_sign if name == "shift" else 1,
             )
-            for name, dtype in rescaling.tables.items()
+            for name, dtype in (LINES if rescaling is LINED else rescaling.tables).items()
         ),
     ]  # fmt: skip
 
 
-def _bias_change(vectors: Vectors, sign: int, old: str, new: str) -> Callable[..., Any]:
-    """Biases without what offsets of inputs add to sums (sign -1), or with it."""
+def _prepare(vectors: Vectors, rescaling: Rescaling, *, is_depthwise: bool) -> Change:
+    """Biases without what offsets of inputs add to sums, and lines in the place of factors."""
 
-    def change(arrays: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
-        moved = vectors.offset * arrays["w"].reshape(channels, -1).sum(axis=1, dtype=np.int64)
-        bias = arrays[old].astype(np.int64) + sign * moved
-        return {**arrays, new: bias.astype(np.uint32).view(np.int32)}
+    def prepare(arrays: Mapping[str, Array], channels: int, **sizes: int) -> Mapping[str, Array]:
+        shape = (1, -1, channels) if is_depthwise else (channels, -1)
+        w = arrays["w"].reshape(shape)
+        found = {**arrays, "moved_bias": arrays["bias"]}
+        if not is_depthwise:
+            found["moved_bias"] = _moved(arrays["bias"], -vectors.offset, w)
+        if rescaling is LINED:
+            zero_point = sizes["zero_point"]
+            limits = sizes["minimum"] - zero_point, sizes["maximum"] - zero_point
+            lines = find_lines(arrays, reach_of(w, arrays["bias"]), limits)
+            if lines is None:
+                raise ContractError("sums of a channel are rescaled by no line")
+            found |= lines
+        return found
 
-    return change
+    return prepare
+
+
+def _restore(vectors: Vectors, rescaling: Rescaling, *, is_depthwise: bool) -> Change:
+    """What `_prepare` took."""
+
+    def restore(found: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
+        bias = found["moved_bias"]
+        if not is_depthwise:
+            bias = _moved(bias, vectors.offset, found["w"].reshape(channels, -1))
+        return {**found, "bias": bias, **(factors_of(found) if rescaling is LINED else {})}
+
+    return restore
+
+
+def _moved(bias: Array, offset: int, w: Array) -> Array:
+    """Biases and an offset times all weights of a channel."""
+    moved = bias.astype(np.int64) + offset * w.sum(axis=1, dtype=np.int64)
+    return np.asarray(moved.astype(np.uint32).view(np.int32))
 
 
 def _conv_stream(vectors: Vectors, rescaling: Rescaling) -> Stream:
@@ -116,11 +161,9 @@ def _conv_stream(vectors: Vectors, rescaling: Rescaling) -> Stream:
         return _fields(vectors, rescaling, channels, at, (1, kernel_h * run, vectors.lanes))
 
     return Stream(
-        rescaling.sources,
-        fields,
-        _bias_change(vectors, -1, "bias", "moved_bias"),
-        _bias_change(vectors, 1, "moved_bias", "bias"),
-    )
+        rescaling.sources, fields, _prepare(vectors, rescaling, is_depthwise=False),
+        _restore(vectors, rescaling, is_depthwise=False),
+    )  # fmt: skip
 
 
 def _depthwise_stream(vectors: Vectors, rescaling: Rescaling) -> Stream:
@@ -129,11 +172,9 @@ def _depthwise_stream(vectors: Vectors, rescaling: Rescaling) -> Stream:
         return _fields(vectors, rescaling, channels, taps, (channels, 1, vectors.plane_lanes))
 
     return Stream(
-        rescaling.sources,
-        fields,
-        lambda arrays, **_: {**arrays, "moved_bias": arrays["bias"]},
-        lambda found, **_: {**found, "bias": found["moved_bias"]},
-    )
+        rescaling.sources, fields, _prepare(vectors, rescaling, is_depthwise=True),
+        _restore(vectors, rescaling, is_depthwise=True),
+    )  # fmt: skip
 
 
 _LIMITS = ("zero_point", "minimum", "maximum")
@@ -149,7 +190,7 @@ def register_convolutions(
     code_bytes: int,
 ) -> None:  # fmt: skip
     """Register one for each way to rescale sums; meaning: of a rescaling and sizes."""
-    for rescaling in (*vectors.rescalings, *([SUMS] if vectors.sums else [])):
+    for rescaling in (*vectors.ways, *([SUMS] if vectors.sums else [])):
         sizes = _CONV[: -len(_LIMITS)] if rescaling is SUMS else _CONV
         register(
             Microkernel(
@@ -167,7 +208,7 @@ def register_depthwise(
     code_bytes: int,
 ) -> None:  # fmt: skip
     """The same of depthwise ones."""
-    for rescaling in vectors.rescalings:
+    for rescaling in vectors.ways:
         register(
             Microkernel(
                 rescaling.kernel("depthwise", vectors.planes), partial(meaning, rescaling),

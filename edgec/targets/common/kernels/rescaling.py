@@ -108,6 +108,9 @@ SHARED = Rescaling("", {})
 #: None at all: results are the sums.
 SUMS = Rescaling("", {}, "_sums", stored="int32")
 
+#: gemmlowp's as lines of floats, see `edgec.targets.common.kernels.lines`.
+LINED = replace(TFLM, suffix="_lines")
+
 #: Those that products with results of 8 bits are registered for.
 RESCALINGS = (TFLM, ONNX)
 #: Those of the products of PCs and Linux boards.

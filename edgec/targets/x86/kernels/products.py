@@ -19,22 +19,25 @@ GROUP = 4
 OFFSET = 128
 
 
-def _tile_starts(pixels: int, **_: int) -> list[int]:
-    """With which pixels tiles of six, four, two and one begin; the last eight are twice four."""
+def _tile_starts(pixels: int, channels: int, **_: int) -> list[int]:
+    """With which pixels tiles begin: of six, four, two and one, the last eight are twice four; of
+    eight first for up to 48 channels, of sixteen for up to 16.
+    """
+    widths = (
+        (16, 8, 4, 2, 1) if channels <= 16 else (8, 4, 2, 1) if channels <= 48 else (6, 4, 2, 1)
+    )
     starts, first = [], 0
     while first < pixels:
         left = pixels - first
         starts.append(first)
-        first += next(
-            wide for wide in (6, 4, 2, 1) if wide <= left and not (left == 8 and wide == 6)
-        )
+        first += next(w for w in widths if w <= left and not (left == 8 and w == 6))
     return starts
 
 
 VNNI = Vectors(
     "vnni", frozenset({"avx2", "avx512", "vnni"}), lanes=16, group=GROUP, together=4, pixels=6,
     units=4, planes="vnni", plane_lanes=16, offset=OFFSET, rescalings=HOSTED, sums=True,
-    starts=_tile_starts,
+    starts=_tile_starts, lines=True,
 )  # fmt: skip
 AVX2 = Vectors(
     "avx2", frozenset({"avx2"}), lanes=8, group=GROUP, together=2, pixels=4, units=2,
