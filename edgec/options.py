@@ -206,7 +206,7 @@ class CompileOptions(TypedDict, total=False):
     places: Any
     compile_budget: float
     plan_nodes: int
-    tuned: Tuned
+    tuned: Tuned | str | Path
     kernels: Any
 
 
@@ -317,7 +317,7 @@ class Options:
         Raises EdgecError for a name that is no option, and for a word that is none of its choices.
         """
         hints = get_type_hints(Options)
-        words = _with_kernels(_with_pairs(_with_prices(words)))
+        words = _with_tuned(_with_kernels(_with_pairs(_with_prices(words))))
         for name, value in words.items():
             if name not in hints:
                 near = difflib.get_close_matches(name, hints, n=3, cutoff=0.4) or sorted(hints)

@@ -20,6 +20,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.options import CompileOptions, Options
 from edgec.runners.samples import generate_inputs
+from edgec.tuned import Tuned, to_json
 
 TYPES = [((1, 2, 3), "int8")] * 2
 
@@ -145,6 +146,14 @@ def test_options_are_checked(model: Path, words: dict[str, str], said: str) -> N
     with pytest.raises(EdgecError) as caught:
         edgec.compile(model, **words)
     assert said in str(caught.value), "the text of an error has its hint"
+
+
+def test_what_was_tuned_may_be_a_path(tmp_path: Path) -> None:
+    path = tmp_path / "found.json"
+    path.write_text(to_json(Tuned()))
+    assert Options.of_words({"tuned": path}) == Options.of_words({"tuned": str(path)}) == Options()
+    with pytest.raises(EdgecError, match="cannot be read"):
+        Options.of_words({"tuned": tmp_path / "none.json"})
 
 
 def test_the_typed_keywords_are_the_options() -> None:
