@@ -61,6 +61,12 @@ def template_cache() -> jinja2.BytecodeCache | None:
     import jinja2
 
     class Kept(jinja2.FileSystemBytecodeCache):
+        def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+            try:
+                super().load_bytecode(bucket)
+            except Exception:  # a damaged file, which is read in many ways, is as good as none
+                bucket.reset()
+
         def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
             with suppress(OSError):  # a full disk costs the next build the time, and nothing else
                 super().dump_bytecode(bucket)

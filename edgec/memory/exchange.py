@@ -48,7 +48,10 @@ class Costs:
     ) -> None:
         self.function, self.groups, self.objective, self.io = function, groups, objective, io
         #: By what is placed, which many choices share; None where it has no plan.
-        self.peaks: dict[object, int | None] = {}
+        self.peaks: dict[tuple[object, object], int | None] = {}
+        #: The same by what the steps place. Layers repeat, so many moves differ only in the layer
+        #: that they change: what does not pay in one is not planned for the others.
+        self.alike: dict[object, int | None] = {}
 
     def rank(
         self, variants: Variants, tally: Tally | None = None, below: Rank = WORST
@@ -61,7 +64,11 @@ class Costs:
         problem = self.problem(variants)
         if rank(tally, lower_bound_bytes(problem.buffers, problem.overlaps)) >= below:
             return None
-        peak = self._peak(problem)
+        steps = _steps(problem)
+        peak = self.alike.get(steps)
+        if peak is not None and rank(tally, peak) >= below:
+            return None
+        self.alike[steps] = peak = self._peak(problem)
         found = WORST if peak is None else rank(tally, peak)
         return found if found < below else None
 
@@ -74,7 +81,7 @@ class Costs:
         return placement_problem(self.function, self.groups, variants, io=self.io)
 
     def _peak(self, problem: Problem) -> int | None:
-        key = _steps(problem)
+        key = problem.buffers, problem.overlaps
         if key not in self.peaks:
             try:
                 plan = plan_memory(problem, node_limit=TRIAL_NODES)
@@ -96,10 +103,7 @@ class Costs:
 
 
 def _steps(problem: Problem) -> object:
-    """What every step of a problem has to place, however the steps follow each other.
-
-    Layers repeat, so many moves differ only in the layer that they change: one plan does for all.
-    """
+    """What every step of a problem has to place, however the steps follow each other."""
     permitted: dict[str, list[tuple[str, int]]] = {}
     for overlap in problem.overlaps:
         permitted.setdefault(overlap.second, []).append((overlap.first, overlap.distance_bytes))

@@ -57,3 +57,23 @@ def test_built_package_holds_copies(repo_root: Path, tmp_path: Path) -> None:
         text=True,
     )
     assert Path(done.stdout.strip()) == package / "_resources" / "boards"
+
+
+def test_templates_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEC_CACHE", str(tmp_path))
+    render = resources.text_templates.__wrapped__
+    text = render().get_template("main.c.j2").environment  # compiled, and kept
+    (kept,) = [path for path in tmp_path.rglob("*") if path.is_file()]
+    whole = kept.read_bytes()
+    with monkeypatch.context() as patch:  # what is kept is not compiled again
+        patch.setattr(type(text), "compile", None)
+        assert render().get_template("main.c.j2").name == "main.c.j2"
+    kept.write_bytes(whole[:40])  # damaged: compiled and kept again
+    assert render().get_template("main.c.j2").name == "main.c.j2"
+    assert kept.read_bytes() == whole
+
+
+@pytest.mark.parametrize("folder", ["/dev/null", "/dev/null/below"])
+def test_templates_without_a_cache(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EDGEC_CACHE", folder)
+    assert resources.text_templates.__wrapped__().get_template("main.c.j2").name == "main.c.j2"

@@ -11,8 +11,10 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function, Value
 from edgec.graph.types import Quant, TensorType
 from edgec.memory.choose import choose_alone
-from edgec.memory.exchange import Costs
+from edgec.memory.exchange import WORST, Costs
+from edgec.memory.layout import ARENA
 from edgec.memory.objective import Tally, flash_bytes, make_objective
+from edgec.memory.solve import plan_memory
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.requantize import RequantizeAttrs
@@ -105,3 +107,23 @@ def test_code_of_equal_layers_counts_once() -> None:
         assert tally.flash_bytes == flash_bytes([first, other])
         assert tally.instructions == first.instructions + other.instructions
         second = other
+
+
+def test_moves_of_equal_layers_that_do_not_pay_are_planned_once() -> None:
+    options = Options()
+    function = network(*[("conv2d", 12)] * 9)
+    groups = lowered(function, "cortex-m4", options)
+    costs = Costs(function, groups, make_objective(groups, options.prices, np.inf, 2.0), "arena")
+    large = [max(group.variants, key=lambda v: v.scratch_bytes) for group in groups]
+    small = [min(group.variants, key=lambda v: v.scratch_bytes) for group in groups]
+    found = []
+    for changed in (3, 4, 5, 4):
+        variants = [large[i] if i == changed else small[i] for i in range(len(groups))]
+        found.append(costs.rank(tuple(variants), below=found[0] if found else WORST))
+    assert found[0] is not None and found[1:] == [None] * 3
+    assert len(costs.peaks) == 1
+    rank = costs.rank(tuple(variants))  # what may pay is planned for itself
+    assert rank is not None and len(costs.peaks) == 2
+    assert (
+        rank[3] == plan_memory(costs.problem(tuple(variants)), node_limit=2_500).peak_bytes[ARENA]
+    )
