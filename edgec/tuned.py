@@ -94,7 +94,7 @@ class Tuned:
 
 def beside(model: Path) -> Path | None:
     """The file of a model that lies beside it, if there is one."""
-    path = model.with_suffix(SUFFIX)
+    path = model.with_suffix(SUFFIX) if model.name else model
     return path if path.is_file() else None
 
 

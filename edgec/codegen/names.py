@@ -105,7 +105,7 @@ def model_identifier(name: str) -> str:
 
 def _model_name(text: str) -> str:
     name = identifier(text, fallback="model")
-    return f"model_{name}" if name.lower() in _HEADERS else name
+    return f"model_{name}" if name.lower() in _HEADERS | {"ec"} else name
 
 
 def checked_model_name(name: str) -> str:

@@ -55,11 +55,13 @@ def import_model(
 
 def _format(path: Path) -> str:
     """What kind of file it is: tflite, torch, onnx or features. ImportFailed for another."""
+    hint = "give the path of a .tflite, .onnx or .pt2 file"
+    if path.is_fifo():  # which has no end
+        raise ImportFailed(f"cannot read {path}: it is a pipe", hint=hint)
     try:
         with path.open("rb") as stream:
             head = stream.read(8)
     except OSError as error:
-        hint = "give the path of a .tflite, .onnx or .pt2 file"
         raise ImportFailed(f"cannot read {path}: {error.strerror}", hint=hint) from None
     signs = {
         "tflite": (head[4:8] == _TFLITE, ".tflite"),

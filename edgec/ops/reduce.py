@@ -299,8 +299,8 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     axes = known_axes(constant_integers(raw.operand(1), "the axes"), x)
     is_rescaled = x.quant is not None and not row.chooses
     output = raw.declared().quant if is_rescaled else None
-    if is_rescaled and raw.rounding == "single" and x.dtype == "int8" and not raw.unsigned:
-        raise ImportFailed("LiteRT's sums of int8 are wrong: it limits them as if they were uint8")
+    if is_rescaled and raw.rounding == "single" and not raw.unsigned:
+        raise ImportFailed("LiteRT's sums of int8 and int16 are wrong: it limits them like uint8")
     attrs = ReduceAttrs(axes, row.name, output)
     return without_axes(builder, raw, "reduce", attrs, axes, bool(raw.attribute("keep_dims")))
 

@@ -315,6 +315,8 @@ def _cut(maker: Maker) -> None:
 def _join(maker: Maker) -> None:
     rng, x = maker.rng, _value(maker)
     shape = list(maker.tensors[x].shape)
+    if not shape:
+        raise LookupError
     axis = int(rng.integers(0, len(shape)))
 
     def fits(t: Tensor) -> bool:

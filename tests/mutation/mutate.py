@@ -48,36 +48,21 @@ CHECKERS = {
         "tests/unit/oracle/test_verify_choices.py",
     ),
 }  # fmt: skip
-#: Of these, MOST mutants each; of C, see `mutate_c.py`.
+#: Files of which MOST mutants each are tried, by the folder of their tests; C is in `mutate_c.py`.
 PARTS = {
-    "edgec/codegen/c_data.py": ("tests/unit/codegen/test_c_data.py",),
-    "edgec/codegen/c_term.py": ("tests/unit/codegen/test_c_term.py",),
-    "edgec/codegen/collapse.py": ("tests/unit/codegen/test_collapse.py",),
-    "edgec/codegen/expand.py": ("tests/unit/codegen/test_expand.py",),
-    "edgec/codegen/names.py": ("tests/unit/codegen/test_names.py",),
-    "edgec/codegen/ranges.py": ("tests/unit/codegen/test_ranges.py",),
-    "edgec/graph/extents.py": ("tests/unit/graph/test_extents.py",),
-    "edgec/graph/interpret.py": ("tests/unit/graph/test_graph_interpret.py",),
-    "edgec/graph/limits.py": ("tests/unit/graph/test_limits.py",),
-    "edgec/graph/parser.py": ("tests/unit/graph/test_graph_parser.py",),
-    "edgec/graph/printer.py": ("tests/unit/graph/test_graph_printer.py",),
-    "edgec/loop/access.py": ("tests/unit/loop/test_access.py",),
-    "edgec/loop/bound.py": ("tests/unit/loop/test_bound.py",),
-    "edgec/loop/in_place.py": ("tests/unit/loop/test_in_place.py",),
-    "edgec/loop/overlap.py": ("tests/unit/loop/test_overlap.py",),
-    "edgec/loop/parser.py": ("tests/unit/loop/test_parser.py",),
-    "edgec/loop/simplify.py": ("tests/unit/loop/test_simplify.py",),
-    "edgec/loop/unify.py": ("tests/unit/loop/test_unify.py",),
-    "edgec/memory/certificate.py": ("tests/unit/memory/test_certificate.py",),
-    "edgec/memory/cut.py": ("tests/unit/memory/test_cut.py",),
-    "edgec/memory/layout.py": ("tests/unit/memory/test_layout.py",),
-    "edgec/memory/order.py": ("tests/unit/memory/test_order.py",),
-    "edgec/memory/problem.py": ("tests/unit/memory/test_problem.py",),
-    "edgec/memory/row_flow.py": ("tests/unit/memory/test_row_flow.py",),
-    "edgec/memory/solve.py": ("tests/unit/memory/test_solve.py",),
-    "edgec/numerics/fixed_point.py": ("tests/unit/numerics/test_fixed_point.py",),
-}
+    "tests/unit/numerics": ("numerics/fixed_point", "numerics/term"),
+    "tests/unit/graph": ("graph/extents", "graph/interpret", "graph/limits", "graph/parser",
+                         "graph/printer"),
+    "tests/unit/codegen": ("codegen/c_data", "codegen/c_term", "codegen/collapse",
+                           "codegen/expand", "codegen/names", "codegen/ranges"),
+    "tests/unit/memory": ("memory/certificate", "memory/cut", "memory/layout", "memory/order",
+                          "memory/problem", "memory/row_flow", "memory/solve"),
+    "tests/unit/loop": ("loop/access", "loop/bound", "loop/in_place", "loop/overlap",
+                        "loop/parser", "loop/simplify", "loop/unify"),
+}  # fmt: skip
 MOST = 20
+#: Seconds of the slowest test that is run for each mutant of a part.
+SLOW_SECONDS = 5
 #: Survivors that mean the same: (file, the mutant's text) and why.
 _NOTHING = "a statement that is None is looked at, in which there is nothing"
 EQUAL: dict[tuple[str, str], str] = {
@@ -102,6 +87,8 @@ _ARITHMETIC: dict[type[ast.operator], type[ast.operator]] = {
     ast.Add: ast.Sub, ast.Sub: ast.Add, ast.Mult: ast.Add, ast.FloorDiv: ast.Mult,
     ast.Mod: ast.Mult, ast.BitAnd: ast.BitOr, ast.BitOr: ast.BitAnd,
 }  # fmt: skip
+#: How many mutants each file has, and which survived.
+Results = dict[str, tuple[int, list[tuple[int, str]]]]
 #: A change to a copy of a node in place.
 Change = Callable[[ast.AST], None]
 
@@ -201,61 +188,74 @@ def _replace(module: ModuleType, old: object, new: object) -> None:
 class Judge:
     """A plugin of pytest: with the tests collected once, forks a process for each mutant."""
 
-    def __init__(self, path: str, most: int | None) -> None:
-        self.path, self.most, self.count = path, most, 0
-        self.survivors: list[tuple[int, str]] = []
+    def __init__(self, paths: Sequence[str], most: int | None) -> None:
+        self.paths, self.most = paths, most
+        self.found: Results = {}
 
     def pytest_runtestloop(self, session: pytest.Session) -> bool:
         """In the place of pytest's own loop over the tests."""
-        module = importlib.import_module(self.path.removesuffix(".py").replace("/", "."))
-        reached = lines_by_test(session, str(module.__file__))
-        if len(reached) < len(session.items):
-            sys.exit(f"tests of {self.path} fail without a mutant")
-        for line, text, tree in mutants((REPO_ROOT / self.path).read_text("utf-8"), self.most):
-            self.count += 1
-            least = min((n for lines in reached.values() for n in lines if n >= line), default=line)
-            tests = [n for n, lines in reached.items() if {line, least} & lines]
-            items = [session.items[n] for n in tests]
-            if not items or survives(session, items, module, tree):
-                self.survivors.append((line, text))
-                print(f"{self.path}:{line}: {text}", file=sys.__stderr__, flush=True)
+        reached = lines_by_test(session, self.paths)
+        if self.most is None and len(reached) < len(session.items):
+            sys.exit(f"tests of {self.paths} fail without a mutant")
+        for path in self.paths:
+            start, survivors, count = time.monotonic(), [], 0
+            module = importlib.import_module(path.removesuffix(".py").replace("/", "."))
+            lines = {n: found[path] for n, found in reached.items() if path in found}
+            for line, text, tree in mutants((REPO_ROOT / path).read_text("utf-8"), self.most):
+                count += 1
+                if survives(session, tests_of(session, lines, line), module, tree):
+                    survivors.append((line, text))
+                    print(f"{path}:{line}: {text}", file=sys.__stderr__, flush=True)
+            write({path: (count, survivors)})
+            took = f"{count - len(survivors)} of {count}, {time.monotonic() - start:.0f} s"
+            print(f"{path}: {took}", file=sys.__stderr__, flush=True)
         return True
 
 
-def lines_by_test(session: pytest.Session, path: str) -> dict[int, set[int]]:
-    """The lines of a file that each test reaches, the quickest tests first; those that pass."""
+def tests_of(session: pytest.Session, lines: dict[int, set[int]], line: int) -> list[pytest.Item]:
+    """The tests that reach a line, or the next one that is one: of what is inside a statement."""
+    following = min((n for each in lines.values() for n in each if n >= line), default=line)
+    return [session.items[n] for n, each in lines.items() if {line, following} & each]
+
+
+def lines_by_test(session: pytest.Session, paths: Sequence[str]) -> dict[int, dict[str, set[int]]]:
+    """The lines of each file that each test reaches, the quickest tests first; those that pass."""
     with tempfile.TemporaryFile() as answer:
-        if os.fork() == 0:
+        child = os.fork()
+        if child == 0:
             with contextlib.suppress(BaseException):
                 _be_quiet()
-                pickle.dump(_lines(session, path), answer)
+                pickle.dump(
+                    _lines(session, {str(REPO_ROOT / path): path for path in paths}), answer
+                )
                 answer.flush()
             os._exit(0)
-        os.wait()
+        os.waitpid(child, 0)
         answer.seek(0)
-        found: dict[int, set[int]] = pickle.load(answer)
+        found: dict[int, dict[str, set[int]]] = pickle.load(answer)
         return found
 
 
-def _lines(session: pytest.Session, path: str) -> dict[int, set[int]]:
+def _lines(session: pytest.Session, paths: dict[str, str]) -> dict[int, dict[str, set[int]]]:
     found, seconds = {}, {}
     for number, item in enumerate(session.items):
-        lines: set[int] = set()
+        lines: dict[str, set[int]] = {}
 
-        def inside(frame: Any, event: str, _: object, lines: set[int] = lines) -> Any:
-            lines.add(frame.f_lineno)
-            return inside if frame.f_code.co_filename == path else None
+        def inside(frame: Any, event: str, _: object, lines: Any = lines) -> Any:
+            lines.setdefault(paths[frame.f_code.co_filename], set()).add(frame.f_lineno)
+            return inside
 
         def called(frame: Any, event: str, argument: object, inside: Any = inside) -> Any:
-            is_ours = frame.f_code.co_filename == path
+            is_ours = frame.f_code.co_filename in paths
             return inside(frame, event, argument) if is_ours else None
 
-        start = time.monotonic()
+        failed, start = session.testsfailed, time.process_time()
         sys.settrace(called)
         run_test(item)
         sys.settrace(None)
-        if not session.testsfailed:
-            found[number], seconds[number] = lines, time.monotonic() - start
+        seconds[number] = time.process_time() - start
+        if session.testsfailed == failed and seconds[number] < SLOW_SECONDS:
+            found[number] = lines
     return {number: found[number] for number in sorted(found, key=lambda n: seconds[n])}
 
 
@@ -290,15 +290,10 @@ def survives(
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
-def judge(path: str) -> tuple[int, list[tuple[int, str]]]:
-    """How many mutants a file has, and which survived."""
-    plugin = Judge(path, None if path in CHECKERS else MOST)
+def judge(paths: Sequence[str], tests: Sequence[str], most: int | None) -> None:
+    """Find which mutants of these files survive these tests."""
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--capture=no", "-m", "not full"]
-    pytest.main([*options, *(CHECKERS | PARTS)[path]], plugins=[plugin])
-    return plugin.count, plugin.survivors
-
-
-Results = dict[str, tuple[int, list[tuple[int, str]]]]
+    pytest.main([*options, *tests], plugins=[Judge(paths, most)])
 
 
 def page(results: Results) -> str:
@@ -340,7 +335,7 @@ def write(found: Results) -> None:
     scores = json.loads(SCORES.read_text("utf-8")) if SCORES.exists() else {}
     scores |= found
     SCORES.write_text(json.dumps(dict(sorted(scores.items())), indent=1) + "\n", "utf-8")
-    PAGE.write_text(page(scores), "utf-8")
+    PAGE.write_text(page({path: tuple(each) for path, each in scores.items()}), "utf-8")
 
 
 def main() -> int:
@@ -348,13 +343,16 @@ def main() -> int:
         sys.path.insert(0, str(REPO_ROOT / name))
     os.chdir(REPO_ROOT)
     word = sys.argv[1] if len(sys.argv) > 1 else ""
-    for path in CHECKERS | PARTS:
-        if word in path:
-            start = time.monotonic()
-            count, survivors = judge(path)
-            write({path: (count, survivors)})
-            print(f"{path}: {count - len(survivors)} of {count}, {time.monotonic() - start:.0f} s",
-                  file=sys.__stderr__, flush=True)  # fmt: skip
+    jobs = [([path], tests, None) for path, tests in CHECKERS.items() if word in path]
+    for folder, names in PARTS.items():
+        paths = [f"edgec/{name}.py" for name in names if word in f"edgec/{name}.py"]
+        jobs += [(paths, (folder,), MOST)] if paths else []
+    for job in jobs:
+        child = os.fork()  # each with modules of its own
+        if child == 0:
+            judge(*job)
+            os._exit(0)
+        os.waitpid(child, 0)
     return 0
 
 

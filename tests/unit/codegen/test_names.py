@@ -62,6 +62,7 @@ def test_first_use_keeps_its_name() -> None:
         (".tflite", "model"),
         ("features.toml", "model_features"),  # glibc has a header of that name
         ("String.onnx", "model_string"),
+        ("EC.onnx", "model_ec"),  # the runtime's own prefix
     ],
 )
 def test_model_identifier(file: str, name: str) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 from tflite_builder import TfliteBuilder
 
 from edgec.errors import ImportFailed
 from edgec.frontends import import_model
+from edgec.tuned import beside
 
 
 def tflite_bytes() -> bytes:
@@ -47,3 +51,14 @@ def test_words_for_what_is_no_model(tmp_path) -> None:
     assert "is not a TFLite model" in message("m.tflite", b"hello, world")
     assert "cannot read" in message("absent.tflite", None)
     assert "cannot read" in message(".", None)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="named pipes are POSIX")
+def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
+    """A pipe would be waited for without an end."""
+    os.mkfifo(tmp_path / "m.onnx")
+    with pytest.raises(ImportFailed, match="it is a pipe"):
+        import_model(tmp_path / "m.onnx")
+    with pytest.raises(ImportFailed, match="cannot read"):
+        import_model(tmp_path)
+    assert beside(Path()) is None

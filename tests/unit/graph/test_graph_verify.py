@@ -10,7 +10,7 @@ import pytest
 from graph_text_cases import KindAttrs, StubOp, stub_op
 
 from edgec.errors import ContractError
-from edgec.graph.ir import Constant, Function, Module, Node, State, Value
+from edgec.graph.ir import Constant, Count, Function, Module, Node, State, Value
 from edgec.graph.operator import NoAttrs
 from edgec.graph.types import TensorType
 from edgec.graph.verify import verify_function, verify_module
@@ -136,3 +136,22 @@ def test_another_number_of_outputs_is_another_type(good: Function) -> None:
     for outputs in ((), (Value("y", T), Value("z", T))):
         with pytest.raises(ContractError, match="has another output type"):
             verify_function(with_node(good, outputs=outputs))
+
+
+def test_counts_name_axes_of_outputs_and_come_last() -> None:
+    x, n = Value("x", TensorType((2, 3), "int8")), Value("n", TensorType((1,), "int32"))
+
+    def counting(count: Count, number: Value = n) -> Function:
+        return Function("main", (x, number), (), (x, number), counts=(count,))
+
+    for axis in (0, 1):
+        verify_function(counting(Count(0, axis, 1)))
+    for output, axis in ((1, 0), (-1, 0), (0, 2), (0, -1)):
+        with pytest.raises(ContractError, match="is of no axis of an output"):
+            verify_function(counting(Count(output, axis, 1)))
+    for number in (0, 2):
+        with pytest.raises(ContractError, match="is no int32 after the other outputs"):
+            verify_function(counting(Count(0, 0, number)))
+    for wrong in (TensorType((1,), "int64"), TensorType((2,), "int32")):
+        with pytest.raises(ContractError, match="is no int32 after the other outputs"):
+            verify_function(counting(Count(0, 0, 1), Value("n", wrong)))
