@@ -19,7 +19,7 @@ Compiler = Literal["gcc", "clang"]
 Harness = Literal["link", "mlperf-tiny", "own"]
 FloatSums = Literal["ordered", "free"]
 WeightsForm = Literal["auto", "text", "blob"]
-Driver = Literal["auto", "graph", "block"]
+Driver = Literal["auto", "graph", "block", "grid"]
 #: "auto", "all", "none", or names of layers.
 Offload = str | tuple[str, ...]
 
@@ -228,8 +228,8 @@ class Options:
     there by a model of costs), or layers by name. With "auto" and names the rest runs on the
     processor, and everything does where there is no GPU.
     driver: how a GPU runs kernels: "graph", each on its own; "block", all of them as one, of one
-    block of threads with the arena in its shared memory; "auto", what is faster by a model of
-    costs.
+    block of threads with the arena in its shared memory; "grid", as one whose blocks wait for each
+    other; "auto", what is fastest by a model of costs.
     threads: that share long loops, on PCs and Linux boards; results are the same for every number.
     weights_form: "text" writes constants as numbers in C, "blob" as bytes in a file that the
     assembler includes, much faster for large models; "auto": the bytes from 4 MB on.

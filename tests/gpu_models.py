@@ -32,7 +32,7 @@ def emulated(compiled: Compiled, folder: Path, flags: Sequence[str] = ()) -> Hos
     """The model in emulation; nothing compiles its kernels for a real GPU."""
     project = folder / "project"
     if not project.is_dir():
-        project.mkdir()
+        project.mkdir(parents=True)
         write_project(
             compiled.program, project,
             compile_kernels=lambda source, architecture: Images("no compiler", architecture, "//"),

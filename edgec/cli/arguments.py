@@ -227,9 +227,9 @@ _COMPILE_OPTIONS = (
     click.option("--offload", multiple=True, metavar="auto|all|none|LAYER",
                  help="What runs on the GPU of a board that has one, by default all; auto:"
                  " what is faster there, and all on the processor where there is no GPU."),
-    click.option("--driver", type=click.Choice(["auto", "graph", "block"]), default="auto",
-                 show_default=True, help="How a GPU runs kernels: one by one, or as one block with"
-                 " all activations in its shared memory."),
+    click.option("--driver", type=click.Choice(["auto", "graph", "block", "grid"]), default="auto",
+                 show_default=True, help="How a GPU runs kernels: one by one, or all in one launch,"
+                 " of one block with all activations in its shared memory or of a grid."),
     click.option("--threads", type=click.IntRange(1, 64), default=1, show_default=True,
                  help="Threads that share long loops, on this computer and Linux boards."),
     click.option("--weights-form", type=click.Choice(["auto", "text", "blob"]), default="auto",

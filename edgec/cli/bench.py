@@ -37,8 +37,12 @@ NOT_HERE = ("boards", "layers", "pool_file", "engine", "port")
 @click.option("--peers", "with_peers", is_flag=True,
               help="Instead: other generators of C and TFLite Micro on a simulated Cortex-M4.",
               )  # fmt: skip
+@click.option("--gpu", "on_gpu", is_flag=True,
+              help="Instead: time on this computer's GPU, beside torch.compile, ONNX Runtime and"
+              " TensorRT.")  # fmt: skip
 @click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE",
-              help="With --peers or --host: also write a page (--host: of layers).")  # fmt: skip
+              help="With --peers, --host or --gpu: also write a page (--host: of layers).",
+              )  # fmt: skip
 @click.option("--engine", type=click.Choice(["qemu", "serial"]),
               help="Where the suite's device is; default: qemu, serial with --port.")  # fmt: skip
 @click.option("--port", metavar="P", help="The suite's device: a board's serial port.")
@@ -65,15 +69,17 @@ def command(baselines: Path | None, suite: str | None, as_json: bool, **given: A
 def _instead(
     given: dict[str, Any], suite: str | None
 ) -> Callable[[Path, tuple[str, ...], bool], None] | None:
-    """What --host or --peers does; None without them. Raises UsageError beside other options."""
-    page, on_host, with_peers = (given.pop(key) for key in ("page", "on_host", "with_peers"))
-    if not (on_host or with_peers):
+    """What --host, --peers or --gpu does; None without. Raises UsageError beside other options."""
+    ways = {"on_host": _time_here, "with_peers": _beside_peers, "on_gpu": _time_gpu}
+    page, chosen = given.pop("page"), [way for key, way in ways.items() if given.pop(key)]
+    if not chosen:
         if page is not None:
-            raise click.UsageError("--html goes with --peers or --host")
+            raise click.UsageError("--html goes with --peers, --host or --gpu")
         return None
-    if suite or (on_host and with_peers) or any(given[name] for name in NOT_HERE):
-        raise click.UsageError("--host or --peers goes with --model, --baselines and --json alone")
-    return partial(_time_here if on_host else _beside_peers, page=page)
+    if suite or len(chosen) > 1 or any(given[name] for name in NOT_HERE):
+        words = "--host, --peers or --gpu goes with --model, --baselines, --html and --json alone"
+        raise click.UsageError(words)
+    return partial(chosen[0], page=page)
 
 
 def _run_suite(path: Path, *, as_json: bool, **given: Any) -> None:
@@ -127,6 +133,26 @@ def _time_here(baselines: Path, names: tuple[str, ...], as_json: bool, page: Pat
         print_host_bench(rows)
     if page is not None:
         _write_page(page, render_rooflines(layers))
+
+
+def _time_gpu(baselines: Path, names: tuple[str, ...], as_json: bool, page: Path | None) -> None:
+    from edgec.cli.progress import count_bar
+    from edgec.report.gpu_bench import measure_gpu, print_gpu, render_gpu, require_gpu
+    from edgec.report.host_bench import find_models
+
+    require_gpu()
+    rows = []
+    models = find_models(baselines, names)
+    with count_bar("measuring", len(models), quiet=as_json) as step:
+        for model in models:
+            rows += measure_gpu(model)
+            step()
+    if as_json:
+        print_json({"rows": rows})
+    else:
+        print_gpu(rows)
+    if page is not None:
+        _write_page(page, render_gpu(rows))
 
 
 def _beside_peers(

@@ -14,16 +14,27 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import prod
 
 from edgec.codegen.c_function import INDENT, CFunction, FunctionPrinter
 from edgec.codegen.c_term import SUM, term_text
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.ranges import Range
 from edgec.errors import ContractError
-from edgec.loop.bound import BOUND, ONE_THREAD, Launch, kernel_parts, launch_of
-from edgec.loop.ir import TRACES, Call, For, PrimFunc, Scope, Seq, Stmt, Sync
-from edgec.loop.microkernel import get_microkernel, kernels_of
+from edgec.loop.bound import (
+    BOUND,
+    ONE_THREAD,
+    Launch,
+    does_wait,
+    group_bytes,
+    in_warps,
+    kernel_parts,
+    launch_of,
+    shared_places,
+)
+from edgec.loop.ir import TRACES, BoundKind, Call, For, PrimFunc, Scope, Seq, Stmt, Sync
 from edgec.loop.rewrite import Rewriter, walk
+from edgec.targets.cuda.crew import Crew
 
 #: Macros of `runtime_c/cuda/ec_cuda_kernel.h`.
 _INDEX = {kind: f"EC_{kind.upper()}" for kind in BOUND}
@@ -58,48 +69,40 @@ def emit_kernels(
     )
 
 
-def emit_in_block(
-    func: PrimFunc, name: str, callees: Mapping[str, str], known: Mapping[str, Range]
-) -> tuple[Kernel, ...]:
-    """The same parts as functions that the threads of one block call, to share out the work of all.
+def emit_parts(
+    func: PrimFunc, name: str, callees: Mapping[str, str], known: Mapping[str, Range],
+    crew: Crew,
+) -> tuple[Kernel, ...]:  # fmt: skip
+    """The same parts as functions that the threads of one launch call, to share out their work.
 
-        for (int32_t step = EC_THREAD_X; step < 4 * 32; step += EC_BLOCK_THREADS) {
+        for (int32_t step = EC_GRID_THREAD; step < 4 * 32; step += EC_GRID_THREADS) {
             const int32_t thread_x = step % 32;
             const int32_t block_x = step / 32;
             ...
         }
 
-    Raises ContractError for a part whose threads wait for each other.
+    Where threads of a block wait for each other, groups of threads take one block after the other;
+    such a part has one more parameter, the memory that threads share.
     """
-    found = []
-    for number, part in enumerate(kernel_parts(func), 1):
-        kernel = _emit(part, f"{name}_{number}", func, callees, known, in_block=True)
-        if kernel.waits:
-            raise ContractError(f"{func.name}: threads that wait cannot be shared out")
-        found.append(kernel)
-    return tuple(found)
+    return tuple(
+        _emit(part, f"{name}_{number}", func, callees, known, crew)
+        for number, part in enumerate(kernel_parts(func), 1)
+    )
 
 
 def _emit(
     part: PrimFunc, name: str, whole: PrimFunc, callees: Mapping[str, str],
-    known: Mapping[str, Range], *, in_block: bool = False,
+    known: Mapping[str, Range], crew: Crew | None = None,
 ) -> Kernel:  # fmt: skip
-    launch = launch_of(part) or ONE_THREAD
-    printer = _InBlockPrinter if in_block else _KernelPrinter
-    printed = printer(part, name, callees, known, launch).emit()
-    return Kernel(
-        name=name,
-        text=printed.text if in_block else _global(printed),
-        launch=launch,
-        params=tuple(whole.params.index(param) for param in part.params),
-        waits=does_wait(part),
-    )
-
-
-def does_wait(part: PrimFunc) -> bool:
-    """Whether threads wait for each other, at a barrier or in what they run together."""
-    together = any(get_microkernel(name).together for name in kernels_of(part))
-    return together or any(isinstance(stmt, Sync) for stmt, _ in walk(part.body))
+    launch, waits = launch_of(part) or ONE_THREAD, does_wait(part)
+    if crew is None:
+        text = _global(_KernelPrinter(part, name, callees, known, launch).emit())
+    elif waits:
+        text = _GroupPrinter(part, name, callees, known, in_warps(launch), crew).emit().text
+    else:
+        text = _StepPrinter(part, name, callees, known, launch, crew).emit().text
+    params = tuple(whole.params.index(param) for param in part.params)
+    return Kernel(name, text, launch, params, waits)
 
 
 def _global(function: CFunction) -> str:
@@ -171,32 +174,34 @@ class _KernelPrinter(FunctionPrinter):
         return _BARRIER[sync.scope]
 
 
-class _InBlockPrinter(_KernelPrinter):
-    """All steps of the bound loops as those of one loop, which the threads of a block share."""
+class _StepPrinter(_KernelPrinter):
+    """All steps of the bound loops as those of one loop, which all threads share."""
 
     def __init__(
         self, func: PrimFunc, name: str, callees: Mapping[str, str], known: Mapping[str, Range],
-        launch: Launch,
+        launch: Launch, crew: Crew,
     ) -> None:  # fmt: skip
         super().__init__(func, name, callees, known, launch)
+        self.crew = crew
         self.step = self.fresh("step")
         self.index = {kind: self.fresh(kind) for kind in BOUND}
 
     def emit(self) -> CFunction:
         """The function: the loop around what one thread of the grid does."""
-        function = super().emit()
+        function = FunctionPrinter.emit(self)
+        first, at_once = self.crew.steps
+        inside = [*self._indices(self.step, (*BOUND[3:], *BOUND[:3])), *function.lines]
         total = self.launch.blocks * self.launch.threads
-        name = self.step
-        rounds = f"int32_t {name} = EC_THREAD_X; {name} < {total}; {name} += EC_BLOCK_THREADS"
-        opening = f"for ({rounds}) {{"
-        inside = [*self._indices(), *function.lines]
-        lines = [INDENT + opening, *(INDENT + line for line in inside), INDENT + "}"]
-        return replace(function, lines=tuple(lines))
+        return replace(function, lines=self._each(first, total, at_once, inside))
 
-    def _indices(self) -> Iterator[str]:
-        """The indices that the step stands for, those of threads first."""
-        left, rest = self.launch.blocks * self.launch.threads, self.step
-        for kind in (*BOUND[3:], *BOUND[:3]):
+    def _each(self, first: str, stop: int, at_once: str, inside: list[str]) -> tuple[str, ...]:
+        rounds = f"int32_t {self.step} = {first}; {self.step} < {stop}; {self.step} += {at_once}"
+        return (f"{INDENT}for ({rounds}) {{", *(INDENT + line for line in inside), INDENT + "}")
+
+    def _indices(self, rest: str, kinds: tuple[BoundKind, ...]) -> Iterator[str]:
+        """The indices of some kinds that a number stands for, the first ones running fastest."""
+        left = prod(map(self.launch.of, kinds))
+        for kind in kinds:
             extent = self.launch.of(kind)
             left //= extent
             if extent > 1:
@@ -208,3 +213,45 @@ class _InBlockPrinter(_KernelPrinter):
 
     def _is_bound(self, kind: str) -> bool:
         return any(isinstance(s, For) and s.kind == kind for s, _ in walk(self.func.body))
+
+
+class _GroupPrinter(_StepPrinter):
+    """Groups of threads, each of which runs one block after the other.
+
+    if (EC_THREAD_X / 96 < 5) {
+        int32_t *const partial = (int32_t *)(shared + EC_THREAD_X / 96 * 1280);
+        const int32_t thread_x = EC_THREAD_X % 96 % 16;
+        for (int32_t step = EC_THREAD_X / 96; step < 40; step += 5) {
+            ...
+            EC_GROUP_BARRIER(EC_THREAD_X / 96, 96);
+    }   }
+    """
+
+    def emit(self) -> CFunction:
+        """The function, with the memory that it shares as its last parameter."""
+        shared, count = self.fresh("shared"), self.crew.groups(self.func)
+        function = FunctionPrinter.emit(self)
+        first, at_once = self.crew.blocks_of(self.group, count)
+        place = [
+            f"{INDENT}{C_TYPE[b.dtype]} *const {self.buffer_names[b]} = ({C_TYPE[b.dtype]} *)"
+            f"({shared} + {self.group} * {group_bytes(self.func)} + {offset});"
+            for b, offset in shared_places(self.func)
+        ]
+        threads = self._indices(f"EC_THREAD_X % {self.launch.threads}", BOUND[3:])
+        inside = [*self._indices(self.step, BOUND[:3]), *function.lines]
+        inside += [INDENT + self.barrier(Sync("block"))] if place else []
+        lines = [*place, *threads, *self._each(first, self.launch.blocks, at_once, inside)]
+        opening = f"{INDENT}if ({self.group} < {count}) {{"
+        unused = [] if place else [f"{INDENT}(void){shared};"]
+        params = (*function.params, f"uint8_t *{shared}")
+        body = (*unused, opening, *(INDENT + line for line in lines), INDENT + "}")
+        return replace(function, params=params, lines=body)
+
+    @property
+    def group(self) -> str:
+        return f"EC_THREAD_X / {self.launch.threads}"
+
+    def barrier(self, sync: Sync) -> str:
+        if sync.scope != "block":
+            return super().barrier(sync)
+        return f"EC_GROUP_BARRIER({self.group}, {self.launch.threads});"

@@ -7,12 +7,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgec import __version__
-from edgec.codegen.block_text import block_kernel, takes_block
 from edgec.codegen.c_data import Weights, comment_text
 from edgec.codegen.c_function import emit_function
-from edgec.codegen.c_kernel import Kernel, emit_in_block, emit_kernels, without_traces
+from edgec.codegen.c_kernel import Kernel, emit_kernels, emit_parts, without_traces
 from edgec.codegen.foreign_text import foreign_texts
 from edgec.codegen.names import identifier, unique
+from edgec.codegen.one_launch import Plan, one_kernel, plan_of
 from edgec.codegen.port_text import Pointers
 from edgec.codegen.program import Port, Program
 from edgec.codegen.runtime_source import needed_functions
@@ -22,7 +22,7 @@ from edgec.errors import BuildFailed
 from edgec.loop.bound import Launch
 from edgec.resources import resource_dir, text_templates
 from edgec.targets.core import CORES
-from edgec.targets.cuda.costs import BLOCK_THREADS
+from edgec.targets.cuda.crew import BLOCK_THREADS
 
 
 @dataclass(frozen=True)
@@ -59,13 +59,15 @@ class Images:
 class LaunchText:
     """One launch: the kernel's name, blocks and threads, and its arguments as C expressions.
 
-    shared_bytes: of memory that its blocks have besides what the kernel declares.
+    shared_bytes: of memory that its blocks have besides what the kernel declares. waits: whether
+    blocks wait for each other, so that there are no more of them than fit.
     """
 
     kernel: str
     size: tuple[int, ...]
     arguments: tuple[str, ...]
     shared_bytes: int = 0
+    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,12 +93,17 @@ class SegmentText:
 
 
 @dataclass(frozen=True)
-class BlockText:
-    """One kernel for all steps, the functions that it calls, and its launch."""
+class KernelTexts:
+    """Functions and kernels, what each step launches, and the function that has its name.
+
+    whole: the launch of all steps, where there is one; a step then launches a part of it.
+    """
 
     functions: tuple[str, ...]
-    kernel: Kernel
-    launch: LaunchText
+    kernels: tuple[Kernel, ...]
+    launches: Mapping[int, tuple[LaunchText, ...]]
+    step_functions: Mapping[int, str]
+    whole: LaunchText | None = None
 
 
 @dataclass(frozen=True)
@@ -105,7 +112,7 @@ class GpuText:
 
     source: the kernels. launches: by step. step_functions: by step, the first kernel. segments: of
     a run, in order. is_graph: whether every run starts the same, which is then recorded once.
-    block: the launch of the whole model, in the place of those of all steps.
+    whole: the launch of the whole model, in the place of those of all steps.
     """
 
     architecture: str
@@ -116,7 +123,7 @@ class GpuText:
     callees: Mapping[str, str]
     weights_bytes: int
     is_graph: bool
-    block: LaunchText | None = None
+    whole: LaunchText | None = None
 
 
 def runs_on_gpu(program: Program) -> bool:
@@ -136,51 +143,69 @@ def make_gpu_text(program: Program, weights: Weights, taken: Sequence[str]) -> G
         callees={name: without_traces(f) for name, f in program.callees.items()},
     )
     device, callees = _device_functions(silent, taken)
-    shared = share(silent, "gpu")
-    names = unique(
-        (f"{program.model}_{identifier(item.function.name)}" for item in shared),
-        taken=[*taken, *callees.values()],
-    )
-    kernels = [
-        emit_kernels(item.function, name, callees, item.known)
-        for name, item in zip(names, shared, strict=True)
-    ]
-    by_step = {step: k for k, item in zip(kernels, shared, strict=True) for step in item.steps}
-    texts = [kernel for each in kernels for kernel in each]
-    used = [*taken, *callees.values(), *(kernel.name for kernel in texts)]
-    block = _block(silent, weights, callees, used) if takes_block(silent) else None
+    used = [*taken, *callees.values()]
+    plan = plan_of(silent)
+    if plan.driver == "graph":
+        texts = _each(silent, weights, callees, used)
+    else:
+        texts = _whole(silent, plan, weights, callees, used)
     return GpuText(
         architecture=CORES[program.target].gpu_architecture,
-        source=_source(program, device, texts, block),
-        launches={step: _launches(silent, weights, step, by_step[step]) for step in by_step},
-        step_functions={step: kernels[0].name for step, kernels in by_step.items()},
+        source=_source(program, device, texts),
+        launches=texts.launches,
+        step_functions=texts.step_functions,
         segments=_segments(program, weights),
         callees=callees,
         weights_bytes=weights.stored_bytes,
         is_graph=not program.sizes,
-        block=None if block is None else block.launch,
+        whole=texts.whole,
     )
 
 
-def _block(
+def _each(
     program: Program, weights: Weights, callees: Mapping[str, str], taken: Sequence[str]
-) -> BlockText:
-    """The kernel that runs the whole model in one block, and its launch."""
+) -> KernelTexts:
+    """Kernels for each step."""
     shared = share(program, "gpu")
-    wanted = (f"{program.model}_{identifier(item.function.name)}_in_block" for item in shared)
-    name, *names = unique([f"{program.model}_block", *wanted], taken=taken)
+    wanted = (f"{program.model}_{identifier(item.function.name)}" for item in shared)
+    kernels = [
+        emit_kernels(item.function, name, callees, item.known)
+        for name, item in zip(unique(wanted, taken=taken), shared, strict=True)
+    ]
+    by_step = {step: k for k, item in zip(kernels, shared, strict=True) for step in item.steps}
+    return KernelTexts(
+        (), tuple(kernel for each in kernels for kernel in each),
+        {step: _launches(program, weights, step, by_step[step]) for step in by_step},
+        {step: kernels[0].name for step, kernels in by_step.items()},
+    )  # fmt: skip
+
+
+def _whole(
+    program: Program, plan: Plan, weights: Weights, callees: Mapping[str, str],
+    taken: Sequence[str],
+) -> KernelTexts:  # fmt: skip
+    """One kernel, which runs the steps of a launch's last two arguments."""
+    shared = share(program, "gpu")
+    wanted = (f"{program.model}_{identifier(item.function.name)}" for item in shared)
+    name, *names = unique([f"{program.model}_{plan.driver}", *wanted], taken=taken)
     parts = [
-        emit_in_block(item.function, part, callees, item.known)
+        emit_parts(item.function, part, callees, item.known, plan.crew)
         for part, item in zip(names, shared, strict=True)
     ]
     by_step = {step: p for p, item in zip(parts, shared, strict=True) for step in item.steps}
-    text = block_kernel(program, name, weights, by_step)
-    places = "gpu->arena", "gpu->state", "gpu->weights"
-    size = (1, 1, 1, BLOCK_THREADS, 1, 1)
-    return BlockText(
-        functions=tuple(part.text for each in parts for part in each),
-        kernel=Kernel(name, text, Launch(size), (), waits=True),
-        launch=LaunchText(name, size, places, program.arena_bytes),
+    size = (plan.crew.blocks, 1, 1, BLOCK_THREADS, 1, 1)
+
+    def launch(start: int, stop: int) -> LaunchText:
+        places = "gpu->arena", "gpu->state", "gpu->weights", f"{start}u", f"{stop}u"
+        return LaunchText(name, size, places, plan.shared_bytes, plan.driver == "grid")
+
+    kernel = one_kernel(program, plan, name, weights, by_step)
+    return KernelTexts(
+        tuple(part.text for each in parts for part in each),
+        (Kernel(name, kernel, Launch(size), (), waits=True),),
+        {step: (launch(step, step + 1),) for step in by_step},
+        {step: parts[0].name for step, parts in by_step.items()},
+        launch(0, len(program.general_steps)),
     )
 
 
@@ -237,21 +262,19 @@ def _device_functions(program: Program, taken: Sequence[str]) -> tuple[list[str]
     return texts, callees
 
 
-def _source(
-    program: Program, device: Sequence[str], kernels: Sequence[Kernel], block: BlockText | None
-) -> str:
-    if block is not None:
-        device, kernels = [*device, *block.functions], [*kernels, block.kernel]
-    texts = [*device, *(kernel.text for kernel in kernels)]
+def _source(program: Program, device: Sequence[str], texts: KernelTexts) -> str:
+    functions = (*device, *texts.functions)
+    every = [*functions, *(kernel.text for kernel in texts.kernels)]
     start = resource_dir("runtime_c") / "cuda" / "ec_cuda_kernel.h"
     return text_templates().get_template("kernels.cu.j2").render(
         version=__version__,
         model=program.model,
         source_file=comment_text(program.source_file),
         start=start.read_text(encoding="utf-8"),
-        helpers=tuple(function.text for function in needed_functions(texts)),
-        functions=device,
-        kernels=kernels,
+        has_grid=texts.whole is not None and texts.whole.waits,
+        helpers=tuple(function.text for function in needed_functions(every)),
+        functions=functions,
+        kernels=texts.kernels,
     )  # fmt: skip
 
 

@@ -240,7 +240,7 @@ class Program:
     constants are written. `sizes` are those that each run may choose, `counts` says how much of
     outputs is in use where data decide that. `versions` are for some values of the sizes; the steps
     before theirs run at all others. Of a program for a GPU, `driver` says how its kernels are
-    started (`edgec.codegen.block_text`), `processor` is the core beside it where that runs steps,
+    started (`edgec.codegen.one_launch`), `processor` is the core beside it where that runs steps,
     and `without_gpu` has those that run in the place of all others where there is no GPU. A program
     of a processor is `beside_gpu` where none of its steps is faster on one: it has the same API.
     """

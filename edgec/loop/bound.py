@@ -18,7 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
-from math import prod
+from itertools import accumulate
+from math import gcd, prod
 from typing import get_args
 
 from edgec.loop.access import accesses
@@ -27,6 +28,7 @@ from edgec.loop.ir import (
     Block,
     BoundKind,
     Branch,
+    Buffer,
     Call,
     For,
     If,
@@ -39,7 +41,7 @@ from edgec.loop.ir import (
     While,
     remembered,
 )
-from edgec.loop.microkernel import get_microkernel, is_microkernel
+from edgec.loop.microkernel import get_microkernel, is_microkernel, kernels_of
 from edgec.loop.rewrite import walk
 from edgec.numerics.term import Term, Var
 
@@ -117,6 +119,40 @@ def shared_bytes(func: PrimFunc) -> int:
     """Bytes of shared memory that each block takes."""
     own = (b for b in func.allocs if b.scope == "shared")
     return sum(b.elements * bits(b.dtype) // 8 for b in own)
+
+
+def shared_places(func: PrimFunc) -> tuple[tuple[Buffer, int], ...]:
+    """The buffers of a function that threads share, and where each lies in one piece of memory."""
+    own = [buffer for buffer in func.allocs if buffer.scope == "shared"]
+    return tuple(zip(own, accumulate(map(_aligned_bytes, own), initial=0), strict=False))
+
+
+def group_bytes(func: PrimFunc) -> int:
+    """Bytes of that piece."""
+    return sum(_aligned_bytes(buffer) for buffer, _ in shared_places(func))
+
+
+def _aligned_bytes(buffer: Buffer) -> int:
+    """Its bytes, up to the next multiple of 16."""
+    return -(-buffer.elements * bits(buffer.dtype) // 128) * 16
+
+
+@remembered
+def does_wait(func: PrimFunc) -> bool:
+    """Whether threads wait for each other, at a barrier or in what they run together."""
+    together = any(get_microkernel(name).together for name in kernels_of(func))
+    return together or any(isinstance(stmt, Sync) for stmt, _ in walk(func.body))
+
+
+def in_warps(launch: Launch) -> Launch:
+    """The launch with threads in whole warps: more steps of their outermost index, which skip."""
+    outermost = max((n for n in (3, 4, 5) if launch.extents[n] > 1), default=3)
+    inside = prod(launch.extents[3:outermost])
+    multiple = WARP // gcd(WARP, inside)
+    extents = list(launch.extents)
+    extents[outermost] = -(-extents[outermost] // multiple) * multiple
+    x, y, z, *threads = extents
+    return Launch((x, y, z, threads[0], threads[1], threads[2]))
 
 
 def why_not_bound(func: PrimFunc) -> Iterator[str]:

@@ -171,6 +171,16 @@ def count_gpus() -> int | None:
     return count.value if works else 0
 
 
+def gpu_capability() -> int:
+    """The first GPU's compute capability, such as 87; where `count_gpus` shows one."""
+    driver, parts = ctypes.CDLL("libcuda.so.1"), []
+    for attribute in (75, 76):  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
+        part = ctypes.c_int(0)
+        driver.cuDeviceGetAttribute(ctypes.byref(part), attribute, 0)
+        parts.append(part.value)
+    return parts[0] * 10 + parts[1]
+
+
 def _flash_tools() -> list[Finding]:
     """The programs of `edgec flash`, each found by what knows it."""
     found = []

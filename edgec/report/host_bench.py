@@ -99,7 +99,7 @@ def measure_host(
             raise EdgecError(f"{model.name} returns ec_status {status}", hint="run `edgec verify`")
         given = [(path, inputs if path == model else None) for path in paths]
         refusal = _add_rivals(calls, given, setup.threads)
-        times = _interleaved(calls, setup.seconds)
+        times = interleaved(calls, setup.seconds)
     return _row(model, compiled, times, refusal)
 
 
@@ -193,7 +193,7 @@ def _onnx_runtime(path: Path, inputs: Sequence[Array] | None, threads: int) -> C
     return lambda: session.run(None, given)
 
 
-def _interleaved(calls: dict[str, Call], seconds: float | None) -> dict[str, list[float]]:
+def interleaved(calls: dict[str, Call], seconds: float | None) -> dict[str, list[float]]:
     """Seconds of each call, of programs that take turns."""
     times: dict[str, list[float]] = {name: [] for name in calls}
     for call in calls.values():

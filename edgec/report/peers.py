@@ -58,6 +58,8 @@ def render_peers(rows: Sequence[dict[str, Any]], method: str, versions: str) -> 
         )
     ]  # fmt: skip
     return page_environment().get_template("peers.html.j2").render(
+        title="edgec beside other generators of C",
+        subtitle="One inference of each model on a simulated Cortex-M4.",
         charts=charts, table=peers_table(rows), refused=refusals(rows), version=__version__,
         versions=versions, method=method,
     )  # fmt: skip

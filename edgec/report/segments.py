@@ -5,16 +5,22 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from edgec.build import nvrtc
-from edgec.codegen.block_text import takes_block
+from edgec.codegen.one_launch import plan_of
 from edgec.codegen.segments import segments_of
 from edgec.loop.cost import estimate
 from edgec.report.figures import plural
 from edgec.report.table import Column, format_table, number
 from edgec.targets.core import CORES
-from edgec.targets.cuda.costs import GPUS, Gpu, copy_us, in_block_us, kernels_us, on_processor_us
+from edgec.targets.cuda.costs import GPUS, Gpu, copy_us, kernels_us, on_processor_us
 
 if TYPE_CHECKING:
     from edgec.codegen.program import Program, Step
+
+
+_DRIVERS = {
+    "block": "one launch: all kernels as one block of threads",
+    "grid": "one launch: all kernels as one grid, whose blocks wait for each other",
+}
 
 
 def segment_rows(program: Program) -> list[dict[str, Any]]:
@@ -51,9 +57,9 @@ def _steps_us(program: Program, steps: tuple[Step, ...], gpu: Gpu) -> float:
     if steps[0].on_processor:
         costs = (estimate(step.function, callees=program.callees) for step in steps)
         return sum(on_processor_us(cost.instructions, gpu) for cost in costs)
-    if takes_block(program):
-        return gpu.start_us + gpu.node_us + sum(in_block_us(step.function, gpu) for step in steps)
-    return gpu.start_us + sum(kernels_us(step.function, gpu) for step in steps)
+    if any(step.on_processor for step in program.general_steps):
+        return gpu.start_us + sum(kernels_us(s.function, gpu, program.callees) for s in steps)
+    return gpu.start_us + plan_of(program).us
 
 
 def spare_layers(program: Program) -> int:
@@ -82,7 +88,7 @@ def segment_lines(report: dict[str, Any]) -> list[str]:
     ]
     layers = plural(spare, "layer")
     note = [f"without a GPU, {layers} run on the processor instead"] if spare else []
-    note += ["one launch: all kernels as one block of threads"] if report["one_block"] else []
+    note += [_DRIVERS[report["driver"]]] if report["driver"] in _DRIVERS else []
     return ["", *format_table(columns, cells), *note, *filter(None, [kernels])]
 
 

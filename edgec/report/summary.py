@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from edgec.codegen.block_text import takes_block
 from edgec.codegen.gpu_text import runs_on_gpu
+from edgec.codegen.one_launch import plan_of
 from edgec.report.figures import count, picked, plural
 from edgec.report.float_layers import float_layer_lines, float_layers
 from edgec.report.ram_parts import ram_figures, ram_rows
@@ -85,7 +85,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "front_complete": compiled.choice.is_complete,
         "layers_without_gpu": spare_layers(program),
         "kernels": kernel_words(program),
-        "one_block": runs_on_gpu(program) and takes_block(program),
+        "driver": plan_of(program).driver if runs_on_gpu(program) else "",
         "layers": [
             {"step": built.manifest.step_of(layer),
              **picked(layer, "title", "function", "shapes", "macs"),

@@ -35,6 +35,11 @@
 
 /* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
 #define EC_CU_MOST_SHARED 8
+/* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH */
+#define EC_CU_MULTIPROCESSORS 16
+#define EC_CU_COOPERATIVE 95
+/* Arguments of a kernel, at most. */
+#define EC_CU_ARGUMENTS 64u
 
 /* Call a function of the driver, unless something failed before. */
 #define EC_CU(gpu, number, type, arguments)                               \
@@ -66,6 +71,9 @@ EC_CUDA_PART void ec_cuda_open_driver(ec_cuda *gpu) {
         "cuEventRecord",
         "cuFuncSetAttribute",
         "cuLaunchKernel",
+        "cuLaunchCooperativeKernel",
+        "cuOccupancyMaxActiveBlocksPerMultiprocessor",
+        "cuDeviceGetAttribute",
         "cuStreamBeginCapture_v2",
         "cuStreamEndCapture",
         "cuGraphInstantiateWithFlags",
@@ -167,16 +175,15 @@ EC_CUDA_PART void ec_cuda_open(ec_cuda *gpu, const void *const *images, uint32_t
     gpu->weights = ec_cuda_allocate(gpu, weights_bytes);
 }
 
-/* Start a kernel after all that was started before. Each argument has 8 bytes; little endian, of
- * which the driver takes as many as the kernel's parameter has. size: blocks, then threads.
- * shared_bytes: of memory for each block, beside what the kernel declares. */
-EC_CUDA_PART void ec_cuda_launch(ec_cuda *gpu, const char *kernel, const uint32_t *size,
-                                 uint32_t shared_bytes, uint64_t *arguments, uint32_t count) {
+/* Find a kernel, and where its arguments are. Each has 8 bytes; little endian, of which the driver
+ * takes as many as the kernel's parameter has. shared_bytes: of memory for each block, beside what
+ * the kernel declares. */
+EC_CUDA_PART void *ec_cuda_kernel(ec_cuda *gpu, const char *kernel, uint32_t shared_bytes,
+                                  void **pointers, uint64_t *arguments, uint32_t count) {
     void *function = NULL;
-    void *pointers[64];
-    if (gpu->error == 0 && count > sizeof pointers / sizeof pointers[0]) {
+    if (gpu->error == 0 && count > EC_CU_ARGUMENTS) {
         gpu->error = 1; /* CUDA_ERROR_INVALID_VALUE */
-        return;
+        return NULL;
     }
     for (uint32_t i = 0u; i < count; ++i) {
         pointers[i] = &arguments[i];
@@ -186,11 +193,47 @@ EC_CUDA_PART void ec_cuda_launch(ec_cuda *gpu, const char *kernel, const uint32_
         EC_CU(gpu, EC_CU_ATTRIBUTE, (void *, int, int),
               (function, EC_CU_MOST_SHARED, (int)shared_bytes));
     }
+    return function;
+}
+
+/* Start a kernel after all that was started before. size: blocks, then threads. */
+EC_CUDA_PART void ec_cuda_launch(ec_cuda *gpu, const char *kernel, const uint32_t *size,
+                                 uint32_t shared_bytes, uint64_t *arguments, uint32_t count) {
+    void *pointers[EC_CU_ARGUMENTS];
+    void *function = ec_cuda_kernel(gpu, kernel, shared_bytes, pointers, arguments, count);
     EC_CU(gpu, EC_CU_LAUNCH,
           (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
            void **, void **),
           (function, size[0], size[1], size[2], size[3], size[4], size[5], shared_bytes,
            gpu->stream, pointers, NULL));
+}
+
+/* Likewise one whose blocks wait for each other, so that all must be on the GPU at once: as many
+ * as fit, at most size[0]; one where the GPU does not promise that. Its results are the same. */
+EC_CUDA_PART void ec_cuda_launch_grid(ec_cuda *gpu, const char *kernel, const uint32_t *size,
+                                      uint32_t shared_bytes, uint64_t *arguments, uint32_t count) {
+    void *pointers[EC_CU_ARGUMENTS];
+    void *function = ec_cuda_kernel(gpu, kernel, shared_bytes, pointers, arguments, count);
+    int resident = 0, multiprocessors = 0, cooperates = 0;
+    unsigned blocks = size[0];
+    EC_CU(gpu, EC_CU_RESIDENT, (int *, void *, int, size_t),
+          (&resident, function, (int)size[3], shared_bytes));
+    EC_CU(gpu, EC_CU_DEVICE_ATTRIBUTE, (int *, int, int),
+          (&multiprocessors, EC_CU_MULTIPROCESSORS, gpu->device));
+    EC_CU(gpu, EC_CU_DEVICE_ATTRIBUTE, (int *, int, int),
+          (&cooperates, EC_CU_COOPERATIVE, gpu->device));
+    if (cooperates == 0) {
+        const uint32_t one[6] = { 1u, 1u, 1u, size[3], 1u, 1u };
+        ec_cuda_launch(gpu, kernel, one, shared_bytes, arguments, count);
+        return;
+    }
+    if ((unsigned)(resident * multiprocessors) < blocks) {
+        blocks = (unsigned)(resident * multiprocessors);
+    }
+    EC_CU(gpu, EC_CU_LAUNCH_GRID,
+          (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
+           void **),
+          (function, blocks, 1u, 1u, size[3], 1u, 1u, shared_bytes, gpu->stream, pointers));
 }
 
 /* Between these two, what is started is noted, to be started as one graph, of this number, by ec_cuda_replay. */

@@ -1,6 +1,7 @@
 /* A GPU in C++ for tests: the driver's functions that ec_cuda_driver.h calls, and kernels as g++
- * compiles them. Blocks run one after the other. The threads of a block do too where none waits;
- * else each is a fiber, which a barrier stops until all others of its scope have come.
+ * compiles them. Blocks run one after the other, but for a grid whose blocks wait for each other. The
+ * threads of a block do too where none waits; else each is a fiber, which a barrier stops until all
+ * others of its scope have come. The GPU has 3 multiprocessors.
  *
  * Built with -DEC_CUDA_KERNELS="a model's kernels". EC_CUDA_REVERSE runs threads and blocks from the
  * last to the first: no result may change.
@@ -15,34 +16,42 @@
 
 #include <functional>
 #include <map>
+#include <memory>
 #include <utility>
 #include <vector>
 
 /* The indices of the thread that runs: blocks x, y, z, then threads. */
 static int32_t ec_index[6];
 /* What a launch gives each block beside what its kernel declares; malloc aligns it to 16 bytes. */
-static std::vector<uint8_t> ec_block_memory;
+static std::vector<std::vector<uint8_t>> ec_block_memory;
+/* Blocks of the grid that runs. */
+static uint32_t ec_blocks;
 /* Of kernels, so far. */
 static int ec_launches;
 static void ec_barrier(int scope);
+static void ec_group_barrier(int group, int threads);
+static void ec_fail(void);
 static void ec_emulated_mma(int32_t *sums, const int32_t *rows, const int32_t *columns);
-enum { EC_OF_WARP, EC_OF_BLOCK, EC_SCOPES };
+enum { EC_OF_WARP, EC_OF_BLOCK, EC_OF_GRID, EC_SCOPES };
 
 #define EC_CUDA_EMULATION
 #define EC_GLOBAL static
 #define EC_BLOCK_THREADS 512
 #define EC_BLOCK_GLOBAL static
-#define EC_BLOCK_MEMORY(name) uint8_t *const name = ec_block_memory.data()
+#define EC_BLOCK_MEMORY(name) uint8_t *const name = ec_block_memory[(size_t)ec_index[0]].data()
+#define EC_GRID_BLOCKS ((int32_t)ec_blocks)
 #define EC_BLOCK_X ec_index[0]
 #define EC_BLOCK_Y ec_index[1]
 #define EC_BLOCK_Z ec_index[2]
 #define EC_THREAD_X ec_index[3]
 #define EC_THREAD_Y ec_index[4]
 #define EC_THREAD_Z ec_index[5]
-/* Blocks run one after the other, so one array serves all. */
+/* The blocks of such a kernel run one after the other, so one array serves all. */
 #define EC_SHARED_ARRAY(type, name, elements) alignas(16) static type name[elements]
 #define EC_BLOCK_BARRIER() ec_barrier(EC_OF_BLOCK)
 #define EC_WARP_BARRIER() ec_barrier(EC_OF_WARP)
+#define EC_GROUP_BARRIER(group, threads) ec_group_barrier((group), (threads))
+#define EC_GRID_BARRIER() ec_barrier(EC_OF_GRID)
 #define EC_DP4A(a, b, sum) ec_dp4a((uint32_t)(a), (uint32_t)(b), (int32_t)(sum))
 
 #define EC_MMA_S8(sums, rows, columns) ec_emulated_mma((sums), (rows), (columns))
@@ -53,7 +62,7 @@ enum { EC_OF_WARP, EC_OF_BLOCK, EC_SCOPES };
 static inline int32_t ec_word_at(const void *pointer) {
     int32_t word;
     if (((uintptr_t)pointer & 3u) != 0u) {
-        abort();
+        ec_fail();
     }
     memcpy(&word, pointer, sizeof word);
     return word;
@@ -62,7 +71,7 @@ static inline int32_t ec_word_at(const void *pointer) {
 static inline int64_t ec_pair_at(const void *pointer) {
     int64_t pair;
     if (((uintptr_t)pointer & 7u) != 0u) {
-        abort();
+        ec_fail();
     }
     memcpy(&pair, pointer, sizeof pair);
     return pair;
@@ -111,8 +120,8 @@ struct ec_group {
 /* A thread: where it stands, its group of each scope, and for which round of which it waits. */
 struct ec_fiber {
     ucontext_t context;
-    std::vector<char> stack;
-    uint32_t thread = 0;
+    std::unique_ptr<char[]> stack;
+    uint32_t thread = 0, block = 0;
     ec_group *groups[EC_SCOPES] = {};
     ec_group *waits = NULL;
     uint32_t round = 0;
@@ -129,8 +138,17 @@ static ec_fiber *ec_current;
 static const ec_kernel *ec_running;
 static void **ec_arguments;
 
-static void ec_barrier(int scope) {
-    ec_group *group = ec_current->groups[scope];
+/* CUDA_ERROR_LAUNCH_FAILED, from the first fault on until cuInit; a thread that waits ends with it. */
+static const int EC_LAUNCH_FAILED = 719;
+static int ec_fault;
+static void ec_fail(void) {
+    ec_fault = EC_LAUNCH_FAILED;
+    if (ec_current != NULL) {
+        swapcontext(&ec_current->context, &ec_scheduler);
+    }
+}
+
+static void ec_wait(ec_group *group) {
     group->come += 1;
     if (group->come == group->members) {
         group->come = 0;
@@ -140,6 +158,22 @@ static void ec_barrier(int scope) {
     ec_current->waits = group;
     ec_current->round = group->rounds;
     swapcontext(&ec_current->context, &ec_scheduler);
+}
+
+static void ec_barrier(int scope) { ec_wait(ec_current->groups[scope]); }
+
+/* By block and number: as hardware has them, 15 beside the block's own. */
+static std::map<std::pair<uint32_t, int>, ec_group> ec_named;
+static void ec_group_barrier(int group, int threads) {
+    if (group < 0 || group > 14 || threads % (int)EC_WARP != 0) {
+        ec_fail();
+    }
+    ec_group &found = ec_named[{ec_current->block, group}];
+    if (found.come != 0 && found.members != (uint32_t)threads) {
+        ec_fail(); /* threads that wait for different numbers of others */
+    }
+    found.members = (uint32_t)threads;
+    ec_wait(&found);
 }
 
 /* The instruction by its lanes: each gives its words, and takes those of the lanes that have its rows
@@ -173,32 +207,52 @@ static uint32_t ec_order(uint32_t step, uint32_t steps) { return steps - 1 - ste
 static uint32_t ec_order(uint32_t step, uint32_t) { return step; }
 #endif
 
-static void ec_set_thread(uint32_t thread, const uint32_t *threads) {
-    ec_index[3] = (int32_t)(thread % threads[0]);
-    ec_index[4] = (int32_t)(thread / threads[0] % threads[1]);
-    ec_index[5] = (int32_t)(thread / threads[0] / threads[1]);
+static void ec_set_thread(uint32_t thread, const uint32_t *size) {
+    ec_index[3] = (int32_t)(thread % size[3]);
+    ec_index[4] = (int32_t)(thread / size[3] % size[4]);
+    ec_index[5] = (int32_t)(thread / size[3] / size[4]);
 }
 
-static void ec_run_fibers(uint32_t count, const uint32_t *threads) {
-    std::vector<ec_group> warps((count + EC_WARP - 1) / EC_WARP);
-    ec_group block;
-    block.members = count;
-    ec_fibers.resize(count);
-    for (uint32_t i = 0; i < count; ++i) {
+static void ec_set_block(uint32_t block, const uint32_t *size) {
+    ec_index[0] = (int32_t)(block % size[0]);
+    ec_index[1] = (int32_t)(block / size[0] % size[1]);
+    ec_index[2] = (int32_t)(block / size[0] / size[1]);
+}
+
+/* A fiber for each thread of some blocks, which start together. */
+static void ec_make_fibers(uint32_t first, uint32_t blocks, uint32_t threads) {
+    static std::vector<ec_group> warps, groups;
+    const uint32_t of_block = (threads + EC_WARP - 1) / EC_WARP;
+    warps.assign(blocks * of_block, ec_group());
+    groups.assign(blocks + 1, ec_group());
+    ec_named.clear();
+    if (ec_fibers.size() < blocks * threads) {
+        ec_fibers.resize(blocks * threads);
+    }
+    for (uint32_t i = 0; i < blocks * threads; ++i) {
         ec_fiber &fiber = ec_fibers[i];
-        fiber.stack.resize(EC_STACK_BYTES);
-        fiber.thread = i;
-        fiber.groups[EC_OF_WARP] = &warps[i / EC_WARP];
-        fiber.groups[EC_OF_BLOCK] = &block;
-        fiber.groups[EC_OF_WARP]->members += 1;
+        if (fiber.stack == NULL) {
+            fiber.stack.reset(new char[EC_STACK_BYTES]);
+        }
+        fiber.thread = i % threads;
+        fiber.block = first + i / threads;
+        fiber.groups[EC_OF_WARP] = &warps[i / threads * of_block + fiber.thread / EC_WARP];
+        fiber.groups[EC_OF_BLOCK] = &groups[i / threads];
+        fiber.groups[EC_OF_GRID] = &groups[blocks];
+        for (ec_group *group : fiber.groups) {
+            group->members += 1;
+        }
         fiber.waits = NULL;
         fiber.is_done = false;
         getcontext(&fiber.context);
-        fiber.context.uc_stack.ss_sp = fiber.stack.data();
+        fiber.context.uc_stack.ss_sp = fiber.stack.get();
         fiber.context.uc_stack.ss_size = EC_STACK_BYTES;
         fiber.context.uc_link = &ec_scheduler;
         makecontext(&fiber.context, ec_fiber_start, 0);
     }
+}
+
+static void ec_run_fibers(uint32_t count, const uint32_t *size) {
     for (bool is_left = true; is_left;) {
         bool is_going = false;
         is_left = false;
@@ -210,37 +264,43 @@ static void ec_run_fibers(uint32_t count, const uint32_t *threads) {
             if (fiber.waits == NULL || fiber.waits->rounds != fiber.round) {
                 fiber.waits = NULL;
                 ec_current = &fiber;
-                ec_set_thread(fiber.thread, threads);
+                ec_set_block(fiber.block, size);
+                ec_set_thread(fiber.thread, size);
                 swapcontext(&ec_scheduler, &fiber.context);
                 is_going = true;
             }
             is_left = is_left || !fiber.is_done;
         }
         if (is_left && !is_going) {
-            abort(); /* some threads wait for others that never come */
+            ec_fault = EC_LAUNCH_FAILED; /* some threads wait for others that never come */
+        }
+        if (ec_fault != 0) {
+            break;
         }
     }
+    ec_current = NULL;
 }
 
 static void ec_run(const ec_kernel *kernel, const uint32_t *size, void **arguments,
-                   size_t shared_bytes) {
+                   size_t shared_bytes, bool is_grid) {
     ec_launches += 1;
-    ec_block_memory.assign(shared_bytes, 0x5A); /* a GPU's memory holds anything */
-    const uint32_t blocks = size[0] * size[1] * size[2];
     const uint32_t threads = size[3] * size[4] * size[5];
+    ec_blocks = size[0] * size[1] * size[2];
+    /* a GPU's memory holds anything */
+    ec_block_memory.assign(ec_blocks, std::vector<uint8_t>(shared_bytes, 0x5A));
     ec_running = kernel;
     ec_arguments = arguments;
-    for (uint32_t step = 0; step < blocks; ++step) {
-        const uint32_t block = ec_order(step, blocks);
-        ec_index[0] = (int32_t)(block % size[0]);
-        ec_index[1] = (int32_t)(block / size[0] % size[1]);
-        ec_index[2] = (int32_t)(block / size[0] / size[1]);
+    const uint32_t at_once = is_grid ? ec_blocks : 1;
+    for (uint32_t step = 0; step < ec_blocks; step += at_once) {
+        const uint32_t block = is_grid ? 0 : ec_order(step, ec_blocks);
         if (kernel->waits) {
-            ec_run_fibers(threads, size + 3);
+            ec_make_fibers(block, at_once, threads);
+            ec_run_fibers(at_once * threads, size);
             continue;
         }
+        ec_set_block(block, size);
         for (uint32_t thread = 0; thread < threads; ++thread) {
-            ec_set_thread(ec_order(thread, threads), size + 3);
+            ec_set_thread(ec_order(thread, threads), size);
             kernel->call(arguments);
         }
     }
@@ -263,13 +323,22 @@ static void ec_finish(void *stream) {
 typedef ec_work ec_graph;
 static ec_graph *ec_capturing;
 static const int EC_GOOD = 0, EC_INVALID_VALUE = 1, EC_NOT_FOUND = 500;
+/* CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE */
+static const int EC_TOO_LARGE = 720;
+#ifndef EC_MULTIPROCESSORS
+#define EC_MULTIPROCESSORS 3
+#endif
+/* Whether blocks of a grid may wait for each other. */
+#ifndef EC_COOPERATES
+#define EC_COOPERATES 1
+#endif
 /* Of every buffer on the device, so that a test sees what was not given back. */
 static int ec_live;
 /* As the driver refuses more than 48 KB of shared memory for which nobody asked. */
 static unsigned ec_most_shared;
 
 extern "C" {
-int cuInit(unsigned) { return EC_GOOD; }
+int cuInit(unsigned) { return ec_fault = EC_GOOD; }
 int cuDeviceGet(int *device, int) { return *device = 0, EC_GOOD; }
 int cuDevicePrimaryCtxRetain(void **context, int) { return *context = &ec_live, EC_GOOD; }
 int cuDevicePrimaryCtxRelease_v2(int) { return EC_GOOD; }
@@ -320,7 +389,7 @@ int cuStreamDestroy_v2(void *stream) {
     ec_streams.erase(stream);
     return delete (char *)stream, EC_GOOD;
 }
-int cuStreamSynchronize(void *stream) { return ec_finish(stream), EC_GOOD; }
+int cuStreamSynchronize(void *stream) { return ec_finish(stream), ec_fault; }
 /* An event is a number, of how often it came. */
 int cuEventRecord(void *event, void *stream) {
     ec_streams[stream].push_back([=]() { *(int *)event += 1; });
@@ -330,11 +399,8 @@ int cuFuncSetAttribute(void *, int attribute, int value) {
     ec_most_shared = attribute == 8 ? (unsigned)value : ec_most_shared;
     return EC_GOOD;
 }
-int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty,
-                   unsigned tz, unsigned shared_bytes, void *stream, void **arguments,
-                   void **) {
-    const ec_kernel *kernel = (const ec_kernel *)function;
-    const std::vector<uint32_t> size = {x, y, z, tx, ty, tz};
+static int ec_launch(const ec_kernel *kernel, const std::vector<uint32_t> &size,
+                     unsigned shared_bytes, void *stream, void **arguments, bool is_grid) {
     if (shared_bytes > 48 * 1024 && shared_bytes > ec_most_shared) {
         return EC_INVALID_VALUE;
     }
@@ -349,9 +415,29 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
         for (uint64_t &value : own) {
             pointers.push_back(&value);
         }
-        ec_run(kernel, size.data(), pointers.data(), shared_bytes);
+        ec_run(kernel, size.data(), pointers.data(), shared_bytes, is_grid);
     });
     return EC_GOOD;
+}
+int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty,
+                   unsigned tz, unsigned shared_bytes, void *stream, void **arguments, void **) {
+    const ec_kernel *kernel = (const ec_kernel *)function;
+    return ec_launch(kernel, {x, y, z, tx, ty, tz}, shared_bytes, stream, arguments, false);
+}
+int cuDeviceGetAttribute(int *value, int attribute, int) {
+    return *value = attribute == 16 ? EC_MULTIPROCESSORS : EC_COOPERATES, EC_GOOD;
+}
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *, int, size_t) {
+    return *blocks = 1, EC_GOOD;
+}
+int cuLaunchCooperativeKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned tx,
+                              unsigned ty, unsigned tz, unsigned shared_bytes, void *stream,
+                              void **arguments) {
+    if (x * y * z > (unsigned)EC_MULTIPROCESSORS || !EC_COOPERATES) {
+        return EC_TOO_LARGE;
+    }
+    const ec_kernel *kernel = (const ec_kernel *)function;
+    return ec_launch(kernel, {x, y, z, tx, ty, tz}, shared_bytes, stream, arguments, true);
 }
 int cuStreamBeginCapture_v2(void *, int) { return ec_capturing = new ec_graph(), EC_GOOD; }
 int cuStreamEndCapture(void *, void **graph) {

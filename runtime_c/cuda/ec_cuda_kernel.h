@@ -30,7 +30,8 @@ typedef unsigned long long uintptr_t;
 #define UINT64_C(value) (value##ULL)
 
 #define EC_GLOBAL extern "C" __global__
-/* Of one block, whose threads share out the work of many; its memory is given when it starts. */
+/* Of one launch for a whole model, whose threads share out the work of many; the memory of its blocks
+ * is given when it starts. */
 #define EC_BLOCK_THREADS 512
 #define EC_BLOCK_GLOBAL extern "C" __global__ __launch_bounds__(EC_BLOCK_THREADS)
 #define EC_BLOCK_MEMORY(name) extern __shared__ __align__(16) uint8_t name[]
@@ -42,6 +43,29 @@ typedef unsigned long long uintptr_t;
 #define EC_THREAD_Z ((int32_t)threadIdx.z)
 #define EC_SHARED_ARRAY(type, name, elements) __shared__ __align__(16) type name[elements]
 #define EC_BLOCK_BARRIER() __syncthreads()
+/* Of a group's threads alone; a multiple of 32. The block's own barrier has number 0. */
+#define EC_GROUP_BARRIER(group, threads) \
+    asm volatile("bar.sync %0, %1;" : : "r"((group) + 1), "r"(threads) : "memory")
+#define EC_GRID_BLOCKS ((int32_t)gridDim.x)
+#define EC_GRID_BARRIER() ec_grid_barrier()
+#ifdef EC_HAS_GRID
+/* How many blocks have come, modulo 2^31; the highest bit turns when all have. */
+__device__ uint32_t ec_grid_arrived;
+/* All blocks are on the GPU at once. As NVIDIA's cooperative groups do it: block 0 adds what turns
+ * the highest bit together with the others. */
+static inline void ec_grid_barrier() {
+    __syncthreads();
+    if (threadIdx.x == 0 && gridDim.x > 1) {
+        const uint32_t part = blockIdx.x == 0 ? 0x80000000u - (gridDim.x - 1u) : 1u;
+        __threadfence();
+        const uint32_t before = atomicAdd(&ec_grid_arrived, part);
+        while (((before ^ *(volatile uint32_t *)&ec_grid_arrived) & 0x80000000u) == 0u) {
+        }
+        __threadfence();
+    }
+    __syncthreads();
+}
+#endif
 #define EC_WARP_BARRIER() __syncwarp()
 /* Four int8 in a times four in b, added to sum; modulo 2^32. Of compute capability 6.1 and up. */
 #define EC_DP4A(a, b, sum) __dp4a((int)(a), (int)(b), (int)(sum))
@@ -75,6 +99,12 @@ static inline void ec_mma_16832(int32_t *sums, const int32_t *rows, const int32_
 
 /* C's words in C++. */
 #define restrict __restrict__
+
+/* The threads of a grid, those of a warp one after the other, its warps taking turns with those of
+ * other blocks: little work is shared out among all multiprocessors. */
+#define EC_GRID_THREADS (EC_GRID_BLOCKS * EC_BLOCK_THREADS)
+#define EC_GRID_THREAD \
+    ((EC_THREAD_X / 32 * EC_GRID_BLOCKS + EC_BLOCK_X) * 32 + EC_THREAD_X % 32)
 
 /* The threads of one block copy bytes: words, where both places are aligned to 4 bytes. */
 #define EC_BLOCK_COPY(to, from, bytes) ec_block_copy((to), (from), (bytes))

@@ -4,12 +4,13 @@ Models, to choose between ways of running a program, and no measurements: no GPU
 kernel of few threads takes as long as one of its threads; one of many is shared out among the lanes
 of all multiprocessors. Sources of the numbers: NVIDIA's data sheets and the CUDA C++ Programming
 Guide (clocks, multiprocessors, lanes, shared memory); Hazy Research, May 2025 (1.3 us for each node
-of a graph on an H100, 2.1 for a launch); on Jetson two to three times that, which is assumed.
+of a graph on an H100, 2.1 for a launch); arXiv 2004.05371 (1.2 to 2 us for a barrier of a grid);
+on Jetson two to three times the time of a node, which is assumed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgec.loop.bound import ONE_THREAD, kernel_parts, launch_of
@@ -22,8 +23,6 @@ LATENCY_CYCLES = 6.0
 FIRST_CYCLES = 800.0
 #: Between two barriers of a block, beside what its threads do.
 BARRIER_CYCLES = 40.0
-#: Threads of the one block that runs a whole model.
-BLOCK_THREADS = 512
 
 
 @dataclass(frozen=True)
@@ -31,7 +30,8 @@ class Gpu:
     """A GPU of an architecture, a small one of its kind, and the processor beside it.
 
     lanes: instructions of a multiprocessor in each clock cycle. shared_bytes: of one block, at
-    most. node_us: each kernel of a graph. start_us: a graph, from the call to the end of waiting.
+    most. node_us: each kernel of a graph. barrier_us: of a grid, which waits for all of its blocks.
+    start_us: a graph, from the call to the end of waiting.
     copy_us, copy_bytes_us: each copy, and how many of its bytes take a microsecond more.
     processor_us: instructions of the processor in a microsecond.
     """
@@ -41,6 +41,7 @@ class Gpu:
     lanes: int
     shared_bytes: int
     node_us: float
+    barrier_us: float
     start_us: float
     copy_us: float
     copy_bytes_us: float
@@ -49,31 +50,21 @@ class Gpu:
 
 #: Turing: T4. Orin: Jetson Orin Nano. Hopper: H100. Thor: Jetson T5000.
 GPUS: Mapping[str, Gpu] = {
-    "sm_75": Gpu(1590, 40, 64, 64 * 1024, 1.6, 8, 3, 12_000, 7_000),
-    "sm_87": Gpu(625, 8, 128, 163 * 1024, 3.5, 20, 5, 20_000, 3_000),
-    "sm_90": Gpu(1755, 132, 128, 227 * 1024, 1.3, 7, 3, 25_000, 7_000),
-    "sm_110": Gpu(1575, 20, 128, 227 * 1024, 3.0, 15, 4, 60_000, 5_000),
+    "sm_75": Gpu(1590, 40, 64, 64 * 1024, 1.6, 1.5, 8, 3, 12_000, 7_000),
+    "sm_87": Gpu(625, 8, 128, 163 * 1024, 3.5, 2.0, 20, 5, 20_000, 3_000),
+    "sm_90": Gpu(1755, 132, 128, 227 * 1024, 1.3, 1.2, 7, 3, 25_000, 7_000),
+    "sm_110": Gpu(1575, 20, 128, 227 * 1024, 3.0, 1.8, 15, 4, 60_000, 5_000),
 }
 
 
-def kernels_us(func: PrimFunc, gpu: Gpu) -> float:
-    """What the kernels of a function take as nodes of a graph."""
-    return sum(kernel_us(threads, instructions, gpu) for threads, instructions in _parts(func))
+def kernels_us(func: PrimFunc, gpu: Gpu, callees: Mapping[str, PrimFunc] | None = None) -> float:
+    """What the kernels of a function take as nodes of a graph. callees: other functions of it."""
+    return sum(kernel_us(*work_of(part, callees), gpu) for part in kernel_parts(func))
 
 
 def kernel_us(threads: int, instructions: float, gpu: Gpu) -> float:
     """What a kernel takes as a node of a graph, by the instructions of all of its threads."""
     return gpu.node_us + _cycles(threads, instructions, gpu, gpu.multiprocessors) / gpu.clock_mhz
-
-
-def in_block_us(func: PrimFunc, gpu: Gpu) -> float:
-    """What they take of one block, which runs the whole model."""
-    total = 0.0
-    for threads, instructions in _parts(func):
-        rounds = -(-threads // BLOCK_THREADS)
-        longest = rounds * instructions / threads * LATENCY_CYCLES
-        total += max(longest, instructions / gpu.lanes) + BARRIER_CYCLES
-    return total / gpu.clock_mhz
 
 
 def on_processor_us(instructions: float, gpu: Gpu) -> float:
@@ -86,11 +77,10 @@ def copy_us(nbytes: int, gpu: Gpu) -> float:
     return gpu.copy_us + nbytes / gpu.copy_bytes_us
 
 
-def _parts(func: PrimFunc) -> Iterator[tuple[int, float]]:
-    """Threads and instructions of each kernel."""
-    for part in kernel_parts(func):
-        launch = launch_of(part) or ONE_THREAD
-        yield launch.blocks * launch.threads, estimate(part).instructions
+def work_of(part: PrimFunc, callees: Mapping[str, PrimFunc] | None = None) -> tuple[int, float]:
+    """Threads and instructions of a kernel."""
+    launch = launch_of(part) or ONE_THREAD
+    return launch.blocks * launch.threads, estimate(part, callees=callees or {}).instructions
 
 
 def _cycles(threads: int, instructions: float, gpu: Gpu, multiprocessors: int) -> float:

@@ -36,8 +36,6 @@ def is_long_sum(nest: Nest) -> bool:
     """Whether few outputs each sum integers, or find the largest of them."""
     if nest.sums is None or nest.sums.kind not in (Kind.TOTAL, Kind.LARGEST):
         return False
-    if nest.options.driver == "block":  # which no threads wait in
-        return False
     return is_integer(nest.dtype) and find_param(nest.func, "out").elements <= MANY_OUTPUTS
 
 

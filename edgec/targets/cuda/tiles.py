@@ -25,6 +25,7 @@ from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import decompose, find_param, gather_temporaries, output_loops
 from edgec.targets.cuda.bind import place_whole_barriers, with_bound_statements
 from edgec.targets.cuda.costs import GPUS, Gpu, kernel_us, kernels_us
+from edgec.targets.cuda.crew import in_block_us
 from edgec.targets.cuda.dots import make_whole, schedule_dots
 from edgec.targets.cuda.kernels.mma import COPY, MMA
 from edgec.targets.cuda.reductions import shared
@@ -62,10 +63,9 @@ class Tile:
 def schedule_products(nest: Nest) -> list[Schedule]:
     """The schedule that is faster by the model of costs; none where sums are of another form."""
     gpu = GPUS[nest.core.gpu_architecture]
-    found = schedule_dots(nest)
-    if nest.options.driver != "block":  # which no threads wait in
-        found += [*schedule_dots(nest, shared), *schedule_tiles(nest)]
-    return sorted(found, key=lambda schedule: kernels_us(schedule.func, gpu))[:1]
+    found = [*schedule_dots(nest), *schedule_dots(nest, shared), *schedule_tiles(nest)]
+    us = in_block_us if nest.options.driver == "block" else kernels_us
+    return sorted(found, key=lambda schedule: us(schedule.func, gpu))[:1]
 
 
 def schedule_tiles(nest: Nest) -> list[Schedule]:

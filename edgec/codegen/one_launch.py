@@ -1,0 +1,262 @@
+"""One launch for a whole model: one block of threads, or one grid whose blocks wait for each other.
+
+    EC_BLOCK_GLOBAL void kws_block(uint8_t *outside, ...) {
+        EC_BLOCK_MEMORY(arena);
+        EC_BLOCK_COPY(arena + 0, outside + 0, 490);       the inputs
+        EC_BLOCK_BARRIER();
+        kws_conv2d_1(...);                                a kernel of a step, by all threads
+        EC_BLOCK_BARRIER();
+        ...
+        EC_BLOCK_COPY(outside + 64, arena + 64, 12);      the outputs
+    }
+
+A block has all activations in its shared memory; its barrier takes some tens of nanoseconds, but it
+has one multiprocessor. A grid has all multiprocessors and the arena in the GPU's memory; its
+barrier takes a microsecond or two, a little less than a kernel of a graph. Kernels that touch no
+bytes of each other's, such as those of parallel branches, have no barrier between them.
+`--driver auto` takes what the model of costs says is fastest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgec.codegen.c_data import Weights
+from edgec.codegen.c_function import wrapped, writes_param
+from edgec.codegen.c_kernel import Kernel
+from edgec.codegen.c_types import C_TYPE
+from edgec.codegen.program import Port, Program, Step
+from edgec.errors import BuildFailed
+from edgec.loop.bound import kernel_parts
+from edgec.loop.ir import PrimFunc
+from edgec.options import Driver
+from edgec.targets.core import CORES
+from edgec.targets.cuda.costs import GPUS, Gpu, kernels_us
+from edgec.targets.cuda.crew import Crew
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How a GPU runs a program, with what that takes by the model of costs, without its start.
+
+    driver: "graph" for a kernel each. shared_bytes: of a block, its arena included.
+    waits: for each kernel of each step in order, whether a barrier stands before it.
+    """
+
+    driver: Driver
+    us: float
+    crew: Crew
+    shared_bytes: int = 0
+    waits: tuple[bool, ...] = ()
+
+
+def plan_of(program: Program) -> Plan:
+    """The fastest plan, or that of the program's driver.
+
+    Raises BuildFailed where the driver cannot run the program.
+    """
+    gpu = _gpu(program)
+    functions = [step.function for step in program.general_steps]
+    us = sum(kernels_us(func, gpu, program.callees) for func in functions)
+    graph = Plan("graph", us, Crew(1, 0))
+    if program.driver == "graph":
+        return graph
+    problems = {driver: _why_not(program, driver) for driver in ("block", "grid")}
+    if problems.get(program.driver):
+        raise BuildFailed(
+            f"one {program.driver} cannot run the model: {problems[program.driver]}",
+            hint=f"leave out --driver {program.driver}",
+        )
+    plans = [
+        _plan(program, driver, crew)
+        for driver in ("block", "grid")
+        if not problems[driver] and program.driver in (driver, "auto")
+        for crew in _crews(program, driver)
+    ]
+    plans += [graph] if program.driver == "auto" else []
+    return min(plans, key=lambda plan: plan.us)
+
+
+def _gpu(program: Program) -> Gpu:
+    return GPUS[CORES[program.target].gpu_architecture]
+
+
+def _crews(program: Program, driver: str) -> list[Crew]:
+    """One block, or grids of some sizes up to all multiprocessors."""
+    gpu = _gpu(program)
+    if driver == "block":
+        return [Crew(1, gpu.shared_bytes - _aligned(program.arena_bytes))]
+    sizes = [1 << bit for bit in range(1, gpu.multiprocessors.bit_length())]
+    return [Crew(blocks, gpu.shared_bytes) for blocks in (*sizes, gpu.multiprocessors)]
+
+
+def _aligned(nbytes: int) -> int:
+    return -(-nbytes // 16) * 16
+
+
+def _why_not(program: Program, driver: str) -> str:
+    """What keeps a program from running in one launch; "" if nothing does."""
+    gpu = _gpu(program)
+    if program.sizes:
+        return "its sizes are open"
+    if any(step.on_processor for step in program.general_steps):
+        return "the processor runs a part of it"
+    if driver == "block" and program.arena_bytes > gpu.shared_bytes:
+        most = gpu.shared_bytes
+        return f"its arena of {program.arena_bytes:,} bytes is larger than the {most:,} of a block"
+    crew = _crews(program, driver)[-1]
+    return next(crew.why_not([part for _, part in _parts(program)], gpu), "")
+
+
+def _parts(program: Program) -> Iterator[tuple[Step, PrimFunc]]:
+    """The kernels of all steps."""
+    for step in program.general_steps:
+        for part in kernel_parts(step.function):
+            yield step, part
+
+
+def _plan(program: Program, driver: Driver, crew: Crew) -> Plan:
+    gpu, parts = _gpu(program), [part for _, part in _parts(program)]
+    waits = _barriers(program, driver)
+    arena = _aligned(program.arena_bytes) if driver == "block" else 0
+    us = gpu.node_us + sum(crew.us(part, gpu, program.callees) for part in parts)
+    return Plan(
+        driver, us + sum(waits) * crew.waiting_us(gpu), crew, arena + crew.shared_bytes_of(parts),
+        waits,
+    )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Span:
+    """Bytes of the arena or of the states, and whether they are written."""
+
+    is_state: bool
+    start: int
+    stop: int
+    is_written: bool
+
+    def clashes(self, other: _Span) -> bool:
+        """Whether both touch a byte that one of them writes."""
+        meets = self.is_state == other.is_state and self.start < other.stop
+        return meets and other.start < self.stop and (self.is_written or other.is_written)
+
+
+def _barriers(program: Program, driver: str) -> tuple[bool, ...]:
+    """Before which kernels all threads wait: where one touches bytes that another one since the
+    last barrier did, of which one writes."""
+    inputs = program.inputs if driver == "block" else ()  # which are copied before
+    since = [_span(program, port.buffer, True) for port in _placed(program, inputs)]
+    found = []
+    for step, part in _parts(program):
+        spans = list(_touched(program, step, part))
+        found.append(any(a.clashes(b) for a in since for b in spans))
+        since = spans if found[-1] else [*since, *spans]
+    return tuple(found)
+
+
+def _touched(program: Program, step: Step, part: PrimFunc) -> Iterator[_Span]:
+    """What a kernel reads and writes, beside constants."""
+    for param in part.params:
+        name = step.args[step.function.params.index(param)]
+        if name not in program.constants:
+            yield _span(program, name, param.scope == "scratch" or writes_param(part, param))
+
+
+def _span(program: Program, name: str, is_written: bool) -> _Span:
+    start = program.offsets[name]
+    is_state = name in program.state_buffers
+    return _Span(is_state, start, start + program.buffers[name], is_written)
+
+
+def _placed(program: Program, ports: Sequence[Port]) -> Iterator[Port]:
+    """Those of the arena."""
+    for port in ports:
+        if port.buffer in program.offsets and port.buffer not in program.state_buffers:
+            yield port
+
+
+def one_kernel(
+    program: Program, plan: Plan, name: str, weights: Weights, parts: Mapping[int, Sequence[Kernel]]
+) -> str:
+    """The kernel of a plan; `parts` has the functions of each step.
+
+    It runs the steps of its last two arguments, all of them but in traced builds. A block whose
+    activations would end with it then takes the whole arena from outside, and leaves it there.
+    """
+    in_block = plan.driver == "block"
+    kind, memory = ("BLOCK", "outside") if in_block else ("GRID", "arena")
+    params = f"uint8_t *{memory}", "uint8_t *state", "const uint8_t *weights"
+    lines = wrapped(
+        f"EC_BLOCK_GLOBAL void {name}({', '.join(params)}, int32_t start, int32_t stop) {{"
+    )
+    if in_block:
+        lines += ["    EC_BLOCK_MEMORY(arena);"]
+        lines += [f"    uint8_t *const shared = arena + {_aligned(program.arena_bytes)};"]
+        lines += _copies(program, program.inputs, "arena", "outside")
+    else:
+        lines += ["    EC_BLOCK_MEMORY(shared);"]
+    lines += [f"    (void){unused};" for unused in ("shared", "state", "weights")]
+    lines += _calls(program, plan, _Places(program, weights), parts, f"EC_{kind}_BARRIER();")
+    if in_block:
+        lines += ["    EC_BLOCK_BARRIER();"]
+        lines += _copies(program, program.outputs, "outside", "arena")
+    return "\n".join((*lines, "}"))
+
+
+def _calls(
+    program: Program, plan: Plan, places: _Places, parts: Mapping[int, Sequence[Kernel]],
+    barrier: str,
+) -> Iterator[str]:  # fmt: skip
+    """The calls of all steps, with barriers before them."""
+    waits = iter(plan.waits)
+    has_groups = False  # since the last barrier
+    for number, step in enumerate(program.general_steps):
+        yield f"    if (start <= {number} && {number} < stop) {{"
+        for part in parts[number]:
+            arguments = [places.argument(step, position) for position in part.params]
+            arguments += ["shared"] if part.waits else []
+            if next(waits):
+                has_groups = False
+                yield f"        {barrier}"
+            elif part.waits and has_groups:  # which share memory and barriers in another way
+                yield "        EC_BLOCK_BARRIER();"
+            has_groups = has_groups or part.waits
+            yield from wrapped(f"        {part.name}({', '.join(arguments)});")
+        yield "    }"
+
+
+def _copies(program: Program, ports: Sequence[Port], to: str, start: str) -> Iterator[str]:
+    """What lies in the arena of some ports, or all of it around a part of the steps."""
+    yield f"    if (stop - start < {len(program.general_steps)}) {{"
+    yield f"        EC_BLOCK_COPY({to}, {start}, {program.arena_bytes});"
+    yield "    } else {"
+    for port in _placed(program, ports):
+        at = program.offsets[port.buffer]
+        yield f"        EC_BLOCK_COPY({to} + {at}, {start} + {at}, {port.nbytes});"
+    yield "    }"
+
+
+class _Places:
+    """Where buffers and constants lie, as C of a kernel."""
+
+    def __init__(self, program: Program, weights: Weights) -> None:
+        self.program, self.weights = program, weights
+        self.offsets: dict[str, int] = {}
+        behind = 0
+        for array in weights.arrays:
+            self.offsets[array.member] = behind
+            behind += array.stored_bytes
+
+    def argument(self, step: Step, position: int) -> str:
+        """A pointer for a parameter of a step."""
+        name, param = step.args[position], step.function.params[position]
+        const = "" if writes_param(step.function, param) else "const "
+        return f"({const}{C_TYPE[param.dtype]} *)({self._raw(name)})"
+
+    def _raw(self, name: str) -> str:
+        if name in self.program.constants:
+            member = self.weights.names[name].partition(".")[2]
+            return f"weights + {self.offsets[member]}"
+        base = "state" if name in self.program.state_buffers else "arena"
+        return f"{base} + {self.program.offsets[name]}"

@@ -1,0 +1,96 @@
+"""The threads of the one launch that runs a whole model, and how they share out its kernels.
+
+A crew of one block has all activations in shared memory, and waits for a few cycles between two
+kernels. A crew of many blocks has them in the memory of the GPU and waits for the whole grid, so
+all of its blocks must fit on the GPU at once: one on each multiprocessor.
+
+Where no threads of a kernel wait for each other, each thread takes one step after the other,
+whatever block it belongs to. Where they do, groups of threads with a barrier and shared memory of
+their own take one block of the kernel after the other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from edgec.loop.bound import ONE_THREAD, does_wait, group_bytes, in_warps, kernel_parts, launch_of
+from edgec.loop.ir import PrimFunc
+from edgec.targets.cuda.costs import BARRIER_CYCLES, FIRST_CYCLES, LATENCY_CYCLES, Gpu, work_of
+
+#: Threads of each block: EC_BLOCK_THREADS of `runtime_c/cuda/ec_cuda_kernel.h`.
+BLOCK_THREADS = 512
+#: Barriers of groups: a block has 16, of which one is its own. PTX ISA, "barrier".
+MOST_GROUPS = 15
+#: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
+REGISTERS = 65_536
+
+
+@dataclass(frozen=True)
+class Crew:
+    """blocks: at most, since a GPU may have fewer multiprocessors; each run gives the same bits
+    with any number. shared_bytes: that the groups of a block may share."""
+
+    blocks: int
+    shared_bytes: int
+
+    @property
+    def steps(self) -> tuple[str, str]:
+        """The first step of a thread and how far it is to its next one, as C."""
+        if self.blocks == 1:
+            return "EC_THREAD_X", "EC_BLOCK_THREADS"
+        return "EC_GRID_THREAD", "EC_GRID_THREADS"
+
+    def blocks_of(self, group: str, groups: int) -> tuple[str, str]:
+        """The first block of a group and how far it is to its next one, as C."""
+        if self.blocks == 1:
+            return group, str(groups)
+        return f"{group} * EC_GRID_BLOCKS + EC_BLOCK_X", f"{groups} * EC_GRID_BLOCKS"
+
+    def groups(self, part: PrimFunc) -> int:
+        """How many groups of a block run a kernel whose threads wait; 0 where it does not fit."""
+        own, threads = group_bytes(part), in_warps(launch_of(part) or ONE_THREAD).threads
+        by_memory = self.shared_bytes // own if own else MOST_GROUPS
+        return min(BLOCK_THREADS // threads, MOST_GROUPS, by_memory)
+
+    def shared_bytes_of(self, parts: Sequence[PrimFunc]) -> int:
+        """Shared memory that these kernels take of a block."""
+        waiting = (part for part in parts if does_wait(part))
+        return max((self.groups(part) * group_bytes(part) for part in waiting), default=0)
+
+    def why_not(self, parts: Sequence[PrimFunc], gpu: Gpu) -> Iterator[str]:
+        """What keeps the crew from running these kernels, each as a phrase.
+
+        The blocks of a grid wait for each other, so all of them are on the GPU at once: one on each
+        multiprocessor, which the kernel's bound of threads keeps registers for.
+        """
+        if self.blocks > gpu.multiprocessors:
+            yield f"{self.blocks} blocks wait for each other, of which {gpu.multiprocessors} fit"
+        for part in parts:
+            if does_wait(part) and self.groups(part) < 1:
+                yield (
+                    f"a kernel of {part.name} needs {group_bytes(part):,} bytes of shared memory,"
+                    f" and {max(self.shared_bytes, 0):,} are left"
+                )
+
+    def us(self, part: PrimFunc, gpu: Gpu, callees: Mapping[str, PrimFunc] | None = None) -> float:
+        """What a kernel takes between two barriers, by the model of costs."""
+        threads, instructions = work_of(part, callees)
+        at_once = self.blocks * BLOCK_THREADS
+        if does_wait(part):
+            of_group = (launch_of(part) or ONE_THREAD).threads
+            at_once = self.blocks * max(self.groups(part), 1) * of_group
+        longest = -(-threads // at_once) * instructions / threads * LATENCY_CYCLES
+        return max(longest, instructions / (gpu.lanes * self.blocks)) / gpu.clock_mhz
+
+    def waiting_us(self, gpu: Gpu) -> float:
+        """What a barrier takes, and the first result after it."""
+        if self.blocks == 1:
+            return BARRIER_CYCLES / gpu.clock_mhz
+        return gpu.barrier_us + FIRST_CYCLES / gpu.clock_mhz
+
+
+def in_block_us(func: PrimFunc, gpu: Gpu) -> float:
+    """What the kernels of a function take of one block, which runs the whole model."""
+    crew = Crew(1, gpu.shared_bytes)
+    return sum(crew.us(part, gpu) + crew.waiting_us(gpu) for part in kernel_parts(func))
