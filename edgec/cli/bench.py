@@ -137,7 +137,7 @@ def _time_here(baselines: Path, names: tuple[str, ...], as_json: bool, page: Pat
 
 def _time_gpu(baselines: Path, names: tuple[str, ...], as_json: bool, page: Path | None) -> None:
     from edgec.cli.progress import count_bar
-    from edgec.report.gpu_bench import measure_gpu, print_gpu, render_gpu, require_gpu
+    from edgec.oracle.gpu_bench import measure_gpu, print_gpu, render_gpu, require_gpu
     from edgec.report.host_bench import find_models
 
     require_gpu()

@@ -62,6 +62,13 @@ def _steps_us(program: Program, steps: tuple[Step, ...], gpu: Gpu) -> float:
     return gpu.start_us + plan_of(program).us
 
 
+def driver_of(program: Program) -> str:
+    """How a GPU runs the program's kernels; "" without one, or where a processor runs a part."""
+    core = CORES.get(program.target)
+    on_processor = any(step.on_processor for step in program.general_steps)
+    return plan_of(program).driver if core and core.has_gpu and not on_processor else ""
+
+
 def spare_layers(program: Program) -> int:
     """How many layers run where there is no GPU alone."""
     version = program.without_gpu

@@ -5,12 +5,10 @@ from __future__ import annotations
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
-from edgec.codegen.gpu_text import runs_on_gpu
-from edgec.codegen.one_launch import plan_of
 from edgec.report.figures import count, picked, plural
 from edgec.report.float_layers import float_layer_lines, float_layers
 from edgec.report.ram_parts import ram_figures, ram_rows
-from edgec.report.segments import kernel_words, segment_lines, segment_rows, spare_layers
+from edgec.report.segments import driver_of, kernel_words, segment_lines, segment_rows, spare_layers
 from edgec.report.table import Column, format_table, number
 from edgec.report.terminal import echo_lines
 
@@ -85,7 +83,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "front_complete": compiled.choice.is_complete,
         "layers_without_gpu": spare_layers(program),
         "kernels": kernel_words(program),
-        "driver": plan_of(program).driver if runs_on_gpu(program) else "",
+        "driver": driver_of(program),
         "layers": [
             {"step": built.manifest.step_of(layer),
              **picked(layer, "title", "function", "shapes", "macs"),

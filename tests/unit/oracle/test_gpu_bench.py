@@ -18,7 +18,8 @@ from edgec.build import nvrtc
 from edgec.cli.main import cli
 from edgec.deploy.project import Built, deploy
 from edgec.errors import ToolMissing
-from edgec.report import environment, gpu_bench
+from edgec.oracle import gpu_bench
+from edgec.report import environment
 from edgec.runners.gpu_emulation import build_emulated
 
 needs_nvrtc = pytest.mark.skipif(nvrtc.find_nvrtc() is None, reason="edgec[cuda] is not installed")
