@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -187,11 +188,12 @@ def embedding(call: Call, weights: Value, indices: Value, *_: object) -> Result:
 
 
 @aten("_embedding_bag.default", "_embedding_bag_forward_only.default")
-def embedding_bag(call: Call, weights: Value, indices: Value, offsets: Value,
-                  by_frequency: bool = False, mode: int = 0, sparse: bool = False,
-                  factors: Value | None = None, include_last: bool = False,
-                  padding: int = -1) -> Result:  # fmt: skip
+def embedding_bag(
+    call: Call, weights: Value, indices: Value, offsets: Value, *options: Any
+) -> Result:
     """The sum (mode 0), mean or largest of the rows of each bag; bags begin at the offsets."""
+    given = (*options, *(False, 0, False, None, False, -1)[len(options) :])
+    _, mode, _, factors, include_last, padding = given
     if not isinstance(offsets, Constant) or padding >= 0:
         raise ImportFailed("bags have to begin at constant offsets, without padding_idx")
     rows, count = call.onnx("Gather", weights, indices, axis=0), indices.type.elements

@@ -198,12 +198,8 @@ class ProgramImporter:
         options = {k: v for k, v in self.mapped(node.kwargs).items() if k not in _IGNORED}
         is_complex = holds_complex([arguments, options]) or any(map(_is_complex, _tensors(node)))
         function = find_complex(name) if is_complex else find_aten(name)
-        if function is None and _is_symbol(node.meta.get("val")):
-            return  # arithmetic of sizes, of which `mapped` knows the largest
         if function is None:
-            kind = "no importer for complex numbers" if is_complex else "no importer"
-            self.problems.append(f"{name}  {self.place(node, layer)}: there is {kind}")
-            return
+            return self.has_no_importer(node, name, layer, is_complex)
         if self.is_missing([arguments, options]):
             return  # it follows from an unsupported node
         first = len(self.builder.nodes)
@@ -224,6 +220,12 @@ class ProgramImporter:
             )
         else:
             self.values[node.name] = self.named(made, node.name, first)
+
+    def has_no_importer(self, node: Any, name: str, layer: str, is_complex: bool) -> None:
+        """Note it, unless it is arithmetic of sizes, of which `mapped` knows the largest."""
+        if not _is_symbol(node.meta.get("val")):
+            kind = "no importer for complex numbers" if is_complex else "no importer"
+            self.problems.append(f"{name}  {self.place(node, layer)}: there is {kind}")
 
     def made(self, function: Callable[..., Any], node: Any, call: Call, arguments: list[Any],
              options: dict[str, Any]) -> Any:  # fmt: skip

@@ -238,14 +238,19 @@ def _factor_of(attrs: ReduceAttrs, x: TensorType, target: Lowering) -> tuple[Any
     ratio = x.scalar_quant()[0] / attrs.output.scale[0]
     numbers = range(count, count + 1) if is_fixed else range(count + 1)
     if attrs.rounding == "onnx":
-        parts = [ratio / max(n, 1) if attrs.kind == "mean" else ratio for n in numbers]
-        scales = np.asarray(parts, np.float32)
-        return (float(scales[0]) if is_fixed else target.table("scale", scales)[count],)
+        return (_scale_of(attrs, ratio, numbers, target),)
     if is_fixed:
         return _factor(attrs, x)
     found = np.asarray([multiplier(ratio, max(number, 1)) for number in numbers], np.int32)
     names = zip(("multiplier", "shift"), found.T, strict=True)
     return tuple(target.table(name, np.ascontiguousarray(row))[count] for name, row in names)
+
+
+def _scale_of(attrs: ReduceAttrs, ratio: float, numbers: range, target: Lowering) -> Any:
+    """The float that rescales a sum, of a table by how many there are where that is open."""
+    parts = [ratio / max(n, 1) if attrs.kind == "mean" else ratio for n in numbers]
+    scales = np.asarray(parts, np.float32)
+    return float(scales[0]) if len(scales) == 1 else target.table("scale", scales)[numbers[-1]]
 
 
 def _requantized(
