@@ -27,12 +27,8 @@ import pytest
 #: Each file and the tests nearest to it.
 FILES = {
     "runtime_c/include/edgec/ec_fixed_point.h": ("tests/runtime_c/test_fixed_point_c.py",),
-    "runtime_c/link/ec_link.c": ("tests/link/test_vectors.py", "tests/link/test_client.py"),
-    "runtime_c/link/ec_link_frame.c": ("tests/link/test_vectors.py",
-                                       "tests/link/test_device_c.py"),
     "runtime_c/link/ec_link_seal.c": ("tests/link/test_key.py",),
     "runtime_c/link/ec_link_siphash.c": ("tests/link/test_key.py",),
-    "runtime_c/math/ec_float.h": ("tests/runtime_c/test_float_math.py",),
 }  # fmt: skip
 _COPIED = ("edgec", "runtime_c", "templates", "boards", "tests", "docs", "pyproject.toml",
            "README.md", "CHANGELOG.md")  # fmt: skip
