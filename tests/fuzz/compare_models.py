@@ -244,7 +244,7 @@ def check_nodes(
             # A product may overflow in one order, and meet a 0 after that.
             overflows = any(y.dtype.kind == "f" and np.isnan(y).any() for y in found)
             is_unsure |= overflows and node.op.fusion in UNORDERED
-            tolerance = 4 * tolerance_of(node)
+            tolerance = 4 * tolerance_of(node) + OF_A_PART * is_litert  # by its delegate
             tolerance += max((drift.get(value, 0.0) for value in node.inputs), default=0.0)
             magnitude = max((float(np.max(np.abs(x[np.isfinite(x)]), initial=0)) for x in given
                              if x.dtype.kind == "f"), default=0.0)  # fmt: skip
