@@ -14,8 +14,8 @@
 
 #include "kernels/aarch64/base_s8.h"
 
-/* The products of sixteen inputs by the weights of four channels, added to four sums of each. As
- * assembly, since gcc 12 copies sums, and spills some. */
+/* The products of sixteen inputs by the weights of four channels, added to four sums of each; by
+ * EC_MUL_NEON they are the first ones. As assembly, since gcc 12 copies sums, and spills some. */
 #if defined(__aarch64__) && defined(__GNUC__) && !defined(EC_NO_ASM)
 #define EC_MUL_ADD_NEON(sums, x, w)                                                             \
     do {                                                                                        \
@@ -30,6 +30,19 @@
                   "=&w"(b), "=&w"(c), "=&w"(d)                                                  \
                 : "w"(x), "w"((w)[0]), "w"((w)[1]), "w"((w)[2]), "w"((w)[3]));                  \
     } while (0)
+#define EC_MUL_NEON(sums, x, w)                                                                  \
+    do {                                                                                         \
+        int16x8_t a, b, c, d;                                                                    \
+        __asm__("smull %4.8h, %8.8b, %9.8b\n\tsmull %5.8h, %8.8b, %10.8b\n\t"                    \
+                "smull %6.8h, %8.8b, %11.8b\n\tsmull %7.8h, %8.8b, %12.8b\n\t"                   \
+                "smlal2 %4.8h, %8.16b, %9.16b\n\tsmlal2 %5.8h, %8.16b, %10.16b\n\t"              \
+                "smlal2 %6.8h, %8.16b, %11.16b\n\tsmlal2 %7.8h, %8.16b, %12.16b\n\t"             \
+                "saddlp %0.4s, %4.8h\n\tsaddlp %1.4s, %5.8h\n\t"                                 \
+                "saddlp %2.4s, %6.8h\n\tsaddlp %3.4s, %7.8h"                                     \
+                : "=&w"((sums)[0]), "=&w"((sums)[1]), "=&w"((sums)[2]), "=&w"((sums)[3]),        \
+                  "=&w"(a), "=&w"(b), "=&w"(c), "=&w"(d)                                         \
+                : "w"(x), "w"((w)[0]), "w"((w)[1]), "w"((w)[2]), "w"((w)[3]));                   \
+    } while (0)
 #else
 #define EC_MUL_ADD_NEON(sums, x, w)                                              \
     do {                                                                         \
@@ -39,7 +52,38 @@
             (sums)[o] = vpadalq_s16((sums)[o], vmlal_high_s8(low, (x), (w)[o])); \
         }                                                                        \
     } while (0)
+#define EC_MUL_NEON(sums, x, w)                                                  \
+    do {                                                                         \
+        EC_STRAIGHT                                                              \
+        for (int32_t o = 0; o < 4; ++o) {                                        \
+            const int16x8_t low = vmull_s8(vget_low_s8(x), vget_low_s8((w)[o])); \
+            (sums)[o] = vpaddlq_s16(vmlal_high_s8(low, (x), (w)[o]));            \
+        }                                                                        \
+    } while (0)
 #endif
+
+/* Sixteen inputs of `wide` pixels by the weights at w; `wide` and `first` are constants. */
+static inline EC_INLINE void ec_conv_round_neon(EC_V4 (*sums)[4], const int8_t *x, const int8_t *w,
+                                                int32_t step, int32_t wide, int32_t first) {
+#if EC_NEON
+    int8x16_t weights[4];
+    EC_STRAIGHT
+    for (int32_t o = 0; o < 4; ++o) {
+        weights[o] = vld1q_s8(w + 16 * o);
+    }
+    EC_STRAIGHT
+    for (int32_t p = 0; p < wide; ++p) {
+        const int8x16_t in = vld1q_s8(x + p * step);
+        if (first) {
+            EC_MUL_NEON(sums[p], in, weights);
+        } else {
+            EC_MUL_ADD_NEON(sums[p], in, weights);
+        }
+    }
+#else
+    (void)sums, (void)x, (void)w, (void)step, (void)wide, (void)first;
+#endif
+}
 
 /* `wide` pixels of a unit; `wide` is a constant. */
 static inline EC_INLINE void ec_conv_tile_neon(int8_t *out, const int8_t *x, const int32_t *stream,
@@ -51,26 +95,24 @@ static inline EC_INLINE void ec_conv_tile_neon(int8_t *out, const int8_t *x, con
     const int8_t *w = (const int8_t *)stream;
     const int32_t *const scales = stream + kernel_h * ((run + 15) >> 4) * 16;
     int32x4_t sums[4][4], results[4];
-    EC_STRAIGHT
-    for (int32_t p = 0; p < wide; ++p) {
-        EC_STRAIGHT
-        for (int32_t o = 0; o < 4; ++o) {
-            sums[p][o] = vdupq_n_s32(0);
+    if (kernel_h == 1) { /* few rounds: the first one starts the sums */
+        ec_conv_round_neon(sums, x, w, step, wide, 1);
+        for (int32_t i = 16; i < run; i += 16) {
+            w += 64;
+            ec_conv_round_neon(sums, x + (i < run - 16 ? i : run - 16), w, step, wide, 0);
         }
-    }
-    for (int32_t kh = 0; kh < kernel_h; ++kh) {
-        const int8_t *row = x + kh * pitch;
-        for (int32_t more = run; more > 0; more -= 16, row += 16, w += 64) {
-            const int8_t *const group = row + (more < 16 ? more - 16 : 0);
-            int8x16_t weights[4];
+    } else {
+        EC_STRAIGHT
+        for (int32_t p = 0; p < wide; ++p) {
             EC_STRAIGHT
             for (int32_t o = 0; o < 4; ++o) {
-                weights[o] = vld1q_s8(w + 16 * o);
+                sums[p][o] = vdupq_n_s32(0);
             }
-            EC_STRAIGHT
-            for (int32_t p = 0; p < wide; ++p) {
-                const int8x16_t in = vld1q_s8(group + p * step);
-                EC_MUL_ADD_NEON(sums[p], in, weights);
+        }
+        for (int32_t kh = 0; kh < kernel_h; ++kh) {
+            const int8_t *row = x + kh * pitch;
+            for (int32_t more = run; more > 0; more -= 16, row += 16, w += 64) {
+                ec_conv_round_neon(sums, row + (more < 16 ? more - 16 : 0), w, step, wide, 0);
             }
         }
     }
