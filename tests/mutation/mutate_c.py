@@ -1,4 +1,4 @@
-"""Judge the tests of the C runtime by planted faults, as `mutate.py` does with Python.
+"""Judge the tests of the C runtime by planted faults, as `mutate_package.py` does with Python.
 
     python tests/mutation/mutate_c.py            # all files
     python tests/mutation/mutate_c.py link       # those whose path has the word
@@ -21,7 +21,7 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-import mutate
+import mutate_package
 import pytest
 
 #: Each file and the tests nearest to it.
@@ -101,8 +101,8 @@ def passes(session: pytest.Session, items: Sequence[pytest.Item]) -> bool:
     if child == 0:
         status = 1
         with contextlib.suppress(BaseException):
-            mutate._be_quiet()
-            signal.alarm(mutate.MOST_SECONDS)
+            mutate_package._be_quiet()
+            signal.alarm(mutate_package.MOST_SECONDS)
             for item, following in zip(items, [*items[1:], None], strict=True):
                 item.config.hook.pytest_runtest_protocol(item=item, nextitem=following)
                 if session.testsfailed:
@@ -114,7 +114,7 @@ def passes(session: pytest.Session, items: Sequence[pytest.Item]) -> bool:
 
 def judge(path: str) -> tuple[int, list[tuple[int, str]]]:
     """How many mutants a file has, and which survived. In the copy, in a process of its own."""
-    plugin = Judge(path, mutate.MOST)
+    plugin = Judge(path, mutate_package.MOST)
     options = ["-q", "-p", "no:cacheprovider", "-p", "no:xdist", "--capture=no", "-m", "not full"]
     pytest.main([*options, *FILES[path]], plugins=[plugin])
     return plugin.found
@@ -124,21 +124,21 @@ def main() -> int:
     word = sys.argv[1] if len(sys.argv) > 1 else ""
     with tempfile.TemporaryDirectory(prefix="edgec_mutants_") as folder:
         for name in _COPIED:
-            source, copy = mutate.REPO_ROOT / name, Path(folder) / name
+            source, copy = mutate_package.REPO_ROOT / name, Path(folder) / name
             (shutil.copytree if source.is_dir() else shutil.copy)(source, copy)
         environment = {**os.environ, "PYTHONPATH": folder}
         for path in FILES:
             if word in path:
                 command = [sys.executable, "tests/mutation/mutate_c.py", "--here", path]
                 subprocess.run(command, cwd=folder, env=environment, check=True)
-        kept = Path(folder) / mutate.SCORES.relative_to(mutate.REPO_ROOT)
-        shutil.copy(kept, mutate.SCORES)
-        mutate.write({})
+        kept = Path(folder) / mutate_package.SCORES.relative_to(mutate_package.REPO_ROOT)
+        shutil.copy(kept, mutate_package.SCORES)
+        mutate_package.write({})
     return 0
 
 
 if __name__ == "__main__":
     if sys.argv[1:2] == ["--here"]:
-        mutate.write({sys.argv[2]: judge(sys.argv[2])})
+        mutate_package.write({sys.argv[2]: judge(sys.argv[2])})
         sys.exit(0)
     sys.exit(main())

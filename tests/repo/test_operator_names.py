@@ -58,6 +58,7 @@ OTHER_WORDS = {
     "edgec/external/host_libraries.py": {"dense"},
     "edgec/frontends/aten_layers.py": {"floor"},
     "edgec/frontends/aten_maps.py": {"add", "mul"},  # ONNX's words for reductions
+    "edgec/report/explore.py": {"quantize"},  # the command
     "edgec/report/html.py": {"maximum", "minimum"},  # keys of the report
     "edgec/report/project.py": {"maximum", "minimum"},
 }  # fmt: skip

@@ -1,7 +1,7 @@
 """Judge tests by planted faults, and write the score into docs/mutation.md.
 
-    python tests/mutation/mutate.py            # all of them, an hour
-    python tests/mutation/mutate.py memory     # those whose path has the word
+    python tests/mutation/mutate_package.py            # all of them, an hour
+    python tests/mutation/mutate_package.py memory     # those whose path has the word
 
 A mutant is a file with one change: another comparison, another number, `and` for `or`, a condition
 that always or never holds, a statement left out. Of the checkers all mutants are tried, of the
@@ -303,8 +303,8 @@ def page(results: Results) -> str:
     lines = [
         "# How the tests are tested", "",
         "A fault is planted, the tests nearest to it run, and one that no test notices has"
-        " survived. `python tests/mutation/mutate.py` does so with Python, `mutate_c.py` beside it"
-        " with C; both write this page.", "",
+        " survived. `python tests/mutation/mutate_package.py` does so with Python, `mutate_c.py`"
+        " beside it with C; both write this page.", "",
         "## Checkers", "",
         "Every claim of edgec stands on a few checkers. All their mutants are tried.", "",
         *_table(checkers), "", "## Parts", "",
