@@ -20,6 +20,11 @@ void call_s8(const int8_t *x, int8_t *to, const int32_t *n);
 void call_s8(const int8_t *x, int8_t *to, const int32_t *n) {
     ec_gather_window_s8(x, to, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]);
 }
+void call_pixel(const int8_t *x, int8_t *to, const int32_t *n);
+void call_pixel(const int8_t *x, int8_t *to, const int32_t *n) {
+    ec_gather_pixel_s8(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10],
+                       n[11], n[12], n[13], n[14]);
+}
 void call_s16(const int16_t *x, int16_t *to, const int32_t *n);
 void call_s16(const int16_t *x, int16_t *to, const int32_t *n) {
     ec_gather_window_s16(x, to, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]);
@@ -60,4 +65,21 @@ def test_random_windows(library: ctypes.CDLL, dtype: type) -> None:
         call(*(ctypes.c_void_p(a.ctypes.data) for a in (x, given, sizes)))
         expected = [0] * given.size
         kernel.run(x.tolist(), 0, expected, 0, *numbers)
+        assert given.tolist() == expected, numbers
+
+
+def test_windows_of_pixels(library: ctypes.CDLL) -> None:
+    rng = np.random.default_rng(2)
+    kernel = get_microkernel("ec_gather_pixel_s8")
+    for _ in range(300):
+        height, width, channels, *window = rng.integers(1, 5, 9).tolist()
+        top, left = rng.integers(0, 4, 2).tolist()
+        out_width, pixel = int(rng.integers(1, 6)), int(rng.integers(0, 12))
+        numbers = (height, width, channels, *window, top, left, out_width, 1, -7, pixel)
+        x = rng.integers(-128, 128, height * width * channels).astype(np.int8)
+        given = np.zeros(window[0] * window[1] * channels, np.int8)
+        sizes = np.array(numbers, np.int32)
+        library.call_pixel(*(ctypes.c_void_p(a.ctypes.data) for a in (x, given, sizes)))
+        expected = [0] * given.size
+        kernel.run(expected, 0, x.tolist(), 0, *numbers)
         assert given.tolist() == expected, numbers

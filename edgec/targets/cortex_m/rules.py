@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgec.targets.common import loops
+from edgec.targets.common import loops, sum_blocks
 from edgec.targets.cortex_m.float_rows import (
     is_float_sum,
     replaces_loops,
@@ -32,6 +32,7 @@ RULES = (
     *helium.PRODUCTS,
     *dsp.SHORTS,
     *dsp.PRODUCTS,
+    *sum_blocks.RULES,
     loops.GATHERED_RULE,
     *loops.RULES,
     *helium.ELEMENTS,

@@ -1,5 +1,5 @@
 """RISC-V: plain loops, the windows of some convolutions gathered."""
 
-from edgec.targets.common import loops
+from edgec.targets.common import loops, sum_blocks
 
-RULES = (loops.GATHERED_RULE, *loops.RULES, *loops.LOOPS)
+RULES = (*sum_blocks.RULES, loops.GATHERED_RULE, *loops.RULES, *loops.LOOPS)

@@ -7,6 +7,7 @@ from edgec.targets.common.kernels import (
     products,
     rescaling,
     shift_down,
+    sum_blocks,
     window,
 )
 
@@ -17,5 +18,6 @@ __all__ = [
     "products",
     "rescaling",
     "shift_down",
+    "sum_blocks",
     "window",
 ]

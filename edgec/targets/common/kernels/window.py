@@ -8,7 +8,7 @@ from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.window import Window
-from edgec.numerics.term import TermLike
+from edgec.numerics.term import TermLike, as_term
 
 
 def gather_window(
@@ -51,3 +51,27 @@ for _dtype, _instructions in (("int8", _instructions_s8), ("int16", _instruction
             instructions=_instructions,
         )
     )
+
+
+def gather_pixel(pixel: TermLike, **sizes: int) -> PrimFunc:
+    """to[k] = input k of the window of output pixel `pixel`; `Window.sizes`."""
+    window = Window.from_sizes(sizes)
+    b = Definition("gather_pixel")
+    to = b.output("to", (window.depth,), "int8")
+    x = b.input("x", (1, *window.shape), "int8")
+    b.compute(to, lambda k: window.read(x, 0, as_term(pixel), k))
+    return b.build()
+
+
+register(
+    Microkernel(
+        "ec_gather_pixel_s8",
+        gather_pixel,
+        sizes=Window.SIZES,
+        indices=("pixel",),
+        header="common/gather_window.h",
+        instructions=lambda kernel_h, kernel_w, channels, **_: (
+            90 + kernel_h * (40 + kernel_w * channels)
+        ),
+    )
+)

@@ -1,0 +1,153 @@
+"""Convolutions and dense of int8 in blocks of pixels and channels, on cores without vectors.
+
+for out_p in 0..125 {                         for out_p_o in 0..62 {
+  for out_c in 0..64 {                          for out_c_o in 0..16 {
+    acc = bias[out_c]                             call ec_sums_2x4_s8(acc, &x[...], stream)
+    for acc_k in 0..64 {               ->         for out_p_i in 0..2 {
+      acc = acc + x[out_p, acc_k] * ...             for out_c_i in 0..4 {
+    }                                                 out[...] = rescaled acc[...]
+    out[out_p, out_c] = rescaled acc              } } }
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from edgec.errors import ScheduleError
+from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.primitives.shifts import find_shifts
+from edgec.loop.primitives.whole_windows import is_clipped
+from edgec.loop.rewrite import loops_of
+from edgec.loop.schedule import Schedule
+from edgec.targets.common.gathered import IMAGE_AXES, fold_offsets
+from edgec.targets.common.kernels.sum_blocks import BLOCKS, ONE_PIXEL, Block
+from edgec.targets.common.nests import find_param
+from edgec.targets.common.sums import Kind
+from edgec.targets.common.weights import finish
+from edgec.targets.rule import Nest, Rule
+
+#: What the names of loops over the pixels that are left end in.
+END = "_end"
+#: Results in straight code.
+STRAIGHT = 4
+#: Gathered windows are worth it for this many channels.
+FEWEST_CHANNELS = 8
+#: Inputs of a sum, at least: a call takes as many instructions as some of them.
+FEWEST_INPUTS = 8
+
+
+def is_product(nest: Nest) -> bool:
+    """Sums of products of int8 by constant weights, whatever they become."""
+    sums = nest.sums
+    return sums is not None and nest.dtype == "int8" and sums.kind in (Kind.MATRIX, Kind.WINDOWS)
+
+
+def schedules(nest: Nest) -> list[Schedule]:
+    """Blocks on the kernels of the core; none where other loops do better."""
+    weights, window = nest.tables.get("w"), nest.window
+    is_gathered = window is not None and not window.is_pixel
+    if weights is None or weights.dtype != "int8" or fits_nibbles(weights) or find_shifts(weights):
+        return []
+    channels, depth = len(weights), weights[0].size
+    block = _block(nest.core.features, find_param(nest.func, "out").elements // channels, channels)
+    if block is None or depth < FEWEST_INPUTS or (is_gathered and channels < FEWEST_CHANNELS):
+        return []
+    schedule = Schedule(nest.func)
+    try:
+        parts = _parts(schedule, block, is_gathered)
+        for each, end, _ in parts:
+            _place(schedule, each, end)
+        schedule.simplify()
+        for each, end, first in parts:
+            loop = f"acc_p{end}" if each.pixels > 1 else f"acc_c{end}"
+            schedule.tensorize(loop, each.kernel, {"depth": depth, "step": depth})
+            if is_gathered:
+                _gather(nest, schedule, each, end, first)
+    except ScheduleError:
+        return []
+    return [finish(nest, schedule)]
+
+
+def _block(features: frozenset[str], pixels: int, channels: int) -> Block | None:
+    """The first of the core's blocks that so many pixels and channels fill."""
+    key = next((key for key in BLOCKS if key in features), "")
+    fitting = (b for b in BLOCKS[key] if b.pixels <= pixels and channels % b.channels == 0)
+    return next(fitting, None)
+
+
+def _parts(schedule: Schedule, block: Block, is_gathered: bool) -> list[tuple[Block, str, int]]:
+    """Make out[p, c] of sums over k, in blocks, and single pixels that are left: each with what its
+    names end in, and its first pixel.
+    """
+    as_matrix(schedule, is_gathered)
+    pixels = find_param(schedule.func, "out").shape[0]
+    left = pixels % block.pixels
+    if not left:
+        return [(block, "", 0)]
+    copies = ("col", "acc") if is_gathered else ("acc",)
+    schedule.cut("out_p", pixels - left, copies, END)
+    return [(block, "", 0), (ONE_PIXEL, END, pixels - left)]
+
+
+def as_matrix(schedule: Schedule, is_gathered: bool) -> None:
+    """out[p, c] of the sums over k; with inputs gathered where windows are more than pixels."""
+    weights = find_param(schedule.func, "w")
+    if is_clipped(schedule.func, "acc"):
+        schedule.pad_reads("acc", "x", IMAGE_AXES)
+    fold_offsets(schedule)
+    if len(weights.shape) == 4:
+        schedule.fuse_axes("acc", ["n", "h", "w"], "p")
+        schedule.fuse_axes("acc", ["kh", "kw", "ic"], "k")
+        schedule.fuse_axes("out", ["d0", "d1", "d2"], "p")
+        for buffer, first, last in (("acc", 0, 2), ("out", 0, 2), ("w", 1, 3)):
+            schedule.flatten(buffer, first, last)
+    else:
+        schedule.fuse_axes("acc", ["n"], "p")
+        schedule.fuse_axes("out", ["d0"], "p")
+    schedule.fuse_axes("out", [f"d{len(weights.shape) - 1}"], "c")
+    if is_gathered:
+        schedule.gather("acc", "x", "col", ["p", "k"])
+    elif len(weights.shape) == 4:
+        schedule.flatten("x", 0, 2)
+
+
+def _place(schedule: Schedule, block: Block, end: str) -> None:
+    """Split pixels and channels into blocks, and sum a block before it is rescaled."""
+    pixels, pixel = schedule.split(f"out_p{end}", block.pixels, tail="exact")
+    channels, channel = schedule.split(f"out_c{end}", block.channels, tail="exact")
+    schedule.reorder(pixels, channels, pixel, channel)
+    schedule.compute_at(f"acc{end}", channels, scope="register")
+    if f"col{end}" in {param.name for param in schedule.func.params}:
+        schedule.compute_at(f"col{end}", pixels, scope="scratch")
+    schedule.decompose_reduction(f"acc{end}", f"acc_k{end}")
+    schedule.unroll(schedule.split(channel, STRAIGHT, tail="exact")[1])
+    if not end:
+        schedule.transform_layout("w", f"OK -> O/{block.channels} K O%{block.channels}")
+
+
+def _gather(nest: Nest, schedule: Schedule, block: Block, end: str, first: int) -> None:
+    """Gather windows on a kernel, pixel by pixel."""
+    window = nest.window
+    assert window is not None
+    loops = loops_of(schedule.func.body)
+    at = [f"{loop}*{size}" for loop, size in ((f"out_p{end}_o", block.pixels), (f"col_p{end}", 1))
+          if loop in loops]  # fmt: skip
+    sizes = replace(window, is_padded=is_clipped(nest.func, "acc")).sizes
+    pixel = " + ".join([*at, str(first)])
+    schedule.tensorize(f"col_k{end}", "ec_gather_pixel_s8", sizes, {"pixel": pixel})
+
+
+def _is_known_faster(nest: Nest, found: list[Schedule]) -> bool:
+    """Whether loops need not be offered: estimates of these are for Armv7-M, and far too low for
+    cores with less. Rows of one layer would else keep its weights in two orders.
+    """
+    return nest.in_rows or not nest.core.has("thumb2")
+
+
+RULES = (
+    Rule(
+        "blocks of sums", is_product, schedules,
+        lacks=frozenset({"dsp"}), for_size=False, ends_menu=_is_known_faster,
+        kernels=("ec_sums_*", "ec_gather_pixel_s8"),
+    ),
+)  # fmt: skip
