@@ -37,9 +37,13 @@ FEWEST_INPUTS = 8
 
 
 def is_product(nest: Nest) -> bool:
-    """Sums of products of int8 by constant weights, whatever they become."""
+    """Sums of products of int8 by constant weights, whatever they become, where time is all.
+
+    Blocks need more stack than loops, and some models more code.
+    """
     sums = nest.sums
-    return sums is not None and nest.dtype == "int8" and sums.kind in (Kind.MATRIX, Kind.WINDOWS)
+    is_of_int8 = sums is not None and nest.dtype == "int8"
+    return is_of_int8 and nest.is_fast and sums.kind in (Kind.MATRIX, Kind.WINDOWS)
 
 
 def schedules(nest: Nest) -> list[Schedule]:
