@@ -103,8 +103,7 @@ static inline void ec_mma_16832(int32_t *sums, const int32_t *rows, const int32_
 /* The threads of a grid, those of a warp one after the other, its warps taking turns with those of
  * other blocks: little work is shared out among all multiprocessors. */
 #define EC_GRID_THREADS (EC_GRID_BLOCKS * EC_BLOCK_THREADS)
-#define EC_GRID_THREAD \
-    ((EC_THREAD_X / 32 * EC_GRID_BLOCKS + EC_BLOCK_X) * 32 + EC_THREAD_X % 32)
+#define EC_GRID_THREAD ((EC_THREAD_X / 32 * EC_GRID_BLOCKS + EC_BLOCK_X) * 32 + EC_THREAD_X % 32)
 
 /* The threads of one block copy bytes: words, where both places are aligned to 4 bytes. */
 #define EC_BLOCK_COPY(to, from, bytes) ec_block_copy((to), (from), (bytes))

@@ -41,9 +41,9 @@ def is_product(nest: Nest) -> bool:
 
     Blocks need more stack than loops, and some models more code.
     """
-    sums = nest.sums
-    is_of_int8 = sums is not None and nest.dtype == "int8"
-    return is_of_int8 and nest.is_fast and sums.kind in (Kind.MATRIX, Kind.WINDOWS)
+    if nest.sums is None or nest.dtype != "int8" or not nest.is_fast:
+        return False
+    return nest.sums.kind in (Kind.MATRIX, Kind.WINDOWS)
 
 
 def schedules(nest: Nest) -> list[Schedule]:

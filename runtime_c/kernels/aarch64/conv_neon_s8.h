@@ -30,18 +30,18 @@
                   "=&w"(b), "=&w"(c), "=&w"(d)                                                  \
                 : "w"(x), "w"((w)[0]), "w"((w)[1]), "w"((w)[2]), "w"((w)[3]));                  \
     } while (0)
-#define EC_MUL_NEON(sums, x, w)                                                                  \
-    do {                                                                                         \
-        int16x8_t a, b, c, d;                                                                    \
-        __asm__("smull %4.8h, %8.8b, %9.8b\n\tsmull %5.8h, %8.8b, %10.8b\n\t"                    \
-                "smull %6.8h, %8.8b, %11.8b\n\tsmull %7.8h, %8.8b, %12.8b\n\t"                   \
-                "smlal2 %4.8h, %8.16b, %9.16b\n\tsmlal2 %5.8h, %8.16b, %10.16b\n\t"              \
-                "smlal2 %6.8h, %8.16b, %11.16b\n\tsmlal2 %7.8h, %8.16b, %12.16b\n\t"             \
-                "saddlp %0.4s, %4.8h\n\tsaddlp %1.4s, %5.8h\n\t"                                 \
-                "saddlp %2.4s, %6.8h\n\tsaddlp %3.4s, %7.8h"                                     \
-                : "=&w"((sums)[0]), "=&w"((sums)[1]), "=&w"((sums)[2]), "=&w"((sums)[3]),        \
-                  "=&w"(a), "=&w"(b), "=&w"(c), "=&w"(d)                                         \
-                : "w"(x), "w"((w)[0]), "w"((w)[1]), "w"((w)[2]), "w"((w)[3]));                   \
+#define EC_MUL_NEON(sums, x, w)                                                           \
+    do {                                                                                  \
+        int16x8_t a, b, c, d;                                                             \
+        __asm__("smull %4.8h, %8.8b, %9.8b\n\tsmull %5.8h, %8.8b, %10.8b\n\t"             \
+                "smull %6.8h, %8.8b, %11.8b\n\tsmull %7.8h, %8.8b, %12.8b\n\t"            \
+                "smlal2 %4.8h, %8.16b, %9.16b\n\tsmlal2 %5.8h, %8.16b, %10.16b\n\t"       \
+                "smlal2 %6.8h, %8.16b, %11.16b\n\tsmlal2 %7.8h, %8.16b, %12.16b\n\t"      \
+                "saddlp %0.4s, %4.8h\n\tsaddlp %1.4s, %5.8h\n\t"                          \
+                "saddlp %2.4s, %6.8h\n\tsaddlp %3.4s, %7.8h"                              \
+                : "=&w"((sums)[0]), "=&w"((sums)[1]), "=&w"((sums)[2]), "=&w"((sums)[3]), \
+                  "=&w"(a), "=&w"(b), "=&w"(c), "=&w"(d)                                  \
+                : "w"(x), "w"((w)[0]), "w"((w)[1]), "w"((w)[2]), "w"((w)[3]));            \
     } while (0)
 #else
 #define EC_MUL_ADD_NEON(sums, x, w)                                              \

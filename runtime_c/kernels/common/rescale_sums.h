@@ -28,10 +28,11 @@
 #define EC_ROUND_LINE 6
 
 /* Words of a channel after its weights: bias and what its sum is rescaled by. */
-#define EC_SCALE_WORDS(rounding)           \
-    ((rounding) == EC_ROUND_NONE    ? 1    \
-     : (rounding) == EC_ROUND_ONNX  ? 2    \
-     : (rounding) >= EC_ROUND_LINES ? 5 : 3)
+#define EC_SCALE_WORDS(rounding)        \
+    ((rounding) == EC_ROUND_NONE    ? 1 \
+     : (rounding) == EC_ROUND_ONNX  ? 2 \
+     : (rounding) >= EC_ROUND_LINES ? 5 \
+                                    : 3)
 
 /* Bytes of a result. */
 #define EC_RESULT_BYTES(rounding) ((rounding) == EC_ROUND_NONE ? 4 : 1)
@@ -54,8 +55,7 @@ static inline EC_UNUSED int32_t ec_rescale_sum_lines(int32_t sum, const int32_t 
                                                      int32_t apart) {
     const double slope = (double)ec_f32_from_bits((uint32_t)lines[0]) +
                          (double)ec_f32_from_bits((uint32_t)lines[apart]);
-    const double start =
-        (double)ec_f32_from_bits((uint32_t)lines[(sum < 0 ? 3 : 2) * apart]);
+    const double start = (double)ec_f32_from_bits((uint32_t)lines[(sum < 0 ? 3 : 2) * apart]);
     const double result = (double)sum * slope + start;
     const int32_t whole = (int32_t)result;
     return whole - (result < (double)whole ? 1 : 0);

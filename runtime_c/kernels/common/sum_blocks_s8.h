@@ -42,46 +42,46 @@ static inline EC_UNUSED void ec_sums_in_c_s8(int32_t *acc, const int8_t *x, cons
 /* Assembly of Armv7-M: r0 x, r1 weights, r2 step, r3 a weight, r4-r11 sums, r12 and lr inputs. On the
  * stack: the end of x, acc. Four inputs at a time, after those that are left over. r7 or r11 may be the
  * compiler's frame pointer: what it does not know to change is saved here. */
-#define EC_SUMS_RUN(copy, each) \
-    register int32_t *r0 __asm__("r0") = acc; \
-    register const int8_t *r1 __asm__("r1") = x; \
-    register const int32_t *r2 __asm__("r2") = stream; \
-    register int32_t r3 __asm__("r3") = depth; \
-    register int32_t r12 __asm__("r12") = step; \
-    __asm__ volatile(".syntax unified\n" \
-                     "push {r0, r4-r11, lr}\n" \
-                     "add r3, r1\n" \
-                     "mov r0, r1\n" \
-                     "push {r3}\n" copy "mov r1, r2\n" \
-                     "mov r2, r12\n" \
-                     "b 1f\n" \
-                     "0:\n" each "1:\n" \
-                     "ldr r3, [sp]\n" \
-                     "subs r3, r3, r0\n" \
-                     "lsls.w r12, r3, #30\n" \
-                     "bne 0b\n" \
-                     "cmp r3, #0\n" \
-                     "beq.w 3f\n" \
-                     "2:\n" each each each each "ldr r3, [sp]\n" \
-                     "cmp r0, r3\n" \
-                     "bne.w 2b\n" \
-                     "3:\n" \
-                     "pop {r3}\n" \
-                     "pop {r0}\n" \
-                     "stmia r0!, {r4-r11}\n" \
-                     "pop {r4-r11, lr}\n" \
+#define EC_SUMS_RUN(copy, each)                                          \
+    register int32_t *r0 __asm__("r0") = acc;                            \
+    register const int8_t *r1 __asm__("r1") = x;                         \
+    register const int32_t *r2 __asm__("r2") = stream;                   \
+    register int32_t r3 __asm__("r3") = depth;                           \
+    register int32_t r12 __asm__("r12") = step;                          \
+    __asm__ volatile(".syntax unified\n"                                 \
+                     "push {r0, r4-r11, lr}\n"                           \
+                     "add r3, r1\n"                                      \
+                     "mov r0, r1\n"                                      \
+                     "push {r3}\n" copy "mov r1, r2\n"                   \
+                     "mov r2, r12\n"                                     \
+                     "b 1f\n"                                            \
+                     "0:\n" each "1:\n"                                  \
+                     "ldr r3, [sp]\n"                                    \
+                     "subs r3, r3, r0\n"                                 \
+                     "lsls.w r12, r3, #30\n"                             \
+                     "bne 0b\n"                                          \
+                     "cmp r3, #0\n"                                      \
+                     "beq.w 3f\n"                                        \
+                     "2:\n" each each each each "ldr r3, [sp]\n"         \
+                     "cmp r0, r3\n"                                      \
+                     "bne.w 2b\n"                                        \
+                     "3:\n"                                              \
+                     "pop {r3}\n"                                        \
+                     "pop {r0}\n"                                        \
+                     "stmia r0!, {r4-r11}\n"                             \
+                     "pop {r4-r11, lr}\n"                                \
                      : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r12) \
-                     : \
+                     :                                                   \
                      : "cc", "memory")
 
 /* A weight by the inputs of two pixels. */
-#define EC_SUMS_TWO(first, second) \
-    "ldrsb r3, [r1], #1\n" \
+#define EC_SUMS_TWO(first, second)        \
+    "ldrsb r3, [r1], #1\n"                \
     "mla " first ", r3, r12, " first "\n" \
     "mla " second ", r3, lr, " second "\n"
 
 /* A weight by the input of one. */
-#define EC_SUMS_ONE(sum) \
+#define EC_SUMS_ONE(sum)   \
     "ldrsb r3, [r1], #1\n" \
     "mla " sum ", r3, r12, " sum "\n"
 
@@ -123,44 +123,44 @@ static EC_KERNEL void ec_sums_1x8_s8(int32_t *acc, const int8_t *x, const int32_
 #endif
 
 /* Input k of a pixel by the weights of four channels, added to its sums. */
-#define EC_SUMS_FOUR(sum, input) \
-    do { \
+#define EC_SUMS_FOUR(sum, input)     \
+    do {                             \
         const int32_t one = (input); \
-        sum##0 += one * w0; \
-        sum##1 += one * w1; \
-        sum##2 += one * w2; \
-        sum##3 += one * w3; \
-        EC_SUMS_IN_ORDER; \
+        sum##0 += one * w0;          \
+        sum##1 += one * w1;          \
+        sum##2 += one * w2;          \
+        sum##3 += one * w3;          \
+        EC_SUMS_IN_ORDER;            \
     } while (0)
 
 /* The weights of four channels by input k of one pixel. */
-#define EC_SUMS_OF_1(k) \
-    do { \
-        const int32_t w0 = w[4 * (k)]; \
+#define EC_SUMS_OF_1(k)                    \
+    do {                                   \
+        const int32_t w0 = w[4 * (k)];     \
         const int32_t w1 = w[4 * (k) + 1]; \
         const int32_t w2 = w[4 * (k) + 2]; \
         const int32_t w3 = w[4 * (k) + 3]; \
-        EC_SUMS_FOUR(a, x[k]); \
+        EC_SUMS_FOUR(a, x[k]);             \
     } while (0)
 
 /* Of four pixels. */
-#define EC_SUMS_OF_4(k) \
-    do { \
-        const int32_t w0 = w[4 * (k)]; \
+#define EC_SUMS_OF_4(k)                    \
+    do {                                   \
+        const int32_t w0 = w[4 * (k)];     \
         const int32_t w1 = w[4 * (k) + 1]; \
         const int32_t w2 = w[4 * (k) + 2]; \
         const int32_t w3 = w[4 * (k) + 3]; \
-        EC_SUMS_FOUR(a, x[k]); \
-        EC_SUMS_FOUR(b, y[k]); \
-        EC_SUMS_FOUR(c, z[k]); \
-        EC_SUMS_FOUR(d, v[k]); \
+        EC_SUMS_FOUR(a, x[k]);             \
+        EC_SUMS_FOUR(b, y[k]);             \
+        EC_SUMS_FOUR(c, z[k]);             \
+        EC_SUMS_FOUR(d, v[k]);             \
     } while (0)
 
 /* The sums of a pixel, stored from acc[at] on. */
 #define EC_SUMS_STORE(at, sum) \
-    acc[at] = sum##0; \
-    acc[(at) + 1] = sum##1; \
-    acc[(at) + 2] = sum##2; \
+    acc[at] = sum##0;          \
+    acc[(at) + 1] = sum##1;    \
+    acc[(at) + 2] = sum##2;    \
     acc[(at) + 3] = sum##3
 
 /* One pixel by four channels: those that blocks of more leave over. */
@@ -205,20 +205,20 @@ static EC_KERNEL void ec_sums_4x4_s8(int32_t *acc, const int8_t *x, const int32_
 /* Assembly of Armv6-M: the input by a weight, added to a sum. */
 #define EC_SUMS_MOVED(at, sum) \
     "ldrb r4, [r1, #" at "]\n" \
-    "muls r4, r3\n" \
+    "muls r4, r3\n"            \
     "add " sum ", r4\n"
 
 /* The same: the next input by the weights of eight channels, at these bytes. */
-#define EC_SUMS_EIGHT(a, b, c, d, e, f, g, h) \
-    "ldrsb r3, [r0, r2]\n" \
-    "adds r2, #1\n" \
+#define EC_SUMS_EIGHT(a, b, c, d, e, f, g, h)                                                 \
+    "ldrsb r3, [r0, r2]\n"                                                                    \
+    "adds r2, #1\n"                                                                           \
     "adds r7, r7, r3\n" EC_SUMS_MOVED(a, "r8") EC_SUMS_MOVED(b, "r9") EC_SUMS_MOVED(c, "r10") \
-        EC_SUMS_MOVED(d, "r11") EC_SUMS_MOVED(e, "r12") EC_SUMS_MOVED(f, "lr") \
+        EC_SUMS_MOVED(d, "r11") EC_SUMS_MOVED(e, "r12") EC_SUMS_MOVED(f, "lr")                \
             EC_SUMS_MOVED(g, "r5") EC_SUMS_MOVED(h, "r6")
 
 /* Less what weights are more than they mean. */
 #define EC_SUMS_LESS(to, sum) \
-    "mov " to ", " sum "\n" \
+    "mov " to ", " sum "\n"   \
     "subs " to ", " to ", r7\n"
 
 /* One pixel by eight channels, whose weights are stored as what they are more than -128: Armv6-M
@@ -257,33 +257,37 @@ static EC_KERNEL void ec_sums_1x8_moved_s8(int32_t *acc, const int8_t *x, const 
         "rsbs r2, r3, #0\n"
         "movs r7, #0\n"
         "b 1f\n"
-        "0:\n" EC_SUMS_EIGHT("0", "1", "2", "3", "4", "5", "6", "7") "adds r1, #8\n"
-        "1:\n"
-        "lsls r3, r2, #30\n"
-        "bne 0b\n"
-        "cmp r2, #0\n"
-        "beq 3f\n"
-        "2:\n" EC_SUMS_EIGHT("0", "1", "2", "3", "4", "5", "6", "7")
-            EC_SUMS_EIGHT("8", "9", "10", "11", "12", "13", "14", "15")
-                EC_SUMS_EIGHT("16", "17", "18", "19", "20", "21", "22", "23")
-                    EC_SUMS_EIGHT("24", "25", "26", "27", "28", "29", "30", "31")
-        "adds r1, #32\n"
-        "cmp r2, #0\n"
-        "bne 2b\n"
-        "3:\n"
-        "pop {r0}\n"
-        "lsls r7, r7, #7\n" EC_SUMS_LESS("r1", "r8") EC_SUMS_LESS("r2", "r9")
-            EC_SUMS_LESS("r3", "r10") EC_SUMS_LESS("r4", "r11") "stmia r0!, {r1-r4}\n"
-        EC_SUMS_LESS("r1", "r12") EC_SUMS_LESS("r2", "lr") EC_SUMS_LESS("r3", "r5")
-            EC_SUMS_LESS("r4", "r6") "stmia r0!, {r1-r4}\n"
-        "pop {r4-r7}\n"
-        "mov r8, r4\n"
-        "mov r9, r5\n"
-        "mov r10, r6\n"
-        "mov r11, r7\n"
-        "pop {r4-r7}\n"
-        "pop {r0}\n"
-        "mov lr, r0\n"
+        "0:\n" EC_SUMS_EIGHT(
+            "0", "1", "2", "3", "4", "5", "6",
+            "7") "adds r1, #8\n"
+                 "1:\n"
+                 "lsls r3, r2, #30\n"
+                 "bne 0b\n"
+                 "cmp r2, #0\n"
+                 "beq 3f\n"
+                 "2:\n" EC_SUMS_EIGHT("0", "1", "2", "3", "4", "5", "6", "7") EC_SUMS_EIGHT(
+                     "8", "9", "10", "11", "12", "13", "14", "15")
+                     EC_SUMS_EIGHT("16", "17", "18", "19", "20", "21", "22", "23") EC_SUMS_EIGHT(
+                         "24", "25", "26", "27", "28", "29", "30",
+                         "31") "adds r1, #32\n"
+                               "cmp r2, #0\n"
+                               "bne 2b\n"
+                               "3:\n"
+                               "pop {r0}\n"
+                               "lsls r7, r7, #7\n" EC_SUMS_LESS("r1", "r8") EC_SUMS_LESS(
+                                   "r2", "r9") EC_SUMS_LESS("r3", "r10")
+                                   EC_SUMS_LESS("r4", "r11") "stmia r0!, {r1-r4}\n" EC_SUMS_LESS(
+                                       "r1", "r12") EC_SUMS_LESS("r2", "lr")
+                                       EC_SUMS_LESS("r3", "r5")
+                                           EC_SUMS_LESS("r4", "r6") "stmia r0!, {r1-r4}\n"
+                                                                    "pop {r4-r7}\n"
+                                                                    "mov r8, r4\n"
+                                                                    "mov r9, r5\n"
+                                                                    "mov r10, r6\n"
+                                                                    "mov r11, r7\n"
+                                                                    "pop {r4-r7}\n"
+                                                                    "pop {r0}\n"
+                                                                    "mov lr, r0\n"
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
         :
         : "r12", "cc", "memory");

@@ -40,8 +40,8 @@
 #define EC_X86_MOVE 64
 #define EC_V_MOVE(to, p) _mm512_store_si512((to), ec_moved_x86(EC_V_LOAD(p)))
 #define EC_V_MOVE_PART(to, p, left) \
-    _mm512_store_si512(             \
-        (to), ec_moved_x86(_mm512_maskz_loadu_epi8((UINT64_C(1) << (left)) - 1, (p))))
+    _mm512_store_si512((to),        \
+                       ec_moved_x86(_mm512_maskz_loadu_epi8((UINT64_C(1) << (left)) - 1, (p))))
 #define EC_V_PART(p, i) EC_V_ALL(ec_load_word(p))
 #define EC_V_RAW(p) ec_moved_x86(EC_V_ALL(ec_load_word(p)))
 #define EC_V_RAW_PART(x, i) (x)
@@ -90,11 +90,11 @@
 #define EC_X86_BYTES 2
 #define EC_X86_MOVE 16
 #define EC_V_PAIRS(v) _mm256_cvtepi8_epi16(v)
-#define EC_V_MOVE(to, p) \
+#define EC_V_MOVE(to, p)                        \
     _mm256_store_si256((__m256i *)(void *)(to), \
                        EC_V_PAIRS(_mm_loadu_si128((const __m128i *)(const void *)(p))))
-#define EC_V_MOVE_PART(to, p, left) \
-    for (int32_t at = 0; at < (left); ++at) { \
+#define EC_V_MOVE_PART(to, p, left)              \
+    for (int32_t at = 0; at < (left); ++at) {    \
         ((int16_t *)(void *)(to))[at] = (p)[at]; \
     }
 #define EC_V_PART(p, i) EC_V_ALL(ec_load_word((p) + 4 * (i)))

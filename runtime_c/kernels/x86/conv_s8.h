@@ -19,22 +19,38 @@
 static inline EC_INLINE const int8_t *ec_pixel_x86(const int8_t *at, const int8_t *nine,
                                                    const ptrdiff_t *by, int32_t p) {
     switch (p) {
-    case 0: return at;
-    case 1: return at + by[0];
-    case 2: return at + by[0] * 2;
-    case 3: return at + by[1];
-    case 4: return at + by[0] * 4;
-    case 5: return at + by[2];
-    case 6: return at + by[1] * 2;
-    case 7: return at + by[3];
-    case 8: return at + by[0] * 8;
-    case 9: return nine;
-    case 10: return at + by[2] * 2;
-    case 11: return nine + by[0] * 2;
-    case 12: return at + by[1] * 4;
-    case 13: return nine + by[0] * 4;
-    case 14: return at + by[3] * 2;
-    default: return nine + by[1] * 2;
+    case 0:
+        return at;
+    case 1:
+        return at + by[0];
+    case 2:
+        return at + by[0] * 2;
+    case 3:
+        return at + by[1];
+    case 4:
+        return at + by[0] * 4;
+    case 5:
+        return at + by[2];
+    case 6:
+        return at + by[1] * 2;
+    case 7:
+        return at + by[3];
+    case 8:
+        return at + by[0] * 8;
+    case 9:
+        return nine;
+    case 10:
+        return at + by[2] * 2;
+    case 11:
+        return nine + by[0] * 2;
+    case 12:
+        return at + by[1] * 4;
+    case 13:
+        return nine + by[0] * 4;
+    case 14:
+        return at + by[3] * 2;
+    default:
+        return nine + by[1] * 2;
     }
 }
 
@@ -79,8 +95,8 @@ ec_conv_tile_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t
                 }
                 EC_STRAIGHT_16
                 for (int32_t p = 0; p < wide; ++p) {
-                    const EC_V inputs =
-                        wide > 1 ? EC_V_PART(ec_pixel_x86(four, nine, by, p), i) : EC_V_RAW_PART(raw, i);
+                    const EC_V inputs = wide > 1 ? EC_V_PART(ec_pixel_x86(four, nine, by, p), i)
+                                                 : EC_V_RAW_PART(raw, i);
                     EC_STRAIGHT
                     for (int32_t u = 0; u < units; ++u) {
                         sums[p][u] = EC_V_DOT(sums[p][u], inputs, own[u]);
@@ -139,11 +155,12 @@ ec_conv_pixels_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32
 
 /* Pixels from p on, as many as there are, `wide` at a time: their inputs are copied first, if there is
  * room. Returns the first pixel that is left. Eight are twice four, not six and two. */
-static inline EC_INLINE int32_t
-ec_conv_run_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h,
-                   int32_t run, int32_t pitch, int32_t step, int32_t p, int32_t pixels,
-                   int32_t channels, int32_t rounding, const int32_t *limits, EC_V *moved,
-                   int32_t wide, int32_t most) {
+static inline EC_INLINE int32_t ec_conv_run_s8_x86(int8_t *out, const int8_t *x,
+                                                   const int32_t *stream, int32_t kernel_h,
+                                                   int32_t run, int32_t pitch, int32_t step,
+                                                   int32_t p, int32_t pixels, int32_t channels,
+                                                   int32_t rounding, const int32_t *limits,
+                                                   EC_V *moved, int32_t wide, int32_t most) {
 #if EC_X86_LANES
     const int32_t length = (wide - 1) * step + run;
     const int32_t vectors = (length + EC_X86_MOVE - 1) / EC_X86_MOVE;
@@ -163,9 +180,9 @@ ec_conv_run_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t 
                                length - v * EC_X86_MOVE);
             }
         }
-        ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding),
-                              (const int8_t *)moved, stream, kernel_h, run, vectors * size,
-                              step * EC_X86_BYTES, channels, rounding, limits, wide, most);
+        ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), (const int8_t *)moved,
+                              stream, kernel_h, run, vectors * size, step * EC_X86_BYTES, channels,
+                              rounding, limits, wide, most);
     }
     return p;
 #else
