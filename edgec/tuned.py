@@ -148,7 +148,7 @@ def read_tuned(path: Path) -> Tuned:
     """The groups of a file. Raises EdgecError where it cannot be read or says nothing useful."""
     try:
         data = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise EdgecError(f"{path} cannot be read: {problem}", hint=_HINT) from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
         raise EdgecError(f"{path} is no file of edgec tune", hint=_HINT)

@@ -293,7 +293,7 @@ def parse_board(name: str, text: str, where: str) -> Board:
     """
     try:
         table = Table(where, tomllib.loads(text))
-    except tomllib.TOMLDecodeError as error:
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
         raise BoardError(f"{where} is not TOML: {error}") from error
     core = find_core(table.text("core"))
     memory = _read_memory(table.table("memory", optional=True))

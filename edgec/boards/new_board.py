@@ -105,7 +105,7 @@ def _setting(key: str, value: str) -> str:
     """A value of `[config]` as TOML has it, checked to be one."""
     try:
         tomllib.loads(f"{key} = {value}")
-    except tomllib.TOMLDecodeError:
+    except (tomllib.TOMLDecodeError, RecursionError):
         raise BoardError(f"{key}={value} is no setting", hint="write a whole number") from None
     return value
 

@@ -80,7 +80,7 @@ def _listed(folder: Path) -> dict[str, str] | None:
         if found["schema"] != SCHEMA:
             return None
         return {str(name): str(digest) for name, digest in found["files"].items()}
-    except (OSError, ValueError, LookupError, TypeError, AttributeError):
+    except (OSError, ValueError, LookupError, TypeError, AttributeError, RecursionError):
         return None
 
 

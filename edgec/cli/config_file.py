@@ -58,7 +58,7 @@ def read_config(path: Path) -> dict[str, dict[str, Any]]:
     """
     try:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as problem:
+    except (OSError, ValueError, RecursionError) as problem:
         raise EdgecError(f"{path} cannot be read: {problem}", hint="see https://toml.io") from None
     commands = dict(_commands())
     tables = {"": {key: value for key, value in data.items() if not isinstance(value, dict)}}

@@ -235,7 +235,7 @@ class Manifest:
             if raw["without_gpu"] is not None:
                 fields["without_gpu"] = VersionEntry(**_tuples(raw["without_gpu"]))
             return Manifest(**_tuples(fields))
-        except (ValueError, KeyError, TypeError, AttributeError) as problem:
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise ContractError(
                 f"{MANIFEST_NAME} is not readable: {problem}", hint="build the project again"
             ) from problem

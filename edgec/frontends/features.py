@@ -78,7 +78,7 @@ def read_features(path: Path) -> FrontEnd:
         data = tomllib.loads(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise ImportFailed(f"cannot read {path}: {problem.strerror}") from None
-    except ValueError as problem:
+    except (ValueError, RecursionError) as problem:
         raise ImportFailed(f"{path} is no TOML: {problem}", hint="see https://toml.io") from None
     known = _OF_A_MODEL if "model" in data else _OF_A_KIND
     for key, value in data.items():

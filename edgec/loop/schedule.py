@@ -468,7 +468,7 @@ def replay(func: PrimFunc, trace: str, decisions: dict[int, list[int]] | None = 
                 raise ScheduleError(f"step {number} of the trace, {name!r}, is no primitive")
             method = getattr(schedule, name)
             results.append(method(*given["order"]) if name == "reorder" else method(**given))
-    except (ValueError, TypeError, KeyError, IndexError) as error:
+    except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:
         raise ScheduleError(f"the trace is malformed: {error}") from error
     return schedule
 

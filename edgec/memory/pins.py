@@ -124,7 +124,7 @@ def read_pins(path: Path) -> tuple[tuple[str, str], ...]:
     """The entries of the table [place] of a TOML file. Raises PlanError if it is not one."""
     try:
         values = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise PlanError(f"cannot read the places in {path}: {error}") from None
     table = values.pop("place", None)
     if values or not isinstance(table, dict) or not all(isinstance(v, str) for v in table.values()):

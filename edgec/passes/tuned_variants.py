@@ -145,7 +145,7 @@ def _may_pad(lowering: Lowering) -> bool:
 def _is_safe(trace: str) -> bool:
     try:
         return bool(steps := json.loads(trace)) and all(_keeps_meaning(step) for step in steps)
-    except (ValueError, TypeError, LookupError, AttributeError):
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError):
         return False
 
 

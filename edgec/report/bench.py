@@ -115,7 +115,7 @@ def read_baselines(path: Path) -> dict[str, Any]:
         return stated
     except OSError as error:
         raise EdgecError(f"cannot read {path}: {error.strerror}", hint=hint) from None
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
         raise EdgecError(f"{path} is no file of baselines: {reason}", hint=hint) from None
 

@@ -84,7 +84,7 @@ def load_devices(path: Path) -> tuple[tuple[Device, ...], str]:
     """
     try:
         table = Table(str(path), tomllib.loads(path.read_text("utf-8")), "docs/pools.md")
-    except (OSError, UnicodeDecodeError, tomllib.TOMLDecodeError) as error:
+    except (OSError, ValueError, RecursionError) as error:
         raise BoardError(f"cannot read the pool {path}: {error}") from error
     executor = table.text("executor", "")
     devices: list[Device] = []
