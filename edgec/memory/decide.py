@@ -46,7 +46,8 @@ def decide(
     best = _of_style(function, core, options, limit_bytes, prices)
     if prices.least_gain:
         instructions = sum(variant.instructions for variant in best.choice.variants)
-        styles, margin = [FAST] if instructions < prices.least_gain else [], STYLE_MARGIN
+        fast = replace(FAST, least_gain=prices.least_gain)
+        styles, margin = [fast] if instructions < prices.least_gain else [], STYLE_MARGIN
     else:
         styles, margin = [] if prices in LEVELS.values() else [FAST, SMALL], 0.0
     for style in styles:

@@ -41,7 +41,8 @@ def is_product(nest: Nest) -> bool:
 
     Blocks need more stack than loops, and some models more code.
     """
-    if nest.sums is None or nest.dtype != "int8" or not nest.is_fast:
+    is_for_time = nest.is_fast and not nest.options.prices.least_gain
+    if nest.sums is None or nest.dtype != "int8" or not is_for_time:
         return False
     return nest.sums.kind in (Kind.MATRIX, Kind.WINDOWS)
 
