@@ -147,6 +147,11 @@ def right(net: Any, x: torch.Tensor, y: torch.Tensor) -> int:
         return int((net(x).argmax(1) == y).sum())
 
 
+def loss(net: Any, x: torch.Tensor, y: torch.Tensor) -> float:
+    with torch.no_grad():
+        return float(nn.functional.cross_entropy(net(x), y))
+
+
 def layer(inputs: int, outputs: int, kernel: int, groups: int = 1) -> nn.Module:
     convolution = nn.Conv2d(inputs, outputs, kernel, padding=kernel // 2, groups=groups)
     return nn.Sequential(convolution, nn.BatchNorm2d(outputs), nn.ReLU())
@@ -163,13 +168,16 @@ def test_training_wins_back_what_weights_of_four_bits_lose() -> None:
     fit(net, x, y, epochs=20, rate=1e-2)
     net.eval()
     aware = edgec.quantize_aware(net, [(each[None],) for each in x[:40]], weights="int4")
-    floats, rounded = right(net, test_x, test_y), right(aware, test_x, test_y)
+    # By loss: how many of 200 answers are right depends on how the processor rounds in training.
+    floats, rounded = loss(net, test_x, test_y), loss(aware, test_x, test_y)
     fit(aware, x, y, epochs=8, rate=2e-3)
-    again = right(aware, test_x, test_y)  # 184, 176 and 181 of 200 with torch 2.13
-    assert rounded < floats and again >= rounded + 2, (floats, rounded, again)
+    again = loss(aware, test_x, test_y)  # 0.30, 0.37 and 0.22 with torch 2.13
+    assert floats < rounded and again < 0.9 * rounded, (floats, rounded, again)
     with edgec.from_torch(aware).build() as model:
         found = [int(model.run(each[None].numpy()).argmax()) for each in test_x]
-    assert sum(a == b for a, b in zip(found, test_y.tolist(), strict=True)) == again
+    assert sum(a == b for a, b in zip(found, test_y.tolist(), strict=True)) == right(
+        aware, test_x, test_y
+    )
 
 
 @pytest.mark.parametrize("name", NETWORKS)
