@@ -32,6 +32,8 @@ MOST_PARTS = 16
 LEAST_SAVED_BYTES = 1024
 #: Groups that are planned for all moves of one choice, each time that they are.
 MOST_PLANNED = 4_000
+#: So many problems are set up, and bounded, for one that is planned, at most.
+PROBLEMS_FOR_A_PLAN = 3
 #: Above every rank.
 WORST: Rank = (math.inf, math.inf, math.inf, 0, 0)
 
@@ -52,6 +54,8 @@ class Costs:
         #: The same by what the steps place. Layers repeat, so many moves differ only in the layer
         #: that they change: what does not pay in one is not planned for the others.
         self.alike: dict[object, int | None] = {}
+        #: How many problems were set up.
+        self.problems = 0
 
     def rank(
         self, variants: Variants, tally: Tally | None = None, below: Rank = WORST
@@ -62,6 +66,7 @@ class Costs:
         if rank(tally, 1) >= below:
             return None
         problem = self.problem(variants)
+        self.problems += 1
         if rank(tally, lower_bound_bytes(problem.buffers, problem.overlaps)) >= below:
             return None
         steps = _steps(problem)
@@ -132,7 +137,8 @@ def exchanged(costs: Costs, variants: Variants, rank: Rank) -> tuple[Rank, Varia
         improved = False
         tally = Tally(costs.objective, variants)
         for move in _moves(costs, variants):
-            if len(costs.peaks) > most or costs.stores_in_more_bits(move, variants):
+            is_enough = len(costs.peaks) > most or costs.problems > PROBLEMS_FOR_A_PLAN * most
+            if is_enough or costs.stores_in_more_bits(move, variants):
                 continue
             found = _after(costs, variants, move, tally, rank)
             if found is not None:
