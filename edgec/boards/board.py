@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Literal
 
 from edgec.boards.board_text import checked, checked_config, checked_qemu_args
+from edgec.boards.flash_waits import FlashWaits, read_flash_waits
 from edgec.boards.power import Power, read_power
 from edgec.boards.table import Table
 from edgec.errors import BoardError
@@ -113,7 +114,7 @@ class Board:
     build says otherwise. `config` becomes `#define EC_<key>` of `ec_board.h`, for the port.
     `sources` are the documents that the facts come from. `place` pins what every build for this
     board places: (what, region), see `edgec.memory.pins`. `power` is what the chip takes, where a
-    data sheet says so.
+    data sheet says so; `flash_waits` how long it waits for its flash, where a manual does.
     """
 
     name: str
@@ -133,6 +134,7 @@ class Board:
     sources: tuple[str, ...]
     place: tuple[tuple[str, str], ...] = ()
     power: Power | None = None
+    flash_waits: FlashWaits | None = None
 
     @property
     def is_host(self) -> bool:
@@ -323,6 +325,7 @@ def parse_board(name: str, text: str, where: str) -> Board:
         sources=table.texts("sources"),
         place=tuple(table.table("place", optional=True).all_texts().items()),
         power=read_power(table),
+        flash_waits=read_flash_waits(table),
     )
     table.finish()
     return board

@@ -125,7 +125,12 @@ def _tiles(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         )
         tiles.append(("cycles", profile["cycles"], profile["cycles_source"] or ""))
     shown = [(name, count(value), note) for name, value, note in tiles if value is not None]
-    energy = profile.get("energy_mj") if profile else None  # profiles of old builds lack it
+    profile = profile or {}  # and profiles of old builds lack what follows
+    times = profile.get("time_ms") or ()
+    if times and all(isinstance(each, float) for each in times):
+        usual, *ends = (f"{each:.3g}" for each in times)
+        shown.append(("time", f"{usual} ms", " to ".join(ends)))
+    energy = profile.get("energy_mj")
     if isinstance(energy, float):
         shown.append(("energy", f"{energy:.3g} mJ", "of the chip, roughly"))
     return shown

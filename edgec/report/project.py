@@ -180,6 +180,7 @@ def keep_profile(built: Built, run: Mapping[str, Any]) -> bool:
     """
     profile = {key: run[key] for key in _PROFILE_SHAPE if key in run and key != "layers"}
     profile["energy_mj"] = run.get("energy_mj")
+    profile["time_ms"] = run.get("time_ms")
     profile["schema_hash"] = built.manifest.schema_hash
     profile["layers"] = [
         {"instructions": row["instructions"], "cycles": row["cycles"]} for row in run["layers"]

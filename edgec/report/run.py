@@ -53,6 +53,8 @@ def run_report(
         "instructions": result.instructions,
         "cycles": result.cycles,
         "cycles_source": result.cycles_source,
+        "cycles_range": result.cycles_range,
+        "time_ms": _time_ms(built, result),
         "energy_mj": _energy(built, result),
         "stack_bytes": result.stack_bytes,
         "outputs": str(path) if path else None,
@@ -79,6 +81,14 @@ def _real(port: PortEntry, array: Any) -> list[float] | None:
         return None
     found: list[float] = dequantized(array.reshape(-1)[:SHOWN], port).tolist()
     return found
+
+
+def _time_ms(built: Built, result: RunResult) -> list[float] | None:
+    """Milliseconds of the cycles at the board's clock; with the least and the most, if modelled."""
+    clock_hz = built.board.clock_hz if built.board is not None else 0
+    if result.cycles is None or not clock_hz:
+        return None
+    return [1e3 * cycles / clock_hz for cycles in (result.cycles, *(result.cycles_range or ()))]
 
 
 def _energy(built: Built, result: RunResult) -> float | None:
@@ -138,7 +148,9 @@ def print_run(report: dict[str, Any], profile: bool, first: Sequence[str] = ()) 
     if report["instructions"] is not None:
         lines.append(f"instructions  {report['instructions']:,}")
     if report["cycles"] is not None:
-        lines.append(f"cycles        {report['cycles']:,} ({report['cycles_source']})")
+        lines.append(f"cycles        {report['cycles']:,} ({_source(report)})")
+    if report["time_ms"] is not None:
+        lines.append(f"time          {_time(report['time_ms'])}")
     if report["energy_mj"] is not None:
         lines.append(f"energy        about {report['energy_mj']:.3g} mJ (docs/boards.md)")
     if report["stack_bytes"] is not None:
@@ -155,6 +167,19 @@ def print_run(report: dict[str, Any], profile: bool, first: Sequence[str] = ()) 
     if report["outputs"]:
         lines.append(f"written to    {report['outputs']}")
     echo_lines(lines)
+
+
+def _source(report: dict[str, Any]) -> str:
+    """Where cycles come from, and the range of modelled ones."""
+    if not report["cycles_range"]:
+        return str(report["cycles_source"])
+    least, most = report["cycles_range"]
+    return f"{report['cycles_source']}, {least:,} to {most:,}"
+
+
+def _time(time_ms: Sequence[float]) -> str:
+    usual, *ends = (f"{each:.3g}" for each in time_ms)
+    return f"{usual} ms" + (f" ({ends[0]} to {ends[1]})" if ends else "")
 
 
 def _feature_lines(heard: Mapping[str, Any] | None) -> list[str]:

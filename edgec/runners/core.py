@@ -24,9 +24,9 @@ from edgec.runners.engine import (
     collect_traces,
 )
 from edgec.sim.core import CallResult, CoreSimulator, Span, simulated_as
-
-# The cost table is the Cortex-M4's, and the M3 has the same pipeline; other cores differ.
-_MODELLED_CORES = frozenset({"cortex-m3", "cortex-m4"})
+from edgec.sim.image import Image
+from edgec.sim.timing import TIMINGS, Cycles
+from edgec.sim.waits import waiting_cycles
 
 
 class CoreModel:
@@ -34,7 +34,7 @@ class CoreModel:
 
     def __init__(self, elf: Path, core: str, manifest: Manifest) -> None:
         self._manifest = manifest
-        self._simulator = CoreSimulator(elf, simulated_as(core))
+        self._simulator = CoreSimulator(elf, simulated_as(core), timing=TIMINGS.get(core))
         try:
             self._context = self._simulator.span("ec_main_context", write=True)
             names = ("ec_main_arena", *(f"ec_main_arena_{area.region}" for area in manifest.areas))
@@ -123,6 +123,10 @@ class CoreModel:
             tables.append(table.address)
         return tables[0], tables[1] if self._manifest.io == "caller" else 0
 
+    @property
+    def image(self) -> Image:
+        return self._simulator.image
+
     def close(self) -> None:
         self._simulator.close()
 
@@ -147,19 +151,28 @@ class CoreSession(ModelSession[CoreModel]):
         for number, value in enumerate(self.sizes):
             model.set_size(number, value)
         result, outputs = model.run(inputs)
-        modelled = self._core in _MODELLED_CORES
+        cycles = self._cycles(model, result)
         traces, layers = collect_traces(
             self.manifest, (Traced(e.id, e.row, e.data, e.instructions) for e in result.trace)
         )
         return RunResult(
             self._outputs(outputs),
             instructions=result.instructions,
-            cycles=result.cycles if modelled else None,
-            cycles_source="modelled" if modelled else None,
+            cycles=None if cycles is None else round(cycles.usual),
+            cycles_range=None if cycles is None else (round(cycles.least), round(cycles.most)),
+            cycles_source=None if cycles is None else "modelled",
             stack_bytes=result.stack_bytes,
             layers=tuple(RunCost(count, None) for count in layers) if stops else (),
             traces=traces,
         )
+
+    def _cycles(self, model: CoreModel, result: CallResult) -> Cycles | None:
+        """The cycles on the board, with the time that it waits for its flash."""
+        board = self._project.board
+        if result.core_cycles is None or board is None or board.flash_waits is None:
+            return result.core_cycles
+        waited = waiting_cycles(model.image, result.counts, board.flash_waits)
+        return result.core_cycles.plus(waited)
 
     def reset(self) -> None:
         for model in self._models.values():

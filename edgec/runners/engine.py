@@ -59,7 +59,8 @@ class RunResult:
     `outputs` are the manifest's answers, of its dtypes and shapes, or what is in use of them.
     `instructions` and `cycles` are those of the inference alone, without start-up and input;
     `resolution` is how many instructions (or cycles, where there are no instructions) the clock
-    that counted them can distinguish.
+    that counted them can distinguish. `cycles_range` has the least and the most that modelled
+    cycles may be in truth (`edgec.sim.timing`, `edgec.sim.waits`).
     `clock_overhead` is what reading the clock once costs, which the device has subtracted.
     `stack_bytes` is the most stack used: by the call (core), or since start-up (qemu, serial).
     `layers` has one entry for each layer of the manifest and `traces` maps trace ids to bytes
@@ -70,6 +71,7 @@ class RunResult:
     instructions: int | None = None
     cycles: int | None = None
     cycles_source: CyclesSource | None = None
+    cycles_range: tuple[int, int] | None = None
     resolution: float = 1.0
     clock_overhead: RunCost | None = None
     stack_bytes: int | None = None

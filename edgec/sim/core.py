@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -21,10 +22,12 @@ import numpy as np
 from edgec.errors import RunFailed
 from edgec.sim.channel import Channel
 from edgec.sim.cycles import CostTable
+from edgec.sim.dual_issue import DualIssueTable
 from edgec.sim.faults import explain_fault
 from edgec.sim.guard import Span, forbidden_gaps
 from edgec.sim.image import PAGE_BYTES, Image, Symbol, load_image, plan_layout
 from edgec.sim.thumb import aligned_base
+from edgec.sim.timing import Cycles, Timing
 
 __all__ = ["CORES", "CallResult", "CoreSimulator", "FunctionCost", "Span", "Symbol", "TraceEvent"]
 
@@ -83,7 +86,8 @@ class CallResult:
 
     `value` is r0 and `high_value` r1, unsigned (the two halves of a 64-bit result).
     `instructions` are those executed, skipped ones of IT blocks included, as QEMU counts; not
-    counted are the trace function and the BL that calls it. `cycles` follow `cycles.CostTable`.
+    counted are the trace function and the BL that calls it. `cycles` are those of a Cortex-M4 by
+    `cycles.CostTable`, `core_cycles` those of the core's own `Timing`, where one was given.
     `stack_bytes` is how far below the initial stack pointer the call wrote. `counts` says how
     often each address was executed, tracing included.
     """
@@ -96,6 +100,7 @@ class CallResult:
     counts: Mapping[int, int] = field(repr=False)
     trace: tuple[TraceEvent, ...] = field(repr=False, default=())
     high_value: int = 0
+    core_cycles: Cycles | None = None
 
     def write_counts(self, path: Path) -> None:
         """Write `ADDRESS COUNT` lines (hexadecimal, decimal), in order of address."""
@@ -112,9 +117,15 @@ class CoreSimulator:
     """
 
     def __init__(
-        self, elf: Path, core: str, *, trace_symbol: str = "ec_trace", native: bool = True
+        self,
+        elf: Path,
+        core: str,
+        *,
+        timing: Timing | None = None,
+        trace_symbol: str = "ec_trace",
+        native: bool = True,
     ) -> None:
-        """Start a worker and load `elf`; `core` is one of CORES.
+        """Start a worker and load `elf`; `core` is one of CORES. timing: for `core_cycles`.
 
         `trace_symbol` names a function `(ctx, id, pointer, row, bytes)` whose calls are recorded
         instead of executed; an image without it is fine. `native=False` forces portable
@@ -130,7 +141,7 @@ class CoreSimulator:
         self.image: Image = load_image(Path(elf))
         self._addresses = {name: s.address for name, s in self.image.symbols.items()}
         self._layout = plan_layout(self.image)
-        self._costs: CostTable | None = None
+        self._timing = timing
         self._mapped = [(r.address, r.address + r.size) for r in self._layout.regions]
         self._next_private = self._layout.private_base
         trace = self.image.symbols.get(trace_symbol)
@@ -294,8 +305,6 @@ class CoreSimulator:
     def _result(self, reply: dict[str, Any], payload: bytes) -> CallResult:
         table_bytes = reply["blocks"] * 24  # three 64-bit words a block
         blocks = np.frombuffer(payload[:table_bytes], "<u8").reshape(-1, 3).tolist()
-        if self._costs is None:
-            self._costs = CostTable(self.image.code)
         counts = self._counts(self._costs, blocks)
         cycles = self._costs.cycles(counts)
         executed = dict(counts)
@@ -321,7 +330,19 @@ class CoreSimulator:
             counts,
             self._trace(reply, payload[table_bytes:]),
             reply["high_value"],
+            None if self._core_costs is None else self._core_costs.total(executed),
         )
+
+    @cached_property
+    def _costs(self) -> CostTable:
+        return CostTable(self.image.code)
+
+    @cached_property
+    def _core_costs(self) -> CostTable | None:
+        if self._timing is None:
+            return None
+        table = DualIssueTable if self._timing.is_dual else CostTable
+        return table(self.image.code, self._timing)
 
     @staticmethod
     def _counts(costs: CostTable, blocks: list[list[int]]) -> dict[int, int]:

@@ -22,10 +22,15 @@ class Kind(Enum):
     VECTOR_LOAD = auto()  # VLDR
     VECTOR_STORE = auto()  # VSTR
     VECTOR_MULTIPLE = auto()  # VLDM, VSTM, VPUSH, VPOP
-    BRANCH = auto()  # always taken when executed: B, BL, BX, BLX
+    BRANCH = auto()  # B, always taken when executed, as are the next two
+    CALL = auto()  # BL
+    EXCHANGE = auto()  # BX, BLX
     CONDITIONAL_BRANCH = auto()  # B<cond>, CBZ, CBNZ
     TABLE_BRANCH = auto()  # TBB, TBH
     DIVIDE = auto()  # SDIV, UDIV
+    MULTIPLY_ADD = auto()  # MLA, MLS
+    LONG_MULTIPLY = auto()  # SMULL, UMULL
+    LONG_MULTIPLY_ADD = auto()  # SMLAL, UMLAL
     VECTOR_DIVIDE = auto()  # VDIV, VSQRT
     VECTOR_MULTIPLY_ADD = auto()  # VMLA, VMLS, VFMA, VFMS
     VECTOR_MOVE_PAIR = auto()  # VMOV of two core and two single registers
@@ -130,7 +135,7 @@ _NARROW: tuple[tuple[int, int, Kind], ...] = (
     (0xFE00, 0xDE00, Kind.OTHER),  # UDF, SVC
     (0xF000, 0xD000, Kind.CONDITIONAL_BRANCH),
     (0xF800, 0xE000, Kind.BRANCH),  # B
-    (0xFF07, 0x4700, Kind.BRANCH),  # BX, BLX
+    (0xFF07, 0x4700, Kind.EXCHANGE),  # BX, BLX
 )
 
 
@@ -156,9 +161,27 @@ def _decode_wide(h: int, s: int) -> Instruction:
         return _decode_wide_branch(h, s)
     if h & 0xFE00 == 0xF800:
         return _decode_wide_single(h, s)
-    if h & 0xFFD0 == 0xFB90 and s & 0x00F0 == 0x00F0:  # SDIV FB9, UDIV FBB
-        return Instruction(Kind.DIVIDE, 4)
+    if h & 0xFF00 == 0xFB00:
+        return _decode_multiply(h, s)
     return _WIDE_OTHER
+
+
+#: Of 32-bit multiplies and divides: bits 7 to 4 of both halves.
+_MULTIPLIES = {
+    (0x9, 0xF): Kind.DIVIDE,  # SDIV
+    (0xB, 0xF): Kind.DIVIDE,  # UDIV
+    (0x8, 0x0): Kind.LONG_MULTIPLY,
+    (0xA, 0x0): Kind.LONG_MULTIPLY,
+    (0xC, 0x0): Kind.LONG_MULTIPLY_ADD,
+    (0xE, 0x0): Kind.LONG_MULTIPLY_ADD,
+}
+
+
+def _decode_multiply(h: int, s: int) -> Instruction:
+    operation = h >> 4 & 0xF, s >> 4 & 0xF
+    if operation in ((0, 0), (0, 1)) and s >> 12 != 15:  # not MUL
+        return Instruction(Kind.MULTIPLY_ADD, 4)
+    return Instruction(_MULTIPLIES.get(operation, Kind.OTHER), 4)
 
 
 def _decode_dual_or_exclusive(h: int, s: int) -> Instruction:
@@ -180,7 +203,7 @@ def _decode_wide_branch(h: int, s: int) -> Instruction:
         return _WIDE_OTHER  # MSR, MRS, barriers, hints, UDF
     if s & 0x5000 == 0x4000:  # BLX immediate, v8.1-M loops
         return _WIDE_OTHER
-    return Instruction(Kind.BRANCH, 4)  # B.W, BL
+    return Instruction(Kind.CALL if s & 0x4000 else Kind.BRANCH, 4)  # BL, B.W
 
 
 def _decode_wide_single(h: int, s: int) -> Instruction:

@@ -84,8 +84,23 @@ def test_access_outside_the_arena_is_caught(digits: Digits, images: list[np.ndar
             session.run([images[0]])
 
 
-def test_cycles_of_other_cores_are_not_invented(digits: Digits, images: list[np.ndarray]) -> None:
+def test_every_simulated_core_has_cycles_of_its_own(
+    digits: Digits, images: list[np.ndarray]
+) -> None:
     with open_session("core", digits("bbc_microbit")) as session:
-        result = session.run([images[0]])
-    assert result.cycles is None and result.cycles_source is None
-    assert result.instructions is not None
+        m0 = session.run([images[0]])
+    assert m0.instructions is not None and m0.cycles is not None
+    assert m0.cycles_range == (m0.cycles, m0.cycles)  # its manual has no ranges
+    assert 1.2 < m0.cycles / m0.instructions < 1.6
+
+
+def test_waits_for_flash_widen_the_range(digits: Digits, images: list[np.ndarray]) -> None:
+    """The same code on the same core, with flash that never waits and with five wait states."""
+    found = {}
+    for board in ("mps2_an386", "netduinoplus2"):
+        with open_session("core", digits(board)) as session:
+            found[board] = session.run([images[0]])
+    never, waits = found["mps2_an386"], found["netduinoplus2"]
+    assert never.cycles and waits.cycles and never.cycles_range and waits.cycles_range
+    assert never.cycles < waits.cycles < waits.cycles_range[1] < 6 * never.cycles
+    assert waits.cycles_range[0] == pytest.approx(never.cycles_range[0], rel=0.02)

@@ -21,8 +21,8 @@ from edgec.graph.interpret import Interpretation
 from edgec.report.run import print_run
 
 RUN: dict[str, Any] = {
-    "steps": 1, "instructions": None, "cycles": None, "energy_mj": None, "stack_bytes": None,
-    "values": [], "output_fnv1a": "0", "outputs": None,
+    "steps": 1, "instructions": None, "cycles": None, "time_ms": None, "energy_mj": None,
+    "stack_bytes": None, "values": [], "output_fnv1a": "0", "outputs": None,
 }  # fmt: skip
 RATE, FRAMES, BANDS = 8000, 3, 20
 FEATURES = f"""

@@ -19,8 +19,8 @@ LAYER = {
 }  # fmt: skip
 RUN: dict[str, Any] = {
     "model": "net", "board": "stm32", "engine": "core", "steps": 1, "instructions": 10_769_270,
-    "cycles": 12_345_678, "cycles_source": "modelled", "energy_mj": 9.7, "stack_bytes": 136,
-    "outputs": None,
+    "cycles": 12_345_678, "cycles_source": "modelled", "cycles_range": (12_000_000, 20_000_000),
+    "time_ms": [73.5, 71.4, 119.0], "energy_mj": 9.7, "stack_bytes": 136, "outputs": None,
     "output_fnv1a": "0123abcd", "layers": [LAYER], "repeat": 5,
     "measuring": {"unit": "instructions", "clock_overhead": 12, "hook_overhead": 33.62},
     "values": [
@@ -35,6 +35,13 @@ def test_short_names_and_shapes() -> None:
     assert short_shapes("[1] -> [2, 3]") == "1 -> 2x3"
 
 
+def test_modelled_time_has_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    print_run(RUN, profile=False)
+    shown = capsys.readouterr().out
+    assert "12,345,678 (modelled, 12,000,000 to 20,000,000)" in shown
+    assert "73.5 ms (71.4 to 119)" in shown
+
+
 @pytest.mark.parametrize("width", ["60", "80", "200"])
 def test_a_profile_keeps_its_numbers(
     width: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
@@ -42,7 +49,7 @@ def test_a_profile_keeps_its_numbers(
     monkeypatch.setenv("COLUMNS", width)
     print_run(RUN, True)
     text = capsys.readouterr().out
-    for word in ("10,769,277", "10,769,270", "12,345,678 (modelled)", "2,000,000", "5.38",
+    for word in ("10,769,277", "10,769,270", "12,345,678 (modelled", "2,000,000", "5.38",
                  "medians of 5 runs", "33.6 for each look", "12 for each reading",
                  "100.0 %", "136 bytes", "9.7 mJ", "0123abcd", "14 15 ..."):  # fmt: skip
         assert word in text

@@ -1,0 +1,43 @@
+"""How long a board's chip waits for its flash, by its reference manual."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from edgec.boards.table import Table
+from edgec.errors import BoardError
+
+
+@dataclass(frozen=True)
+class FlashWaits:
+    """What reading flash takes at the board's clock.
+
+    cycles: that a read takes more than one. line_bytes: of one read. cache_bytes: what is kept of
+    instructions that were read; 0 without a cache. `source` names the chapter.
+    """
+
+    cycles: float
+    line_bytes: int
+    cache_bytes: int
+    source: str
+
+
+def read_flash_waits(table: Table) -> FlashWaits | None:
+    """The table [flash_waits] of a board file, if it has one. Raises BoardError."""
+    if "flash_waits" not in table.names():
+        return None
+    entry = table.table("flash_waits")
+    waits = FlashWaits(
+        cycles=entry.number("cycles", 0.0),
+        line_bytes=entry.integer("line_bytes"),
+        cache_bytes=entry.integer("cache_bytes", 0),
+        source=entry.text("source"),
+    )
+    if waits.line_bytes not in (4, 8, 16, 32, 64) or waits.cycles > 1000 or waits.cache_bytes < 0:
+        raise BoardError(
+            f"{entry.where}: {waits.cycles:g} cycles for a line of {waits.line_bytes} bytes, with a"
+            f" cache of {waits.cache_bytes}, are not possible",
+            hint="line_bytes is 4, 8, 16, 32 or 64; cycles are at most 1,000",
+        )
+    entry.finish()
+    return waits
