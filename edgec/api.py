@@ -21,9 +21,9 @@ from edgec.graph.open_function import input_extents, opened_function
 from edgec.graph.types import Array
 from edgec.options import CompileOptions, Options
 from edgec.pipeline import Compiled, compile_module, read_model
-from edgec.quantize.float_model import float_function
-from edgec.quantize.open_states import close_states, open_states, samples_with_states
-from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantizer.float_model import float_function
+from edgec.quantizer.open_states import close_states, open_states, samples_with_states
+from edgec.quantizer.post_training import PostTraining, Recipe, quantize_function
 from edgec.report.notebook import BuildReport, Quantization, model_html
 from edgec.report.summary import build_report
 from edgec.runners.engine import default_engine, open_session, require_engine
@@ -329,7 +329,7 @@ def quantize(
     samples: each the arrays of the model's inputs, float32 in their own shapes; read once, one by
     one. output: where the QDQ model (`.onnx`) is written. from_start: each sample is a
     sequence of its own, so that states are what they are at first. progress: hears how far it is.
-    recipe: fields of `edgec.quantize.post_training.Recipe`. Raises EdgecError with what is wrong
+    recipe: fields of `edgec.quantizer.post_training.Recipe`. Raises EdgecError with what is wrong
     and what to do.
     """
     function = float_function(import_model(Path(path)), from_start=from_start)

@@ -8,8 +8,8 @@ from pathlib import Path
 from edgec.frontends import import_model
 from edgec.frontends.onnx_writer import onnx_bytes
 from edgec.graph.ir import Function
-from edgec.quantize import float_model
-from edgec.quantize.post_training import PostTraining, Recipe, Sample, quantize_function
+from edgec.quantizer import float_model
+from edgec.quantizer.post_training import PostTraining, Recipe, Sample, quantize_function
 
 PLAIN = Recipe()
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from edgec.graph.ir import Module
     from edgec.options import Options
     from edgec.pipeline import Compiled
-    from edgec.quantize.post_training import PostTraining
+    from edgec.quantizer.post_training import PostTraining
     from edgec.targets.core import Core
 
 #: The QDQ model in the project of a float model that was built with samples.
@@ -179,8 +179,8 @@ def quantize_module(
     """A float model quantized by the default recipe, but for fields of it that are given."""
     from edgec.cli.progress import count_bar
     from edgec.cli.samples import ports_of
-    from edgec.quantize.float_model import float_function
-    from edgec.quantize.post_training import Recipe, quantize_function
+    from edgec.quantizer.float_model import float_function
+    from edgec.quantizer.post_training import Recipe, quantize_function
     from edgec.report.low_accuracy import low_accuracy_warning
     from edgec.runners.sample_files import open_samples
 

@@ -25,7 +25,7 @@ from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
     from edgec.boards.board import Board
-    from edgec.quantize.post_training import PostTraining
+    from edgec.quantizer.post_training import PostTraining
 
 FILE = click.Path(path_type=Path)
 LIMIT = LimitType()
@@ -136,8 +136,8 @@ def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[
     from edgec.cli.samples import load_labels, ports_of
     from edgec.graph.limits import DEFAULT_BUDGET, check_limits
     from edgec.pipeline import read_model
-    from edgec.quantize.float_model import float_function
-    from edgec.quantize.post_training import quantize_function
+    from edgec.quantizer.float_model import float_function
+    from edgec.quantizer.post_training import quantize_function
     from edgec.runners.sample_files import open_samples
 
     with working(f"reading {model.name}", quiet=given.as_json):
@@ -179,9 +179,9 @@ def _mixed(
 ) -> tuple[PostTraining, dict[str, Any]]:
     """The model with the mix of weights or values that was asked for, and the report of it."""
     from edgec.deploy.measure import BoardMeasure
-    from edgec.quantize.limited_values import limited_parts, mix_values_within
-    from edgec.quantize.mixed_values import DEFAULT_SQNR_DB, mix_values, value_parts
-    from edgec.quantize.mixed_weights import loss_parts, mix
+    from edgec.quantizer.limited_values import limited_parts, mix_values_within
+    from edgec.quantizer.mixed_values import DEFAULT_SQNR_DB, mix_values, value_parts
+    from edgec.quantizer.mixed_weights import loss_parts, mix
     from edgec.report.mixes import precision_report, values_report
 
     reports: dict[str, Any] = {"precision": None, "values": None}

@@ -13,7 +13,7 @@ from edgec.cli.arguments import SIZE, WordType
 if TYPE_CHECKING:
     from edgec.boards.board import Board
     from edgec.options import Limits, Options
-    from edgec.quantize.post_training import PostTraining, Recipe
+    from edgec.quantizer.post_training import PostTraining, Recipe
 
 
 class LimitType(WordType):
@@ -102,7 +102,7 @@ class QuantizeOptions:
 
     def recipe(self) -> Recipe:
         """How to quantize. Raises EdgecError."""
-        from edgec.quantize.post_training import Recipe
+        from edgec.quantizer.post_training import Recipe
 
         return Recipe(
             self.observer,
@@ -128,7 +128,7 @@ class QuantizeOptions:
         return board
 
     def most_weights_bytes(self, made: PostTraining) -> int | None:
-        from edgec.quantize.mixed_weights import stored_bytes
+        from edgec.quantizer.mixed_weights import stored_bytes
 
         if self.max_weights is None:
             return None

@@ -10,11 +10,11 @@ from edgec.errors import PlanError
 from edgec.graph.ir import Function, Module
 from edgec.options import Figures, Limits, Options
 from edgec.pipeline import Compiled, compile_module
-from edgec.quantize.measure import GroupCost, Measured
+from edgec.quantizer.measure import GroupCost, Measured
 
 
 class BoardMeasure:
-    """An `edgec.quantize.measure.Measure` that builds for a board, in temporary folders.
+    """An `edgec.quantizer.measure.Measure` that builds for a board, in temporary folders.
 
     limits: an arena is made smaller where its RAM limit asks for it, as `edgec build` does.
     """

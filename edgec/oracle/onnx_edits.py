@@ -6,7 +6,7 @@ dtype. They are made in the order of `EDITS`:
 1. `int8_weights`: INT4 constants that DequantizeLinear alone reads become INT8. ONNX Runtime's
    integer operators read bytes; with int4 it computes in float, where sums of which half a step is
    left round either way. Where each group of inputs has a scale of its own, a power of two times
-   the channel's, the numbers are multiplied by it (`edgec/quantize/group_scales.py`).
+   the channel's, the numbers are multiplied by it (`edgec/quantizer/group_scales.py`).
 2. `merge_equal_quantize`: training puts a fake quantization before every reader of a value, often
    of the same parameters. With two of them after a Conv ONNX Runtime computes it in float.
 3. `limits_after_rounding`: it computes a Conv in integers only if a QuantizeLinear reads its

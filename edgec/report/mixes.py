@@ -8,8 +8,8 @@ from typing import Any
 
 from markupsafe import Markup
 
-from edgec.quantize.mixed_weights import BITS, Mixed
-from edgec.quantize.value_mixes import MixedValues
+from edgec.quantizer.mixed_weights import BITS, Mixed
+from edgec.quantizer.value_mixes import MixedValues
 from edgec.report.figures import build_line, build_report, plural, short_title
 from edgec.report.loss_front import Dot, loss_front
 from edgec.report.table import Column, Table, number

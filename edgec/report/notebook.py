@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 
 from markupsafe import Markup, escape
 
-from edgec.quantize.explain import Explanation
-from edgec.quantize.post_training import PostTraining
+from edgec.quantizer.explain import Explanation
+from edgec.quantizer.post_training import PostTraining
 from edgec.report.figures import count, percent, plural, short_name
 from edgec.report.html import page_environment
 from edgec.report.ram_parts import ram_rows
@@ -121,7 +121,7 @@ class ShownExplanation(Explanation):
 
 
 class Quantization(PostTraining):
-    """What `edgec.api.quantize` returns: a quantized model that a notebook shows as tables."""
+    """What `edgec.quantize` returns: a quantized model that a notebook shows as tables."""
 
     @staticmethod
     def of(made: PostTraining) -> Quantization:

@@ -24,12 +24,12 @@ from edgec.errors import EdgecError
 from edgec.graph.ir import Constant, Function, Module, Value
 from edgec.graph.types import Array
 from edgec.passes.sequence import run_passes
-from edgec.quantize.batches import Batch
-from edgec.quantize.calibrate import has_weights
-from edgec.quantize.float_model import float_function
-from edgec.quantize.insert import Quantized, insert_qdq
-from edgec.quantize.post_training import WEIGHT_BITS, Recipe, quantize_function
-from edgec.quantize.scheme import Range, Stored
+from edgec.quantizer.batches import Batch
+from edgec.quantizer.calibrate import has_weights
+from edgec.quantizer.float_model import float_function
+from edgec.quantizer.insert import Quantized, insert_qdq
+from edgec.quantizer.post_training import WEIGHT_BITS, Recipe, quantize_function
+from edgec.quantizer.scheme import Range, Stored
 from edgec.training.gradients import compute, exactly
 
 #: What a recipe of training may choose: weights are rounded to nearest in each step.
@@ -48,7 +48,7 @@ def quantize_aware(
     """A module that computes as the integers of `module` will, and can be trained.
 
     samples: each the inputs of one sample, float32, with a first axis of 1. observer, equalize,
-    weights (`int8` or `int4`), recipe: fields of `edgec.quantize.post_training.Recipe`. The result
+    weights (`int8` or `int4`), recipe: fields of `edgec.quantizer.post_training.Recipe`. The result
     has weights of its own: give them to an optimizer, then `edgec.from_torch(result)` imports the
     integers. Raises EdgecError for what cannot be imported, quantized or trained.
     """

@@ -11,7 +11,6 @@ import torch
 from torch import nn
 
 import edgec
-from edgec.api import quantize
 
 HERE = Path(__file__).parent
 sys.path.insert(0, str(HERE.parent / "torch_kws"))
@@ -41,7 +40,6 @@ def conv(inputs: int, outputs: int, kernel: int, stride: int = 1, groups: int = 
 
 
 def share(answers: np.ndarray, labels: np.ndarray) -> str:
-    right = (answers.argmax(1) == labels[: len(answers)]).mean()
     right = answers.argmax(1) == labels[: len(answers)]
     return f"{100 * right.mean():.1f} % of {len(answers)} words"
 
@@ -67,7 +65,7 @@ net.eval()
 print("float, PyTorch:", share(net(x_test).detach().numpy(), y_test))
 
 torch.export.save(torch.export.export(net, (x[:1],)), "kws.pt2")
-quantize("kws.pt2", [(each[None].numpy(),) for each in x[:100]], output="kws.onnx")
+edgec.quantize("kws.pt2", [(each[None].numpy(),) for each in x[:100]], output="kws.onnx")
 most = int(sys.argv[1]) if len(sys.argv) > 1 else 200
 with edgec.compile("kws.onnx", board="stm32") as board:
     answers = np.concatenate([board.run(each[None].numpy()) for each in x_test[:most]])

@@ -12,8 +12,8 @@ import math
 import numpy as np
 
 from edgec.graph.ir import Function
-from edgec.quantize.channel_groups import channel_groups
-from edgec.quantize.equalize import with_factors
+from edgec.quantizer.channel_groups import channel_groups
+from edgec.quantizer.equalize import with_factors
 
 #: Factors are e^u with u uniform within so much of 0: a tenth moves most weights by steps, and
 #: ranges hardly.

@@ -33,8 +33,8 @@ from word_images import pictures as word_pictures  # noqa: E402  tests are no pa
 from edgec import __version__  # noqa: E402
 from edgec.frontends.onnx_writer import to_onnx  # noqa: E402
 from edgec.graph.ir import Function  # noqa: E402
-from edgec.quantize.mixed_values import DEFAULT_SQNR_DB, mix_values  # noqa: E402
-from edgec.quantize.post_training import Recipe, quantize_function  # noqa: E402
+from edgec.quantizer.mixed_values import DEFAULT_SQNR_DB, mix_values  # noqa: E402
+from edgec.quantizer.post_training import Recipe, quantize_function  # noqa: E402
 from edgec.report.mlperf_data import load_samples  # noqa: E402
 
 Array = np.ndarray[Any, Any]

@@ -28,8 +28,8 @@ from quantized_files import float_function
 
 from edgec.frontends import import_model
 from edgec.passes.sequence import run_passes
-from edgec.quantize.mixed_weights import mix, stored_bytes
-from edgec.quantize.post_training import Recipe, quantize_function
+from edgec.quantizer.mixed_weights import mix, stored_bytes
+from edgec.quantizer.post_training import Recipe, quantize_function
 
 TABLE = REPO_ROOT / "docs" / "mixed_precision.toml"
 NAMES = ("digits", "kws", "ic", "vww")

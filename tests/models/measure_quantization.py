@@ -37,9 +37,9 @@ from edgec.frontends.onnx_writer import to_onnx  # noqa: E402
 from edgec.graph.ir import Function  # noqa: E402
 from edgec.oracle.frameworks import open_oracle  # noqa: E402
 from edgec.passes.sequence import run_passes  # noqa: E402
-from edgec.quantize.batches import Batch, parts_of  # noqa: E402
-from edgec.quantize.float_model import without_states  # noqa: E402
-from edgec.quantize.post_training import Recipe, quantize_function  # noqa: E402
+from edgec.quantizer.batches import Batch, parts_of  # noqa: E402
+from edgec.quantizer.float_model import without_states  # noqa: E402
+from edgec.quantizer.post_training import Recipe, quantize_function  # noqa: E402
 from edgec.report.mlperf_data import area_under_curve, load_samples  # noqa: E402
 
 #: Parts that samples are dealt into.

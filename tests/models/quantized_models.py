@@ -16,8 +16,8 @@ from quantized_files import float_function, qdq_bytes
 
 from edgec.frontends import import_model
 from edgec.passes.sequence import run_passes
-from edgec.quantize.mixed_values import mix_values
-from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantizer.mixed_values import mix_values
+from edgec.quantizer.post_training import PostTraining, Recipe, quantize_function
 
 #: The end of a model's key in budgets.toml -> how it is quantized. Of `weights` all else is float.
 FORMATS = {

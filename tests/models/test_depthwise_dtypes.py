@@ -17,7 +17,7 @@ from edgec.graph.types import TensorType
 from edgec.loop.microkernel import kernels_of
 from edgec.ops.clip import ClipAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
-from edgec.quantize.post_training import Recipe, quantize_function
+from edgec.quantizer.post_training import Recipe, quantize_function
 
 Shape = tuple[int, int, int]
 Pair = tuple[int, int]

@@ -21,7 +21,7 @@ from edgec.errors import DoesNotFit, ImportFailed
 from edgec.graph.ir import Constant
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
-from edgec.quantize.post_training import Recipe, quantize_function
+from edgec.quantizer.post_training import Recipe, quantize_function
 
 #: The least work for each: how well a format was chosen is not the question.
 FORMATS = {

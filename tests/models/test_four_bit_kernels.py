@@ -29,8 +29,8 @@ from edgec.ops.reshape import ReshapeAttrs
 from edgec.options import Limits, Options
 from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import Compiled, compile_model
-from edgec.quantize.mixed_weights import mix
-from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantizer.mixed_weights import mix
+from edgec.quantizer.post_training import PostTraining, Recipe, quantize_function
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
 

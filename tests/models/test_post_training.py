@@ -14,8 +14,8 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
 from edgec.passes.sequence import run_passes
-from edgec.quantize.moments import weights_of
-from edgec.quantize.post_training import Recipe
+from edgec.quantizer.moments import weights_of
+from edgec.quantizer.post_training import Recipe
 
 CALIBRATION = 40
 #: What the bounds below were measured with.

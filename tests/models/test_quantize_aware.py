@@ -19,7 +19,7 @@ from edgec.errors import EdgecError  # noqa: E402
 from edgec.graph.interpret import interpret  # noqa: E402
 from edgec.graph.ir import Constant, Function  # noqa: E402
 from edgec.passes.sequence import run_passes  # noqa: E402
-from edgec.quantize.float_model import float_function  # noqa: E402
+from edgec.quantizer.float_model import float_function  # noqa: E402
 from edgec.training.gradients import compute  # noqa: E402
 
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")

@@ -21,7 +21,7 @@ from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model
-from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantizer.post_training import PostTraining, Recipe, quantize_function
 from edgec.targets.core import find_core
 
 ops.load()

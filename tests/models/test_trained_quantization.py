@@ -17,7 +17,7 @@ from trained_builder import Trained, TrainedBuilder, convolutions, products
 from edgec.graph.ir import Constant
 from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import Compiled
-from edgec.quantize.post_training import Recipe
+from edgec.quantizer.post_training import Recipe
 from edgec.runners.engine import open_session
 
 #: How values are stored: dtype, and limits within it.

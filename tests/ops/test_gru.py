@@ -20,7 +20,7 @@ from edgec.graph.types import Quant, TensorType
 from edgec.ops.gru import STATE, Gru, GruAttrs
 from edgec.oracle.frameworks import open_oracle
 from edgec.passes.sequence import run_passes
-from edgec.quantize.post_training import Recipe
+from edgec.quantizer.post_training import Recipe
 
 STEPS, DEPTH, UNITS = 9, 6, 8
 RECIPE = Recipe("minmax", equalize="never", reconstruct=False)

@@ -19,7 +19,7 @@ from edgec.graph.types import TensorType
 from edgec.ops.rms_norm import RmsNorm, RmsNormAttrs
 from edgec.oracle.frameworks import open_oracle
 from edgec.passes.sequence import run_passes
-from edgec.quantize.post_training import Recipe
+from edgec.quantizer.post_training import Recipe
 
 ops.load()
 RNG = np.random.default_rng(3)

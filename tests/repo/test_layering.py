@@ -14,7 +14,7 @@ ROWS = (
     ("errors", "resources", "numerics", "tuned", "options"),
     ("graph", "loop"),
     ("ops",),
-    ("frontends", "targets", "boards", "passes", "quantize"),
+    ("frontends", "targets", "boards", "passes", "quantizer"),
     ("memory",),
     ("codegen",),
     ("build", "exporters", "link", "sim", "runners", "external"),
@@ -25,7 +25,7 @@ ROWS = (
 )
 ORDER = [area for row in ROWS for area in row]
 #: Pairs that the order above would allow but that stay apart.
-APART = {("loop", "graph"), ("passes", "frontends"), ("quantize", "frontends")}
+APART = {("loop", "graph"), ("passes", "frontends"), ("quantizer", "frontends")}
 
 #: Foreign packages and the only places that may import them. The oracle runs the models' own
 #: frameworks and asks them for inner tensors, so it reads their files too, and rewrites some.

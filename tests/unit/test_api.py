@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 import inspect
+import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -183,7 +185,7 @@ def test_progress_and_what_a_notebook_shows(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     samples = [[random.normal(size=(1, 4)).astype(np.float32)] for _ in range(5)]
     told: list[tuple[str, int, int]] = []
-    made = edgec.api.quantize(tmp_path / "float.onnx", samples, output=tmp_path / "int8.onnx",
+    made = edgec.quantize(tmp_path / "float.onnx", samples, output=tmp_path / "int8.onnx",
                               progress=lambda *step: told.append(step))  # fmt: skip
     assert told == [*(("calibrating", n, 5) for n in range(1, 6)), ("choosing ranges", 0, 0)]
     shown = made._repr_html_() + made.explain(samples)._repr_html_()
@@ -222,3 +224,12 @@ def test_progress_in_an_event_loop(model: Path) -> None:
 
     with pytest.raises(KeyboardInterrupt):
         edgec.compile(model, progress=stop)
+
+
+def test_every_name_of_the_package_is_there() -> None:
+    for name in edgec.__all__:
+        assert getattr(edgec, name) is not None and name in dir(edgec)
+    with pytest.raises(AttributeError, match="no attribute 'quantise'"):
+        edgec.quantise  # noqa: B018
+    words = "import sys, edgec, edgec.cli.main; sys.exit('numpy' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", words], check=False).returncode == 0

@@ -15,7 +15,7 @@ from uneven_network import pixels, uneven
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.passes.sequence import run_passes
-from edgec.quantize.post_training import Recipe, quantize_function
+from edgec.quantizer.post_training import Recipe, quantize_function
 
 
 def test_a_float_model_is_verified_layer_by_layer(tmp_path: Path, edgec: Callable) -> None:

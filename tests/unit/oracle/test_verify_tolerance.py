@@ -22,7 +22,7 @@ from edgec.ops.softmax import SoftmaxAttrs
 from edgec.oracle.tolerances import scales, steps_of, tolerances
 from edgec.oracle.verify import Comparison
 from edgec.passes.sequence import run_passes
-from edgec.quantize.post_training import Recipe, quantize_function
+from edgec.quantizer.post_training import Recipe, quantize_function
 
 ops.load()
 

@@ -22,7 +22,7 @@ from edgec.ops.requantize import RequantizeAttrs
 from edgec.passes.accumulator_ranges import find_overflows
 from edgec.passes.sequence import run_passes
 from edgec.pipeline import compile_model
-from edgec.quantize.post_training import Recipe, quantize_function
+from edgec.quantizer.post_training import Recipe, quantize_function
 from edgec.targets.core import find_core
 
 Q = Quant((0.1,), (-128,))

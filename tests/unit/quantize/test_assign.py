@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from edgec.quantize.assign import Option, all_best, front_of, least_loss
+from edgec.quantizer.assign import Option, all_best, front_of, least_loss
 
 
 def menu(seed: int, layers: int = 7) -> list[list[Option]]:

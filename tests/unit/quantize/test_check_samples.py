@@ -14,7 +14,7 @@ from edgec import api
 from edgec.errors import EdgecError
 from edgec.graph.ir import Value
 from edgec.graph.types import TensorType
-from edgec.quantize.check_samples import checked_samples
+from edgec.quantizer.check_samples import checked_samples
 
 IMAGE = Value("image", TensorType((1, 2, 3), "float32"))
 OTHER = Value("other", TensorType((4,), "float32"))

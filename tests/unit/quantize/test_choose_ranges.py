@@ -10,14 +10,14 @@ from small_network import images, network
 
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Node, Value
-from edgec.quantize import choose_ranges
-from edgec.quantize.batches import Batch
-from edgec.quantize.calibrate import Statistics, calibrate, has_weights
-from edgec.quantize.choose_ranges import Ranges, observed_ranges
-from edgec.quantize.integer_forms import IntegerForms
-from edgec.quantize.moments import as_rows, input_rows, some_input_rows, weights_of
-from edgec.quantize.observers import OBSERVERS
-from edgec.quantize.scheme import Stored, activation_quant, rounded
+from edgec.quantizer import choose_ranges
+from edgec.quantizer.batches import Batch
+from edgec.quantizer.calibrate import Statistics, calibrate, has_weights
+from edgec.quantizer.choose_ranges import Ranges, observed_ranges
+from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.moments import as_rows, input_rows, some_input_rows, weights_of
+from edgec.quantizer.observers import OBSERVERS
+from edgec.quantizer.scheme import Stored, activation_quant, rounded
 
 
 def network_and_statistics() -> tuple[Function, Statistics]:

@@ -9,13 +9,13 @@ import pytest
 from small_network import images, network
 
 from edgec.passes.sequence import run_passes
-from edgec.quantize.bias_correction import corrected_biases
-from edgec.quantize.calibrate import Seen, calibrate
-from edgec.quantize.corrected_errors import CorrectedErrors
-from edgec.quantize.held_out import fitted_to, output_error
-from edgec.quantize.insert import insert_qdq
-from edgec.quantize.post_training import Plan, Recipe
-from edgec.quantize.scheme import Scheme
+from edgec.quantizer.bias_correction import corrected_biases
+from edgec.quantizer.calibrate import Seen, calibrate
+from edgec.quantizer.corrected_errors import CorrectedErrors
+from edgec.quantizer.held_out import fitted_to, output_error
+from edgec.quantizer.insert import insert_qdq
+from edgec.quantizer.post_training import Plan, Recipe
+from edgec.quantizer.scheme import Scheme
 
 
 def plan(samples: list[list[np.ndarray]]) -> Plan:

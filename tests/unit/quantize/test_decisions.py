@@ -23,18 +23,18 @@ from edgec.ops.max_pool2d import MaxPool2dAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
 from edgec.passes.sequence import run_passes
-from edgec.quantize import post_training
-from edgec.quantize.bias_correction import corrected_biases
-from edgec.quantize.calibrate import calibrate
-from edgec.quantize.channel_groups import channel_groups
-from edgec.quantize.choose_ranges import observed_ranges
-from edgec.quantize.equalize import equalize
-from edgec.quantize.insert import insert_qdq
-from edgec.quantize.leave_one_out import leave_one_out
-from edgec.quantize.moments import Moments, as_rows, from_rows, input_rows, weights_of
-from edgec.quantize.post_training import Recipe, quantize_function
-from edgec.quantize.reconstruct import choose_rounding
-from edgec.quantize.scheme import Scheme
+from edgec.quantizer import post_training
+from edgec.quantizer.bias_correction import corrected_biases
+from edgec.quantizer.calibrate import calibrate
+from edgec.quantizer.channel_groups import channel_groups
+from edgec.quantizer.choose_ranges import observed_ranges
+from edgec.quantizer.equalize import equalize
+from edgec.quantizer.insert import insert_qdq
+from edgec.quantizer.leave_one_out import leave_one_out
+from edgec.quantizer.moments import Moments, as_rows, from_rows, input_rows, weights_of
+from edgec.quantizer.post_training import Recipe, quantize_function
+from edgec.quantizer.reconstruct import choose_rounding
+from edgec.quantizer.scheme import Scheme
 
 ops.load()
 

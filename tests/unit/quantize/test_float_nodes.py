@@ -12,7 +12,7 @@ from edgec.graph.ir import Function
 from edgec.graph.types import TensorType
 from edgec.ops.mul import MulAttrs
 from edgec.ops.softmax import SoftmaxAttrs
-from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantizer.post_training import PostTraining, Recipe, quantize_function
 
 ops.load()
 PLAIN = Recipe("minmax", equalize="never", reconstruct=False)

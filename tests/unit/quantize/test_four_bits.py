@@ -21,8 +21,8 @@ from edgec.graph.interpret import interpret
 from edgec.graph.types import TensorType
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.passes.sequence import run_passes
-from edgec.quantize.batches import Batch, parts_of
-from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantizer.batches import Batch, parts_of
+from edgec.quantizer.post_training import PostTraining, Recipe, quantize_function
 
 
 @pytest.fixture(scope="module")

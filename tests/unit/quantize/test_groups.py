@@ -19,9 +19,9 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.oracle.frameworks import open_oracle
 from edgec.passes.sequence import run_passes
-from edgec.quantize.group_scales import group_of, group_scales
-from edgec.quantize.mixed_weights import stored_bytes
-from edgec.quantize.post_training import PostTraining, Recipe
+from edgec.quantizer.group_scales import group_of, group_scales
+from edgec.quantizer.mixed_weights import stored_bytes
+from edgec.quantizer.post_training import PostTraining, Recipe
 from edgec.runners.engine import open_session
 
 #: What has a scale for each channel alone; all else is chosen as it is by default.

@@ -11,7 +11,7 @@ from onnx_builder import OnnxBuilder
 from quantized_files import quantize_model, write_quantized
 
 from edgec.oracle.frameworks import open_oracle
-from edgec.quantize.post_training import Recipe
+from edgec.quantizer.post_training import Recipe
 
 
 def network(path: Path) -> Path:

@@ -10,9 +10,9 @@ from quantized_files import qdq_bytes
 from small_network import images, network
 from uneven_network import pixels, uneven
 
-import edgec.quantize.calibrate as calibrate_module
-import edgec.quantize.held_out as held_out_module
-import edgec.quantize.post_training as post_training_module
+import edgec.quantizer.calibrate as calibrate_module
+import edgec.quantizer.held_out as held_out_module
+import edgec.quantizer.post_training as post_training_module
 from edgec.errors import EdgecError
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
@@ -20,9 +20,9 @@ from edgec.graph.types import Array, TensorType
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
 from edgec.passes.sequence import run_passes
-from edgec.quantize.batches import Batch
-from edgec.quantize.calibrate import calibrate
-from edgec.quantize.held_out import (
+from edgec.quantizer.batches import Batch
+from edgec.quantizer.calibrate import calibrate
+from edgec.quantizer.held_out import (
     LEAST_HALF,
     Held,
     before_softmax,
@@ -31,7 +31,7 @@ from edgec.quantize.held_out import (
     held_out,
     output_error,
 )
-from edgec.quantize.post_training import CANDIDATES, PostTraining, Recipe, quantize_function
+from edgec.quantizer.post_training import CANDIDATES, PostTraining, Recipe, quantize_function
 
 
 def same(first: Array, second: Array) -> bool:

@@ -8,9 +8,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from edgec.errors import EdgecError
-from edgec.quantize.histogram import MOST_BINS, Histogram, joined
-from edgec.quantize.observers import OBSERVERS, observe_minmax, observe_mse, observe_percentile
-from edgec.quantize.scheme import (
+from edgec.quantizer.histogram import MOST_BINS, Histogram, joined
+from edgec.quantizer.observers import OBSERVERS, observe_minmax, observe_mse, observe_percentile
+from edgec.quantizer.scheme import (
     LEVELS,
     activation_quant,
     quantize_bias,

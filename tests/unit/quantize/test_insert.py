@@ -30,12 +30,12 @@ from edgec.ops.softmax import SoftmaxAttrs
 from edgec.ops.tanh import TanhAttrs
 from edgec.ops.transpose import TransposeAttrs
 from edgec.passes.sequence import run_passes
-from edgec.quantize.calibrate import calibrate
-from edgec.quantize.choose_ranges import observed_ranges
-from edgec.quantize.explain import explain
-from edgec.quantize.insert import Quantized, insert_qdq
-from edgec.quantize.reconstruct import correct_biases
-from edgec.quantize.scheme import make_scheme
+from edgec.quantizer.calibrate import calibrate
+from edgec.quantizer.choose_ranges import observed_ranges
+from edgec.quantizer.explain import explain
+from edgec.quantizer.insert import Quantized, insert_qdq
+from edgec.quantizer.reconstruct import correct_biases
+from edgec.quantizer.scheme import make_scheme
 
 ops.load()
 

@@ -21,7 +21,7 @@ from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.quantize import QuantizeAttrs
 from edgec.passes.sequence import run_passes
-from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantizer.post_training import PostTraining, Recipe, quantize_function
 
 
 @pytest.fixture(scope="module")

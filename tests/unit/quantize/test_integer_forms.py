@@ -9,7 +9,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.types import TensorType
 from edgec.ops.add import AddAttrs
 from edgec.ops.mul import MulAttrs
-from edgec.quantize.integer_forms import IntegerForms
+from edgec.quantizer.integer_forms import IntegerForms
 
 ops.load()
 

@@ -15,7 +15,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.oracle.frameworks import open_oracle
 from edgec.passes.sequence import run_passes
-from edgec.quantize.post_training import Recipe
+from edgec.quantizer.post_training import Recipe
 
 #: [what ONNX calls it, what it becomes, the least decibels in int8].
 Make = Callable[[OnnxBuilder, str, str], str]

@@ -14,7 +14,7 @@ from edgec.errors import EdgecError
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.passes.sequence import run_passes
-from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantizer.post_training import PostTraining, Recipe, quantize_function
 
 
 @pytest.fixture(scope="module", params=["second", "relu2"])  # by the node, or by the clip after it

@@ -13,14 +13,14 @@ from edgec.graph.ir import Value
 from edgec.graph.types import TensorType
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.options import Figures, Limits
-from edgec.quantize.assign import Point
-from edgec.quantize.integer_forms import IntegerForms
-from edgec.quantize.limited_values import _Search
-from edgec.quantize.live_values import live_elements
-from edgec.quantize.measure import Builds, GroupCost, Measured
-from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
-from edgec.quantize.value_losses import choices_of
-from edgec.quantize.value_mixes import MixedValues, ValueMixes
+from edgec.quantizer.assign import Point
+from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.limited_values import _Search
+from edgec.quantizer.live_values import live_elements
+from edgec.quantizer.measure import Builds, GroupCost, Measured
+from edgec.quantizer.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantizer.value_losses import choices_of
+from edgec.quantizer.value_mixes import MixedValues, ValueMixes
 
 ops.load()
 #: What a program takes beside its values.

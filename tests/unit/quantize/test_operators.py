@@ -15,7 +15,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
 from edgec.passes.sequence import run_passes
-from edgec.quantize.post_training import PostTraining, Recipe
+from edgec.quantizer.post_training import PostTraining, Recipe
 
 #: The only floats of the integer form.
 EDGES = {"quantize", "dequantize", "softmax"}

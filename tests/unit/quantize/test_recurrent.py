@@ -24,8 +24,8 @@ from edgec.oracle.frameworks import open_oracle
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
 from edgec.passes.sequence import run_passes
-from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
-from edgec.quantize.recurrent import cell_quant, cells_of
+from edgec.quantizer.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantizer.recurrent import cell_quant, cells_of
 from edgec.targets.core import find_core
 from edgec.targets.target import target_for
 

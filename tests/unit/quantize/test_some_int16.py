@@ -27,7 +27,7 @@ from edgec.ops.mul import MulAttrs
 from edgec.ops.quantize import QuantizeAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.passes.sequence import run_passes
-from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantizer.post_training import PostTraining, Recipe, quantize_function
 
 
 @pytest.fixture(scope="module", params=["second", "relu2"])  # by the layer, or by what it makes

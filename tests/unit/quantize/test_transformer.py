@@ -18,7 +18,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.oracle.frameworks import open_oracle
 from edgec.passes.sequence import run_passes
-from edgec.quantize.post_training import PostTraining, Recipe, quantize_function
+from edgec.quantizer.post_training import PostTraining, Recipe, quantize_function
 
 MODELS: dict[str, tuple[Callable[[Path], Path], tuple[int, ...]]] = {
     "encoder": (encoder, (1, 16, 64)),

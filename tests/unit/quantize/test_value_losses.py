@@ -18,13 +18,13 @@ from edgec.graph.interpret import interpret
 from edgec.graph.types import TensorType
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.passes.sequence import run_passes
-from edgec.quantize.assign import Point
-from edgec.quantize.integer_forms import IntegerForms
-from edgec.quantize.mixed_values import _Search, mix_values, value_parts
-from edgec.quantize.post_training import Recipe, quantize_function
-from edgec.quantize.scheme import Stored, activation_quant, rounded
-from edgec.quantize.value_losses import Losses, choices_of
-from edgec.quantize.value_mixes import MixedValues
+from edgec.quantizer.assign import Point
+from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.mixed_values import _Search, mix_values, value_parts
+from edgec.quantizer.post_training import Recipe, quantize_function
+from edgec.quantizer.scheme import Stored, activation_quant, rounded
+from edgec.quantizer.value_losses import Losses, choices_of
+from edgec.quantizer.value_mixes import MixedValues
 
 ops.load()
 

@@ -13,7 +13,7 @@ from test_half_weights import network
 from test_same_bits import need_tools
 
 from edgec.oracle.frameworks import open_oracle
-from edgec.quantize.post_training import Recipe
+from edgec.quantizer.post_training import Recipe
 from edgec.runners.engine import open_session
 
 #: Of the three layers with weights.

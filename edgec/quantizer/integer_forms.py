@@ -10,7 +10,7 @@
    for floats alone: each part has parameters of its own (states of another range, boxes and scores)
    or stays as it is.
 4. A long short-term memory over a sequence: its hidden state is stored as the sequence it makes
-   (`edgec.quantize.recurrent`).
+   (`edgec.quantizer.recurrent`).
 5. Values are int8, those that are chosen int16. Where one of those that share parameters is int16,
    all are; a mean of int16 shares its input's. A sum or product that reads or makes int16 is one of
    int16.
@@ -28,7 +28,7 @@ from collections.abc import Collection, Sequence
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import IntegerForm, Movement
 from edgec.passes.tabulate import is_elementwise
-from edgec.quantize.recurrent import has_recurrent_form
+from edgec.quantizer.recurrent import has_recurrent_form
 
 #: Why what only moves elements stays in float beside inputs and outputs of floats.
 EDGE = "it moves floats at the model's edge"

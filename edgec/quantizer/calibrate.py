@@ -17,9 +17,9 @@ from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array
-from edgec.quantize.histogram import Histogram, joined
-from edgec.quantize.moments import Moments
-from edgec.quantize.recurrent import cells_of
+from edgec.quantizer.histogram import Histogram, joined
+from edgec.quantizer.moments import Moments
+from edgec.quantizer.recurrent import cells_of
 
 #: Samples that are kept as they are, to try parameters on.
 MOST_KEPT = 64

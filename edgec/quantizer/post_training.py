@@ -13,16 +13,16 @@ from edgec.graph.ir import Function, Module, Node, Value
 from edgec.graph.types import Array
 from edgec.loop.primitives.shifts import LEAST_GROUP
 from edgec.passes.sequence import run_passes
-from edgec.quantize.bias_correction import corrected_biases
-from edgec.quantize.calibrate import Seen, Statistics, calibrate, calibrate_all
-from edgec.quantize.check_samples import checked_samples
-from edgec.quantize.choose_ranges import Ranges, observed_ranges
-from edgec.quantize.corrected_errors import CorrectedErrors
-from edgec.quantize.equalize import equalize
-from edgec.quantize.explain import Explanation, explain
-from edgec.quantize.float_nodes import FloatNode, float_nodes
-from edgec.quantize.half_weights import with_half_weights
-from edgec.quantize.held_out import (
+from edgec.quantizer.bias_correction import corrected_biases
+from edgec.quantizer.calibrate import Seen, Statistics, calibrate, calibrate_all
+from edgec.quantizer.check_samples import checked_samples
+from edgec.quantizer.choose_ranges import Ranges, observed_ranges
+from edgec.quantizer.corrected_errors import CorrectedErrors
+from edgec.quantizer.equalize import equalize
+from edgec.quantizer.explain import Explanation, explain
+from edgec.quantizer.float_nodes import FloatNode, float_nodes
+from edgec.quantizer.half_weights import with_half_weights
+from edgec.quantizer.held_out import (
     ABOUT_SAME,
     Held,
     Trial,
@@ -32,14 +32,14 @@ from edgec.quantize.held_out import (
     fitted_to,
     output_error,
 )
-from edgec.quantize.insert import Quantized, insert_qdq
-from edgec.quantize.integer_forms import IntegerForms
-from edgec.quantize.layerwise_weights import layerwise_weights
-from edgec.quantize.leave_one_out import layers_of, leave_one_out
-from edgec.quantize.named_layers import named_layers, named_values
-from edgec.quantize.observers import OBSERVERS
-from edgec.quantize.reconstruct import correct_biases, reconstruct, with_rounding
-from edgec.quantize.scheme import FLOAT, Range, Scheme, Weights, decide_integer_forms, make_scheme
+from edgec.quantizer.insert import Quantized, insert_qdq
+from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.layerwise_weights import layerwise_weights
+from edgec.quantizer.leave_one_out import layers_of, leave_one_out
+from edgec.quantizer.named_layers import named_layers, named_values
+from edgec.quantizer.observers import OBSERVERS
+from edgec.quantizer.reconstruct import correct_biases, reconstruct, with_rounding
+from edgec.quantizer.scheme import FLOAT, Range, Scheme, Weights, decide_integer_forms, make_scheme
 
 Sample = Sequence[Array]
 Progress = Callable[[], None]
@@ -61,9 +61,9 @@ EQUALIZE_SAMPLES = 32
 BLAME_MACS = 1e8
 LEAST_BLAME_SAMPLES = 8
 #: The fewest bits of the weights by what a recipe calls them. Those of `mixed` begin with eight:
-#: `edgec.quantize.mixed_weights` chooses.
+#: `edgec.quantizer.mixed_weights` chooses.
 WEIGHT_BITS = {"int8": 8, "int4": 4, "mixed": 4}
-#: Values begin in int8: those of `mixed` until `edgec.quantize.mixed_values` chooses.
+#: Values begin in int8: those of `mixed` until `edgec.quantizer.mixed_values` chooses.
 INT8_FIRST = ("int8", "mixed")
 #: Weights of a model that stays in float.
 HALF = "float16"
@@ -71,7 +71,7 @@ HALF = "float16"
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to quantize. observer: a name of `edgec.quantize.observers.OBSERVERS`; `local` for the
+    """How to quantize. observer: a name of `edgec.quantizer.observers.OBSERVERS`; `local` for the
     one with the least error for each value; `auto` for what of these makes the outputs best.
 
     symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the

@@ -12,9 +12,9 @@ import numpy as np
 
 from edgec.graph.ir import Function, Node, Value
 from edgec.graph.types import Array
-from edgec.quantize.batches import Batch, parts_of, squared_error
-from edgec.quantize.insert import insert_qdq, nodes_by_name
-from edgec.quantize.scheme import Scheme, Weights
+from edgec.quantizer.batches import Batch, parts_of, squared_error
+from edgec.quantizer.insert import insert_qdq, nodes_by_name
+from edgec.quantizer.scheme import Scheme, Weights
 
 
 def losses(

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from edgec.errors import EdgecError
 from edgec.graph.ir import Function, Node, Value
-from edgec.quantize.integer_forms import IntegerForms
+from edgec.quantizer.integer_forms import IntegerForms
 
 #: Layers that an error names.
 MOST_NAMED = 12

@@ -1,7 +1,8 @@
 """Write quantize and dequantize nodes into a float function: what a QDQ model looks like.
 
-Operators with an integer form (`edgec.quantize.integer_forms`) get quantized inputs and a quantized
-output; the passes of a quantized model then turn each into integers. All others stay as they are.
+Operators with an integer form (`edgec.quantizer.integer_forms`) get quantized inputs and a
+quantized output; the passes of a quantized model then turn each into integers. All others stay as
+they are.
 """
 
 from __future__ import annotations
@@ -15,8 +16,8 @@ from edgec.graph.traits import IntegerForm, Storage
 from edgec.graph.types import Array, Quant
 from edgec.ops.quantize import Dequantize, Quantize, QuantizeAttrs
 from edgec.passes.rewriter import Rewriter
-from edgec.quantize.recurrent import store, stored_operands
-from edgec.quantize.scheme import Scheme, Stored, quantize_bias
+from edgec.quantizer.recurrent import store, stored_operands
+from edgec.quantizer.scheme import Scheme, Stored, quantize_bias
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array, TensorType
-from edgec.quantize.moments import as_rows, input_rows
+from edgec.quantizer.moments import as_rows, input_rows
 
 #: Gets a value of the function, and its elements for all samples.
 Observe = Callable[[Value, Array], None]

@@ -22,8 +22,8 @@ from edgec.graph.ir import Function, Value
 from edgec.graph.traits import Movement
 from edgec.graph.types import Array
 from edgec.passes.rewriter import eliminate_dead
-from edgec.quantize.batches import squares
-from edgec.quantize.calibrate import Seen, Statistics
+from edgec.quantizer.batches import squares
+from edgec.quantizer.calibrate import Seen, Statistics
 
 #: From the inputs of a sample to its outputs.
 Run = Callable[[Sequence[Array]], Sequence[Array]]

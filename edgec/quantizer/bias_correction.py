@@ -15,8 +15,8 @@ import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
-from edgec.quantize.insert import insert_qdq, nodes_by_name
-from edgec.quantize.scheme import Scheme, Weights
+from edgec.quantizer.insert import insert_qdq, nodes_by_name
+from edgec.quantizer.scheme import Scheme, Weights
 
 #: Bytes that the largest value may take on all samples; otherwise fewer of them are taken.
 MOST_BYTES = 64 << 20

@@ -1,9 +1,9 @@
 """The error of a scheme's outputs with corrected biases, on samples that nothing was fitted to.
 
-Bias correction (`edgec.quantize.bias_correction`) may decide which scheme is best: where every
+Bias correction (`edgec.quantizer.bias_correction`) may decide which scheme is best: where every
 position has the same error, it shifts the mean. So schemes are compared with corrected biases. The
 means of the float function are taken once; products are the machine's own
-(`edgec.quantize.batches`): good for choosing, without the bits of the generated code.
+(`edgec.quantizer.batches`): good for choosing, without the bits of the generated code.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
-from edgec.quantize.batches import Batch
-from edgec.quantize.bias_correction import LEAST_COUNT
-from edgec.quantize.calibrate import Seen, Statistics, has_weights
-from edgec.quantize.held_out import ABOUT_SAME, before_softmax, error_of_runs, fitted_to, held_out
-from edgec.quantize.insert import insert_qdq
-from edgec.quantize.scheme import Scheme, Weights
+from edgec.quantizer.batches import Batch
+from edgec.quantizer.bias_correction import LEAST_COUNT
+from edgec.quantizer.calibrate import Seen, Statistics, has_weights
+from edgec.quantizer.held_out import ABOUT_SAME, before_softmax, error_of_runs, fitted_to, held_out
+from edgec.quantizer.insert import insert_qdq
+from edgec.quantizer.scheme import Scheme, Weights
 
 #: Samples that biases are corrected on, at most. Few are too few: of the means on 16 pictures of
 #: words a text recogniser keeps 30.8 dB in int16, of those on 24 it keeps 33.9.
@@ -54,7 +54,7 @@ class CorrectedErrors:
         return [self._corrected(*pair) for pair in zip(schemes, self._folds, strict=True)]
 
     def error(self, schemes: Sequence[Scheme]) -> float:
-        """The error e of `edgec.quantize.held_out.Trial`, nearly that of the integers."""
+        """The error e of `edgec.quantizer.held_out.Trial`, nearly that of the integers."""
         batches = [Batch(insert_qdq(self.function, one).function, 1) for one in schemes]
         return error_of_runs(self.tests, [batch.run for batch in batches])
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from edgec.graph.ir import Function, Node
 from edgec.graph.traits import IntegerForm, Storage
 from edgec.passes.tabulate import is_elementwise
-from edgec.quantize.integer_forms import EDGE, IntegerForms
+from edgec.quantizer.integer_forms import EDGE, IntegerForms
 
 #: Why a node that has an integer form is in float after the passes all the same.
 BEYOND = "no integer form has its dtype, scales and attributes"

@@ -9,7 +9,7 @@ import numpy as np
 from edgec.graph.ir import Constant, Function, Value
 from edgec.graph.operator import Fusion
 from edgec.graph.types import Array
-from edgec.quantize.value_losses import Choice
+from edgec.quantizer.value_losses import Choice
 
 
 def live_elements(function: Function, choices: Sequence[Choice]) -> Array:

@@ -10,8 +10,8 @@ from edgec.graph.ir import Function, Module
 from edgec.numerics.fixed_point import Rounding
 from edgec.passes.rewriter import eliminate_dead
 from edgec.passes.sequence import run_passes
-from edgec.quantize.prepare import prepare
-from edgec.quantize.undo_dynamic_range import undo_dynamic_range
+from edgec.quantizer.prepare import prepare
+from edgec.quantizer.undo_dynamic_range import undo_dynamic_range
 
 
 def float_function(module: Module, *, from_start: bool = False) -> Function:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import Arithmetic
-from edgec.quantize.calibrate import has_weights
+from edgec.quantizer.calibrate import has_weights
 
 
 @dataclass

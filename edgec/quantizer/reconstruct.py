@@ -16,8 +16,8 @@ import numpy as np
 
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
-from edgec.quantize.moments import Moments, as_rows, from_rows, weights_of
-from edgec.quantize.scheme import Weights, limits
+from edgec.quantizer.moments import Moments, as_rows, from_rows, weights_of
+from edgec.quantizer.scheme import Weights, limits
 
 #: Turns over all weights of a layer, at most.
 MOST_TURNS = 30

@@ -1,7 +1,7 @@
 """Mixes of int8, int16 and float values: what each choice loses and costs, and the error of a mix.
 
-`edgec.quantize.mixed_values` looks for the cheapest one within a goal,
-`edgec.quantize.limited_values` for the nearest to float within limits of a build.
+`edgec.quantizer.mixed_values` looks for the cheapest one within a goal,
+`edgec.quantizer.limited_values` for the nearest to float within limits of a build.
 """
 
 from __future__ import annotations
@@ -12,15 +12,15 @@ from dataclasses import dataclass, replace
 from edgec.graph.ir import Node
 from edgec.options import Figures
 from edgec.passes.sequence import run_passes
-from edgec.quantize.assign import Option, Point, front_of
-from edgec.quantize.choose_ranges import observed_ranges
-from edgec.quantize.held_out import before_softmax, decibels, output_error
-from edgec.quantize.insert import insert_qdq
-from edgec.quantize.integer_forms import IntegerForms
-from edgec.quantize.named_layers import named_layers
-from edgec.quantize.post_training import Plan, PostTraining, Recipe
-from edgec.quantize.scheme import Scheme, make_scheme
-from edgec.quantize.value_losses import Losses, choices_of
+from edgec.quantizer.assign import Option, Point, front_of
+from edgec.quantizer.choose_ranges import observed_ranges
+from edgec.quantizer.held_out import before_softmax, decibels, output_error
+from edgec.quantizer.insert import insert_qdq
+from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.named_layers import named_layers
+from edgec.quantizer.post_training import Plan, PostTraining, Recipe
+from edgec.quantizer.scheme import Scheme, make_scheme
+from edgec.quantizer.value_losses import Losses, choices_of
 
 #: Losses are measured on as many samples as take this many multiply-accumulates.
 LOSS_MACS = 2.5e9

@@ -1,6 +1,6 @@
 """Cross-layer equalization (after arXiv:1906.04721, 4.1): channels of a value alike in range.
 
-Factors t[c] that `edgec.quantize.channel_groups` leaves free cost nothing where values are made:
+Factors t[c] that `edgec.quantizer.channel_groups` leaves free cost nothing where values are made:
 each output channel of weights has a scale of its own. The paper makes weights alike, for weights
 with one scale in all; here it is the value, with one scale in all, that gains. What reads it may
 lose: 1 / t makes its weights less alike along their inputs. A depthwise layer does not, as it reads
@@ -32,9 +32,9 @@ from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
 from edgec.passes.rewriter import Rewriter
-from edgec.quantize.channel_groups import Group, channel_groups
-from edgec.quantize.moments import products_of
-from edgec.quantize.scheme import limits, own_steps
+from edgec.quantizer.channel_groups import Group, channel_groups
+from edgec.quantizer.moments import products_of
+from edgec.quantizer.scheme import limits, own_steps
 
 #: Powers of how unequal channels are, and the largest factors, that are tried: what is small in
 #: some samples may be large in others.

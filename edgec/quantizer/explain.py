@@ -15,8 +15,8 @@ from edgec.errors import EdgecError
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Value
 from edgec.graph.types import Array
-from edgec.quantize.histogram import Histogram
-from edgec.quantize.scheme import Scheme, Stored
+from edgec.quantizer.histogram import Histogram
+from edgec.quantizer.scheme import Scheme, Stored
 
 #: Bars of a row's histogram.
 BARS = 48

@@ -15,11 +15,11 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array, Quant
 from edgec.ops.requantize import WIDENING
-from edgec.quantize.calibrate import has_weights
-from edgec.quantize.group_scales import group_of, group_scales
-from edgec.quantize.integer_forms import IntegerForms
-from edgec.quantize.moments import as_rows, from_rows
-from edgec.quantize.recurrent import gru_forms, operand_forms
+from edgec.quantizer.calibrate import has_weights
+from edgec.quantizer.group_scales import group_of, group_scales
+from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.moments import as_rows, from_rows
+from edgec.quantizer.recurrent import gru_forms, operand_forms
 
 Range = tuple[float, float]
 

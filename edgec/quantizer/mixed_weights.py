@@ -1,10 +1,10 @@
 """Weights of four or eight bits, layer by layer: the least loss that keeps the limits.
 
 1. The model is quantized to int8. For every layer: how much worse the outputs become when it alone
-   has weights of four bits (`edgec.quantize.sensitivity`).
+   has weights of four bits (`edgec.quantizer.sensitivity`).
 2. Both forms are compiled for the board: what each layer takes in constants, and about how many
    instructions (the compiler's own estimate).
-3. The assignment is chosen exactly among all (`edgec.quantize.assign`), its weights layer after
+3. The assignment is chosen exactly among all (`edgec.quantizer.assign`), its weights layer after
    layer, and it is built. What the real image takes beyond the estimate makes the limits of the
    next choice tighter, until one keeps them.
 """
@@ -17,14 +17,14 @@ from dataclasses import dataclass, replace
 from edgec.errors import BudgetExceeded
 from edgec.graph.ir import Node
 from edgec.options import Figures, Limits
-from edgec.quantize.assign import Option, Point, all_best, front_of, least_loss
-from edgec.quantize.batches import COUNT
-from edgec.quantize.group_scales import group_of
-from edgec.quantize.insert import insert_qdq
-from edgec.quantize.layerwise_weights import layerwise_weights
-from edgec.quantize.measure import Builds, Measure
-from edgec.quantize.post_training import PostTraining, with_bits
-from edgec.quantize.sensitivity import losses
+from edgec.quantizer.assign import Option, Point, all_best, front_of, least_loss
+from edgec.quantizer.batches import COUNT
+from edgec.quantizer.group_scales import group_of
+from edgec.quantizer.insert import insert_qdq
+from edgec.quantizer.layerwise_weights import layerwise_weights
+from edgec.quantizer.measure import Builds, Measure
+from edgec.quantizer.post_training import PostTraining, with_bits
+from edgec.quantizer.sensitivity import losses
 
 #: Bits to choose from, by place in the options of a layer.
 BITS = (8, 4)

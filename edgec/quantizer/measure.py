@@ -9,7 +9,7 @@ from typing import Protocol
 from edgec.errors import BudgetExceeded, DoesNotFit, PlanError
 from edgec.graph.ir import Function
 from edgec.options import Figures, Limits
-from edgec.quantize.assign import Point
+from edgec.quantizer.assign import Point
 
 
 @dataclass(frozen=True)

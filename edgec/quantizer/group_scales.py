@@ -13,7 +13,7 @@ import numpy as np
 from edgec.graph.ir import Node
 from edgec.graph.types import Array
 from edgec.loop.primitives.shifts import LEAST_GROUP
-from edgec.quantize.moments import products_of, weights_of
+from edgec.quantizer.moments import products_of, weights_of
 
 #: Shifts to choose from, and what four bits hold.
 SHIFTS = (0, 1, 2, 3)

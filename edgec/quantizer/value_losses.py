@@ -15,11 +15,11 @@ import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
-from edgec.quantize.batches import Batch, squares
-from edgec.quantize.bias_correction import LEAST_COUNT
-from edgec.quantize.calibrate import has_weights
-from edgec.quantize.integer_forms import IntegerForms, is_mean
-from edgec.quantize.scheme import Stored, rounded
+from edgec.quantizer.batches import Batch, squares
+from edgec.quantizer.bias_correction import LEAST_COUNT
+from edgec.quantizer.calibrate import has_weights
+from edgec.quantizer.integer_forms import IntegerForms, is_mean
+from edgec.quantizer.scheme import Stored, rounded
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ The error is measured where the value is used: at the output of each layer with 
 it, with nothing but this value quantized, and relative to what the layer computes. A value that no
 such layer reads is measured itself. Values that share parameters are measured together.
 
-Samples run many at once in fast products (`edgec.quantize.batches`): the errors of two observers
+Samples run many at once in fast products (`edgec.quantizer.batches`): the errors of two observers
 are far apart or it does not matter which is taken.
 """
 
@@ -17,12 +17,12 @@ import numpy as np
 from edgec.graph.ir import Function, Node, Value
 from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array, Quant
-from edgec.quantize.batches import Batch, parts_of
-from edgec.quantize.calibrate import Seen, has_weights
-from edgec.quantize.integer_forms import IntegerForms
-from edgec.quantize.moments import as_rows, some_input_rows, weights_of
-from edgec.quantize.observers import OBSERVERS, observe_minmax
-from edgec.quantize.scheme import LEVELS, Range, Stored, activation_quant, rounded
+from edgec.quantizer.batches import Batch, parts_of
+from edgec.quantizer.calibrate import Seen, has_weights
+from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.moments import as_rows, some_input_rows, weights_of
+from edgec.quantizer.observers import OBSERVERS, observe_minmax
+from edgec.quantizer.scheme import LEVELS, Range, Stored, activation_quant, rounded
 
 #: Rows of a layer's input that are measured, for each sample.
 MOST_ROWS = 256

@@ -23,7 +23,7 @@ GATES = 4
 MOST_CELL_EXPONENT, LEAST_CELL_EXPONENT = -1, -15
 #: Cells reach so much farther than was seen.
 CELL_ROOM = 1.25
-#: The largest stored bias, and the smallest scale: see `edgec.quantize.scheme`.
+#: The largest stored bias, and the smallest scale: see `edgec.quantizer.scheme`.
 MOST_BIAS, LEAST_SCALE = 2.0**30, 2.0**-40
 
 Form = tuple[Quant, str]
@@ -33,7 +33,7 @@ def has_recurrent_form(node: Node, read: Collection[Value]) -> bool:
     """Whether a node is a float LSTM or GRU that has an integer form.
 
     read: all values of its function that something reads. The last hidden state and cell must not
-    be among them: `edgec.quantize.prepare` takes the state from the sequence where it can.
+    be among them: `edgec.quantizer.prepare` takes the state from the sequence where it can.
     """
     if node.integer_form is not IntegerForm.RECURRENT:
         return False

@@ -19,10 +19,10 @@ import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
-from edgec.quantize.batches import Batch, parts_of
-from edgec.quantize.group_scales import group_scales
-from edgec.quantize.insert import insert_qdq, nodes_by_name
-from edgec.quantize.moments import (
+from edgec.quantizer.batches import Batch, parts_of
+from edgec.quantizer.group_scales import group_scales
+from edgec.quantizer.insert import insert_qdq, nodes_by_name
+from edgec.quantizer.moments import (
     MOST_INPUTS,
     as_rows,
     from_rows,
@@ -30,8 +30,8 @@ from edgec.quantize.moments import (
     products_of,
     weights_of,
 )
-from edgec.quantize.reconstruct import choose_rounding
-from edgec.quantize.scheme import (
+from edgec.quantizer.reconstruct import choose_rounding
+from edgec.quantizer.scheme import (
     Scheme,
     Stored,
     Weights,

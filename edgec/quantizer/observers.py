@@ -16,7 +16,7 @@ from collections.abc import Callable
 import numpy as np
 
 from edgec.graph.types import Array
-from edgec.quantize.histogram import Histogram
+from edgec.quantizer.histogram import Histogram
 
 Range = tuple[float, float]
 

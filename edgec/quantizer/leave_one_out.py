@@ -11,10 +11,10 @@ from collections.abc import Callable, Sequence
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
-from edgec.quantize.batches import squared_error
-from edgec.quantize.insert import Quantized, insert_qdq
-from edgec.quantize.integer_forms import shares_parameters
-from edgec.quantize.scheme import Scheme
+from edgec.quantizer.batches import squared_error
+from edgec.quantizer.insert import Quantized, insert_qdq
+from edgec.quantizer.integer_forms import shares_parameters
+from edgec.quantizer.scheme import Scheme
 
 
 def leave_one_out(

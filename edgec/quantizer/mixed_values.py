@@ -1,11 +1,11 @@
 """Values of int8 or int16, layer by layer: the cheapest mix that is as near to float as asked.
 
-1. The model is quantized to int8. For every choice of values (`edgec.quantize.value_losses`): how
+1. The model is quantized to int8. For every choice of values (`edgec.quantizer.value_losses`): how
    far the outputs of the float function are off when these alone are int8; and in int16, where int8
    may be too coarse. Where int16 is hardly better, the operators beside them may stay in float.
-2. Losses, bytes and products add up; all best mixes are found exactly (`edgec.quantize.assign`).
+2. Losses, bytes and products add up; all best mixes are found exactly (`edgec.quantizer.assign`).
 3. The cheapest whose losses are within the goal is measured on samples that its ranges were not
-   fitted to, with corrected biases (`edgec.quantize.corrected_errors`). How far it misses or
+   fitted to, with corrected biases (`edgec.quantizer.corrected_errors`). How far it misses or
    exceeds the goal gives the next choice, until the margin is small; values that are not needed in
    int16 then go back to int8. The integers of the chosen mix run on the same samples.
 """
@@ -17,10 +17,10 @@ from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
 
 from edgec.errors import BudgetExceeded
-from edgec.quantize.assign import Option, Point, all_best, point_of
-from edgec.quantize.held_out import decibels
-from edgec.quantize.post_training import PostTraining
-from edgec.quantize.value_mixes import BITS, MixedValues, ValueMixes, loss_samples
+from edgec.quantizer.assign import Option, Point, all_best, point_of
+from edgec.quantizer.held_out import decibels
+from edgec.quantizer.post_training import PostTraining
+from edgec.quantizer.value_mixes import BITS, MixedValues, ValueMixes, loss_samples
 
 #: The goal if none is given: an error of 3 % in amplitude, at which answers are seldom others.
 DEFAULT_SQNR_DB = 30.0

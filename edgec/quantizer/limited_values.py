@@ -2,7 +2,7 @@
 
 1. The model is built with all values in int8, and with all in int16 that lose something in int8:
    what these take, and about what each choice of values adds to instructions (the compiler's own
-   estimate) and to the bytes that are alive at each step (`edgec.quantize.live_values`).
+   estimate) and to the bytes that are alive at each step (`edgec.quantizer.live_values`).
 2. Starting from int16 everywhere, values go back to int8 one by one, those with the least loss for
    the most relief first. Bisection finds the first of these mixes whose real build keeps the
    limits; then the values that lose most in int8 become int16 again, while the limits hold.
@@ -20,11 +20,11 @@ import numpy as np
 
 from edgec.errors import BudgetExceeded
 from edgec.graph.types import Array
-from edgec.quantize.assign import Option, Point, all_best, point_of
-from edgec.quantize.live_values import live_elements
-from edgec.quantize.measure import Builds, GroupCost, Measure
-from edgec.quantize.post_training import PostTraining
-from edgec.quantize.value_mixes import MixedValues, ValueMixes, loss_samples
+from edgec.quantizer.assign import Option, Point, all_best, point_of
+from edgec.quantizer.live_values import live_elements
+from edgec.quantizer.measure import Builds, GroupCost, Measure
+from edgec.quantizer.post_training import PostTraining
+from edgec.quantizer.value_mixes import MixedValues, ValueMixes, loss_samples
 
 #: How often mixes between are built, and how often then one with a choice more in int16.
 MOST_BUILDS, MOST_MORE = 6, 4
