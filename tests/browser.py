@@ -72,6 +72,17 @@ def violations(browser: Any) -> list[str]:
     return found
 
 
+def objections(browser: Any, address: str) -> list[str]:
+    """What is wrong with a page for somebody, on a wide screen and a phone, in light and dark."""
+    found: list[str] = []
+    for width, dark in ((1200, False), (1200, True), (420, False), (420, True)):
+        show(browser, address, width=width, dark=dark)
+        found += violations(browser)
+        if leaves_sideways(browser):
+            found.append(f"something stands beside a screen of {width} pixels")
+    return found
+
+
 def leaves_sideways(browser: Any) -> bool:
     """Whether something of the page stands beside what the screen shows."""
     words = "const d = document.documentElement; return d.scrollWidth > d.clientWidth"

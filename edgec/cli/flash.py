@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgec.cli.arguments import json_option, print_json
-from edgec.cli.progress import transfer_bar
+from edgec.cli.progress import working
 from edgec.report.terminal import echo_lines
 
 if TYPE_CHECKING:
@@ -69,8 +69,9 @@ def _commands(tool: FlashTool, job: Job) -> list[str]:
 
 def _flash(tool: FlashTool, job: Job, report: dict[str, Any], *, quiet: bool) -> list[str]:
     started = time.monotonic()
-    with transfer_bar(quiet=quiet) as transfer:
-        done = tool.flash(job, partial(transfer, f"flash {report['model']}"))
+    what = f"flash {report['model']}"
+    with working(what, quiet=quiet) as told:
+        done = tool.flash(job, partial(told.move, what))
     report["seconds"] = round(time.monotonic() - started, 3)
     report["verified"], report["notes"] = done.verified, list(done.notes)
     return [

@@ -19,47 +19,6 @@ if TYPE_CHECKING:
 _LEAST_BYTES = 4096
 
 
-@contextmanager
-def transfer_bar(*, quiet: bool) -> Iterator[Callable[[str, int, int], None]]:
-    """Show transfers one after the other; gives what is called with the name of what moves, its
-    bytes done and all its bytes.
-    """
-    from rich.console import Console
-    from rich.progress import (
-        BarColumn,
-        DownloadColumn,
-        Progress,
-        TextColumn,
-        TimeRemainingColumn,
-        TransferSpeedColumn,
-    )
-
-    console = Console(stderr=True)
-    columns = (
-        TextColumn("{task.description}", markup=False),
-        BarColumn(),
-        DownloadColumn(),
-        TransferSpeedColumn(),
-        TimeRemainingColumn(),
-    )
-    hidden = quiet or not console.is_terminal
-    with Progress(*columns, console=console, disable=hidden, transient=True) as bar:
-        shown = None
-
-        def move(what: str, done: int, total: int) -> None:
-            nonlocal shown
-            if total < _LEAST_BYTES:
-                return
-            if shown is None:
-                shown = bar.add_task(visible(what), total=total)
-            bar.update(shown, description=visible(what), completed=done, total=total)
-            if done >= total:
-                bar.remove_task(shown)
-                shown = None
-
-        yield move
-
-
 class Working:
     """What is being done, how much of it, and for how long; every method may be called by any
     thread.

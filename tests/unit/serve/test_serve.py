@@ -19,7 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit
 
 import pytest
-from browser import leaves_sideways, show, violations
+from browser import leaves_sideways, objections, show, violations
 
 pytest.importorskip("uvicorn", reason="uvicorn is not installed (edgec[serve])")
 
@@ -159,7 +159,9 @@ def wait_for(browser: Any, name: str, word: str) -> None:
         time.sleep(0.1)
 
 
-def test_a_model_is_dropped_and_built_live(browser: Any, served: Served) -> None:
+def test_everybody_can_use_the_page_after_a_model_is_dropped_and_built(
+    browser: Any, served: Served
+) -> None:
     show(browser, served.address)
     browser.get_log("browser")
     model = base64.b64encode(DIGITS.read_bytes()).decode()
@@ -173,9 +175,10 @@ def test_a_model_is_dropped_and_built_live(browser: Any, served: Served) -> None
     assert text_of(browser, "command") == command
     assert browser.execute_script("return document.title") == "digits.onnx: where it fits"
     assert browser.get_log("browser") == []
+    assert objections(browser, served.address) == []
 
 
-def test_a_damaged_model_is_chosen_by_keyboard(
+def test_everybody_can_use_the_page_after_a_damaged_model(
     browser: Any, served: Served, tmp_path: Path
 ) -> None:
     (tmp_path / "bad.tflite").write_bytes(bytes(range(200)))
