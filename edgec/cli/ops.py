@@ -47,8 +47,8 @@ def command(as_json: bool) -> None:
                 names = margin
     for name, kinds in formats.items():
         echo(f"\n{name} operators that can be imported:")
-        echo(textwrap.fill(", ".join(kinds), width, initial_indent="  ",
-                                 subsequent_indent="  ", break_long_words=False))  # fmt: skip
+        echo(textwrap.fill(", ".join(kinds), width, initial_indent="  ", subsequent_indent="  ",
+                           break_long_words=False))  # fmt: skip
 
 
 def _sources(format_name: str, kinds: tuple[str, ...]) -> str:

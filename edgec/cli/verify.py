@@ -161,7 +161,7 @@ def _verdict(row: dict[str, Any]) -> str:
 
 def _print(report: dict[str, Any], board: str) -> None:
     from edgec.report.figures import plural, short_name
-    from edgec.report.table import Column, format_table, number
+    from edgec.report.table import Column, format_table, number, prose
 
     columns = (
         Column("result"), number("elements"), Column("operator"),
@@ -171,12 +171,11 @@ def _print(report: dict[str, Any], board: str) -> None:
         (_verdict(row), f"{row['elements']:,}", row["operator"], short_name(row["tensor"]))
         for row in report["layers"]
     ]
-    if rows:
-        echo_lines([*format_table(columns, rows), ""])
+    lines = [*format_table(columns, rows), ""] if rows else []
     if report["uncovered"]:
         names = dict.fromkeys(short_name(name) for name in report["uncovered"])
         shown = ", ".join(list(names)[:5]) + (", ..." if len(names) > 5 else "")
-        echo(
+        lines += prose(
             f"{len(report['uncovered'])} tensors of the file have no value of their own in the"
             f" compiled graph: {shown}"
         )
@@ -184,20 +183,21 @@ def _print(report: dict[str, Any], board: str) -> None:
     if report["mismatches"]:
         far = f"{report['beyond']:,} too much" if report["beyond"] else "all within tolerance"
         verdict = f"{report['mismatches']:,} differ, by {report['max_abs_diff']:g} at most, {far}"
-    echo(
+    lines += prose(
         f"{board} on {report['engine']} against {report['reference']}: {report['cases']} cases,"
         f" {report['elements']:,} elements: {verdict}"
     )
-    echo_lines(filter(None, [report["note"]]))
+    lines += prose(report["note"] or "")
     if report["rounded_steps"]:
         steps = [f"{plural(n, 'step')} of {d}" for d, n in sorted(report["rounded_steps"].items())]
-        echo(
+        lines += prose(
             f"{report['reference']} computes some integers in floats and rounds otherwise: what"
             f" comes of that may differ by up to {', '.join(steps)}"
         )
     first = report["first_difference"]
     if first:
-        echo(
+        lines += prose(
             f"first difference: case {first['case']}, {first['operator']} {first['tensor']}"
             f"{first['index']}: expected {first['expected']}, found {first['found']}"
         )
+    echo_lines(lines)

@@ -154,7 +154,7 @@ def open_project(folder: Path, board: str | None, *, traced: bool = False) -> Bu
         missing = with_trace if artefact.is_file() else artefact
         raise BuildFailed(
             f"{missing} does not exist",
-            hint="build again with `edgec build`, for a profile with --trace",
+            hint="run `edgec build` again; a profile needs a build with --trace",
         )
     return Built(
         project=folder.absolute(),

@@ -20,7 +20,7 @@ from edgec.report.low_accuracy import (
 from edgec.report.mixes import shown_precision, shown_values
 from edgec.report.svg import Column, column_chart, element, picture, small_bar
 from edgec.report.table import Column as TableColumn
-from edgec.report.table import Table, number
+from edgec.report.table import Table, number, prose
 from edgec.report.terminal import echo_lines
 
 #: Layers that are named as those to blame in the page.
@@ -33,32 +33,32 @@ def print_quantization(report: Mapping[str, Any]) -> None:
     """The table of all values, and what it comes to."""
     lines = _table(report).text()
     lines += ["", "what stays in float:", *_float_table(report).text()]
-    lines += [
-        "",
+    said = [
         f"outputs: {_outputs(report)}; the same answer as in float for"
         f" {100 * report['agreement']:.2f} % of {plural(report['samples'], 'sample')}"
         f"{'' if report['is_tested'] else ' that it was calibrated on'}",
     ]
     if report["held_out_sqnr_db"] is not None:
-        lines.append(
+        said.append(
             f"on samples not calibrated on: {report['held_out_sqnr_db']:.1f} dB, before softmax"
         )
     if report["accuracy"] is not None:
-        lines.append(
+        said.append(
             f"accuracy: {100 * report['float_accuracy']:.2f} % in float,"
             f" {100 * report['accuracy']:.2f} % in integers"
         )
     blamed = blamed_rows(report)[:MOST_BLAMED]
     if blamed:
-        lines.append(
+        said.append(
             "most of the error: "
             + ", ".join(f"{short_title(r['name'])} ({100 * r['blame']:.0f} %)" for r in blamed)
         )
     if report["trials"]:
         taken, *others = (_way(trial) for trial in report["trials"])
-        lines.append(f"taken: {taken} on samples held out; next {others[0]}")
+        said.append(f"taken: {taken} on samples held out; next {others[0]}")
     if report["settled_biases"]:
-        lines.append("biases keep the means of layers on samples of calibration")
+        said.append("biases keep the means of layers on samples of calibration")
+    lines += ["", *(line for sentence in said for line in prose(sentence))]
     lines += _mix_lines(report)
     lines.append(f"written to {report['output']}")
     if report["coarse"] is not None:

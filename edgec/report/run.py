@@ -19,7 +19,7 @@ from edgec.report.figures import (
     short_title,
 )
 from edgec.report.profile import Profile, make_profile
-from edgec.report.table import Column, format_table, number
+from edgec.report.table import Column, format_table, number, prose
 from edgec.report.terminal import echo_lines
 from edgec.runners.samples import outputs_fnv1a32
 
@@ -159,7 +159,7 @@ def print_run(report: dict[str, Any], profile: bool, first: Sequence[str] = ()) 
         first = value["real"] or value["first"]
         shown = " ".join(f"{x:.6g}" if isinstance(x, float) else str(x) for x in first)
         more = " ..." if math.prod(value["shape"]) > len(value["first"]) else ""
-        lines.append(f"{value['name']} {value['dtype']}{value['shape']}: {shown}{more}")
+        lines += prose(f"{value['name']} {value['dtype']}{value['shape']}: {shown}{more}")
     for entry in report.get("classes", ()):
         lines.append(f"{entry['value']:>12.4g}  {entry['label']}")
     lines += _box_lines(report.get("boxes"))

@@ -9,7 +9,7 @@ from edgec.report.figures import count, picked, plural
 from edgec.report.float_layers import float_layer_lines, float_layers
 from edgec.report.ram_parts import ram_figures, ram_rows
 from edgec.report.segments import driver_of, kernel_words, segment_lines, segment_rows, spare_layers
-from edgec.report.table import Column, format_table, number
+from edgec.report.table import Column, format_table, number, prose
 from edgec.report.terminal import echo_lines
 
 if TYPE_CHECKING:
@@ -105,24 +105,25 @@ def print_build(report: dict[str, Any]) -> None:
     lines = [f"{report['source']} for {' on '.join(names)}", ""]
     lines += format_table((Column("what"), number("bytes"), Column("")), rows)
     layers = plural(len(report["layers"]) - report["layers_without_gpu"], "layer")
-    lines += ["", f"{report['macs']:,} multiply-accumulates in {layers}"]
+    said = [f"{report['macs']:,} multiply-accumulates in {layers}"]
     removed = report["removed_channels"]
     gone = sum(len(r["constant"]) + len(r["duplicate"]) + len(r["unread"]) for r in removed)
     if gone:
-        lines.append(
+        said.append(
             f"{gone:,} constant, equal or unread channels removed: {report['compiled_macs']:,} "
             "remain to be done"
         )
-    lines += [*segment_lines(report), *_size_lines(report), *_special_lines(report["specialized"])]
-    lines += _tuned_lines(report["tuned"], report["tuned_left_out"], report["own_kernels"])
-    lines += _live_lines(report["certificate"])
-    lines += _front_lines(report["front"], report["front_complete"])
-    lines += [
+    said += [*segment_lines(report), *_size_lines(report), *_special_lines(report["specialized"])]
+    said += _tuned_lines(report["tuned"], report["tuned_left_out"], report["own_kernels"])
+    said += _live_lines(report["certificate"])
+    said += _front_lines(report["front"], report["front_complete"])
+    said += [
         f"warning: accumulators of {o['source']} may leave {o['dtype']} and wrap: channel"
         f" {o['channel']} can be {o['low']:,} to {o['high']:,}"
         for o in report["overflows"]
     ]
-    lines += float_layer_lines(report["float_layers"])
+    said += float_layer_lines(report["float_layers"])
+    lines += ["", *(line for sentence in said for line in prose(sentence))]
     lines.append(f"project: {report['project']}")
     if report["elf"]:
         lines.append(f"binary:  {report['elf']}")

@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
@@ -73,6 +74,14 @@ def terminal_width() -> int:
     if not sys.stdout.isatty() and not os.environ.get("COLUMNS"):
         return UNLIMITED
     return shutil.get_terminal_size((80, 24)).columns
+
+
+def prose(text: str, indent: str = "  ") -> list[str]:
+    """A sentence or a list as lines of the terminal's width, broken at spaces alone."""
+    return textwrap.wrap(
+        visible(text), terminal_width(), subsequent_indent=indent, break_long_words=False,
+        break_on_hyphens=False,
+    )  # fmt: skip
 
 
 def format_table(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgec.report.table import Column, format_table, number, shorten, terminal_width
+from edgec.report.table import Column, format_table, number, prose, shorten, terminal_width
 
 COLUMNS = (
     Column("layer", least=8, cut="start"), number("instructions"), Column("shapes", optional=1),
@@ -61,3 +61,12 @@ def test_width_of_a_pipe_and_of_columns(monkeypatch: pytest.MonkeyPatch) -> None
     assert terminal_width() > 1000
     monkeypatch.setenv("COLUMNS", "72")
     assert terminal_width() == 72
+
+
+def test_sentences_break_at_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "live at the peak: conv_1/Relu 8,000, conv_2/Relu 8,000, a/" + "b" * 80
+    assert prose(said) == [said]
+    monkeypatch.setenv("COLUMNS", "40")
+    lines = prose(said)
+    assert lines[:2] == ["live at the peak: conv_1/Relu 8,000,", "  conv_2/Relu 8,000,"]
+    assert lines[2:] == ["  a/" + "b" * 80]
