@@ -1,17 +1,69 @@
-"""What an importer has just appended: folded where it is constant, named as in the source."""
+"""What an importer appends: in float32 if need be, folded where it is constant, named as in the
+source.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edgec.errors import ImportFailed
+from edgec.errors import BadNode, EdgecError, ImportFailed, TooLarge
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import ends, evaluate_constant
 from edgec.graph.ir import Constant, Value
 from edgec.graph.limits import Spending
 from edgec.graph.provenance import Origin
 from edgec.graph.traits import Storage
+from edgec.ops.cast import CastAttrs, cast_to
+from edgec.ops.op import Importer, RawNode
+
+#: Operators that know no floats of these are computed in float32.
+NARROW = ("float16", "bfloat16")
+
+
+def imported(builder: GraphBuilder, raw: RawNode, importer: Importer) -> tuple[Value, ...]:
+    """The outputs of a node. Of floats of 16 bits that its operator does not know in float32.
+
+    These are rounded to the narrow type at the end. A fault of the importer itself is not hidden.
+    """
+    first = len(builder.nodes)
+    try:
+        made = importer(builder, raw)
+    except (TooLarge, BadNode):
+        raise
+    except EdgecError as error:
+        del builder.nodes[first:]
+        narrow = [v.type.dtype for v in raw.inputs if v is not None and v.type.dtype in NARROW]
+        if not narrow:
+            raise
+        try:
+            return _widened(builder, raw, importer, narrow[0])
+        except EdgecError:
+            raise error from None
+    return made if isinstance(made, tuple) else (made,)
+
+
+def _widened(
+    builder: GraphBuilder, raw: RawNode, importer: Importer, narrow: str
+) -> tuple[Value, ...]:
+    """A node in float32, and its results rounded."""
+    inputs = [
+        cast_to(builder, value, CastAttrs("float32"), f"{raw.name}/wide{number}")
+        if value is not None and value.type.dtype in NARROW
+        else value
+        for number, value in enumerate(raw.inputs)
+    ]
+    declared = [
+        replace(type_, dtype="float32") if type_ is not None and type_.dtype in NARROW else type_
+        for type_ in raw.output_types
+    ]
+    made = importer(builder, replace(raw, inputs=tuple(inputs), output_types=tuple(declared)))
+    return tuple(
+        cast_to(builder, value, CastAttrs(narrow), f"{raw.name}/{number}")
+        if value.type.dtype == "float32"
+        else value
+        for number, value in enumerate(made if isinstance(made, tuple) else (made,))
+    )
 
 
 def folded(

@@ -13,7 +13,7 @@ import numpy as np
 
 import edgec.ops
 from edgec.errors import BadNode, EdgecError, ImportFailed, TooLarge
-from edgec.frontends.imported import folded, named, require_open
+from edgec.frontends.imported import folded, imported, named, require_open
 from edgec.frontends.onnx_constants import computed
 from edgec.frontends.onnx_file import read_onnx
 from edgec.frontends.onnx_functions import function_body
@@ -26,7 +26,6 @@ from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, Quant, TensorType
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.bodies import Body, given_value
-from edgec.ops.cast import CastAttrs, cast_to
 from edgec.ops.op import (
     MALFORMED_NODE,
     Importer,
@@ -41,8 +40,6 @@ MAX_TENSOR_BYTES = 1 << 30
 
 #: The rounding of each `match`.
 _ROUNDING: dict[str, Rounding] = {"onnx": "onnx", "tflm": "tflm"}
-#: Operators that know no floats of these are computed in float32.
-_NARROW = ("float16", "bfloat16")
 #: Not computed at import even where all inputs are constants: `fuse_qdq` looks for it.
 KEPT = ("QuantizeLinear", "DequantizeLinear")
 
@@ -275,12 +272,8 @@ class _GraphImporter:
                 return self.by_importer(importer, raw)
             except (TooLarge, BadNode):
                 raise
-            except (EdgecError, *MALFORMED_NODE) as error:
+            except EdgecError as error:
                 failure = error
-                del self.builder.nodes[first:]
-            try:
-                return self.by_importer(partial(_widened, importer), raw)
-            except (EdgecError, *MALFORMED_NODE):
                 del self.builder.nodes[first:]
         has_body = any(a.HasField("g") for a in node.attribute)
         if is_known and not has_body and node.domain in STANDARD:
@@ -308,8 +301,7 @@ class _GraphImporter:
         if "." not in raw.kind:  # of another domain it has its name
             require_known(raw.kind, self.opset)
         first = len(self.builder.nodes)
-        made = importer(self.builder, raw)
-        made = made if isinstance(made, tuple) else (made,)
+        made = imported(self.builder, raw, importer)
         if any(v.type.nbytes > MAX_TENSOR_BYTES for n in self.builder.nodes[first:]
                for v in n.outputs):  # fmt: skip
             raise ImportFailed("it makes more than 1 GiB")
@@ -493,27 +485,6 @@ class _GraphImporter:
 
 def _known(value: Value, name: str) -> Value:
     return value
-
-
-def _widened(importer: Importer, builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
-    """A node of floats of 16 bits in float32, and its results rounded to their type again."""
-    narrow = [v.type.dtype for v in raw.inputs if v is not None and v.type.dtype in _NARROW]
-    if not narrow:
-        raise ImportFailed("it has no floats of 16 bits")
-    wide = CastAttrs("float32")
-    inputs = tuple(
-        cast_to(builder, value, wide, f"{raw.name}/wide{number}")
-        if value is not None and value.type.dtype in _NARROW
-        else value
-        for number, value in enumerate(raw.inputs)
-    )
-    made = importer(builder, replace(raw, inputs=inputs))
-    return tuple(
-        cast_to(builder, value, CastAttrs(narrow[0]), f"{raw.name}/{number}")
-        if value.type.dtype == "float32"
-        else value
-        for number, value in enumerate(made if isinstance(made, tuple) else (made,))
-    )
 
 
 def _not_supported(kind: str, opset: int) -> str:

@@ -18,7 +18,8 @@ import numpy as np
 
 import edgec.ops
 from edgec.errors import EdgecError, ImportFailed
-from edgec.frontends.imported import require_open
+from edgec.frontends.imported import imported, require_open
+from edgec.frontends.pauses import with_pauses
 from edgec.frontends.tflite_bytes import Bytes, signed_type
 from edgec.frontends.tflite_reader import (
     MAX_FILE_BYTES,
@@ -140,7 +141,7 @@ class _GraphImporter:
                 details=problem_lines(self.problems),
                 hint="`edgec ops` lists what is supported; --custom-ops adds operators of your own",
             )
-        return self.builder.finish(results)
+        return self.builder.finish(with_pauses(self.builder, results))
 
     def param(self, number: int, given: TensorType | Array) -> None:
         """An input of the graph."""
@@ -261,8 +262,7 @@ class _GraphImporter:
             unsigned=self.is_moved((*operator.inputs, *operator.outputs), operator.kind),
         )
         first = len(self.builder.nodes)
-        made = importer(self.builder, raw)
-        made = made if isinstance(made, tuple) else (made,)
+        made = imported(self.builder, raw, importer)
         require_open(self.builder, inputs, made)
         if len(made) != len(operator.outputs):
             raise ImportFailed(f"it has {len(operator.outputs)} outputs, not {len(made)}")

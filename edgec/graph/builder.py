@@ -27,6 +27,8 @@ class GraphBuilder:
         self.undefined: set[Value] = set()
         #: By value, axes of which data decide how much is in use, with the value that says it.
         self.open_axes: OpenAxes = {}
+        #: Places among the nodes where a run may end, and the conditions by which it goes on.
+        self.pauses: list[tuple[int, Value]] = []
         self._taken: set[str] = set()
 
     def unique(self, name: str) -> str:
@@ -68,6 +70,10 @@ class GraphBuilder:
     def next_of(self, before: Value) -> Value:
         """What a state is in the next run, as far as is known."""
         return self._states[before].after
+
+    def next_values(self) -> list[tuple[Value, Value]]:
+        """Every state, and what it is in the next run."""
+        return [(state.before, state.after) for state in self._states.values()]
 
     def adopt(self, value: Value) -> None:
         """Take over another function's parameter as it is."""

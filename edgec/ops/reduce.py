@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import ReduceAxis, Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
-from edgec.loop.values import cast, clamp, intrinsic, maximum
+from edgec.loop.values import cast, clamp, index, intrinsic, maximum, select
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.onnx_graph import OnnxGraph, written_axis
@@ -63,7 +64,7 @@ class Reduce(Op[ReduceAttrs]):
         row = BY_NAME[attrs.kind]
         if row.chooses:
             return IntegerForm.SHARED
-        return None if row.multiplier is None else self.integer_form
+        return None if row.multiplier is None or row.steps else self.integer_form
 
     def attrs_for_integers(
         self, attrs: ReduceAttrs, inputs: Sequence[TensorType], result: StoredAs
@@ -116,16 +117,19 @@ class Reduce(Op[ReduceAttrs]):
             return cast(taken, "int32" if is_rescaled else x.dtype)
 
         zeros = (0,) * len(attrs.axes)
+        count = _count(attrs, known)
+        factor = _factor_of(attrs, known, target)
+        combine: Callable[..., Any] = lambda acc, x, *at: row.combine(acc, x)  # noqa: E731
+        if row.steps and is_rescaled:
+            combine = functools.partial(_product, known.scalar_quant()[1], factor)
         total = target.definition.reduce(
             "acc",
             _steps(x, attrs.axes),
             init=lambda *at: element(*at, *zeros) if row.first is None else row.first,
-            update=lambda acc, *at: row.combine(acc, element(*at)),
+            update=lambda acc, *at: combine(acc, element(*at), *at[len(x.shape) :]),
             shape=node.output.type.shape,
             dtype="int32" if is_rescaled else x.dtype,
         )
-        count = _count(attrs, known)
-        factor = _factor_of(attrs, known, target)
 
         def finished(*at: Any) -> Any:
             if is_rescaled:
@@ -168,6 +172,16 @@ class Reduce(Op[ReduceAttrs]):
             out.emit(row.onnx, [*inputs, listed], output, keepdims=1)
             return
         out.emit(row.onnx, inputs, output, axes=axes, keepdims=1)
+
+
+def _product(
+    zero_point: int, factor: tuple[Any, ...], total: LoopValue, x: LoopValue, *steps: Any
+) -> LoopValue:
+    """The rescaled product of a total and a stored integer; at the first step the integer."""
+    real = x - zero_point
+    whole = cast(total, "int64") * cast(real, "int64")
+    before = functools.reduce(lambda a, b: a | b, map(index, steps), real * 0)
+    return select(before.equals(0), real, intrinsic("requantize_tflm16", whole, *factor))
 
 
 def _read(x: Tensor, axes: Sequence[int], at: Sequence[Any]) -> LoopValue:
@@ -218,15 +232,8 @@ def _rescaled(
         raise TypeMismatch(f"reduce with rounding {attrs.rounding!r} is not defined")
     if _count(attrs, x) > MOST_ELEMENTS[x.dtype]:
         raise TypeMismatch(f"a sum of {_count(attrs, x)} elements may not fit in 32 bits")
-    _factor(attrs, x)
+    row.multiplier(x.scalar_quant()[0], attrs.output.scale[0], max(_count(attrs, x), 1))
     return TensorType(shape, x.dtype, attrs.output)
-
-
-def _factor(attrs: ReduceAttrs, x: TensorType) -> tuple[int, int]:
-    """The (multiplier, shift) of an int32 sum of stored elements."""
-    multiplier = BY_NAME[attrs.kind].multiplier
-    assert attrs.output is not None and multiplier is not None
-    return multiplier(x.scalar_quant()[0] / attrs.output.scale[0], _count(attrs, x))
 
 
 def _factor_of(attrs: ReduceAttrs, x: TensorType, target: Lowering) -> tuple[Any, ...]:
@@ -235,13 +242,13 @@ def _factor_of(attrs: ReduceAttrs, x: TensorType, target: Lowering) -> tuple[Any
     if x.quant is None or attrs.output is None or multiplier is None:
         return ()
     is_fixed = not target.is_open or count > MOST_COUNTS
-    ratio = x.scalar_quant()[0] / attrs.output.scale[0]
+    scales = x.scalar_quant()[0], attrs.output.scale[0]
     numbers = range(count, count + 1) if is_fixed else range(count + 1)
     if attrs.rounding == "onnx":
-        return (_scale_of(attrs, ratio, numbers, target),)
+        return (_scale_of(attrs, scales[0] / scales[1], numbers, target),)
     if is_fixed:
-        return _factor(attrs, x)
-    found = np.asarray([multiplier(ratio, max(number, 1)) for number in numbers], np.int32)
+        return multiplier(*scales, max(count, 1))
+    found = np.asarray([multiplier(*scales, max(number, 1)) for number in numbers], np.int32)
     names = zip(("multiplier", "shift"), found.T, strict=True)
     return tuple(target.table(name, np.ascontiguousarray(row))[count] for name, row in names)
 
@@ -258,8 +265,11 @@ def _requantized(
 ) -> LoopValue:
     """The stored result of an int32 sum of stored elements."""
     assert attrs.output is not None
-    zero_point = x.scalar_quant()[1] * _count(attrs, x)
-    scaled = intrinsic(f"requantize_{attrs.rounding}", total - zero_point, *factor)
+    if BY_NAME[attrs.kind].steps:
+        scaled = intrinsic("requantize_tflm16", cast(total, "int64"), *factor)
+    else:
+        zero_point = x.scalar_quant()[1] * _count(attrs, x)
+        scaled = intrinsic(f"requantize_{attrs.rounding}", total - zero_point, *factor)
     info = np.iinfo(x.dtype)
     moved = scaled + attrs.output.zero_point[0]
     return cast(clamp(moved, int(info.min), int(info.max)), x.dtype)

@@ -15,14 +15,14 @@ import numpy as np
 
 from edgec.loop.dtype import bits, integer_range, is_float
 from edgec.loop.values import Value, intrinsic, maximum, minimum, select
-from edgec.numerics.fixed_point import quantize_multiplier
+from edgec.numerics.fixed_point import quantize_multiplier, short_multiplier
 from edgec.numerics.narrow_float import FORMATS
 from edgec.ops.row import FLOAT, FLOATS, INTEGERS
 
 #: The integers whose sums the formats define.
 WIDE = ("int32", "int64", "uint32", "uint64")
-#: (multiplier, shift) of an integer sum, by input scale / output scale and the count of elements.
-Multiplier = Callable[[float, int], tuple[int, int]]
+#: (multiplier, shift) of an integer sum, by input scale, output scale and the count of elements.
+Multiplier = Callable[[float, float, int], tuple[int, int]]
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,8 @@ class Reduction:
     first element. take: what is combined of an element. finish: the result of the accumulator and
     the count of elements. shifted: `take` and `finish` are given the largest element as well, 0 in
     place of an infinite one. dtypes: without quantization. multiplier: int8 and int16 with
-    quantization are summed in int32, and this rescales the sum. chooses: the result is an element,
+    quantization are summed in int32, and this rescales the sum. steps: it rescales the accumulator
+    after each element instead, and the result, as `tflm16` does. chooses: the result is an element,
     so it has the quantization of the elements. of_nothing: the
     result of no elements by dtype, None where the loops say it. onnx, tflite: the formats' names.
     """
@@ -49,6 +50,7 @@ class Reduction:
     tflite: str = ""
     shifted: bool = False
     multiplier: Multiplier | None = None
+    steps: bool = False
     chooses: bool = False
     of_nothing: Callable[[str], float] | None = None
 
@@ -62,6 +64,14 @@ def mean_multiplier(ratio: float, count: int) -> tuple[int, int]:
     multiplier, shift = quantize_multiplier(ratio)
     lift = min(count.bit_length() - 1, 32, 31 + shift)
     return (multiplier << lift) // count, shift - lift
+
+
+def product_multiplier(given: float, made: float, count: int) -> tuple[int, int]:
+    """(multiplier, shift) of each product of `count` elements, and of the whole.
+
+    Source: GetQuantProdScaling in TFLite's reduce.cc.
+    """
+    return short_multiplier(given / made ** (1 / count))
 
 
 def finite(x: Value) -> Value:
@@ -102,16 +112,18 @@ def _most(dtype: str) -> float:
 
 ROWS = (
     Reduction("mean", "the mean", _sum, finish=_mean, dtypes=(*FLOATS, *WIDE),
-              onnx="ReduceMean", tflite="MEAN", multiplier=mean_multiplier),
+              onnx="ReduceMean", tflite="MEAN",
+              multiplier=lambda given, made, count: mean_multiplier(given / made, count)),
     Reduction("sum", "the sum", _sum, dtypes=(*FLOATS, *WIDE), onnx="ReduceSum", tflite="SUM",
-              multiplier=lambda ratio, count: quantize_multiplier(ratio)),
+              multiplier=lambda given, made, count: quantize_multiplier(given / made)),
     Reduction("sum_bfloat16", "the sum, each step of it rounded to bfloat16", _rounded_sum),
     Reduction("max", "the largest", maximum, None, dtypes=(*FLOATS, *INTEGERS),
               onnx="ReduceMax", tflite="REDUCE_MAX", chooses=True, of_nothing=_least),
     Reduction("min", "the smallest", minimum, None, dtypes=(*FLOATS, *INTEGERS),
               onnx="ReduceMin", tflite="REDUCE_MIN", chooses=True, of_nothing=_most),
-    Reduction("prod", "the product", lambda total, x: total * x, 1, dtypes=(*FLOATS, *WIDE),
-              onnx="ReduceProd", tflite="REDUCE_PROD"),
+    Reduction("prod", "the product", lambda total, x: total * x, 1, dtypes=(*FLOATS, *INTEGERS),
+              onnx="ReduceProd", tflite="REDUCE_PROD", multiplier=product_multiplier,
+              steps=True),
     Reduction("l1", "the sum of magnitudes", _sum, take=_magnitude, dtypes=(*FLOATS, *WIDE),
               onnx="ReduceL1"),
     Reduction("l2", "the root of the sum of squares", _sum, take=lambda x: x * x,

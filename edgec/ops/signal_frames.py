@@ -149,18 +149,21 @@ def import_stacker(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value]:
 
 @from_tflite("CUSTOM:CIRCULAR_BUFFER")
 def import_circular_buffer(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite Micro's CIRCULAR_BUFFER in each run: the last slots, of which the newest is the last.
+    """TFLite Micro's CIRCULAR_BUFFER: the last slots, of which the newest is the last.
 
-    Source: TFLite Micro's circular_buffer.cc. Where `cycles_max` is above 1, the runs between end
-    after this operator, without results: not supported.
+    Of `cycles_max` runs only the last goes on after it. Source: circular_buffer.cc, also for what
+    a `cycles_max` of 0 means.
     """
     (x,), parts, declared = raw.operands(1), Parts(builder, raw), raw.declared()
-    if raw.attribute("cycles_max", 0) != 1:
-        raise ImportFailed("it ends some runs early: only a cycles_max of 1 is supported")
     slots = (*declared.shape, 0, 0)[1]
     wanted = (1, 1, *declared.shape[2:])
     if x.type.dtype != "int8" or slots < 1 or x.type != declared.with_shape(wanted):
         raise ImportFailed(f"{x.type} into {declared}")
+    cycles = raw.attribute("cycles_max", 0)
+    if cycles <= 0:
+        if declared.shape[2:] == (2, 96):
+            raise ImportFailed("without a cycles_max, TFLite Micro counts buffers of this shape")
+        cycles = 1 if slots in (5, 13, 25) else 2
     memory = builder.state(f"{raw.name}.slots", declared, np.zeros(declared.shape, np.int8))
     whole = x
     if slots > 1:
@@ -168,4 +171,13 @@ def import_circular_buffer(builder: GraphBuilder, raw: RawNode) -> Value:
         kept = sliced(builder, memory, ranges, f"{raw.name}/kept", (raw.name,))
         whole = parts.op("concat", [kept, x], ConcatAttrs(1, declared.quant), "next")
     builder.become(memory, whole)
-    return parts.last(whole)
+    made = parts.last(whole)
+    if cycles > 1:
+        first = np.full((1,), cycles, np.int32)
+        count = builder.state(f"{raw.name}.cycles", TensorType((1,), "int32"), first)
+        left = parts.op("int_sub", [count, parts.table([1], "one")], what="left")
+        goes_on = parts.op("equal", [left, parts.table([0], "none")], what="goes_on")
+        again = parts.table(first, "again")
+        builder.become(count, parts.op("where", [goes_on, again, left], what="cycles"))
+        builder.pauses.append((len(builder.nodes), goes_on))
+    return made

@@ -27,6 +27,7 @@ from edgec.ops.broadcast import tensors_of
 from edgec.ops.dft import DftAttrs
 from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.parts import Parts
+from edgec.ops.steps import run_steps
 
 LENGTHS = tuple(1 << bits for bits in range(6, 12))
 #: Samples, and the type of their products.
@@ -332,30 +333,30 @@ def _sum(radix: int, part: int, c: int, sign: int, term: Callable[..., Any], g: 
 
 
 @from_tflite("CUSTOM:SignalRfft")
-def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite Micro's SignalRfft: in fixed point, or of floats as a DFT."""
-    (x,), length = raw.operands(1), raw.attribute("fft_length", 0)
-    if x.type.dtype != "float32":
-        return builder.op("signal_rfft", [x], SignalRfftAttrs(length), name=raw.name)
-    if length not in LENGTHS or not x.type.shape or x.type.shape[-1] > length:
-        raise ImportFailed(f"a transform of length {length} of {x.type}")
-    *outer, _ = x.type.shape
-    parts = Parts(builder, raw)
-    numbers = parts.reshaped(x, (*x.type.shape, 1), "numbers")
-    attrs = DftAttrs(len(outer), length, length // 2 + 1)
-    return parts.reshaped_last(parts.op("dft", [numbers], attrs, "pairs"), (*outer, length + 2))
-
-
 @from_tflite("CUSTOM:SignalIrfft")
-def import_inverse(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite Micro's SignalIrfft: in fixed point, or of floats, divided by their number."""
-    (x,), length = raw.operands(1), raw.attribute("fft_length", 0)
-    if x.type.dtype != "float32":
-        return builder.op("signal_irfft", [x], SignalRfftAttrs(length), name=raw.name)
-    if length not in LENGTHS or x.type.shape[-1:] != (length + 2,):
-        raise ImportFailed(f"an inverse transform of length {length} of {x.type}")
-    *outer, _ = x.type.shape
-    parts = Parts(builder, raw)
-    pairs = parts.reshaped(x, (*outer, length // 2 + 1, 2), "pairs")
-    attrs = DftAttrs(len(outer), length, length, inverse=True, parts=1)
-    return parts.reshaped_last(parts.op("dft", [pairs], attrs, "numbers"), (*outer, length))
+def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
+    """TFLite Micro's SignalRfft and SignalIrfft of each row: in fixed point, or of floats a DFT."""
+    (x,), length, parts = raw.operands(1), raw.attribute("fft_length", 0), Parts(builder, raw)
+    is_inverse = raw.kind.endswith("Irfft")
+    *outer, size = x.type.shape or (0,)
+    most = length + 2 if is_inverse else length
+    if length not in LENGTHS or size > most or (is_inverse and size < most):
+        raise ImportFailed(f"a transform of length {length} of {x.type}")
+    count = length if is_inverse else length + 2
+    if x.type.dtype == "float32":
+        shape = (*outer, length // 2 + 1, 2) if is_inverse else (*x.type.shape, 1)
+        attrs = DftAttrs(len(outer), length, length // 2 + 1)
+        if is_inverse:
+            attrs = DftAttrs(len(outer), length, length, inverse=True, parts=1)
+        made = parts.op("dft", [parts.reshaped(x, shape, "pairs")], attrs, "numbers")
+        return parts.reshaped_last(made, (*outer, count))
+    op, fixed = "signal_irfft" if is_inverse else "signal_rfft", SignalRfftAttrs(length)
+    if not outer:
+        return parts.op(op, [x], fixed)
+
+    def row(inner: Parts, states: Sequence[Value], given: Sequence[Value]) -> Any:
+        made = inner.op(op, [inner.reshaped(given[0], (size,), "row")], fixed, "numbers")
+        return [], inner.reshaped(made, (1, count))
+
+    rows = parts.reshaped(x, (math.prod(outer), 1, size), "rows")
+    return parts.reshaped_last(run_steps(parts, raw, (), [rows], row), (*outer, count))

@@ -30,8 +30,10 @@ from edgec.ops.integer_root import append_root
 from edgec.ops.lift import LiftAttrs
 from edgec.ops.lookup import LookupAttrs
 from edgec.ops.lookup_int16 import LookupInt16Attrs
+from edgec.ops.mul import MulAttrs
 from edgec.ops.op import RawNode
 from edgec.ops.parts import Parts
+from edgec.ops.quantize import QuantizeAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.ops.row import OF_STORED
 from edgec.ops.table import OPERANDS
@@ -227,13 +229,28 @@ def _inverse_roots(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 def _roots(builder: GraphBuilder, raw: RawNode) -> Value:
-    """SQRT of int8 by a table, rounded down as LiteRT does; 0 of what is less, which it refuses."""
-    output, declared, (x,) = _require(raw, "int8"), raw.declared(), raw.operands(1)
+    """SQRT rounded down as LiteRT does; 0 of what is less, which it refuses.
+
+    Of int8 by a table, of int16 in floats.
+    """
+    output, declared, (x,) = _require(raw, "int8", "int16"), raw.declared(), raw.operands(1)
     scale, zero_point = x.type.scalar_quant()
+    if x.type.dtype == "int16":
+        return _int16_roots(Parts(builder, raw), x, declared, output)
     real = np.float32(scale) * np.maximum(OPERANDS - zero_point, 0).astype(np.float32)
     stored = np.floor(np.sqrt(real) / np.float32(output)) + declared.scalar_quant()[1]
     results = tuple(np.clip(stored, -128, 127).astype(int).tolist())
     return builder.op("lookup", [x], LookupAttrs(results, declared.quant), name=raw.name)
+
+
+def _int16_roots(parts: Parts, x: Value, declared: TensorType, output: float) -> Value:
+    zero, step = (parts.table(n, f"const{n:g}", "float32") for n in (0, output))
+    assert declared.quant is not None  # `_require` has seen its scale
+    least = parts.op("maximum", [parts.op("dequantize", [x], what="real"), zero], what="least")
+    ratio = parts.op("div", [parts.op("sqrt", [least], what="root"), step], what="ratio")
+    whole = parts.op("floor", [ratio], what="floor")
+    real = parts.op("mul", [whole, step], MulAttrs(), "whole")
+    return parts.op("quantize", [real], QuantizeAttrs(declared.quant, "int16"))
 
 
 def _rescaled(value: int, multiplier: int, shift: int) -> int:

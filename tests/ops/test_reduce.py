@@ -77,7 +77,7 @@ def test_the_multiplier_is_divided_by_the_count() -> None:
     ("attrs", "x", "message"),
     [
         (ReduceAttrs((0,), "median"), TensorType((2,), "int8", Q), "unknown reduction"),
-        (ReduceAttrs((0,), "prod"), TensorType((2,), "int8", Q), "not defined"),
+        (ReduceAttrs((0,), "l1"), TensorType((2,), "int8", Q), "not defined"),
         (ReduceAttrs((0,), "mean"), TensorType((2,), "int8"), "quantized input and output"),
         (ReduceAttrs((0,), "prod"), TensorType((2,), "float16"), "prod of"),
         (ReduceAttrs((1,), "sum"), TensorType((2,), "int8", Q), "axes"),

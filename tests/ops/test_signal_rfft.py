@@ -70,7 +70,11 @@ def test_c_has_the_bits_of_tflite_micro(dtype: str, tmp_path: Path) -> None:
     cases = [
         Case("CUSTOM:SignalRfft", [In((120,), dtype)], [Out((130,), dtype)], "", attributes),
         Case("CUSTOM:SignalIrfft", [In((130,), dtype)], [Out((128,), dtype)], "", attributes),
-    ]
+        Case("CUSTOM:SignalRfft", [In((2, 3, 120), dtype)], [Out((2, 3, 130), dtype)], "",
+             attributes),
+        Case("CUSTOM:SignalIrfft", [In((4, 130), dtype)], [Out((4, 128), dtype)], "", attributes),
+    ]  # fmt: skip
+    check(cases, "tflm", tmp_path)
     check_by_c(cases, "tflm", tmp_path)
 
 

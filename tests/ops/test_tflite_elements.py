@@ -115,3 +115,15 @@ def test_by_c(cases: list[Case], tmp_path: Path) -> None:
 @pytest.mark.parametrize("cases", in_builds(CASES, every=True), ids=lambda cases: cases[0].kind)
 def test_all_by_c(cases: list[Case], tmp_path: Path) -> None:
     check_by_c(cases, "litert", tmp_path)
+
+
+def test_floats_of_16_bits(tmp_path: Path) -> None:
+    """Operators that know none compute in float32, as LiteRT's do, and round at the end."""
+    x = In((2, 3, 4), "float16")
+    cases = [Case(kind, [x] * count, [Out((2, 3, 4), "float16")], options, near=near)
+             for kind, count, options, near in (
+                 ("ADD", 2, "AddOptions", 0), ("MUL", 2, "MulOptions", 0), ("FLOOR", 1, "", 0),
+                 ("MAXIMUM", 2, "MaximumMinimumOptions", 0), ("NEG", 1, "", 0),
+                 ("ATAN2", 2, "", 1e-3), ("TANH", 1, "", 1e-3), ("STABLEHLO_ADD", 2, "", 0))]  # fmt: skip
+    check(cases, "litert", tmp_path)
+    check_by_c(cases[:2], "litert", tmp_path)

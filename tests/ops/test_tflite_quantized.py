@@ -76,6 +76,13 @@ def litert() -> list[Case]:
     given = In(SHAPE, "int8", -127, 127, scale=0.05, zero_point=-128)
     made.append(Case("SQRT", [given], [Out(SHAPE, "int8", scale=0.02, zero_point=-99)]))
     made.append(Case("LOG", [given], [Out(SHAPE, "int8", **B["int8"])]))
+    given = In(SHAPE, "int16", 0, 32767, scale=0.001, zero_point=0)
+    made.append(Case("SQRT", [given], [Out(SHAPE, "int16", scale=0.0002, zero_point=0)]))
+    for dtype in ("int8", "int16"):
+        for axes, shape in (((1,), (2, 4)), ((0, 2), (3,)), ((0, 1, 2), ())):
+            given = In((2, 3, 4), dtype, -60, 100, **A[dtype])
+            made.append(Case("REDUCE_PROD", [given, const(list(axes), "int32")],
+                             [Out(shape, dtype, **C[dtype])], "ReducerOptions"))  # fmt: skip
     for form in (False, True):
         made.append(Case("GELU", [a], [Out(SHAPE, "int8", **B["int8"])], "GeluOptions",
                          {"Approximate": form}))  # fmt: skip
