@@ -124,6 +124,7 @@ def test_floats_of_16_bits(tmp_path: Path) -> None:
              for kind, count, options, near in (
                  ("ADD", 2, "AddOptions", 0), ("MUL", 2, "MulOptions", 0), ("FLOOR", 1, "", 0),
                  ("MAXIMUM", 2, "MaximumMinimumOptions", 0), ("NEG", 1, "", 0),
-                 ("ATAN2", 2, "", 1e-3), ("TANH", 1, "", 1e-3), ("STABLEHLO_ADD", 2, "", 0))]  # fmt: skip
+                 ("ATAN2", 2, "", 1e-3), ("TANH", 1, "", 1e-3), ("STABLEHLO_ADD", 2, "", 0),
+             )]  # fmt: skip
     check(cases, "litert", tmp_path)
     check_by_c(cases[:2], "litert", tmp_path)
