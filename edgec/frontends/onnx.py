@@ -16,7 +16,7 @@ from edgec.errors import BadNode, EdgecError, ImportFailed, TooLarge
 from edgec.frontends.imported import folded, imported, named, require_open
 from edgec.frontends.onnx_constants import computed
 from edgec.frontends.onnx_file import read_onnx
-from edgec.frontends.onnx_functions import function_body
+from edgec.frontends.onnx_functions import function_body, function_key
 from edgec.frontends.onnx_inputs import example_shape, stored_inputs
 from edgec.frontends.onnx_versions import STANDARD, opset_of, require_known, with_known_opset
 from edgec.graph.builder import GraphBuilder
@@ -40,6 +40,11 @@ MAX_TENSOR_BYTES = 1 << 30
 
 #: The rounding of each `match`.
 _ROUNDING: dict[str, Rounding] = {"onnx": "onnx", "tflm": "tflm"}
+#: What a node of a body counts as: functions that call others may stand for billions of nodes.
+_STEPS_OF_NODE = 8
+#: The attributes of which a Constant has one, and their dtypes; a tensor has its own.
+_CONSTANTS = {"value": None, "value_float": "float32", "value_floats": "float32",
+              "value_int": "int64", "value_ints": "int64"}  # fmt: skip
 #: Not computed at import even where all inputs are constants: `fuse_qdq` looks for it.
 KEPT = ("QuantizeLinear", "DequantizeLinear")
 
@@ -71,6 +76,7 @@ def import_onnx(
     opsets[""] = opset_of(model)
     rounding = _ROUNDING[match or "onnx"]
     importer = _GraphImporter(path, opsets, rounding, shapes or {}, values or {}, budget)
+    importer.functions = {function_key(each): each for each in model.functions}
     function = importer.run(model.graph)
     return Module({"main": function}, source=path.name, format="onnx")
 
@@ -111,6 +117,8 @@ class _GraphImporter:
         self.outer: _GraphImporter | None = None
         self.captured: dict[Value, Value] = {}
         self.declared: dict[str, Any] = {}
+        self.functions: dict[tuple[str, ...], Any] = {}
+        self.inside: tuple[str, ...] = ()  # the operators whose bodies are being imported
 
     def run(self, graph: Any) -> Any:
         self.initializers(graph)
@@ -309,21 +317,25 @@ class _GraphImporter:
         return made if raw.kind in KEPT else folded(self.builder, made, first, self.spending)
 
     def by_body(self, node: Any, raw: RawNode) -> str | None:
-        """Import the body that the standard gives an operator; what cannot be done otherwise."""
+        """Import the body that an operator is defined by; what cannot be done otherwise."""
+        if raw.kind in self.inside:
+            return f"{raw.kind} itself"
         types = [None if operand is None else operand.type for operand in raw.inputs]
         attributes = {a.name: self.attribute(a) for a in node.attribute if not a.HasField("g")}
-        found = function_body(node, raw.kind, self.opset, types, raw.name, attributes)
+        found = function_body(node, raw.kind, self.opset, types, raw.name, attributes,
+                              self.functions)  # fmt: skip
         if found is None:
             return ""
         before, outer, first = self.problems, self.opset, len(self.builder.nodes)
         self.opset, nodes = found
-        self.problems = []
+        self.problems, self.inside = [], (*self.inside, raw.kind)
+        self.spending.work(0, _STEPS_OF_NODE * len(nodes), raw.name)
         try:
             for inner in nodes:
                 self.node(inner, inner.name)
             failed = self.problems[0] if self.problems else None
         finally:
-            self.problems, self.opset = before, outer
+            self.problems, self.opset, self.inside = before, outer, self.inside[:-1]
         if failed is not None:
             del self.builder.nodes[first:]
             for output in node.output:
@@ -388,18 +400,23 @@ class _GraphImporter:
         return self.input_type(entry) if is_fixed else None
 
     def constant_node(self, node: Any, name: str) -> None:
-        for attribute in node.attribute:
-            if attribute.name == "value":
-                data = self.array(attribute.t)
-            elif attribute.name in ("value_float", "value_floats"):
-                data = np.asarray(self.attribute(attribute), np.float32)
-            elif attribute.name in ("value_int", "value_ints"):
-                data = np.asarray(self.attribute(attribute), np.int64)
-            else:
-                self.problems.append(f"Constant  node {name!r}: attribute {attribute.name}")
-                return
-            origin = Origin(node.output[0], tuple(data.shape))
-            self.values[node.output[0]] = self.builder.constant(node.output[0], data, origin=origin)
+        what = f"Constant  node {name!r}"
+        names = [attribute.name for attribute in node.attribute]
+        if len(names) != 1 or names[0] not in _CONSTANTS:
+            self.problems.append(f"{what}: attribute {' and '.join(names) or 'value is absent'}")
+            return
+        try:
+            value = self.attribute(node.attribute[0])
+            data = np.asarray(value, _CONSTANTS[names[0]])
+            if data.dtype.name not in DTYPES:
+                raise ImportFailed(f"its value is {value!r}")
+        except TooLarge:
+            raise
+        except (EdgecError, ValueError, TypeError) as error:
+            self.problems.append(f"{what}: {getattr(error, 'message', error)}")
+            return
+        origin = Origin(node.output[0], tuple(data.shape))
+        self.values[node.output[0]] = self.builder.constant(node.output[0], data, origin=origin)
 
     def array(self, tensor: Any) -> Array:
         from onnx import numpy_helper

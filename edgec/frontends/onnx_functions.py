@@ -1,7 +1,8 @@
 """ONNX operators that are defined by others: their bodies take their place.
 
-The onnx package has a body for about fifty operators, some for any node, some made for the types
-and attributes of one node. An operator without an importer of its own is imported through it.
+A file may define operators of its own, its functions. The onnx package has a body for about fifty
+operators of the standard, some for any node, some made for the types and attributes of one node. An
+operator without an importer of its own is imported through it.
 """
 
 from __future__ import annotations
@@ -22,14 +23,20 @@ def function_body(
     types: Sequence[TensorType | None],
     outer: str,
     attributes: Mapping[str, Any],
+    functions: Mapping[tuple[str, ...], Any],
 ) -> tuple[int, list[Any]] | None:
-    """The opset and the nodes of a node's body, or None if the standard has none.
+    """The opset and the nodes of a node's body, or None if there is none.
 
-    types: of the node's inputs, None for absent ones. attributes: of the node, as Python's.
-    outer: begins the names of what is inside. The last nodes give the node's own outputs.
+    functions: the file's own, by `function_key`. types: of the node's inputs, None for absent ones.
+    attributes: of the node, as Python's. outer: begins the names of what is inside. The last nodes
+    give the node's own outputs.
     """
     import onnx
 
+    defined = functions.get((node.domain, node.op_type, node.overload))
+    if defined is not None:
+        given = {a.name: a for a in (*defined.attribute_proto, *node.attribute)}
+        return _opset_of(defined, opset), _inlined(defined, node, given, outer)
     domain, _, name = kind.rpartition(".")
     try:
         schema: Any = onnx.defs.get_schema(name, opset, domain)
@@ -41,10 +48,20 @@ def function_body(
     body = _standard_body(schema, node, opset, types)
     if body is None:
         return None
-    versions = [entry.version for entry in body.opset_import if entry.domain in ("", "ai.onnx")]
     attributes_of = {a.name: a for a in schema_defaults(schema)}
     attributes_of.update({a.name: a for a in node.attribute})
-    return max(versions, default=opset), _inlined(body, node, attributes_of, outer)
+    return _opset_of(body, opset), _inlined(body, node, attributes_of, outer)
+
+
+def function_key(function: Any) -> tuple[str, ...]:
+    """Domain, name and overload: what a node must have to call a function."""
+    return function.domain, function.name, function.overload
+
+
+def _opset_of(body: Any, opset: int) -> int:
+    """The version of the standard's operators in a body; `opset` if it does not say one."""
+    versions = [entry.version for entry in body.opset_import if entry.domain in ("", "ai.onnx")]
+    return max(versions, default=opset)
 
 
 def _standard_body(

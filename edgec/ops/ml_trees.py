@@ -26,6 +26,10 @@ MODES = ("BRANCH_LEQ", "BRANCH_LT", "BRANCH_GTE", "BRANCH_GT", "BRANCH_EQ", "BRA
          "BRANCH_MEMBER")  # fmt: skip
 
 
+#: More targets than this are damage: each has an entry in every leaf.
+MOST_TARGETS = 1 << 16
+
+
 @dataclass(frozen=True)
 class Branch:
     """One node of a file. yes, no: a node's place in the list of all, or -1 - that of a leaf.
@@ -180,7 +184,7 @@ def append_trees(
 
 def _check(x: Value, forest: Forest, targets: int) -> None:
     """Raise BadNode where a feature or a target is none, or there is no tree."""
-    if not forest.roots or targets < 1:
+    if not forest.roots or not 1 <= targets <= MOST_TARGETS:
         raise BadNode(f"{len(forest.roots)} trees, {targets} targets")
     columns = x.type.shape[1]
     for place, node in enumerate(forest.nodes):

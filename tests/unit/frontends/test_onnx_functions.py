@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import TensorProto, helper, numpy_helper, save
+from onnx import AttributeProto, TensorProto, helper, load, numpy_helper, save
 
-from edgec.errors import ImportFailed
+from edgec.errors import EdgecError, ImportFailed
 from edgec.frontends import import_model
 from edgec.frontends.onnx_functions import function_body
 from edgec.graph.interpret import Interpretation
@@ -47,10 +47,59 @@ def test_a_body_takes_the_place_of_its_operator(
     np.testing.assert_allclose(Interpretation(main).run([X])[0], expected, rtol=1e-5, atol=1e-6)
 
 
+def with_functions(path: Path, functions: list[Any], kind: str, **attributes: Any) -> Path:
+    """A model of one node, of an operator that the file defines itself."""
+    made = load(
+        model(path, [helper.make_node(kind, ["x"], ["y"], "own", domain="my", **attributes)])
+    )
+    made.opset_import.append(helper.make_opsetid("my", 1))
+    made.functions.extend(functions)
+    made.ir_version = 9
+    save(made, str(path))
+    return path
+
+
+def function(name: str, nodes: list[Any], **defaults: float) -> Any:
+    imports = [helper.make_opsetid("", 18), helper.make_opsetid("my", 1)]
+    return helper.make_function(
+        "my", name, ["a"], ["b"], nodes, imports,
+        attribute_protos=[helper.make_attribute(*each) for each in defaults.items()],
+    )  # fmt: skip
+
+
+def test_functions_of_the_file(tmp_path: Path) -> None:
+    """One that calls another one, with an attribute of its own and a default."""
+    slope = helper.make_node("LeakyRelu", ["a"], ["b"])
+    slope.attribute.append(AttributeProto(name="alpha", type=1, ref_attr_name="slope"))
+    twice = [helper.make_node("Leaky", ["a"], ["c"], domain="my", slope=0.5),
+             helper.make_node("Leaky", ["c"], ["b"], domain="my")]  # fmt: skip
+    path = with_functions(
+        tmp_path / "m.onnx", [function("Leaky", [slope], slope=0.25), function("Twice", twice)],
+        "Twice",
+    )  # fmt: skip
+    main = import_model(path).main
+    assert [node.name for node in main.nodes] == ["own/Leaky/LeakyRelu"] * 2
+    (expected,) = run_oracle(path, [X], tensors=False).outputs
+    np.testing.assert_array_equal(Interpretation(main).run([X])[0], expected)
+
+
+def test_functions_that_never_end(tmp_path: Path) -> None:
+    call = [helper.make_node("Loop", ["a"], ["b"], domain="my")]
+    path = with_functions(tmp_path / "m.onnx", [function("Loop", call)], "Loop")
+    with pytest.raises(ImportFailed) as failure:
+        import_model(path)
+    assert "my.Loop is not supported: it is made of my.Loop itself" in failure.value.details[0]
+    many = [function(f"F{n}", [helper.make_node(f"F{n + 1}", ["a"], ["b"], domain="my")] * 16)
+            for n in range(9)]  # fmt: skip
+    path = with_functions(tmp_path / "n.onnx", many, "F0")
+    with pytest.raises(EdgecError):
+        import_model(path)
+
+
 def test_a_body_made_for_the_types_of_a_node() -> None:
     node = helper.make_node("CastLike", ["x", "like"], ["y"], "cast")
     types = [TensorType((2,), "float32"), TensorType((3,), "int8")]
-    found = function_body(node, "CastLike", 15, types, "cast", {})
+    found = function_body(node, "CastLike", 15, types, "cast", {}, {})
     assert found is not None
     (inner,) = found[1]
     assert inner.op_type == "Cast" and list(inner.output) == ["y"]
