@@ -55,7 +55,7 @@ def complaint(path: Path, named: bool = True) -> str:
 
 
 def onnx_nodes() -> dict[str, list[Any]]:
-    """The first two models of one node of each operator, which has a name; all of few attributes."""
+    """Models of one named node: two of each operator, and all with many attributes."""
     found: dict[str, list[Any]] = {}
     for case in official_cases():
         (node, *more) = case.model.graph.node
