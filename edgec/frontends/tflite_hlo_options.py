@@ -19,6 +19,8 @@ from flatbuffers.table import Table
 from edgec.errors import ImportFailed
 from edgec.graph.types import Array
 
+#: Plain attributes of the options' object.
+Decoder = Callable[[Any], dict[str, Any]]
 _FUNCTIONS = {1: "ADD", 2: "MUL", 3: "MINIMUM", 4: "MAXIMUM", 5: "ALL", 6: "ANY"}
 #: More axes than a tensor can have; longer lists are damage.
 _MOST_NUMBERS = 64
@@ -31,7 +33,7 @@ def _numbers(options: Any, field: str) -> tuple[int, ...]:
     return tuple(int(n) for n in getattr(options, f"{field}AsNumpy")()) if count else ()
 
 
-def _lists(*fields: str) -> Callable[[Any], dict[str, Any]]:
+def _lists(*fields: str) -> Decoder:
     """A decoder of lists; names become those of Python."""
 
     def decode(options: Any) -> dict[str, Any]:
@@ -111,7 +113,7 @@ NEWER_KINDS = {209: "STABLEHLO_CASE"}
 NEWER_TABLES: dict[str, tuple[int, type]] = {"StablehloCaseOptions": (23, CaseOptions)}
 
 #: Operator kind -> (name of its table in the schema, decoder).
-HLO_DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+HLO_DECODERS: dict[str, tuple[str, Decoder]] = {
     "STABLEHLO_PAD": ("StablehloPadOptions", _pad_lists),
     "STABLEHLO_GATHER": ("StablehloGatherOptions", _gather),
     "STABLEHLO_SCATTER": ("StablehloScatterOptions", _scatter),

@@ -34,11 +34,10 @@ from __future__ import annotations
 import importlib
 import math
 import struct
-from collections.abc import Callable
 from typing import Any
 
 from edgec.errors import ImportFailed
-from edgec.frontends.tflite_hlo_options import HLO_DECODERS, NEWER_TABLES
+from edgec.frontends.tflite_hlo_options import HLO_DECODERS, NEWER_TABLES, Decoder
 
 _PADDING = {0: "SAME", 1: "VALID"}
 _WEIGHTS_FORMAT = {0: "DEFAULT", 1: "SHUFFLED4x16INT8"}
@@ -87,6 +86,17 @@ def _table(kind: str, operator: Any, name: str) -> tuple[bytes, int]:
     return _EMPTY_TABLE, len(_EMPTY_TABLE) - 4
 
 
+def _plain(*names: str, **fields: str) -> Decoder:
+    """A decoder of numbers and truths, of the schema's names or of other fields."""
+    found = {name: name.title().replace("_", "") for name in names} | fields
+    return lambda options: {name: getattr(options, field)() for name, field in found.items()}
+
+
+_hybrid = _plain(asymmetric="AsymmetricQuantizeInputs")
+_reducer, _axis, _block_size = _plain("keep_dims"), _plain("axis"), _plain("block_size")
+_resize = _plain("align_corners", "half_pixel_centers")
+
+
 def _conv2d(options: Any) -> dict[str, Any]:
     return {
         **_window(options),
@@ -117,20 +127,8 @@ def _fully_connected(options: Any) -> dict[str, Any]:
     }
 
 
-def _hybrid(options: Any) -> dict[str, Any]:
-    return {"asymmetric": bool(options.AsymmetricQuantizeInputs())}
-
-
 def _rnn(options: Any) -> dict[str, Any]:
     return {**_add(options), **_hybrid(options)}
-
-
-def _batch_matmul(options: Any) -> dict[str, Any]:
-    return {"adj_x": bool(options.AdjX()), "adj_y": bool(options.AdjY())}
-
-
-def _gelu(options: Any) -> dict[str, Any]:
-    return {"approximate": bool(options.Approximate())}
 
 
 def _mirror_pad(options: Any) -> dict[str, Any]:
@@ -148,35 +146,8 @@ def _softmax(options: Any) -> dict[str, Any]:
     return {"beta": beta}
 
 
-def _strided_slice(options: Any) -> dict[str, Any]:
-    return {
-        "begin_mask": options.BeginMask(),
-        "end_mask": options.EndMask(),
-        "ellipsis_mask": options.EllipsisMask(),
-        "new_axis_mask": options.NewAxisMask(),
-        "shrink_axis_mask": options.ShrinkAxisMask(),
-        "offset": bool(options.Offset()),
-    }
-
-
-def _axis(options: Any) -> dict[str, Any]:
-    return {"axis": options.Axis()}
-
-
-def _gather(options: Any) -> dict[str, Any]:
-    return {"axis": options.Axis(), "batch_dims": options.BatchDims()}
-
-
-def _block_size(options: Any) -> dict[str, Any]:
-    return {"block_size": options.BlockSize()}
-
-
 def _concatenation(options: Any) -> dict[str, Any]:
     return {"axis": options.Axis(), "fused_activation": _activation(options)}
-
-
-def _reducer(options: Any) -> dict[str, Any]:
-    return {"keep_dims": bool(options.KeepDims())}
 
 
 def _leaky_relu(options: Any) -> dict[str, Any]:
@@ -186,33 +157,8 @@ def _leaky_relu(options: Any) -> dict[str, Any]:
     return {"alpha": alpha}
 
 
-def _resize(options: Any) -> dict[str, Any]:
-    return {
-        "align_corners": bool(options.AlignCorners()),
-        "half_pixel_centers": bool(options.HalfPixelCenters()),
-    }
-
-
 def _var_handle(options: Any) -> dict[str, Any]:
     return {"container": _text(options.Container()), "shared_name": _text(options.SharedName())}
-
-
-def _call_once(options: Any) -> dict[str, Any]:
-    return {"init_subgraph": int(options.InitSubgraphIndex())}
-
-
-def _if(options: Any) -> dict[str, Any]:
-    return {
-        "then_subgraph": int(options.ThenSubgraphIndex()),
-        "else_subgraph": int(options.ElseSubgraphIndex()),
-    }
-
-
-def _while(options: Any) -> dict[str, Any]:
-    return {
-        "cond_subgraph": int(options.CondSubgraphIndex()),
-        "body_subgraph": int(options.BodySubgraphIndex()),
-    }
 
 
 def _svdf(options: Any) -> dict[str, Any]:
@@ -249,14 +195,6 @@ def _sequence_rnn(options: Any) -> dict[str, Any]:
 
 def _two_rnns(options: Any) -> dict[str, Any]:
     return {**_sequence_rnn(options), "merge_outputs": bool(options.MergeOutputs())}
-
-
-def _cumsum(options: Any) -> dict[str, Any]:
-    return {"exclusive": bool(options.Exclusive()), "reverse": bool(options.Reverse())}
-
-
-def _reverse_sequence(options: Any) -> dict[str, Any]:
-    return {"seq_dim": options.SeqDim(), "batch_dim": options.BatchDim()}
 
 
 def _local_response(options: Any) -> dict[str, Any]:
@@ -327,7 +265,7 @@ def _choice(what: str, names: dict[int, str], number: int) -> str:
 
 
 #: Operator kind -> (name of its table in the schema, decoder).
-_DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
+_DECODERS: dict[str, tuple[str, Decoder]] = {
     "CONV_2D": ("Conv2DOptions", _conv2d),
     "DEPTHWISE_CONV_2D": ("DepthwiseConv2DOptions", _conv2d),
     "AVERAGE_POOL_2D": ("Pool2DOptions", _pool2d),
@@ -340,31 +278,27 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "MUL": ("MulOptions", _add),
     "CONCATENATION": ("ConcatenationOptions", _concatenation),
     "PACK": ("PackOptions", _axis),
-    "GATHER": ("GatherOptions", _gather),
+    "GATHER": ("GatherOptions", _plain("axis", "batch_dims")),
     "DEPTH_TO_SPACE": ("DepthToSpaceOptions", _block_size),
     "SPACE_TO_DEPTH": ("SpaceToDepthOptions", _block_size),
-    "MEAN": ("ReducerOptions", _reducer),
-    "SUM": ("ReducerOptions", _reducer),
+    **dict.fromkeys(("MEAN", "SUM", "REDUCE_MAX", "REDUCE_MIN", "REDUCE_PROD", "REDUCE_ANY",
+                     "REDUCE_ALL"), ("ReducerOptions", _reducer)),
     "MIRROR_PAD": ("MirrorPadOptions", _mirror_pad),
-    "GELU": ("GeluOptions", _gelu),
-    "BATCH_MATMUL": ("BatchMatMulOptions", _batch_matmul),
-    "REDUCE_MAX": ("ReducerOptions", _reducer),
-    "REDUCE_MIN": ("ReducerOptions", _reducer),
-    "REDUCE_PROD": ("ReducerOptions", _reducer),
-    "REDUCE_ANY": ("ReducerOptions", _reducer),
-    "REDUCE_ALL": ("ReducerOptions", _reducer),
+    "GELU": ("GeluOptions", _plain("approximate")),
+    "BATCH_MATMUL": ("BatchMatMulOptions", _plain("adj_x", "adj_y")),
     "RESIZE_NEAREST_NEIGHBOR": ("ResizeNearestNeighborOptions", _resize),
     "LEAKY_RELU": ("LeakyReluOptions", _leaky_relu),
     "RESIZE_BILINEAR": ("ResizeBilinearOptions", _resize),
-    "STRIDED_SLICE": ("StridedSliceOptions", _strided_slice),
+    "STRIDED_SLICE": ("StridedSliceOptions", _plain(
+        "begin_mask", "end_mask", "ellipsis_mask", "new_axis_mask", "shrink_axis_mask", "offset")),
     "UNPACK": ("UnpackOptions", _axis),
     "VAR_HANDLE": ("VarHandleOptions", _var_handle),
-    "CALL_ONCE": ("CallOnceOptions", _call_once),
+    "CALL_ONCE": ("CallOnceOptions", _plain(init_subgraph="InitSubgraphIndex")),
     "L2_POOL_2D": ("Pool2DOptions", _pool2d),
     "L2_NORMALIZATION": ("L2NormOptions", _add),
-    "CUMSUM": ("CumsumOptions", _cumsum),
+    "CUMSUM": ("CumsumOptions", _plain("exclusive", "reverse")),
     "ONE_HOT": ("OneHotOptions", _axis),
-    "REVERSE_SEQUENCE": ("ReverseSequenceOptions", _reverse_sequence),
+    "REVERSE_SEQUENCE": ("ReverseSequenceOptions", _plain("seq_dim", "batch_dim")),
     "LOCAL_RESPONSE_NORMALIZATION": ("LocalResponseNormalizationOptions", _local_response),
     "FAKE_QUANT": ("FakeQuantOptions", _fake_quant),
     "BUCKETIZE": ("BucketizeOptions", _bucketize),
@@ -378,12 +312,14 @@ _DECODERS: dict[str, tuple[str, Callable[[Any], dict[str, Any]]]] = {
     "LSTM": ("LSTMOptions", _lstm),
     "BIDIRECTIONAL_SEQUENCE_LSTM": ("BidirectionalSequenceLSTMOptions", _two_lstms),
     "UNIDIRECTIONAL_SEQUENCE_LSTM": ("UnidirectionalSequenceLSTMOptions", _sequence_lstm),
-    "IF": ("IfOptions", _if),
-    "WHILE": ("WhileOptions", _while),
+    "IF": ("IfOptions", _plain(
+        then_subgraph="ThenSubgraphIndex", else_subgraph="ElseSubgraphIndex")),
+    "WHILE": ("WhileOptions", _plain(
+        cond_subgraph="CondSubgraphIndex", body_subgraph="BodySubgraphIndex")),
     "SVDF": ("SVDFOptions", _svdf),
     "SOFTMAX": ("SoftmaxOptions", _softmax),
     **HLO_DECODERS,
-}
+}  # fmt: skip
 
 #: Operators whose fields have no usable default, or not the interpreters' one.
 _WITHOUT_DEFAULTS = frozenset((
