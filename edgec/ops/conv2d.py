@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -99,41 +101,115 @@ def centred(x: Array, type_: TensorType) -> Array:
     return x.astype(np.float64) - zero_point
 
 
-@register
-class Conv2d(Op[Conv2dAttrs]):
-    """x [N, H, W, C], weights [O, KH, KW, C], bias [O] -> [N, OH, OW, O].
+class WindowProducts(Op[Conv2dAttrs]):
+    """Sums of a window's products, plus a bias: what convolutions share.
 
     Integers: acc = sum((x - zero_point) * w) + bias in the bias' dtype, int32 or int64, modulo
     2**32 or 2**64; padding contributes zero. Or float32 throughout: from the bias on, product
     after product in the order height, width, input channel.
     """
 
-    name = "conv2d"
     attrs_class = Conv2dAttrs
     constant_inputs = (1, 2)
     fusion = Fusion.COMPLEX
     tolerance = 2e-6
-    products = Products(outputs=0, inputs=3, window=(1, 2))
+    products: ClassVar[Products]
     integer_form = IntegerForm.PRODUCTS
+
+    def kernel(self, weights: Sequence[int]) -> Pair:
+        """The window's extents, of the shape of the weights."""
+        first, second = self.products.window
+        return weights[first], weights[second]
 
     def infer(self, attrs: Conv2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Extents by the window's geometry; the accumulators' dtype without quantization."""
         x, weights, bias = inputs
         dtype = check_operands(self.name, x, weights, bias)
-        if len(x.shape) != 4 or len(weights.shape) != 4:
-            raise TypeMismatch("conv2d needs an input and weights of rank 4")
-        if x.shape[3] != weights.shape[3]:
-            raise TypeMismatch(
-                f"conv2d weights read {weights.shape[3]} channels, the input has {x.shape[3]}"
-            )
-        if bias.shape != weights.shape[:1]:
-            raise TypeMismatch(f"bias {list(bias.shape)} for {weights.shape[0]} channels")
+        rank = 2 + len(self.products.window) - (self.products.inputs is None)
+        if len(x.shape) != 4 or len(weights.shape) != rank:
+            raise TypeMismatch(f"{self.name} needs an input of rank 4 and weights of rank {rank}")
+        outputs = weights.shape[self.products.outputs]
+        self.check_channels(x.shape[3], weights)
+        if bias.shape != (outputs,):
+            raise TypeMismatch(f"bias {list(bias.shape)} for {outputs} channels")
         height, width = (
-            output_extent(x.shape[axis + 1], weights.shape[axis + 1], attrs.stride[axis],
-                          attrs.dilation[axis], attrs.padding[axis])
-            for axis in (0, 1)
+            output_extent(x.shape[axis + 1], extent, attrs.stride[axis], attrs.dilation[axis],
+                          attrs.padding[axis])
+            for axis, extent in enumerate(self.kernel(weights.shape))
         )  # fmt: skip
-        return (TensorType((x.shape[0], height, width, weights.shape[0]), dtype),)
+        return (TensorType((x.shape[0], height, width, outputs), dtype),)
+
+    def check_channels(self, channels: int, weights: TensorType) -> None:
+        """Raise TypeMismatch for weights of other input channels."""
+        raise NotImplementedError
+
+    def macs(self, attrs: Conv2dAttrs, inputs: Sequence[TensorType]) -> int:
+        """Every tap of every output element, padding included."""
+        (output,) = self.infer(attrs, *inputs)
+        return math.prod((*output.shape[:3], *inputs[1].shape))
+
+    def row_window(self, attrs: Conv2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
+        """By the window's height and stride."""
+        reach = (self.kernel(inputs[1].shape)[0] - 1) * attrs.dilation[0] + 1
+        return RowWindow(reach, attrs.stride[0], attrs.padding[0][0])
+
+    def attrs_for_rows(self, attrs: Conv2dAttrs, top: int, bottom: int) -> Conv2dAttrs:
+        """With the padding that this row sees."""
+        return replace(attrs, padding=((top, bottom), attrs.padding[1]))
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """One accumulation per output element; padding is clipped from the kernel's ranges."""
+        attrs: Conv2dAttrs = node.attrs
+        x, w, bias = tensor_of(inputs[0]), constant_of(inputs[1]).data, constant_of(inputs[2]).data
+        (stride_h, stride_w), (dilation_h, dilation_w) = attrs.stride, attrs.dilation
+        (top, _), (left, _) = attrs.padding
+        _, height, width, channels = x.shape
+        kernel_h, kernel_w = self.kernel(w.shape)
+        summed = tuple(axis for axis in range(w.ndim) if axis != self.products.outputs)
+        offset, bias = fold_offset(node, bias, weight_sums(w, summed))
+        weights, biases = target.table("w", w), target.table("bias", bias)
+        target.window = known_window(node, (kernel_h, kernel_w))
+        rows = clipped(height, kernel_h, stride_h, dilation_h, top)
+        columns = clipped(width, kernel_w, stride_w, dilation_w, left)
+        mixes = self.products.inputs is not None
+        each = node.output.type.shape[3] // max(channels, 1)  # the channel multiplier
+
+        def product(acc: Any, n: Any, h: Any, w: Any, c: Any, kh: Any, kw: Any, *ic: Any) -> Any:
+            row, column = (
+                h * stride_h + kh * dilation_h - top,
+                w * stride_w + kw * dilation_w - left,
+            )
+            element = x[n, row, column, ic[0] if mixes else c // each]
+            weight = weights[(c, kh, kw, *ic) if mixes else (kh, kw, c)]
+            return acc + widened(element, acc, offset) * cast(weight, acc.dtype)
+
+        return target.reduce(
+            "acc",
+            node.output.type.shape,
+            node.output.type.dtype,
+            [
+                ("kh", lambda n, h, w, c: rows[0](h), lambda n, h, w, c: rows[1](h)),
+                ("kw", lambda n, h, w, c: columns[0](w), lambda n, h, w, c: columns[1](w)),
+                *([("ic", 0, channels)] if mixes else []),
+            ],
+            init=lambda n, h, w, c: biases[c],
+            update=product,
+        )
+
+
+@register
+class Conv2d(WindowProducts):
+    """x [N, H, W, C], weights [O, KH, KW, C], bias [O] -> [N, OH, OW, O]."""
+
+    name = "conv2d"
+    products = Products(outputs=0, inputs=3, window=(1, 2))
+
+    def check_channels(self, channels: int, weights: TensorType) -> None:
+        """All of the input."""
+        if channels != weights.shape[3]:
+            raise TypeMismatch(
+                f"conv2d weights read {weights.shape[3]} channels, the input has {channels}"
+            )
 
     def evaluate(
         self,
@@ -155,60 +231,6 @@ class Conv2d(Op[Conv2dAttrs]):
         products = matrix @ columns.T.astype(np.float64)
         return (with_bias(products, bias, output_types[0].dtype).reshape(shape),)
 
-    def macs(self, attrs: Conv2dAttrs, inputs: Sequence[TensorType]) -> int:
-        """Every tap of every output element, padding included."""
-        (output,) = self.infer(attrs, *inputs)
-        _, kernel_h, kernel_w, channels = inputs[1].shape
-        return output.elements * kernel_h * kernel_w * channels
-
-    def row_window(self, attrs: Conv2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
-        """By the window's height and stride."""
-        reach = (inputs[1].shape[1] - 1) * attrs.dilation[0] + 1
-        return RowWindow(reach, attrs.stride[0], attrs.padding[0][0])
-
-    def attrs_for_rows(self, attrs: Conv2dAttrs, top: int, bottom: int) -> Conv2dAttrs:
-        """With the padding that this row sees."""
-        return replace(attrs, padding=((top, bottom), attrs.padding[1]))
-
-    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """One accumulation per output element; padding is clipped from the kernel's ranges."""
-        attrs: Conv2dAttrs = node.attrs
-        x, w, bias = tensor_of(inputs[0]), constant_of(inputs[1]).data, constant_of(inputs[2]).data
-        (stride_h, stride_w), (dilation_h, dilation_w) = attrs.stride, attrs.dilation
-        (top, _), (left, _) = attrs.padding
-        _, height, width, channels = x.shape
-        _, kernel_h, kernel_w, _ = w.shape
-        offset, bias = fold_offset(node, bias, weight_sums(w, (1, 2, 3)))
-        weights, biases = target.table("w", w), target.table("bias", bias)
-        target.window = known_window(node, (kernel_h, kernel_w))
-        rows = clipped(height, kernel_h, stride_h, dilation_h, top)
-        columns = clipped(width, kernel_w, stride_w, dilation_w, left)
-        return target.reduce(
-            "acc",
-            node.output.type.shape,
-            node.output.type.dtype,
-            [
-                ("kh", lambda n, h, w, c: rows[0](h), lambda n, h, w, c: rows[1](h)),
-                ("kw", lambda n, h, w, c: columns[0](w), lambda n, h, w, c: columns[1](w)),
-                ("ic", 0, channels),
-            ],
-            init=lambda n, h, w, c: biases[c],
-            update=lambda acc, n, h, w, c, kh, kw, ic: (
-                acc
-                + widened(
-                    x[
-                        n,
-                        h * stride_h + kh * dilation_h - top,
-                        w * stride_w + kw * dilation_w - left,
-                        ic,
-                    ],
-                    acc,
-                    offset,
-                )
-                * cast(weights[c, kh, kw, ic], acc.dtype)
-            ),
-        )
-
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Conv."""
         write_convolution(out, node, lambda data: data.transpose(TO_FIRST), group=1)
@@ -219,7 +241,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     operands = tflite_operands(
         builder, raw, channel_axis=0, wide_bias=("int32", "int64"), hybrid=True
     )
-    x, weights, bias = operands
+    x, weights, _ = operands
     if len(x.type.shape) != 4 or len(weights.type.shape) != 4:
         raise ImportFailed("the input or the weights are not of rank 4")
     channels, kernel_h, kernel_w, depth = weights.type.shape
@@ -234,11 +256,28 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> GraphValue:
         dilation=dilation,
         padding=tflite_padding(raw, x.type.shape[1:3], (kernel_h, kernel_w), stride, dilation),
     )
-    if x.type.is_float and not weights.type.is_float:
-        rescale = hybrid_rescale(weights.type, channels, depthwise=False)
-        return append_hybrid(builder, raw, "conv2d", (x, weights, bias), attrs, rescale)
-    if x.type.is_float:
-        return append_activation(builder, raw, "conv2d", [x, weights, bias], attrs)
-    multiplier = product_multipliers(x.type, offset_scales(weights, channels), raw.output_types[0])
-    acc = append_products(builder, raw, "conv2d", [x, weights, bias], attrs)
+    return append_convolution(builder, raw, "conv2d", operands, operands[1], attrs, channels)
+
+
+def append_convolution(
+    builder: GraphBuilder,
+    raw: RawNode,
+    op: str,
+    operands: tuple[GraphValue, Constant, GraphValue],
+    weights: Constant,
+    attrs: Conv2dAttrs,
+    channels: int,
+) -> GraphValue:
+    """A convolution and a requantize, or in float32 and a clip; of floats by int8 weights as such.
+
+    operands: x, the weights as `op` takes them, bias. weights: as the file has them.
+    """
+    x = operands[0].type
+    if x.is_float and not weights.type.is_float:
+        rescale = hybrid_rescale(weights.type, channels, depthwise=op != "conv2d")
+        return append_hybrid(builder, raw, op, operands, attrs, rescale)
+    if x.is_float:
+        return append_activation(builder, raw, op, [*operands], attrs)
+    multiplier = product_multipliers(x, offset_scales(weights, channels), raw.output_types[0])
+    acc = append_products(builder, raw, op, [*operands], attrs)
     return append_requantize(builder, raw, acc, multiplier)
