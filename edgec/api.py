@@ -75,7 +75,9 @@ class Model:
     def run_all(self, inputs: Sequence[Array]) -> Any:
         """Run one inference and return outputs, instructions, cycles and stack bytes."""
         if self._closed:
-            raise EdgecError(f"the model {self.built.manifest.model} is closed", hint="compile it")
+            raise EdgecError(
+                f"the model {self.built.manifest.model} is closed", hint="compile it again"
+            )
         ports = self.built.manifest.inputs
         if len(inputs) != len(ports):
             raise EdgecError(f"{len(ports)} inputs are needed, {len(inputs)} were given")

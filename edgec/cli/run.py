@@ -96,7 +96,9 @@ def command(model: Path, profile: bool, as_json: bool, **given: Any) -> None:
     check_picture(shown["picture"], runs["inputs"])
     with (
         work_folder("run") as work,
-        working(f"compiling {model.name}", quiet=as_json) as told,
+        working(
+            f"{'opening' if model.is_dir() else 'compiling'} {model.name}", quiet=as_json
+        ) as told,
     ):
         chosen, built = _built(model, engine, port, work, profile=profile, **given)
         arrays, heard = _arrays(built, chosen, work, told, runs)

@@ -184,8 +184,8 @@ def _print(report: dict[str, Any], board: str) -> None:
         far = f"{report['beyond']:,} too much" if report["beyond"] else "all within tolerance"
         verdict = f"{report['mismatches']:,} differ, by {report['max_abs_diff']:g} at most, {far}"
     lines += prose(
-        f"{board} on {report['engine']} against {report['reference']}: {report['cases']} cases,"
-        f" {report['elements']:,} elements: {verdict}"
+        f"{board} on {report['engine']} against {report['reference']}:"
+        f" {plural(report['cases'], 'case')}, {plural(report['elements'], 'element')}: {verdict}"
     )
     lines += prose(report["note"] or "")
     if report["rounded_steps"]:

@@ -30,10 +30,10 @@ def test_builds_use_it_and_leave_it_alone(edgec: Callable[..., Any], project: Pa
     assert edgec("build", model).status == 0
     elf = project / "build" / "build" / "firmware.elf"
     before = elf.read_bytes()
-    source.write_bytes(first.replace(b'say("class ");', b'say("gesture ");'))
+    source.write_bytes(first.replace(b'say("class=");', b'say("gesture ");'))
     assert edgec("build", model).status == 0
     assert elf.read_bytes() != before and b"gesture " in elf.read_bytes()
-    assert source.read_bytes() == first.replace(b'say("class ");', b'say("gesture ");')
+    assert source.read_bytes() == first.replace(b'say("class=");', b'say("gesture ");')
     names = {path.name for path in project.iterdir()}
     assert names == {"main.c", "README.md", "edgec.toml", ".gitignore", "dense.tflite", "build"}
 
@@ -66,7 +66,7 @@ def test_it_speaks_on_the_emulated_board(edgec: Callable[..., Any], project: Pat
             lines = [emulator.stdout.readline() for _ in range(2)]
         finally:
             emulator.kill()
-    assert all(line.startswith(b"class ") and b", ticks " in line for line in lines)
+    assert all(line.startswith(b"class=") and b" ticks=" in line for line in lines)
 
 
 def test_what_it_refuses(
