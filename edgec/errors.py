@@ -7,7 +7,7 @@ from types import MappingProxyType
 
 
 class EdgecError(Exception):
-    """Base of all user-facing errors.
+    """Base of all errors that a user can cause.
 
     `message` says what, where and why in one line; `details` are further lines, one fact each;
     `hint` says what to do next. `exit_status` is what the command line returns: 1 for wrong
@@ -44,7 +44,7 @@ class ImportFailed(EdgecError):
 
 
 class BadNode(ImportFailed):
-    """A node that says what no standard gives a meaning to: no other way to import it is tried."""
+    """A node contradicts the standard of its format."""
 
 
 class TooLarge(ImportFailed):

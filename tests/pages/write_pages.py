@@ -1,4 +1,4 @@
-"""The generated pages of `docs/`: operators, boards, figures; and the tables of README.md.
+"""The generated pages of `docs/`: operators, boards, errors, figures; and the tables of README.md.
 
 `make docs` writes them again; `tests/repo/` checks that they are current.
 """
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from errors_page import errors_page
 from mixed_page import mixed_page
 from models_page import models_page
 from operators_page import operators_page
@@ -54,6 +55,7 @@ def pages() -> dict[str, str]:
     return {
         "operators.md": operators_page(FOLDER / "operators.toml"),
         "boards_table.md": boards_page(),
+        "errors.md": errors_page(FOLDER.parent / "runtime_c" / "include" / "edgec" / "ec_status.h"),
         "models.md": models_page(FOLDER / "models.toml"),
         "quantization_figures.md": quantization_page(
             FOLDER / "quantization.toml",
