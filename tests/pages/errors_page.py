@@ -15,7 +15,7 @@ ADVICE = {
     "EC_OK": "",
     "EC_ERR_NULL": "pass the context, and each memory that `<model>_memory` has",
     "EC_ERR_SIZE": "declare the memory by the header's macro, such as `KWS_ARENA(arena)`",
-    "EC_ERR_ALIGNMENT": "declare it by the macro; align inputs and outputs of your own to their element",
+    "EC_ERR_ALIGNMENT": "use the macro; align inputs and outputs of your own to their elements",
     "EC_ERR_NOT_INITIALIZED": "call `<model>_init` first, and look at what it returns",
     "EC_ERR_SELFTEST": "compile with `-ffp-contract=off` and without `-ffast-math`; look for code"
     " that writes into the arena; compare on the board with `edgec verify DIR --port P --layers`",
