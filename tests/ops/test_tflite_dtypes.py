@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import pytest
-from tflite_dtypes import without_reason
+from tflite_dtypes import faults
 
 
 def test_dtypes_of_some_operators() -> None:
-    assert not without_reason("LOGISTIC", "PRELU")
+    assert not faults("LOGISTIC", "PRELU")
 
 
 @pytest.mark.full
 def test_dtypes_of_all_operators() -> None:
-    assert not without_reason()
+    assert not faults()

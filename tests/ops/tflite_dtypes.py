@@ -37,34 +37,20 @@ FRAMEWORKS = ("litert", "tflm")
 #: The dtypes of cases that are changed best: none is that of indices or sizes.
 CLEAR = ("float32", "uint8", "int8", "bool")
 BITS = "LiteRT works on the stored bits, which with a scale have no meaning"
-NARROW = "arithmetic in float16, for which converters write DEQUANTIZE and float32"
-PRODUCTS = "LiteRT alone has it, and rescales after each product: no converter writes it"
-WITHOUT_SCALE = "numbers without a scale, of which a product has no meaning"
+SHAPES = "its result has another shape than the case's file declares"
+BYTES = "TFLite Micro does not look at the dtype: it reads bytes"
 #: By operator, or operator and dtype, why edgec does not take what a framework does.
 REASONS = {
-    "MATRIX_DIAG float16": NARROW, "MATRIX_SET_DIAG float16": NARROW,
-    "REDUCE_WINDOW int8 with a scale": BITS, "REDUCE_WINDOW uint8 with a scale": BITS,
-    "REDUCE_WINDOW int16 with a scale": BITS, "RELU_0_TO_1": "it needs a scale",
-    **{f"STABLEHLO_REDUCE_WINDOW {dtype} with a scale": BITS for dtype in STORED},
-    "RIGHT_SHIFT": BITS, "BITCAST": BITS, "STABLEHLO_AND": BITS, "STABLEHLO_SHIFT_LEFT": BITS,
-    "STABLEHLO_SCATTER": BITS, "STABLEHLO_COMPOSITE": BITS, "ADD float16": NARROW,
-    "MUL float16": NARROW, "MAXIMUM float16": NARROW, "ATAN2 float16": NARROW,
-    "CONV_2D int16 with a scale": "weights of int16, which LiteRT takes for int8",
-    "FULLY_CONNECTED int16 with a scale": "weights of int16, which no converter writes",
-    "TRANSPOSE_CONV int16 with a scale": "weights of int16, which TFLite Micro takes for int8",
-    "PRELU int16 with a scale": "slopes of int16, which LiteRT takes for int8",
-    "BITWISE_XOR": BITS, "FLOOR_DIV": BITS, "FLOOR_MOD": BITS, "NEG": BITS,
-    "STABLEHLO_ADD": BITS, "STABLEHLO_MULTIPLY": BITS,
-    **{f"LOGICAL_{kind} {dtype}{scale}": "TFLite Micro does not look at the dtype: it reads bytes"
-       for kind in ("AND", "OR") for dtype in DTYPES for scale in ("", " with a scale")},
-    **{f"{kind} float16": NARROW for kind in (
-        "COS", "FLOOR", "MINIMUM", "NEG", "ROUND", "SELECT", "SIN", "STABLEHLO_MAXIMUM",
-        "STABLEHLO_MINIMUM")},
-    **{f"{kind} {dtype}": PRODUCTS for kind in ("REDUCE_PROD",)
-       for dtype in (*STORED, *(f"{each} with a scale" for each in STORED))},
-    **{f"{kind} {dtype}": WITHOUT_SCALE for kind in ("BATCH_MATMUL",) for dtype in STORED},
-    "SQRT int16 with a scale": "LiteRT alone has it, in floats for each element",
-    "FAKE_QUANT": "it takes integers for floats",
+    **dict.fromkeys(
+        ("BITWISE_XOR", "FLOOR_DIV", "FLOOR_MOD", "NEG", "REDUCE_WINDOW", "RIGHT_SHIFT",
+         "STABLEHLO_ADD", "STABLEHLO_AND", "STABLEHLO_COMPOSITE", "STABLEHLO_MULTIPLY",
+         "STABLEHLO_REDUCE_WINDOW", "STABLEHLO_SHIFT_LEFT"), BITS),
+    **{f"{kind} int16 with a scale": f"{what} of int16, which a framework takes for int8"
+       for kind, what in (("CONV_2D", "weights"), ("FULLY_CONNECTED", "weights"),
+                          ("TRANSPOSE_CONV", "weights"), ("PRELU", "slopes"))},
+    "BITCAST": SHAPES, "LOGICAL_AND": BYTES, "LOGICAL_OR": BYTES,
+    "FAKE_QUANT": "it takes integers for floats", "RELU_0_TO_1": "it needs a scale",
+    "STABLEHLO_SCATTER": "by a sum, product, maximum or minimum of plain numbers alone",
 }  # fmt: skip
 
 
@@ -165,15 +151,15 @@ def refused(*kinds: str) -> dict[str, list[str]]:
     return found
 
 
-def without_reason(*kinds: str) -> list[str]:
-    """What a framework takes, edgec does not, and no reason is known for."""
-    return [
-        f"{key}: {' '.join(who)}"
-        for key, who in sorted(refused(*kinds).items())
-        if key not in REASONS and key.partition(" ")[0] not in REASONS
-    ]
+def faults(*kinds: str) -> list[str]:
+    """What a framework takes, edgec does not, and no reason is known for; unused reasons."""
+    found = refused(*kinds)
+    why = {key: key if key in REASONS else key.partition(" ")[0] for key in found}
+    unknown = [f"{key}: {' '.join(found[key])}" for key in sorted(found) if why[key] not in REASONS]
+    unused = [] if kinds else sorted({*REASONS} - {*why.values()})
+    return [*unknown, *(f"{key}: no longer refused" for key in unused)]
 
 
 if __name__ == "__main__":
     np.seterr(all="ignore")
-    print(*without_reason(*sys.argv[1:]), sep="\n")
+    print(*faults(*sys.argv[1:]), sep="\n")
