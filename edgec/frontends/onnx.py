@@ -117,6 +117,7 @@ class _GraphImporter:
         self.outer: _GraphImporter | None = None
         self.captured: dict[Value, Value] = {}
         self.declared: dict[str, Any] = {}
+        self.lacking: dict[str, str] = {}  # by output that a node does not make, which and why
         self.functions: dict[tuple[str, ...], Any] = {}
         self.inside: tuple[str, ...] = ()  # the operators whose bodies are being imported
 
@@ -140,7 +141,10 @@ class _GraphImporter:
         results = []
         for entry in graph.output:
             if entry.name not in self.values:
-                raise ImportFailed(f"{self.path.name}: output {entry.name!r} is never computed")
+                raise ImportFailed(
+                    f"{self.path.name}: output {entry.name!r} is never computed"
+                    + self.lacking.get(entry.name, "")
+                )
             results.append(self.values[entry.name])
         return self.builder.finish(results)
 
@@ -238,6 +242,8 @@ class _GraphImporter:
         except MALFORMED_NODE as error:
             self.problems.append(f"{kind}  node {name!r}: it is malformed ({error})")
             return
+        for output in node.output[len(made) :]:
+            self.lacking[output] = f": node {name!r} makes {len(made)} values"
         for output, value in zip(node.output, made, strict=False):
             self.values[output] = named(self.builder, value, output, first)
 
@@ -247,7 +253,7 @@ class _GraphImporter:
         if missing and not self.problems:
             raise ImportFailed(
                 f"{self.path.name}: node {name!r} reads {missing[0]!r}, which nothing before"
-                " it computes",
+                f" it computes{self.lacking.get(missing[0], '')}",
                 hint="the graph is cyclic or damaged",
             )
         return bool(missing)

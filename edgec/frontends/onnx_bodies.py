@@ -460,4 +460,7 @@ def own_body(use: Use) -> Any:
     given = ", ".join(INPUTS[: len(use.types)])
     wanted = ", ".join("xyz"[: max(use.outputs, 1)])
     head = f'<domain: "edgec", opset_import: ["": {OPSET}]>\n{use.kind} ({given}) => ({wanted})'
-    return parser.parse_function(f"{head} {{\n{text}}}")
+    try:
+        return parser.parse_function(f"{head} {{\n{text}}}")
+    except parser.ParseError:
+        raise ImportFailed("one of its attributes is of another type than it must be") from None
