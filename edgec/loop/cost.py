@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from edgec.loop.bound import BOUND, Launch
 from edgec.loop.dtype import is_float
 from edgec.loop.foreign import find_foreign
 from edgec.loop.intrinsics import get_intrinsic, is_known
@@ -118,6 +119,18 @@ def estimate(
 @remembered
 def _estimate_alone(func: PrimFunc, costs: InstructionCosts) -> Cost:
     return _Estimator(costs, {}).stmt(lower_blocks(func.body))
+
+
+def thread_instructions(
+    func: PrimFunc, launch: Launch, callees: Mapping[str, PrimFunc], *, most: bool
+) -> float:
+    """Instructions of a thread of a GPU that runs a function: of the average, or the most.
+
+    Statements outside of bound loops are run by every thread; the thread that does most has a step
+    in every one of these loops.
+    """
+    known = {name: estimate(callee) for name, callee in callees.items()}
+    return _ThreadEstimator(known, launch, most).stmt(lower_blocks(func.body)).instructions
 
 
 @remembered
@@ -277,6 +290,18 @@ class _Estimator:
     def intrinsic(self, expr: Intrinsic) -> Cost:
         count = get_intrinsic(expr.name).instructions if is_known(expr.name) else 10
         return self.all(expr.args) + Cost(instructions=count * self.costs.intrinsic_factor)
+
+
+class _ThreadEstimator(_Estimator):
+    def __init__(self, callees: Mapping[str, Cost], launch: Launch, most: bool) -> None:
+        super().__init__(CORTEX_M4, callees)
+        self.launch, self.most = launch, most
+
+    def parts(self, stmt: Stmt) -> tuple[tuple[Stmt, float], ...]:
+        if isinstance(stmt, For) and stmt.kind in BOUND:
+            (kind,) = (kind for kind in BOUND if kind == stmt.kind)
+            return ((stmt.body, 1.0 if self.most else average_trips(stmt) / self.launch.of(kind)),)
+        return parts(stmt)
 
 
 class _CodeEstimator(_Estimator):

@@ -48,6 +48,7 @@ from edgec.loop.primitives.pair_bytes import pair_bytes
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
 from edgec.loop.primitives.roll import roll
 from edgec.loop.primitives.run_once import run_once
+from edgec.loop.primitives.share_rows import share_rows
 from edgec.loop.primitives.share_sum import share_sum
 from edgec.loop.primitives.shifts import pack_shifts
 from edgec.loop.primitives.slide import slide
@@ -173,6 +174,10 @@ class Schedule:
     def warp_tiles(self, loop: str, rows: int, columns: int, chunks: int = 1) -> None:
         """Give each block a tile of a product of int8, each thread four sums of a part of it."""
         self._repack(*self._apply(warp_tiles, loop=loop, rows=rows, columns=columns, chunks=chunks))
+
+    def share_rows(self, threads: int, free: bool = False) -> None:
+        """Let a block of threads make each row together; free: floats are added in parts."""
+        self._apply(share_rows, threads=threads, free=free)
 
     def share_sum(self, loop: str, parts: int, columns: int) -> None:
         """Let several threads of a GPU's block make parts of each sum of integers."""

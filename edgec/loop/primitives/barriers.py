@@ -122,8 +122,11 @@ def _is_own(a: Access, b: Access, kinds: tuple[str, ...]) -> bool:
     Shown where both addresses move by the same distance from one step of each bound loop to the
     next, and tell these steps apart.
     """
-    if not any(loop.kind in kinds for loop in (*a.loops, *b.loops)):
+    bound = [{loop.kind for loop in access.loops if loop.kind in kinds} for access in (a, b)]
+    if not any(bound):
         return True
+    if bound[0] != bound[1]:  # one of them is done by all
+        return False
     steps = _common_parts(a, b, kinds)
     if steps is None:
         return False

@@ -39,7 +39,7 @@ from edgec.targets.rule import Nest, Rule, always
 NARROW_STRAIGHT, NARROW_CHANNELS = 2, 4
 
 
-def _finished(apply: Callable[[Nest, Schedule], object]) -> Callable[[Nest], list[Schedule]]:
+def finished(apply: Callable[[Nest, Schedule], object]) -> Callable[[Nest], list[Schedule]]:
     """A rule's `apply` of a function that schedules the loops; it returns False where they do not
     fit.
     """
@@ -174,14 +174,14 @@ def _has_short_windows(nest: Nest) -> bool:
 LOOPS = tuple(
     Rule(name, match, apply, ends_menu=always)
     for name, match, apply in (
-        ("elements", lambda nest: not nest.temporaries, _finished(_elements)),
-        ("walks", is_walk, _finished(_walks)),
-        ("gates", is_lstm, _finished(_lstm)),
-        ("filters", is_filter, _finished(_filters)),
-        ("rows", lambda nest: "acc" not in nest.temporaries, _finished(_rows)),
-        ("computed matrices", _is_kind(Kind.COMPUTED), _finished(_computed_matrix)),
-        ("weighted sums", _is_kind(Kind.MATRIX, Kind.WINDOWS), _finished(_matrix)),
+        ("elements", lambda nest: not nest.temporaries, finished(_elements)),
+        ("walks", is_walk, finished(_walks)),
+        ("gates", is_lstm, finished(_lstm)),
+        ("filters", is_filter, finished(_filters)),
+        ("rows", lambda nest: "acc" not in nest.temporaries, finished(_rows)),
+        ("computed matrices", _is_kind(Kind.COMPUTED), finished(_computed_matrix)),
+        ("weighted sums", _is_kind(Kind.MATRIX, Kind.WINDOWS), finished(_matrix)),
         ("short windows", _has_short_windows, _short_windows),
-        ("sums", lambda nest: True, _finished(_per_element)),
+        ("sums", lambda nest: True, finished(_per_element)),
     )
 )

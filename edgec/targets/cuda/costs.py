@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from edgec.loop.bound import ONE_THREAD, kernel_parts, launch_of
-from edgec.loop.cost import estimate
+from edgec.loop.cost import thread_instructions
 from edgec.loop.ir import PrimFunc
 
 #: Clock cycles from one instruction of a thread to the next one that needs its result.
@@ -57,14 +57,29 @@ GPUS: Mapping[str, Gpu] = {
 }
 
 
+@dataclass(frozen=True)
+class Work:
+    """Of a kernel: its threads, the instructions of all, and of the thread that has most."""
+
+    threads: int
+    instructions: float
+    longest: float
+
+    def cycles(self, rounds: int, gpu: Gpu, multiprocessors: int) -> float:
+        """Clock cycles on some multiprocessors, whose threads do their work in so many rounds."""
+        alone = self.longest * rounds * LATENCY_CYCLES
+        return max(alone, self.instructions / (gpu.lanes * multiprocessors))
+
+
 def kernels_us(func: PrimFunc, gpu: Gpu, callees: Mapping[str, PrimFunc] | None = None) -> float:
     """What the kernels of a function take as nodes of a graph. callees: other functions of it."""
-    return sum(kernel_us(*work_of(part, callees), gpu) for part in kernel_parts(func))
+    return sum(kernel_us(work_of(part, callees), gpu) for part in kernel_parts(func))
 
 
-def kernel_us(threads: int, instructions: float, gpu: Gpu) -> float:
-    """What a kernel takes as a node of a graph, by the instructions of all of its threads."""
-    return gpu.node_us + _cycles(threads, instructions, gpu, gpu.multiprocessors) / gpu.clock_mhz
+def kernel_us(work: Work, gpu: Gpu) -> float:
+    """What a kernel takes as a node of a graph."""
+    cycles = FIRST_CYCLES + work.cycles(1, gpu, gpu.multiprocessors)
+    return gpu.node_us + cycles / gpu.clock_mhz
 
 
 def on_processor_us(instructions: float, gpu: Gpu) -> float:
@@ -77,12 +92,11 @@ def copy_us(nbytes: int, gpu: Gpu) -> float:
     return gpu.copy_us + nbytes / gpu.copy_bytes_us
 
 
-def work_of(part: PrimFunc, callees: Mapping[str, PrimFunc] | None = None) -> tuple[int, float]:
+def work_of(part: PrimFunc, callees: Mapping[str, PrimFunc] | None = None) -> Work:
     """Threads and instructions of a kernel."""
     launch = launch_of(part) or ONE_THREAD
-    return launch.blocks * launch.threads, estimate(part, callees=callees or {}).instructions
-
-
-def _cycles(threads: int, instructions: float, gpu: Gpu, multiprocessors: int) -> float:
-    longest = instructions / threads * LATENCY_CYCLES
-    return FIRST_CYCLES + max(longest, instructions / (gpu.lanes * multiprocessors))
+    threads = launch.blocks * launch.threads
+    average, longest = (
+        thread_instructions(part, launch, callees or {}, most=most) for most in (False, True)
+    )
+    return Work(threads, average * threads, longest)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from edgec.loop.bound import ONE_THREAD, does_wait, group_bytes, in_warps, kernel_parts, launch_of
 from edgec.loop.ir import PrimFunc
-from edgec.targets.cuda.costs import BARRIER_CYCLES, FIRST_CYCLES, LATENCY_CYCLES, Gpu, work_of
+from edgec.targets.cuda.costs import BARRIER_CYCLES, FIRST_CYCLES, Gpu, work_of
 
 #: Threads of each block: EC_BLOCK_THREADS of `runtime_c/cuda/ec_cuda_kernel.h`.
 BLOCK_THREADS = 512
@@ -75,13 +75,12 @@ class Crew:
 
     def us(self, part: PrimFunc, gpu: Gpu, callees: Mapping[str, PrimFunc] | None = None) -> float:
         """What a kernel takes between two barriers, by the model of costs."""
-        threads, instructions = work_of(part, callees)
+        work = work_of(part, callees)
         at_once = self.blocks * BLOCK_THREADS
         if does_wait(part):
             of_group = (launch_of(part) or ONE_THREAD).threads
             at_once = self.blocks * max(self.groups(part), 1) * of_group
-        longest = -(-threads // at_once) * instructions / threads * LATENCY_CYCLES
-        return max(longest, instructions / (gpu.lanes * self.blocks)) / gpu.clock_mhz
+        return work.cycles(-(-work.threads // at_once), gpu, self.blocks) / gpu.clock_mhz
 
     def waiting_us(self, gpu: Gpu) -> float:
         """What a barrier takes, and the first result after it."""

@@ -6,25 +6,19 @@ on the GPU as well: the plain loops of all targets, bound to blocks and threads.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import replace
 
-from edgec.loop.schedule import Schedule
 from edgec.targets.common import loops
-from edgec.targets.cuda.bind import bound
+from edgec.targets.common.recurrent import is_lstm
 from edgec.targets.cuda.depthwise import is_depthwise, schedule_depthwise
 from edgec.targets.cuda.dots import is_dot
 from edgec.targets.cuda.kernels.depthwise import MULTIPLY
 from edgec.targets.cuda.kernels.dots import DOT
 from edgec.targets.cuda.kernels.mma import COPY, MMA
 from edgec.targets.cuda.reductions import is_long_sum, schedule_shared_sums
+from edgec.targets.cuda.rows import on_threads, schedule_gates
 from edgec.targets.cuda.tiles import schedule_products
-from edgec.targets.rule import Nest, Rule, always
-
-
-def _on_threads(apply: Callable[[Nest], list[Schedule]]) -> Callable[[Nest], list[Schedule]]:
-    return lambda nest: [bound(schedule) for schedule in apply(nest)]
-
+from edgec.targets.rule import Rule, always
 
 #: Matrix instructions, or four products at once.
 PRODUCTS = Rule("products", is_dot, schedule_products, kernels=(DOT, MMA, COPY), ends_menu=always)
@@ -37,9 +31,12 @@ DEPTHWISE = Rule(
 #: Sums that threads share.
 SUMS = Rule("shared sums", is_long_sum, schedule_shared_sums, ends_menu=always)
 
+#: Sums of layers with a memory.
+GATES = Rule("gates", is_lstm, loops.finished(schedule_gates), ends_menu=always)
+
 RULES = (
     PRODUCTS,
     DEPTHWISE,
     SUMS,
-    *(replace(rule, apply=_on_threads(rule.apply)) for rule in loops.LOOPS),
+    *(replace(rule, apply=on_threads(rule.apply)) for rule in (GATES, *loops.LOOPS)),
 )

@@ -24,7 +24,7 @@ from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import decompose, find_param, gather_temporaries, output_loops
 from edgec.targets.cuda.bind import place_whole_barriers, with_bound_statements
-from edgec.targets.cuda.costs import GPUS, Gpu, kernel_us, kernels_us
+from edgec.targets.cuda.costs import GPUS, Gpu, Work, kernel_us, kernels_us
 from edgec.targets.cuda.crew import in_block_us
 from edgec.targets.cuda.dots import make_whole, schedule_dots
 from edgec.targets.cuda.kernels.mma import COPY, MMA
@@ -57,7 +57,7 @@ class Tile:
             + products * steps * MMA_INSTRUCTIONS
             + products * 4 * END_INSTRUCTIONS
         )
-        return kernel_us(blocks * THREADS, float(own * blocks * THREADS), gpu)
+        return kernel_us(Work(blocks * THREADS, float(own * blocks * THREADS), own), gpu)
 
 
 def schedule_products(nest: Nest) -> list[Schedule]:
