@@ -17,15 +17,15 @@ from edgec.pipeline import Compiled, compile_module
 from edgec.runners.gpu_emulation import build_emulated
 from edgec.runners.host import HostModel
 from edgec.runners.samples import generate_steps
-from edgec.targets.core import find_core
+from edgec.targets.core import Core, find_core
 
 GPU = find_core("cuda-sm_75")
 #: Threads and blocks from the last to the first.
 REVERSED = ("-DEC_CUDA_REVERSE",)
 
 
-def for_gpu(module: Module, driver: Driver = "graph") -> Compiled:
-    return compile_module(module, GPU, Options(model_name="m", driver=driver))
+def for_gpu(module: Module, driver: Driver = "graph", core: Core = GPU) -> Compiled:
+    return compile_module(module, core, Options(model_name="m", driver=driver))
 
 
 def emulated(compiled: Compiled, folder: Path, flags: Sequence[str] = ()) -> HostModel:
@@ -42,9 +42,11 @@ def emulated(compiled: Compiled, folder: Path, flags: Sequence[str] = ()) -> Hos
     return HostModel(build_emulated(project, "m", folder / name, flags=flags), manifest)
 
 
-def check_on_gpu(module: Module, folder: Path, steps: int = 2, *, driver: Driver = "graph") -> int:
+def check_on_gpu(
+    module: Module, folder: Path, steps: int = 2, *, driver: Driver = "graph", core: Core = GPU
+) -> int:
     """Compare some runs, in both orders of threads; returns how many elements were compared."""
-    compiled = for_gpu(module, driver)
+    compiled = for_gpu(module, driver, core)
     main = compiled.module.main
     types = [(value.type.shape, value.type.dtype) for value in main.inputs]
     given = generate_steps(3, types, steps)

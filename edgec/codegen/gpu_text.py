@@ -60,7 +60,8 @@ class LaunchText:
     """One launch: the kernel's name, blocks and threads, and its arguments as C expressions.
 
     shared_bytes: of memory that its blocks have besides what the kernel declares. waits: whether
-    blocks wait for each other, so that there are no more of them than fit.
+    blocks wait for each other, so that there are no more of them than fit. is_cluster: whether
+    they are one cluster.
     """
 
     kernel: str
@@ -68,6 +69,7 @@ class LaunchText:
     arguments: tuple[str, ...]
     shared_bytes: int = 0
     waits: bool = False
+    is_cluster: bool = False
 
 
 @dataclass(frozen=True)
@@ -197,7 +199,8 @@ def _whole(
 
     def launch(start: int, stop: int) -> LaunchText:
         places = "gpu->arena", "gpu->state", "gpu->weights", f"{start}u", f"{stop}u"
-        return LaunchText(name, size, places, plan.shared_bytes, plan.driver == "grid")
+        is_cluster = plan.crew.is_cluster
+        return LaunchText(name, size, places, plan.shared_bytes, plan.driver == "grid", is_cluster)
 
     kernel = one_kernel(program, plan, name, weights, by_step)
     return KernelTexts(
@@ -271,7 +274,7 @@ def _source(program: Program, device: Sequence[str], texts: KernelTexts) -> str:
         model=program.model,
         source_file=comment_text(program.source_file),
         start=start.read_text(encoding="utf-8"),
-        has_grid=texts.whole is not None and texts.whole.waits,
+        whole=texts.whole,
         helpers=tuple(function.text for function in needed_functions(every)),
         functions=functions,
         kernels=texts.kernels,

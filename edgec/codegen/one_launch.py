@@ -88,7 +88,9 @@ def _crews(program: Program, driver: str) -> list[Crew]:
     if driver == "block":
         return [Crew(1, gpu.shared_bytes - _aligned(program.arena_bytes))]
     sizes = [1 << bit for bit in range(1, gpu.multiprocessors.bit_length())]
-    return [Crew(blocks, gpu.shared_bytes) for blocks in (*sizes, gpu.multiprocessors)]
+    found = [Crew(blocks, gpu.shared_bytes) for blocks in (*sizes, gpu.multiprocessors)]
+    clusters = [Crew(n, gpu.shared_bytes, True) for n in sizes if n <= gpu.cluster_blocks]
+    return [*clusters, *found]
 
 
 def _aligned(nbytes: int) -> int:

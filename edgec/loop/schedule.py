@@ -496,7 +496,7 @@ REPLAYABLE = frozenset(
         "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "pack_steps",
         "pack_shifts", "complement", "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
-        "warp_tiles", "share_sum",
+        "warp_tiles", "share_rows", "share_sum",
         "pad_reads", "pad_copy", "pad_tiles", "gather", "fold_offset", "spread", "flatten",
         "floor_sum", "fuse_axes", "pad_steps", "split_steps", "pair_bytes", "place_barriers",
         "run_once", "store_over",

@@ -33,8 +33,12 @@
 #define EC_CU_NON_BLOCKING 1u
 #define EC_CU_THREAD_LOCAL 1
 
-/* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES */
+/* CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED */
 #define EC_CU_MOST_SHARED 8
+#define EC_CU_ANY_CLUSTER 14
+/* CU_LAUNCH_ATTRIBUTE_CLUSTER_DIMENSION, and how many blocks of a cluster every GPU that has them takes */
+#define EC_CU_CLUSTER 4
+#define EC_CU_PORTABLE_CLUSTER 8u
 /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH */
 #define EC_CU_MULTIPROCESSORS 16
 #define EC_CU_COOPERATIVE 95
@@ -80,6 +84,8 @@ EC_CUDA_PART void ec_cuda_open_driver(ec_cuda *gpu) {
         "cuGraphLaunch",
         "cuGraphExecDestroy",
         "cuGraphDestroy",
+        "cuLaunchKernelEx",
+        "cuOccupancyMaxPotentialClusterSize",
     };
     gpu->error = EC_CU_NO_DRIVER;
     gpu->library = dlopen(EC_CUDA_LIBRARY, RTLD_NOW | RTLD_LOCAL);
@@ -88,7 +94,7 @@ EC_CUDA_PART void ec_cuda_open_driver(ec_cuda *gpu) {
     }
     for (int i = 0; i < EC_CU_COUNT; ++i) {
         void *found = dlsym(gpu->library, names[i]);
-        if (found == NULL) {
+        if (found == NULL && i < EC_CU_LAUNCH_CLUSTER) { /* drivers before CUDA 11.8 have no more */
             return;
         }
         /* C has no conversion from data to functions; POSIX says that they have one size. */
@@ -234,6 +240,44 @@ EC_CUDA_PART void ec_cuda_launch_grid(ec_cuda *gpu, const char *kernel, const ui
           (void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, void *,
            void **),
           (function, blocks, 1u, 1u, size[3], 1u, 1u, shared_bytes, gpu->stream, pointers));
+}
+
+/* CUlaunchAttribute and CUlaunchConfig. */
+typedef struct ec_cu_attribute {
+    int id;
+    char unused[4];
+    unsigned blocks[16];
+} ec_cu_attribute;
+
+typedef struct ec_cu_config {
+    unsigned size[6];
+    unsigned shared_bytes;
+    void *stream;
+    const ec_cu_attribute *attributes;
+    unsigned attributes_count;
+} ec_cu_config;
+
+/* Likewise one whose blocks are a cluster, of as many as the GPU takes. */
+EC_CUDA_PART void ec_cuda_launch_cluster(ec_cuda *gpu, const char *kernel, const uint32_t *size,
+                                         uint32_t shared_bytes, uint64_t *arguments,
+                                         uint32_t count) {
+    void *pointers[EC_CU_ARGUMENTS];
+    void *function = ec_cuda_kernel(gpu, kernel, shared_bytes, pointers, arguments, count);
+    ec_cu_attribute cluster = { EC_CU_CLUSTER, { 0 }, { size[0], 1u, 1u } };
+    ec_cu_config config = {
+        { size[0], 1u, 1u, size[3], 1u, 1u }, shared_bytes, gpu->stream, &cluster, 1u
+    };
+    int most = (int)size[0];
+    if (size[0] > EC_CU_PORTABLE_CLUSTER) {
+        EC_CU(gpu, EC_CU_ATTRIBUTE, (void *, int, int), (function, EC_CU_ANY_CLUSTER, 1));
+    }
+    EC_CU(gpu, EC_CU_CLUSTER_BLOCKS, (int *, void *, const ec_cu_config *),
+          (&most, function, &config));
+    if ((unsigned)most < size[0]) {
+        config.size[0] = cluster.blocks[0] = most > 1 ? (unsigned)most : 1u;
+    }
+    EC_CU(gpu, EC_CU_LAUNCH_CLUSTER, (const ec_cu_config *, void *, void **, void **),
+          (&config, function, pointers, NULL));
 }
 
 /* Between these two, what is started is noted, to be started as one graph, of this number, by ec_cuda_replay. */

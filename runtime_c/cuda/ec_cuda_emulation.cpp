@@ -332,6 +332,10 @@ static const int EC_TOO_LARGE = 720;
 #ifndef EC_COOPERATES
 #define EC_COOPERATES 1
 #endif
+/* Blocks of a cluster, at most. */
+#ifndef EC_CLUSTER_BLOCKS
+#define EC_CLUSTER_BLOCKS 2
+#endif
 /* Of every buffer on the device, so that a test sees what was not given back. */
 static int ec_live;
 /* As the driver refuses more than 48 KB of shared memory for which nobody asked. */
@@ -438,6 +442,25 @@ int cuLaunchCooperativeKernel(void *function, unsigned x, unsigned y, unsigned z
     }
     const ec_kernel *kernel = (const ec_kernel *)function;
     return ec_launch(kernel, {x, y, z, tx, ty, tz}, shared_bytes, stream, arguments, true);
+}
+/* CUlaunchConfig, with one attribute: the blocks of a cluster. */
+struct ec_config {
+    unsigned size[6], shared_bytes;
+    void *stream;
+    const unsigned *attributes;
+    unsigned count;
+};
+int cuOccupancyMaxPotentialClusterSize(int *blocks, void *, const ec_config *) {
+    return *blocks = EC_CLUSTER_BLOCKS, EC_GOOD;
+}
+int cuLaunchKernelEx(const ec_config *config, void *function, void **arguments, void **) {
+    const unsigned *cluster = config->attributes, blocks = config->size[0];
+    if (config->count != 1 || cluster[0] != 4 || cluster[2] != blocks || blocks > EC_CLUSTER_BLOCKS) {
+        return EC_INVALID_VALUE;
+    }
+    const std::vector<uint32_t> size(config->size, config->size + 6);
+    return ec_launch((const ec_kernel *)function, size, config->shared_bytes, config->stream,
+                     arguments, true);
 }
 int cuStreamBeginCapture_v2(void *, int) { return ec_capturing = new ec_graph(), EC_GOOD; }
 int cuStreamEndCapture(void *, void **graph) {

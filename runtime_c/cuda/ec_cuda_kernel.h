@@ -48,7 +48,12 @@ typedef unsigned long long uintptr_t;
     asm volatile("bar.sync %0, %1;" : : "r"((group) + 1), "r"(threads) : "memory")
 #define EC_GRID_BLOCKS ((int32_t)gridDim.x)
 #define EC_GRID_BARRIER() ec_grid_barrier()
-#ifdef EC_HAS_GRID
+#if defined(EC_HAS_CLUSTER)
+/* All blocks are one cluster, of compute capability 9.0 and up. PTX ISA, "barrier.cluster". */
+static inline void ec_grid_barrier() {
+    asm volatile("barrier.cluster.arrive.release;\n\tbarrier.cluster.wait.acquire;" : : : "memory");
+}
+#elif defined(EC_HAS_GRID)
 /* How many blocks have come, modulo 2^31; the highest bit turns when all have. */
 __device__ uint32_t ec_grid_arrived;
 /* All blocks are on the GPU at once. As NVIDIA's cooperative groups do it: block 0 adds what turns

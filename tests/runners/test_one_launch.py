@@ -35,6 +35,7 @@ from edgec.targets.cuda.costs import GPUS
 from edgec.targets.cuda.crew import Crew
 
 DRIVERS = pytest.mark.parametrize("driver", ["block", "grid"])
+HOPPER = find_core("cuda-sm_90")
 DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits" / "digits_int8.onnx"
 
 
@@ -55,6 +56,36 @@ def test_a_run_is_one_launch(driver: Driver, tmp_path: Path) -> None:
 @DRIVERS
 def test_states_stay_outside(driver: Driver, tmp_path: Path) -> None:
     assert check_on_gpu(module_of(delay_line), tmp_path, 3, driver=driver) > 10
+
+
+def test_a_cluster_gives_the_same_bits(tmp_path: Path) -> None:
+    """On Hopper the blocks of a grid are one cluster, of no more blocks than the GPU takes."""
+    module = import_model(DIGITS)
+    compiled = for_gpu(module, "grid", HOPPER)
+    crew = plan_of(compiled.program).crew
+    assert crew.is_cluster and 1 < crew.blocks <= GPUS["sm_90"].cluster_blocks
+    assert check_on_gpu(module, tmp_path, driver="grid", core=HOPPER) > 10
+    project = tmp_path / "project"
+    assert "ec_cuda_launch_cluster(gpu, " in (project / "m.c").read_text("utf-8")
+    given = [np.zeros(v.type.shape, v.type.dtype) for v in compiled.module.main.inputs]
+    found = set()
+    for number in (1, crew.blocks, crew.blocks + 1):
+        flags = (f"-DEC_CLUSTER_BLOCKS={number}",)
+        library = build_emulated(project, "m", tmp_path / str(number), flags=flags)
+        model = HostModel(library, Manifest.load(project))
+        status, outputs, _ = model.run(given)
+        assert status == 0
+        found.add(outputs[0])
+        model.close()
+    assert len(found) == 1
+
+
+def test_a_grid_takes_a_cluster_where_that_is_faster() -> None:
+    """Its barrier is: by the model of costs, no plan of a grid on Turing has one."""
+    module = import_model(DIGITS)
+    assert not plan_of(for_gpu(module, "grid").program).crew.is_cluster
+    hopper = GPUS["sm_90"]
+    assert Crew(8, 0, True).waiting_us(hopper) < Crew(8, 0).waiting_us(hopper)
 
 
 @DRIVERS

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
+from math import inf, prod
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import accesses
@@ -16,7 +16,6 @@ from edgec.loop.ir import (
     Const,
     Expr,
     For,
-    If,
     Load,
     PrimFunc,
     Scope,
@@ -25,7 +24,7 @@ from edgec.loop.ir import (
     Store,
 )
 from edgec.loop.lanes import private_buffers, why_not_apart
-from edgec.loop.primitives.lookup import constant_extent
+from edgec.loop.primitives.lookup import constant_extent, fresh
 from edgec.loop.primitives.warp_tiles import decoded, nested
 from edgec.loop.rewrite import ReplaceBuffer, Substitute, sequence, subexpressions, walk
 from edgec.numerics.term import Term, Var, as_term, minimum
@@ -59,9 +58,7 @@ def share_rows(func: PrimFunc, threads: int, free: bool = False) -> tuple[PrimFu
     shared = sharing.stmt(body)
     if not sharing.is_spread:
         raise ScheduleError("share_rows: there is nothing that threads could share")
-    rows = Var("row", 0, 1)
-    for loop in loops:
-        rows = Var("row", 0, rows.stop * (constant_extent(loop) or 1))
+    rows = Var(fresh(func, "row"), 0, prod(constant_extent(loop) or 1 for loop in loops))
     if loops:
         shared = Substitute(decoded(loops, as_term(rows))).stmt(shared)
         shared = For(rows, as_term(0), as_term(rows.stop), "block_x", shared)
@@ -184,20 +181,28 @@ class _Sharing:
         return spread
 
     def _steps(self, loop: For) -> Stmt:
-        """Steps side by side by threads side by side."""
+        """Steps side by side by threads side by side: in even turns, or with a rest."""
         extent = constant_extent(loop) or 1
-        threads = min(self.threads, extent)
-        turn = self._var("turn", -(-extent // threads))
+        most = min(self.threads, extent)
+        even = max(count for count in range(1, most + 1) if extent % count == 0)
+        threads = even if even * 2 >= most else most
+        turns, rest = divmod(extent, threads)
+        turn = self._var("turn", turns)
 
-        def one(thread: Term) -> Stmt:
-            step = as_term(turn) * threads + thread
-            inside = Substitute({loop.var: step + loop.start}).stmt(loop.body)
-            return If(step, as_term(extent), inside) if extent % threads else inside
+        def at(first: Term) -> Callable[[Term], Stmt]:
+            return lambda thread: Substitute({loop.var: first + thread + loop.start}).stmt(
+                loop.body
+            )
 
-        inside = self._threads(threads, one)
-        if turn.stop == 1:
-            return Substitute({turn: 0}).stmt(inside)
-        return For(turn, as_term(0), as_term(turn.stop), "serial", inside)
+        stmts: list[Stmt] = []
+        if turns == 1:
+            stmts.append(self._threads(threads, at(as_term(0))))
+        elif turns:
+            body = self._threads(threads, at(as_term(turn) * threads))
+            stmts.append(For(turn, as_term(0), as_term(turns), "serial", body))
+        if rest:
+            stmts.append(self._threads(rest, at(as_term(turns * threads))))
+        return sequence(*stmts)
 
     def _in_registers(self, stmt: Stmt) -> Stmt:
         """Each thread has registers of its own; long folds are made in parts."""
@@ -266,11 +271,12 @@ class _Sharing:
 
     def _var(self, name: str, extent: int) -> Var:
         self.count += 1
-        return Var(f"{name}{self.count}", 0, extent)
+        return Var(fresh(self.func, f"{name}{self.count}"), 0, extent)
 
     def _buffer(self, name: str, elements: int, dtype: str, scope: Scope) -> Buffer:
         self.count += 1
-        self.made.append(Buffer(f"{name}{self.count}", (elements,), dtype, scope))
+        name = fresh(self.func, f"{name}{self.count}")
+        self.made.append(Buffer(name, (elements,), dtype, scope))
         return self.made[-1]
 
 

@@ -5,6 +5,8 @@ kernel of few threads takes as long as one of its threads; one of many is shared
 of all multiprocessors. Sources of the numbers: NVIDIA's data sheets and the CUDA C++ Programming
 Guide (clocks, multiprocessors, lanes, shared memory); Hazy Research, May 2025 (1.3 us for each node
 of a graph on an H100, 2.1 for a launch); arXiv 2004.05371 (1.2 to 2 us for a barrier of a grid);
+arXiv 2402.13499 (180 cycles between the multiprocessors of a cluster of an H100; a barrier of the
+cluster is assumed to take two ways);
 on Jetson two to three times the time of a node, which is assumed.
 """
 
@@ -23,6 +25,8 @@ LATENCY_CYCLES = 6.0
 FIRST_CYCLES = 800.0
 #: Between two barriers of a block, beside what its threads do.
 BARRIER_CYCLES = 40.0
+#: Between two barriers of a cluster: to another multiprocessor and back, 180 cycles each.
+CLUSTER_CYCLES = 360.0
 
 
 @dataclass(frozen=True)
@@ -31,6 +35,7 @@ class Gpu:
 
     lanes: instructions of a multiprocessor in each clock cycle. shared_bytes: of one block, at
     most. node_us: each kernel of a graph. barrier_us: of a grid, which waits for all of its blocks.
+    cluster_blocks: of a cluster, at most; 1 where there are none.
     start_us: a graph, from the call to the end of waiting.
     copy_us, copy_bytes_us: each copy, and how many of its bytes take a microsecond more.
     processor_us: instructions of the processor in a microsecond.
@@ -46,14 +51,15 @@ class Gpu:
     copy_us: float
     copy_bytes_us: float
     processor_us: float
+    cluster_blocks: int = 1
 
 
 #: Turing: T4. Orin: Jetson Orin Nano. Hopper: H100. Thor: Jetson T5000.
 GPUS: Mapping[str, Gpu] = {
     "sm_75": Gpu(1590, 40, 64, 64 * 1024, 1.6, 1.5, 8, 3, 12_000, 7_000),
     "sm_87": Gpu(625, 8, 128, 163 * 1024, 3.5, 2.0, 20, 5, 20_000, 3_000),
-    "sm_90": Gpu(1755, 132, 128, 227 * 1024, 1.3, 1.2, 7, 3, 25_000, 7_000),
-    "sm_110": Gpu(1575, 20, 128, 227 * 1024, 3.0, 1.8, 15, 4, 60_000, 5_000),
+    "sm_90": Gpu(1755, 132, 128, 227 * 1024, 1.3, 1.2, 7, 3, 25_000, 7_000, 16),
+    "sm_110": Gpu(1575, 20, 128, 227 * 1024, 3.0, 1.8, 15, 4, 60_000, 5_000, 8),
 }
 
 

@@ -2,7 +2,8 @@
 
 A crew of one block has all activations in shared memory, and waits for a few cycles between two
 kernels. A crew of many blocks has them in the memory of the GPU and waits for the whole grid, so
-all of its blocks must fit on the GPU at once: one on each multiprocessor.
+all of its blocks must fit on the GPU at once: one on each multiprocessor. From Hopper on, up to 16
+blocks may be a cluster, whose barrier takes a sixth of a grid's.
 
 Where no threads of a kernel wait for each other, each thread takes one step after the other,
 whatever block it belongs to. Where they do, groups of threads with a barrier and shared memory of
@@ -16,7 +17,15 @@ from dataclasses import dataclass
 
 from edgec.loop.bound import ONE_THREAD, does_wait, group_bytes, in_warps, kernel_parts, launch_of
 from edgec.loop.ir import PrimFunc
-from edgec.targets.cuda.costs import BARRIER_CYCLES, FIRST_CYCLES, Gpu, work_of
+from edgec.options import Driver
+from edgec.targets.cuda.costs import (
+    BARRIER_CYCLES,
+    CLUSTER_CYCLES,
+    FIRST_CYCLES,
+    Gpu,
+    kernels_us,
+    work_of,
+)
 
 #: Threads of each block: EC_BLOCK_THREADS of `runtime_c/cuda/ec_cuda_kernel.h`.
 BLOCK_THREADS = 512
@@ -29,10 +38,12 @@ REGISTERS = 65_536
 @dataclass(frozen=True)
 class Crew:
     """blocks: at most, since a GPU may have fewer multiprocessors; each run gives the same bits
-    with any number. shared_bytes: that the groups of a block may share."""
+    with any number. shared_bytes: that the groups of a block may share. is_cluster: whether the
+    blocks are one cluster, whose multiprocessors have a network and barriers of their own."""
 
     blocks: int
     shared_bytes: int
+    is_cluster: bool = False
 
     @property
     def steps(self) -> tuple[str, str]:
@@ -86,10 +97,25 @@ class Crew:
         """What a barrier takes, and the first result after it."""
         if self.blocks == 1:
             return BARRIER_CYCLES / gpu.clock_mhz
-        return gpu.barrier_us + FIRST_CYCLES / gpu.clock_mhz
+        barrier_us = CLUSTER_CYCLES / gpu.clock_mhz if self.is_cluster else gpu.barrier_us
+        return barrier_us + FIRST_CYCLES / gpu.clock_mhz
 
 
-def in_block_us(func: PrimFunc, gpu: Gpu) -> float:
-    """What the kernels of a function take of one block, which runs the whole model."""
-    crew = Crew(1, gpu.shared_bytes)
-    return sum(crew.us(part, gpu) + crew.waiting_us(gpu) for part in kernel_parts(func))
+def launched_us(func: PrimFunc, gpu: Gpu, driver: Driver) -> float:
+    """What the kernels of a function take by a driver, of a model of such layers.
+
+    The least of all drivers for "auto": as nodes of a graph, or by a crew that waits after each.
+    """
+    crews = {
+        "block": [Crew(1, gpu.shared_bytes)],
+        "grid": [Crew(gpu.multiprocessors, gpu.shared_bytes)],
+        "graph": [],
+    }
+    if gpu.cluster_blocks > 1:
+        crews["grid"].append(Crew(gpu.cluster_blocks, gpu.shared_bytes, is_cluster=True))
+    parts = kernel_parts(func)
+    us = [
+        sum(crew.us(part, gpu) + crew.waiting_us(gpu) for part in parts)
+        for crew in crews[driver if driver != "auto" else "grid"]
+    ]
+    return min([*us, kernels_us(func, gpu)] if driver in ("graph", "auto") else us)

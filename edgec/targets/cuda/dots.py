@@ -31,15 +31,16 @@ CHANNELS, ENOUGH_THREADS = 4, 2048
 
 
 def is_dot(nest: Nest) -> bool:
-    """Whether a nest sums products of int8 whose inputs come in whole groups."""
-    if nest.sums is None or nest.sums.kind not in (Kind.MATRIX, Kind.WINDOWS):
-        return False
-    return nest.dtype == "int8" and find_param(nest.func, "w").shape[-1] % AT_ONCE == 0
+    """Whether a nest sums products of int8."""
+    is_product = nest.sums is not None and nest.sums.kind in (Kind.MATRIX, Kind.WINDOWS)
+    return is_product and nest.dtype == "int8"
 
 
 def schedule_dots(nest: Nest, bind: Callable[[Schedule], Schedule] = bound) -> list[Schedule]:
     """Its schedule; none where sums are of another form. bind: how threads share it out."""
     schedule = Schedule(nest.func)
+    if find_param(nest.func, "w").shape[-1] % AT_ONCE:  # inputs come in no whole groups
+        return []
     try:
         inputs = make_whole(schedule)
         channels, loop = _schedule_products(schedule, inputs)

@@ -16,8 +16,8 @@ from edgec.loop.rewrite import blocks_of, loops_of, walk
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import decompose
 from edgec.targets.cuda.bind import bound
-from edgec.targets.cuda.costs import GPUS, kernels_us
-from edgec.targets.cuda.crew import in_block_us
+from edgec.targets.cuda.costs import GPUS
+from edgec.targets.cuda.crew import launched_us
 from edgec.targets.rule import Nest
 
 #: Threads of a block: as many as the longest loop has steps, of these.
@@ -29,9 +29,12 @@ def on_threads(apply: Callable[[Nest], list[Schedule]]) -> Callable[[Nest], list
 
     def schedules(nest: Nest) -> list[Schedule]:
         gpu = GPUS[nest.core.gpu_architecture]
-        us = in_block_us if nest.options.driver == "block" else kernels_us
+        driver = nest.options.driver
         return [
-            min([bound(each), *_rows(each, nest)], key=lambda found: us(found.func, gpu))
+            min(
+                [bound(each), *_rows(each, nest)],
+                key=lambda found: launched_us(found.func, gpu, driver),
+            )
             for each in apply(nest)
         ]
 

@@ -7,8 +7,8 @@
     } } }                                 out = f(acc)
 
 A window is a row of an implicit matrix: threads gather it while they fetch. What is chosen between
-these tiles and `edgec.targets.cuda.dots` is what the model of costs says is faster: a small layer
-does not fill tiles.
+these tiles, `edgec.targets.cuda.dots` and, where inputs come in no groups of four, plain loops is
+what the model of costs says is faster: a small layer does not fill tiles.
 """
 
 from __future__ import annotations
@@ -22,13 +22,16 @@ from edgec.loop.bound import MOST_SHARED_BYTES
 from edgec.loop.primitives.warp_tiles import COLUMNS, GROUP, MMA_NEST, ROWS, STEPS, WARPS
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
+from edgec.targets.common import loops
 from edgec.targets.common.nests import decompose, find_param, gather_temporaries, output_loops
 from edgec.targets.cuda.bind import place_whole_barriers, with_bound_statements
-from edgec.targets.cuda.costs import GPUS, Gpu, Work, kernel_us, kernels_us
-from edgec.targets.cuda.crew import in_block_us
+from edgec.targets.cuda.costs import GPUS, Gpu, Work, kernel_us
+from edgec.targets.cuda.crew import launched_us
 from edgec.targets.cuda.dots import make_whole, schedule_dots
+from edgec.targets.cuda.kernels.dots import AT_ONCE
 from edgec.targets.cuda.kernels.mma import COPY, MMA
 from edgec.targets.cuda.reductions import shared
+from edgec.targets.cuda.rows import on_threads
 from edgec.targets.rule import Nest
 
 #: Bytes of one chunk of rows in shared memory: two blocks fit in one multiprocessor of Turing.
@@ -64,8 +67,11 @@ def schedule_products(nest: Nest) -> list[Schedule]:
     """The schedule that is faster by the model of costs; none where sums are of another form."""
     gpu = GPUS[nest.core.gpu_architecture]
     found = [*schedule_dots(nest), *schedule_dots(nest, shared), *schedule_tiles(nest)]
-    us = in_block_us if nest.options.driver == "block" else kernels_us
-    return sorted(found, key=lambda schedule: us(schedule.func, gpu))[:1]
+    if find_param(nest.func, "w").shape[-1] % AT_ONCE:
+        plain = next(rule for rule in loops.LOOPS if rule.match(nest))
+        found += on_threads(plain.apply)(nest)
+    driver = nest.options.driver
+    return sorted(found, key=lambda schedule: launched_us(schedule.func, gpu, driver))[:1]
 
 
 def schedule_tiles(nest: Nest) -> list[Schedule]:

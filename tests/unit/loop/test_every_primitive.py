@@ -44,6 +44,7 @@ from edgec.loop.primitives import (
     roll,
     run_once,
     sampling,
+    share_rows,
     share_sum,
     shifts,
     slide,
@@ -62,7 +63,7 @@ MODULES = (
     barriers, cache, call_foreign, complement, compute_at, compute_inline, cut, flatten, fuse_axes,
     floor_sum, fold_offset, fold_storage, gather,
     halves, inline_constant, layout, loops, nibbles, pair_bytes, reduction, reverse_compute_at,
-    roll, run_once, sampling, share_sum, shifts,
+    roll, run_once, sampling, share_rows, share_sum, shifts,
     slide, split_steps, spread, steps, storage, store_over,
     tensorize, warp_tiles, whole_windows, simplify_module,
 )  # fmt: skip

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from operator_models import MODELS
 
 from edgec.boards.toolchain import find_toolchain
 from edgec.build.host import build_host_library
@@ -32,6 +33,8 @@ from edgec.targets.cuda.kernels.mma import MMA
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_int8.onnx"
 GPU = find_core("cuda-sm_75")
+#: Its shifts are no numbers of any size, as random inputs are.
+UNFIT = ("signal_auto_scale",)
 
 
 @pytest.mark.parametrize(
@@ -114,6 +117,12 @@ def serial(func: PrimFunc) -> PrimFunc:
 
 def test_no_race_in_the_example() -> None:
     assert races(DIGITS) > 2
+
+
+@pytest.mark.parametrize("name", [n for n in MODELS if n not in UNFIT])
+def test_no_race_in_any_operator(name: str, tmp_path: Path) -> None:
+    """Every kernel that rules of a GPU make of the operators' models."""
+    assert races(MODELS[name](tmp_path)) > 0
 
 
 @pytest.mark.full
