@@ -6,6 +6,7 @@ driver's functions, to one library; the model's C opens that in place of `libcud
 
 from __future__ import annotations
 
+import ctypes
 import shutil
 import subprocess
 from collections.abc import Sequence
@@ -30,6 +31,7 @@ FLAGS = (
 #: What the model opens in place of CUDA's driver; "" for the one that is built with the kernels.
 DRIVER = ""
 TRACE_DEFINE = "EC_TRACE_HOOK"
+CHECKS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
 
 
 def require_gxx() -> str:
@@ -43,6 +45,14 @@ def require_gxx() -> str:
     return found
 
 
+def is_checked() -> bool:
+    """Whether this process was started with gcc's address sanitizer, which kernels then have, too.
+
+    `LD_PRELOAD=$(g++ -print-file-name=libasan.so)` asks for it.
+    """
+    return hasattr(ctypes.CDLL(None), "__asan_init")
+
+
 def build_emulated(
     project: Path, model: str, folder: Path, *, traced: bool = False, flags: Sequence[str] = ()
 ) -> Path:
@@ -54,7 +64,14 @@ def build_emulated(
     kernels = project / f"{model}_kernels.cu"
     driver = folder / library_name("ec_cuda_emulation")
     source = resource_dir("runtime_c") / "cuda" / "ec_cuda_emulation.cpp"
-    command = [require_gxx(), *FLAGS, *flags, f'-DEC_CUDA_KERNELS="{kernels}"', "-shared"]
+    command = [
+        require_gxx(),
+        *FLAGS,
+        *(CHECKS if is_checked() else ()),
+        *flags,
+        f'-DEC_CUDA_KERNELS="{kernels}"',
+        "-shared",
+    ]
     command += [str(source), "-o", str(driver)]
     done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
     if done.returncode != 0:

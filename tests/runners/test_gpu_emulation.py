@@ -3,6 +3,10 @@
 from __future__ import annotations
 
 import ctypes
+import os
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,6 +19,8 @@ from operator_models import MODELS
 from stateful_functions import delay_line, module_of
 
 from edgec.boards.board import load_board
+from edgec.boards.toolchain import find_toolchain
+from edgec.build.host import sanitizer_runtime
 from edgec.deploy.project import Built
 from edgec.errors import EdgecError, RunFailed, ToolMissing
 from edgec.frontends import import_model
@@ -25,7 +31,7 @@ from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_module
 from edgec.runners import gpu_emulation
 from edgec.runners.engine import open_session, require_engine
-from edgec.targets.core import find_core
+from edgec.targets.core import find_core, host_core
 from edgec.targets.cuda import tiles
 from edgec.targets.cuda.kernels.mma import MMA
 
@@ -81,6 +87,45 @@ def test_every_layer_equals_the_host(digits: Digits, images: list[np.ndarray]) -
         values = {trace.value: result.traces[trace.id] for trace in built.manifest.traces}
         found.append({value: data.tobytes() for value, data in values.items()})
     assert found[0] == found[1] and len(found[0]) > 3
+
+
+@pytest.mark.parametrize("smaller", [0, 1])
+def test_the_address_sanitizer_checks_kernels(smaller: int, tmp_path: Path) -> None:
+    """Where it is preloaded: a shared array that is one element too small ends the process."""
+    runtime = sanitizer_runtime(find_toolchain(host_core(), "gcc"))
+    if runtime is None:
+        pytest.skip("gcc has no address sanitizer here")
+    emulated(for_gpu(import_model(DIGITS)), tmp_path).close()
+    source = tmp_path / "project" / "m_kernels.cu"
+    pattern = r"(EC_SHARED_ARRAY\(int32_t, \w+, )(\d+)"
+    text, count = re.subn(
+        pattern, lambda found: f"{found[1]}{int(found[2]) - smaller}", source.read_text("utf-8")
+    )
+    assert count > 0
+    source.write_text(text, "utf-8")
+    script = tmp_path / "run.py"
+    script.write_text(RUN_CHECKED.format(folder=tmp_path), encoding="utf-8")
+    environment = {**os.environ, "LD_PRELOAD": str(runtime), "ASAN_OPTIONS": "detect_leaks=0"}
+    done = subprocess.run([sys.executable, str(script)], env=environment, capture_output=True,
+                          text=True, check=False)  # fmt: skip
+    assert (done.returncode == 0) == (smaller == 0), done.stderr
+    assert ("global-buffer-overflow" in done.stderr) == (smaller == 1)
+
+
+#: Built and run in a process of its own, in which the sanitizer was preloaded.
+RUN_CHECKED = """
+from pathlib import Path
+import numpy as np
+from edgec.codegen.manifest import Manifest
+from edgec.runners.gpu_emulation import build_emulated, is_checked
+from edgec.runners.host import HostModel
+folder = Path("{folder}")
+assert is_checked()
+manifest = Manifest.load(folder / "project")
+model = HostModel(build_emulated(folder / "project", "m", folder / "checked"), manifest)
+inputs = [np.zeros(port.shape, port.dtype) for port in manifest.inputs]
+assert model.run(inputs)[0] == 0
+"""
 
 
 def test_close_gives_back_all_memory(tmp_path: Path) -> None:

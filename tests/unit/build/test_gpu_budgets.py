@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from edgec.build import nvrtc
+from edgec.codegen.gpu_text import Images
 from edgec.codegen.model_text import make_text
 from edgec.options import Driver, Options
 from edgec.pipeline import compile_model
@@ -57,20 +58,34 @@ def test_kernels_stay_within_their_budgets(name: str, sample_model: Callable[[st
 def test_models_in_one_launch_stay_within_theirs(
     driver: Driver, name: str, sample_model: Callable[[str], Path]
 ) -> None:
+    budgets = ONE_LAUNCH[driver][name]
+    check_one_launch(driver, sample_model(BUDGETS[name]["file"]), "sm_87", budgets)
+
+
+@pytest.mark.full
+def test_a_cluster_stays_within_its_budget(sample_model: Callable[[str], Path]) -> None:
+    name = "mlperf_kws_dscnn_int8"
+    budget = ONE_LAUNCH["grid"][name]["on_sm_90"]
+    images = check_one_launch("grid", sample_model(BUDGETS[name]["file"]), "sm_90", budget)
+    assert "barrier.cluster.arrive" in images.ptx
+
+
+def check_one_launch(
+    driver: Driver, path: Path, architecture: str, budget: dict[str, int]
+) -> Images:
     """One kernel without spills, of which a block of all threads fits on a multiprocessor."""
-    budget = ONE_LAUNCH[driver][name]
-    path = sample_model(BUDGETS[name]["file"])
-    compiled = compile_model(path, find_core("cuda-sm_87"), Options(driver=driver))
+    compiled = compile_model(path, find_core(f"cuda-{architecture}"), Options(driver=driver))
     gpu = make_text(compiled.program).text.gpu
     assert gpu is not None and gpu.whole is not None
     arena_bytes = compiled.program.arena_bytes if driver == "block" else 0
-    assert arena_bytes <= gpu.whole.shared_bytes <= GPUS["sm_87"].shared_bytes
-    images = nvrtc.compile_kernels(gpu.source, "sm_87")
-    ((kernel, used),) = nvrtc.assemble_ptx(images.ptx, "sm_87")[1].items()
+    assert arena_bytes <= gpu.whole.shared_bytes <= GPUS[architecture].shared_bytes
+    images = nvrtc.compile_kernels(gpu.source, architecture)
+    ((kernel, used),) = nvrtc.assemble_ptx(images.ptx, architecture)[1].items()
     assert kernel == gpu.whole.kernel and used.spilled_bytes == 0
     assert used.registers <= budget["registers"]
     assert used.registers * BLOCK_THREADS <= REGISTERS
     assert len(images.cubin) <= budget["cubin_bytes"]
+    return images
 
 
 def machine_code(cubin: bytes, folder: Path) -> dict[str, str]:

@@ -10,6 +10,7 @@ from test_halves import WIDENING
 from test_primitives import PRIMITIVES
 from test_recurrent_primitives import RECURRING
 from test_roll import ROLLING
+from test_share_rows import TOGETHER
 from test_share_sum import SHARING
 from test_shifts import SHIFTING
 from test_slide import SLIDING
@@ -89,5 +90,5 @@ def test_each_is_tried_on_random_nests():
     # Nothing is known of what a user's function computes: tests/unit/external compares.
     methods = {*METHODS} - {"call_foreign"}
     tried = {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING, *SHIFTING, *ROLLING}
-    tried |= {*WINDOWING, *BINDING, *FLOORING, *RECURRING, *TILING, *SHARING}
+    tried |= {*WINDOWING, *BINDING, *FLOORING, *RECURRING, *TILING, *SHARING, *TOGETHER}
     assert tried == methods

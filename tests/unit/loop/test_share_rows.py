@@ -16,6 +16,8 @@ from edgec.loop.rewrite import ReplaceStmts, walk
 from edgec.loop.schedule import Schedule, replay
 from edgec.loop.verify import verify_func
 
+#: The primitive that these rows try.
+TOGETHER = ("share_rows",)
 #: What the largest of a row, two sums and what depends on all of them look like.
 SOFTMAX = """
 func softmax(x: arena {dtype}[{rows}, {steps}], out: arena {dtype}[{rows}, {steps}],
