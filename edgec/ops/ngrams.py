@@ -23,6 +23,9 @@ from edgec.ops.cast import CastAttrs, cast_to
 from edgec.ops.onnx_emit import emitted
 from edgec.ops.op import Op, RawNode, from_onnx
 
+#: More places than this are damage: each has a weight for every n-gram.
+MOST_PLACES = 1 << 16
+
 
 @dataclass(frozen=True)
 class NgramsAttrs:
@@ -94,6 +97,8 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> GraphValue:
                    f"{raw.name}/rows")  # fmt: skip
     rows = cast_to(builder, rows, CastAttrs("int64"), f"{raw.name}/wide")
     own = np.array(raw.attribute("ngram_indexes", ()), np.int64)
+    if own.min(initial=0) < 0 or own.max(initial=0) >= MOST_PLACES:
+        raise ImportFailed(f"places of n-grams from {own.min()} to {own.max()}")
     count, first, parts = int(own.max(initial=-1)) + 1, 0, []
     for length, pool in enumerate(pools, 1):
         if least <= length <= most and len(pool):

@@ -280,7 +280,9 @@ _PLAIN_BYTES: set[str] = set()
 
 #: What an importer raises by mistake for a node with too few inputs, of no known type, ...: only
 #: damaged files have such nodes, and frontends say so.
-MALFORMED_NODE = (ValueError, IndexError, TypeError, AttributeError, KeyError, ArithmeticError)
+MALFORMED_NODE = (
+    ValueError, IndexError, TypeError, AttributeError, KeyError, ArithmeticError, MemoryError,
+)  # fmt: skip
 
 
 def _importer(format_name: str, kind: str, since: int) -> Callable[[Importer], Importer]:
