@@ -160,7 +160,7 @@ def _lp_pool(use: Use) -> str:
     dtype, p = use.type(0).dtype, int(use.get("p", 2))
     window = {**use.attributes, "count_include_pad": 1}
     window.pop("p", None)
-    size = math.prod(use.attributes.get("kernel_shape", ()))
+    size = math.prod(use.get("kernel_shape", ()))
     text = number("p1", p, dtype) + number("p2", 1 / p, dtype) + number("size", size, dtype)
     text += "abs = Abs(a)\n" + ("pow = Mul(abs, abs)\n" if p == 2 else "pow = Pow(abs, p1)\n")
     text += f"mean = AveragePool{_attributes(window)}(pow)\nsum = Mul(mean, size)\n"

@@ -31,7 +31,13 @@ NAME = "the_node"
 INTEGERS = (-1, 0, 3, -(1 << 62), 1 << 31)
 FLOATS = (float("nan"), float("inf"), -1.0, 0.0)
 #: What no error may say: a cause that is not the file's, or words of Python.
-FORBIDDEN = ("no importer", "Traceback", "object has no attribute", "NoneType", "object is not")
+FORBIDDEN = (
+    "no importer",
+    "Traceback",
+    "object has no attribute",
+    "NoneType' object",
+    "object is not",
+)
 
 
 def complaint(path: Path, named: bool = True) -> str:

@@ -59,6 +59,10 @@ def rnn() -> list[Case]:
         )
     )
     both = [*own, state(CELLS)] * 2
+    # Options that the file leaves out have their defaults.
+    made.append(Case("UNIDIRECTIONAL_SEQUENCE_RNN", [whole, *own, state(CELLS)], [out], near=1e-6))
+    made.append(Case("RNN", [In((BATCH, DEPTH)), *own, state(CELLS)], [Out((BATCH, CELLS))],
+                     near=1e-6))  # fmt: skip
     for merge in (False, True):
         outs = [Out((BATCH, STEPS, 2 * CELLS))] if merge else [out, out]
         fields = {"FusedActivationFunction": TANH, "MergeOutputs": merge}
