@@ -197,7 +197,6 @@ def _for_gpu(options: Options, core: Core) -> Options:
     """The options as a GPU has them: rows that stream would leave most of its threads idle."""
     wrong = {
         f"--io {options.io}": options.io != "arena",
-        "free float sums": options.float_sums == "free",
         f"{options.threads} threads": options.threads > 1,
         "code of its own for certain sizes": bool(options.specialize),
     }

@@ -32,6 +32,7 @@ static void ec_barrier(int scope);
 static void ec_group_barrier(int group, int threads);
 static void ec_fail(void);
 static void ec_emulated_mma(int32_t *sums, const int32_t *rows, const int32_t *columns);
+static void ec_emulated_tf32(float *sums, const int32_t *rows, const int32_t *columns);
 enum { EC_OF_WARP, EC_OF_BLOCK, EC_OF_GRID, EC_SCOPES };
 
 #define EC_CUDA_EMULATION
@@ -55,8 +56,25 @@ enum { EC_OF_WARP, EC_OF_BLOCK, EC_OF_GRID, EC_SCOPES };
 #define EC_DP4A(a, b, sum) ec_dp4a((uint32_t)(a), (uint32_t)(b), (int32_t)(sum))
 
 #define EC_MMA_S8(sums, rows, columns) ec_emulated_mma((sums), (rows), (columns))
+#define EC_MMA_TF32(sums, rows, columns) ec_emulated_tf32((sums), (rows), (columns))
+#define EC_TF32(number) ec_tf32(number)
+#define EC_TF32_REST(number, large) \
+    (((large) & 0x7f800000) == 0x7f800000 ? 0 : ec_tf32((number) - ec_float_of(large)))
 #define EC_WORD_AT(pointer) ec_word_at(pointer)
 #define EC_PAIR_AT(pointer) ec_pair_at(pointer)
+
+static inline float ec_float_of(int32_t word) {
+    float number;
+    memcpy(&number, &word, sizeof number);
+    return number;
+}
+
+/* Rounded to 10 bits of the fraction, half away from zero. */
+static inline int32_t ec_tf32(float number) {
+    int32_t word;
+    memcpy(&word, &number, sizeof word);
+    return number != number ? word : (int32_t)(((uint32_t)word + 0x1000u) & 0xFFFFE000u);
+}
 
 /* A GPU traps where the address is not aligned. */
 static inline int32_t ec_word_at(const void *pointer) {
@@ -177,8 +195,9 @@ static void ec_group_barrier(int group, int threads) {
 }
 
 /* The instruction by its lanes: each gives its words, and takes those of the lanes that have its rows
- * and columns. */
-static void ec_emulated_mma(int32_t *sums, const int32_t *rows, const int32_t *columns) {
+ * and columns. add: a word of a row by one of a column to a sum. */
+template <typename Sum, typename Add>
+static void ec_exchange(Sum *sums, const int32_t *rows, const int32_t *columns, Add add) {
     const uint32_t turn = ec_current->products % 2, lane = ec_current->thread % EC_WARP;
     const ec_fiber *warp = ec_current - lane;
     memcpy(ec_current->given[turn], rows, 4 * sizeof rows[0]);
@@ -190,10 +209,22 @@ static void ec_emulated_mma(int32_t *sums, const int32_t *rows, const int32_t *c
         for (uint32_t q = 0; q < 4; ++q) {
             const int32_t *of_row = warp[4 * row + q].given[turn] + i / 2;
             const int32_t *of_column = warp[4 * column + q].given[turn] + 4;
-            sums[i] = ec_dp4a((uint32_t)of_row[0], (uint32_t)of_column[0], sums[i]);
-            sums[i] = ec_dp4a((uint32_t)of_row[2], (uint32_t)of_column[1], sums[i]);
+            sums[i] = add(of_row[0], of_column[0], sums[i]);
+            sums[i] = add(of_row[2], of_column[1], sums[i]);
         }
     }
+}
+
+static void ec_emulated_mma(int32_t *sums, const int32_t *rows, const int32_t *columns) {
+    ec_exchange(sums, rows, columns, [](int32_t a, int32_t b, int32_t sum) {
+        return ec_dp4a((uint32_t)a, (uint32_t)b, sum);
+    });
+}
+
+static void ec_emulated_tf32(float *sums, const int32_t *rows, const int32_t *columns) {
+    ec_exchange(sums, rows, columns, [](int32_t a, int32_t b, float sum) {
+        return sum + ec_float_of(a) * ec_float_of(b);
+    });
 }
 
 static void ec_fiber_start(void) {

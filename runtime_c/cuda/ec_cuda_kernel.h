@@ -100,6 +100,27 @@ static inline void ec_mma_16832(int32_t *sums, const int32_t *rows, const int32_
     }
 #endif
 }
+#if __CUDA_ARCH__ >= 800
+/* The nearest number of TF32, as its bits, and what is left of a number beside that. */
+#define EC_TF32(number) ec_tf32(number)
+#define EC_TF32_REST(number, large) \
+    (((large) & 0x7f800000) == 0x7f800000 ? 0 : ec_tf32((number) - __int_as_float(large)))
+static inline int32_t ec_tf32(float number) {
+    int32_t found;
+    asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(found) : "f"(number));
+    return found;
+}
+/* sums += rows * columns of TF32 over 8 steps; lanes have the rows and columns that they have above,
+ * and two steps of them. NVIDIA, PTX ISA, "Matrix Fragments for mma.m16n8k8". */
+#define EC_MMA_TF32(sums, rows, columns) ec_mma_1688((sums), (rows), (columns))
+static inline void ec_mma_1688(float *sums, const int32_t *rows, const int32_t *columns) {
+    asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                 : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(columns[0]),
+                   "r"(columns[1]));
+}
+#endif
 #endif
 
 /* C's words in C++. */

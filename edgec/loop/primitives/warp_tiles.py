@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import flat_address, reads
+from edgec.loop.dtype import bits, is_float
 from edgec.loop.ir import (
     Binary,
     BoundKind,
@@ -35,8 +36,8 @@ from edgec.numerics.term import Term, TermLike, Var, as_term, floor_div, floor_m
 
 Array = npt.NDArray[Any]
 
-#: What one instruction of a warp multiplies: 16 rows by 8 columns, over 32 steps of the sum.
-ROWS, COLUMNS, STEPS = 16, 8, 32
+#: What one instruction of a warp multiplies: 16 rows by 8 columns, over 32 bytes of each.
+ROWS, COLUMNS, STEP_BYTES = 16, 8, 32
 #: Warps of a block. A lane has rows g and g + 8 of each 16, and columns 2q and 2q + 1 of each 8.
 WARPS = 4
 #: Rows that lie together in shared memory: a lane's two rows are one such group apart.
@@ -49,7 +50,7 @@ UNROLLED: ForKind = "unrolled"
 def warp_tiles(
     func: PrimFunc, loop: str, rows: int, columns: int, chunks: int
 ) -> tuple[PrimFunc, tuple[str, Repack]]:
-    """Give each block of a GPU a tile of a product of int8, and each thread four sums of a part.
+    """Give each block of a GPU a tile of a product, and each thread four sums of a part.
 
         for m in 0..M {                      block_y for tile_m in 0..M // 16 {
           for c in 0..N {                      block_x for tile_n in 0..N // 32 {
@@ -153,13 +154,13 @@ def _linear(loops: Sequence[For]) -> Term:
 
 
 def _factors(update: Stmt, acc: Buffer) -> tuple[Load, Load]:
-    """The loads of acc = acc + int32(x) * int32(w), of which one is of constants."""
+    """The loads of acc = acc + int32(x) * int32(w), or of floats; one is of constants."""
     product = _added(update, acc)
     sides = () if product is None else (product.left, product.right)
-    loads = [load for load in map(_narrow, sides) if load is not None]
+    loads = [load for load in map(_factor, sides) if load is not None]
     loads.sort(key=lambda load: load.buffer.scope == "constant")
     if [load.buffer.scope == "constant" for load in loads] != [False, True]:
-        raise ScheduleError("warp_tiles: it adds no products of int8 by constants")
+        raise ScheduleError("warp_tiles: it adds no products of int8 or float32 by constants")
     return loads[0], loads[1]
 
 
@@ -172,10 +173,16 @@ def _added(update: Stmt, acc: Buffer) -> Binary | None:
     return None
 
 
-def _narrow(expr: Expr) -> Load | None:
-    """The element of int8 that an expression widens."""
-    inside = expr.value if isinstance(expr, Cast) else None
-    return inside if isinstance(inside, Load) and inside.dtype == "int8" else None
+def _factor(expr: Expr) -> Load | None:
+    """The element of int8 that an expression widens, or a float."""
+    inside = expr.value if isinstance(expr, Cast) else expr
+    dtype = "int8" if isinstance(expr, Cast) else "float32"
+    return inside if isinstance(inside, Load) and inside.dtype == dtype else None
+
+
+def steps_of(dtype: str) -> int:
+    """Steps of a sum that one instruction adds."""
+    return STEP_BYTES * 8 // bits(dtype)
 
 
 @dataclass(frozen=True)
@@ -207,23 +214,29 @@ class _Tile:
         return self.columns // COLUMNS // (WARPS if self.is_wide else 1)
 
     @property
+    def at_once(self) -> int:
+        """Steps of an instruction."""
+        return steps_of(self.product.x.dtype)
+
+    @property
     def steps(self) -> int:
         """Of a chunk, a multiple of those of an instruction."""
-        return -(-self.product.sizes()[2] // (STEPS * self.chunks)) * STEPS
+        return -(-self.product.sizes()[2] // (self.at_once * self.chunks)) * self.at_once
 
     @property
     def shared(self) -> Buffer:
-        shape = (self.steps // STEPS * self.rows // GROUP, GROUP, STEPS)
-        return Buffer("fetched", shape, "int8", "shared")
+        shape = (self.steps // self.at_once * self.rows // GROUP, GROUP, self.at_once)
+        return Buffer("fetched", shape, self.product.x.dtype, "shared")
 
     @property
     def sums(self) -> Buffer:
-        return Buffer(self.product.acc.name, (self.m * self.n * 4,), "int32", "register")
+        return replace(self.product.acc, shape=(self.m * self.n * 4,))
 
     @property
     def packed(self) -> Buffer:
         channels = self.product.sizes()[1]
-        shape = (channels // COLUMNS, self.chunks * self.steps // STEPS, COLUMNS, STEPS)
+        groups = self.chunks * self.steps // self.at_once
+        shape = (channels // COLUMNS, groups, COLUMNS, self.at_once)
         return replace(self.product.weights.buffer, shape=shape)
 
     def pack(self, array: Array) -> Array:
@@ -231,7 +244,7 @@ class _Tile:
         _, channels, steps = self.product.sizes()
         flat = np.reshape(array, (channels, steps))
         flat = np.pad(flat, [(0, 0), (0, self.chunks * self.steps - steps)])
-        parts = flat.reshape(channels // COLUMNS, COLUMNS, -1, STEPS).transpose(0, 2, 1, 3)
+        parts = flat.reshape(channels // COLUMNS, COLUMNS, -1, self.at_once).transpose(0, 2, 1, 3)
         return np.ascontiguousarray(parts)
 
 
@@ -350,13 +363,13 @@ class _Builder:
         )  # fmt: skip
 
     def _fetch(self, part: Term) -> Stmt:
-        """Each warp fetches groups of eight rows and 32 steps, each lane eight steps of a row."""
+        """Each warp fetches groups of eight rows and 32 bytes, each lane eight bytes of a row."""
         groups = self.tile.shared.shape[0]
 
         def fetch(turn: Term) -> Stmt:
             group = turn * WARPS + self.warp
             body = _each(
-                "tile_half", STEPS // 4 // self._width,
+                "tile_half", self.tile.at_once // 4 // self._width,
                 lambda half: self._fetch_some(part, group, half),
             )  # fmt: skip
             return _guarded(group, groups, body)
@@ -365,19 +378,20 @@ class _Builder:
 
     @property
     def _width(self) -> int:
-        """Steps that lie side by side in the input as well: four, or one."""
+        """Steps that lie side by side in the input as well: four of int8, or one."""
         inner = self.product.steps[-1]
         address = flat_address(self.product.x.buffer, self.product.x.indices)
         rest = address - as_term(inner.var)
         strides = [c for _, c in rest.parts]
         is_side_by_side = inner.var not in rest.variables() and plain_extent(inner) % 4 == 0
+        is_side_by_side = is_side_by_side and self.product.x.dtype == "int8"
         return 4 if is_side_by_side and not any(c % 4 for c in (*strides, rest.offset)) else 1
 
     def _fetch_some(self, part: Term, group: Term, half: Term) -> Stmt:
         rows, width = self.tile.rows // GROUP, self._width
-        place = as_term(self.q) * (STEPS // 4) + half * width
+        place = as_term(self.q) * (self.tile.at_once // 4) + half * width
         row = self.first_row + floor_mod(group, rows) * GROUP + self.g
-        step = part * self.tile.steps + floor_div(group, rows) * STEPS + place
+        step = part * self.tile.steps + floor_div(group, rows) * self.tile.at_once + place
         places = decoded(self.product.rows, row) | decoded(self.product.steps, step)
 
         def copy(name: str, is_read: bool) -> Stmt:
@@ -385,7 +399,8 @@ class _Builder:
                 inner = self.product.steps[-1].var
                 at = {**places, inner: as_term(places[inner]) + lane}
                 read = Substitute(at).expr(self.product.x)
-                value = read if is_read else Const(0, "int8")
+                dtype = self.product.x.dtype
+                value = read if is_read else Const(0.0 if is_float(dtype) else 0, dtype)
                 return Store(self.tile.shared, (group, as_term(self.g), place + lane), value)
 
             return _each(name, width, one)
@@ -399,20 +414,22 @@ class _Builder:
         wm, wn = (0, self.warp) if tile.is_wide else (self.warp, 0)
 
         def product(kk: Term, m: Term, n: Term) -> Stmt:
-            k, r, s = Var(MMA_NEST, 0, STEPS), Var("tile_r", 0, 2), Var("tile_s", 0, 2)
+            k, r, s = Var(MMA_NEST, 0, tile.at_once), Var("tile_r", 0, 2), Var("tile_s", 0, 2)
             number = (m * tile.n + n) * 4 + as_term(r) * 2 + s
             group = kk * (tile.rows // GROUP) + (as_term(wm) * tile.m + m) * 2 + r
             column = floor_div(self.first_column, COLUMNS) + as_term(wn) * tile.n + n
             x = Load(tile.shared, (group, as_term(self.g), as_term(k)))
-            at = (column, part * (tile.steps // STEPS) + kk, as_term(self.q) * 2 + s, as_term(k))
-            value = Binary("mul", Cast("int32", x), Cast("int32", Load(tile.packed, at)))
+            turn = part * (tile.steps // tile.at_once) + kk
+            w = Load(tile.packed, (column, turn, as_term(self.q) * 2 + s, as_term(k)))
+            sides = (x, w) if is_float(x.dtype) else (Cast("int32", x), Cast("int32", w))
+            value = Binary("mul", *sides)
             total = Binary("add", Load(tile.sums, (number,)), value)
             body: Stmt = Store(tile.sums, (number,), total)
             for var in (s, r, k):
                 body = For(var, as_term(0), as_term(var.stop), "serial", body)
             return body
 
-        return _each("tile_kk", tile.steps // STEPS, lambda kk:
+        return _each("tile_kk", tile.steps // tile.at_once, lambda kk:
             _each("tile_i", tile.m, lambda m:
                 _each("tile_j", tile.n, lambda n: product(kk, m, n), kind), kind))  # fmt: skip
 

@@ -31,9 +31,10 @@ CHANNELS, ENOUGH_THREADS = 4, 2048
 
 
 def is_dot(nest: Nest) -> bool:
-    """Whether a nest sums products of int8."""
+    """Whether a nest sums products of int8, or of floats in any order where a GPU has TF32."""
     is_product = nest.sums is not None and nest.sums.kind in (Kind.MATRIX, Kind.WINDOWS)
-    return is_product and nest.dtype == "int8"
+    is_free = nest.options.float_sums == "free" and nest.core.gpu_architecture != "sm_75"
+    return is_product and (nest.dtype == "int8" or (nest.dtype == "float32" and is_free))
 
 
 def schedule_dots(nest: Nest, bind: Callable[[Schedule], Schedule] = bound) -> list[Schedule]:

@@ -125,3 +125,22 @@ def test_kernels_have_the_instructions_that_they_claim(
     for call, wanted in claims.items():
         names = {kernel for kernel, text in texts.items() if call in text}
         assert names and names == {kernel for kernel, text in code.items() if wanted in text}
+
+
+@pytest.mark.full
+def test_free_float_sums_have_the_instruction_of_tf32(
+    sample_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    options = Options(driver="graph", float_sums="free")
+    path = sample_model("mlperf_ic_resnet8_f32.onnx")
+    gpu = make_text(compile_model(path, find_core("cuda-sm_87"), options).program).text.gpu
+    assert gpu is not None
+    images = nvrtc.compile_kernels(gpu.source, "sm_87")
+    usage = nvrtc.assemble_ptx(images.ptx, "sm_87")[1]
+    assert not any(used.spilled_bytes for used in usage.values())
+    assert max(used.registers for used in usage.values()) <= 40
+    texts = dict(re.findall(r"EC_GLOBAL void (\w+)(\(.*?\n\}\n)", gpu.source, re.S))
+    names = {kernel for kernel, text in texts.items() if "ec_mma_f32(" in text}
+    code = machine_code(images.cubin, tmp_path)
+    wanted = "HMMA.1688.F32.TF32"
+    assert names and names == {kernel for kernel, text in code.items() if wanted in text}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import replace
 
 import numpy as np
@@ -14,6 +15,7 @@ from edgec.loop.ir import If, PrimFunc, Sync
 from edgec.loop.parser import parse_func
 from edgec.loop.primitives.lookup import find_loop, with_changes
 from edgec.loop.primitives.warp_tiles import MMA_NEST
+from edgec.loop.printer import print_func
 from edgec.loop.rewrite import ReplaceStmts, walk
 from edgec.loop.schedule import Schedule, replay
 from edgec.loop.verify import verify_func
@@ -79,6 +81,20 @@ def test_sums_are_the_same(
     expected = interpret(func, arrays)["out"]
     np.testing.assert_array_equal(interpret(schedule.func, {**arrays, **packed})["out"], expected)
     assert replay(func, schedule.trace_json()).func == schedule.func
+
+
+def test_floats_are_tiles_of_eight_steps() -> None:
+    """Each sum keeps its order here; that of the instruction is its own."""
+    text = print_func(product(19, 32, 2, 3)).replace("int8[", "float32[")
+    text = text.replace("int32[", "float32[").replace("int32(x", "(x").replace("int32(w", "(w")
+    text = text.replace("* 2", "* 2.0f32")
+    text = re.sub(r"int8\((.*)\)\n", r"twice[0]\n", text)
+    func = parse_func(text)
+    schedule, arrays = tiled(func, 16, 32, 2), arrays_of(func, 0)
+    packed = schedule.table("w", {"w": arrays["w"]})
+    assert packed.shape == (4, 2, 8, 8)
+    found = interpret(schedule.func, {**arrays, "w": packed})["out"]
+    np.testing.assert_array_equal(found, interpret(func, arrays)["out"])
 
 
 def test_each_missing_barrier_is_found() -> None:
