@@ -32,9 +32,11 @@ from edgec.targets.cortex_m.kernels.float_rows import (
     MOST_SHIFT,
     float_bits,
 )
+from edgec.targets.cortex_m.kernels.products import ADD_PRODUCTS, DENSE
 
 DEPTHWISES = (DEPTHWISE, DEPTHWISE_HALVES, DEPTHWISE_STEPS)
-KERNELS = (CONV, CONV_HALVES, CONV_STEPS, CONV_NIBBLES, CONV_GROUPS, *DEPTHWISES)
+CONVS = (CONV, CONV_HALVES, CONV_STEPS, CONV_NIBBLES, CONV_GROUPS, *DEPTHWISES)
+KERNELS = (*CONVS, DENSE, ADD_PRODUCTS)
 SOURCE = "".join(f'#include "kernels/{get_microkernel(name).header}"\n' for name in KERNELS)
 NUMBERS = {
     name: ", ".join(f"n[{i}]" for i in range(len((*kernel.sizes, *kernel.indices))))
@@ -49,7 +51,7 @@ void call_{name}(float *out, const float *x, const {word} *s, WORDS(n)) {{
 }}
 """
     for name in KERNELS
-    for word in ("float" if name in (CONV, DEPTHWISE) else "int32_t",)
+    for word in ("float" if name in (CONV, DEPTHWISE, DENSE, ADD_PRODUCTS) else "int32_t",)
 }
 ON_M55 = "".join(
     f"""
@@ -111,7 +113,7 @@ def cases(special: bool, seed: int) -> list[tuple[int, tuple[int, ...], list[np.
     """(kernel's position, numbers, [output before, x, stream]) for all kinds of channels."""
     rng = np.random.default_rng(seed)
     found = []
-    for position, name in enumerate(KERNELS):
+    for position, name in enumerate(CONVS):
         numbers_of = group_numbers if name == CONV_GROUPS else conv_numbers
         numbers_of = depthwise_numbers if name in DEPTHWISES else numbers_of
         kernel = get_microkernel(name)
@@ -135,6 +137,23 @@ def cases(special: bool, seed: int) -> list[tuple[int, tuple[int, ...], list[np.
                         array.astype(constants[name].dtype).tobytes() == constants[name].tobytes()
                     )
                 found.append((position, numbers, [out + 77, x, stream]))
+    return [*found, *row_cases(rng, special)]
+
+
+def row_cases(
+    rng: np.random.Generator, special: bool
+) -> list[tuple[int, tuple[int, ...], list[np.ndarray]]]:
+    """Of the kernels for one row: lengths around the inputs that they take at once, and channels
+    around a unit."""
+    found = []
+    for depth in (1, 2, 3, 4, 5, 8, 9, 31):
+        x, sums = values(rng, (depth,), special), values(rng, (4,), special)
+        w = values(rng, (depth * 4,), special)
+        found.append((KERNELS.index(ADD_PRODUCTS), (depth,), [sums, x, w]))
+        for channels in (1, 3, 4, 6, 8, 17):
+            numbers = (depth, channels, int(rng.integers(0, 4)), float_bits(-1.5), float_bits(6.0))
+            w = values(rng, (channels * (depth + 1),), special)
+            found.append((KERNELS.index(DENSE), numbers, [np.full(channels, 77, "f4"), x, w]))
     return found
 
 

@@ -46,15 +46,19 @@ def schedule_lstm(schedule: Schedule, straight: int, tables: Mapping[str, Array]
     if "given_gates" in blocks_of(schedule.func.body):
         schedule.compute_inline("given_gates")
     for name in ("own", "given"):
-        _gates_at_once(schedule, name)
-    for loop, weights in (("own_k", "w"), ("given_k", "w2")):
-        _in_line(schedule, loop, find_param(schedule.func, weights).shape[1], min(straight, 2))
+        gates_at_once(schedule, name)
+        loops = loops_of(schedule.func.body)
+        for loop in {f"{name}_g", f"{name}_g_init"} & loops.keys():
+            schedule.unroll(loop)
+        if (inputs := loops.get(f"{name}_k")) is not None:
+            _in_line(schedule, f"{name}_k", inputs.stop.offset, min(straight, 2))
     if straight > 1:
         schedule.unroll("gates_g")
         _factors_in_code(schedule, tables)
 
 
-def _gates_at_once(schedule: Schedule, name: str) -> None:
+def gates_at_once(schedule: Schedule, name: str) -> None:
+    """The sums of a unit's gates where they are used, input after input."""
     schedule.compute_at(name, "gates_c")
     loops = loops_of(schedule.func.body)
     if f"{name}_k" not in loops:  # one input
@@ -62,8 +66,6 @@ def _gates_at_once(schedule: Schedule, name: str) -> None:
         return
     schedule.decompose_reduction(name, f"{name}_g")
     schedule.reorder(f"{name}_k", f"{name}_g")
-    for loop in (f"{name}_g", f"{name}_g_init"):
-        schedule.unroll(loop)
 
 
 def _factors_in_code(schedule: Schedule, tables: Mapping[str, Array]) -> None:
@@ -75,6 +77,6 @@ def _factors_in_code(schedule: Schedule, tables: Mapping[str, Array]) -> None:
 
 def _in_line(schedule: Schedule, loop: str, steps: int, straight: int) -> None:
     factor = largest_divisor(steps, straight)
-    if factor > 1 and loop in loops_of(schedule.func.body):
+    if factor > 1:
         _, inner = schedule.split(loop, factor)
         schedule.unroll(inner)

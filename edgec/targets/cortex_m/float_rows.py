@@ -24,14 +24,18 @@ from edgec.targets.cortex_m.kernels.float_rows import (
     DEPTHWISE_STEPS,
     LOWER,
     MOST_SHIFT,
+    UNIT,
     UPPER,
     float_bits,
 )
+from edgec.targets.cortex_m.kernels.products import DENSE
 from edgec.targets.rule import Nest
 
 #: At least this many float16 weights stay float16 (they save a kilobyte), even where loops of
 #: float32 would be as fast.
 MANY_HALVES = 512
+#: From this many weights on a dense layer of one row has a kernel of its own.
+MANY_WEIGHTS = 1024
 
 
 def is_float_sum(nest: Nest) -> bool:
@@ -78,7 +82,21 @@ def replaces_loops(nest: Nest, found: list[Schedule]) -> bool:
 
 def float_schedules(nest: Nest) -> list[Schedule]:
     """A call for each row of outputs; empty where the kernels cannot do it."""
-    return _schedules(nest, Schedule(nest.func), DEPTHWISE if _is_depthwise(nest) else CONV)
+    found = _schedules(nest, Schedule(nest.func), DEPTHWISE if _is_depthwise(nest) else CONV)
+    if nest.window is None and _is_one_row(nest):
+        found = _schedules(nest, Schedule(nest.func), DENSE) or found
+    return found
+
+
+def _is_one_row(nest: Nest) -> bool:
+    """Whether a kernel of its own is worth its code: few channels are left beside fours.
+
+    On vectors the kernel of convolutions takes sixteen channels at once.
+    """
+    rows, channels = find_param(nest.func, "out").shape
+    weights = find_param(nest.func, "w").elements
+    is_long = weights >= MANY_WEIGHTS and channels % UNIT * 16 <= channels
+    return rows == 1 and is_long and not nest.core.has("mve")
 
 
 def narrow_halves(nest: Nest, weights: Array) -> list[Schedule]:
@@ -144,6 +162,9 @@ def _dense(schedule: Schedule, limits: dict[str, int], kernel: str) -> None:
     schedule.compute_at("acc", "out_d1")
     decompose(schedule, "acc")
     schedule.simplify()
+    if kernel == DENSE:
+        schedule.tensorize("out_d1", kernel, {"depth": depth, "channels": channels, **limits})
+        return
     loop = "out_d0" if pixels > 1 else "out_d1"
     schedule.tensorize(loop, kernel, _pixels(pixels, depth, channels) | limits, {"row": "0"})
 

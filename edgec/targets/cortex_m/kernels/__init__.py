@@ -2,8 +2,10 @@
 
 from edgec.targets.cortex_m.kernels import (
     float_rows,
+    products,
 )
 
 __all__ = [
     "float_rows",
+    "products",
 ]

@@ -204,7 +204,7 @@ def conv_row_of_groups(group: int, **sizes: Any) -> PrimFunc:
 
 
 @dataclass(frozen=True)
-class _Form:
+class FloatForm:
     """How a stream holds weights: their dtype, what stands before them, the dtype of the stream.
 
     by_channel: the channel is the last axis of the weights; else it is the first.
@@ -215,19 +215,22 @@ class _Form:
     heads: tuple[str, ...] = ("bias",)
     words: str = "float32"
 
-    def stream(self) -> Stream:
-        """Bias, steps and weights in the order of use."""
-        return Stream((*self.heads, "w"), self._fields, dtype=self.words)
+    def stream(self, inputs: Callable[..., int] | None = None) -> Stream:
+        """Bias, steps and weights in the order of use. inputs: those of a channel, by sizes."""
+        fields = partial(self._fields, inputs or _inputs)
+        return Stream((*self.heads, "w"), fields, dtype=self.words)
 
-    def _fields(self, channels: int, **sizes: int) -> list[Field]:
+    def _fields(self, inputs: Callable[..., int], channels: int, **sizes: int) -> list[Field]:
         whole = channels // UNIT * UNIT
         units = (np.arange(whole).reshape(-1, UNIT), np.arange(whole, channels)[None])
         return [
-            field for lanes in units if lanes.size for field in self._of(lanes, channels, sizes)
+            field
+            for lanes in units
+            if lanes.size
+            for field in self._of(lanes, channels, inputs(**sizes))
         ]
 
-    def _of(self, lanes: Array, channels: int, sizes: Mapping[str, int]) -> list[Field]:
-        inputs = _inputs(**sizes)
+    def _of(self, lanes: Array, channels: int, inputs: int) -> list[Field]:
         steps = (channels, 1) if self.by_channel else (1, inputs)
         w = np.arange(inputs)[:, None] * steps[0] + lanes[:, None] * steps[1]
         heads = [Field(name, lanes, "float32") for name in self.heads]
@@ -357,7 +360,7 @@ def _register(
     meaning: Callable[..., PrimFunc],
     sizes: tuple[str, ...],
     header: str,
-    form: _Form | _Nibbles,
+    form: FloatForm | _Nibbles,
     instructions: Callable[..., float],
     code_bytes: int,
     weight_bits: int = 32,
@@ -391,7 +394,7 @@ _register(
     conv_row,
     _CONV_SIZES,
     "cortex_m/conv_f32.h",
-    _Form(),
+    FloatForm(),
     partial(_conv_instructions, (43, 16)),
     2050,
 )
@@ -400,7 +403,7 @@ _register(
     conv_row_of_halves,
     _CONV_SIZES,
     "cortex_m/conv_f32.h",
-    _Form(weights="uint16", words="int32"),
+    FloatForm(weights="uint16", words="int32"),
     partial(_conv_instructions, (45, 14)),
     2250,
     weight_bits=16,
@@ -410,7 +413,7 @@ _register(
     conv_row_of_steps,
     _CONV_SIZES,
     "cortex_m/conv_f32.h",
-    _Form(weights="int8", heads=("bias", "w_step"), words="int32"),
+    FloatForm(weights="int8", heads=("bias", "w_step"), words="int32"),
     partial(_conv_instructions, (55, 24)),
     2450,
     weight_bits=8,
@@ -444,7 +447,7 @@ _register(
     depthwise_row,
     _DEPTHWISE_SIZES,
     "cortex_m/depthwise_f32.h",
-    _Form(by_channel=True),
+    FloatForm(by_channel=True),
     partial(_depthwise_instructions, (60, 21)),
     2150,
 )
@@ -453,7 +456,7 @@ _register(
     depthwise_row_of_halves,
     _DEPTHWISE_SIZES,
     "cortex_m/depthwise_f32.h",
-    _Form(by_channel=True, weights="uint16", words="int32"),
+    FloatForm(by_channel=True, weights="uint16", words="int32"),
     partial(_depthwise_instructions, (64, 25)),
     2250,
     weight_bits=16,
@@ -463,7 +466,7 @@ _register(
     depthwise_row_of_steps,
     _DEPTHWISE_SIZES,
     "cortex_m/depthwise_f32.h",
-    _Form(by_channel=True, weights="int8", heads=("bias", "w_step"), words="int32"),
+    FloatForm(by_channel=True, weights="int8", heads=("bias", "w_step"), words="int32"),
     partial(_depthwise_instructions, (72, 33)),
     2450,
     weight_bits=8,
