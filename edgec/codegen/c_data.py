@@ -15,6 +15,7 @@ import numpy as np
 
 from edgec.codegen.c_types import C_TYPE, INT_RANGE, literal
 from edgec.codegen.names import identifier, unique
+from edgec.targets.core import WORD_BYTES
 
 COLUMNS = 98
 INDENT = " " * 8
@@ -22,7 +23,6 @@ LINES_AT_ONCE = 1024
 #: Up to this many floats are printed with the fewest digits that mean the same float32. More get
 #: nine digits, which always suffice, since finding the fewest takes five times as long.
 FEW_FLOATS = 4096
-WEIGHT_ALIGNMENT = 4  # word loads of int8 weights, also by LDM and LDRD, which need it
 #: From this many bytes on, constants are a file of their own: compilers read numbers slowly.
 BLOB_BYTES = 4 << 20
 WEIGHTS_OBJECT = "weights"  # after the model's name
@@ -100,6 +100,7 @@ class Weights:
     objects: tuple[WeightsObject, ...]
     names: Mapping[str, str]
     crc: int | None
+    alignment: int = WORD_BYTES
 
     @property
     def arrays(self) -> tuple[DataArray, ...]:
@@ -122,9 +123,15 @@ def section_macro(kind: str, region: str) -> str:
 
 
 def make_weights(
-    model: str, constants: Mapping[str, np.ndarray], homes: Mapping[str, str] | None = None
+    model: str,
+    constants: Mapping[str, np.ndarray],
+    homes: Mapping[str, str] | None = None,
+    alignment: int = WORD_BYTES,
 ) -> Weights:
-    """Name and print a program's constants; `homes` has the regions of those that are placed."""
+    """Name and print a program's constants; `homes` has the regions of those that are placed.
+
+    alignment: of each array in bytes, a multiple of 4.
+    """
     homes = homes or {}
     first: dict[tuple[str, str, bytes], str] = {}
     stands_for: dict[str, str] = {}
@@ -133,25 +140,23 @@ def make_weights(
         stands_for[name] = first.setdefault(key, name)
     kept = [name for name in constants if stands_for[name] == name]
     # Small ones first: a short instruction leads from one to the next.
-    kept.sort(
-        key=lambda name: (-max(constants[name].itemsize, WEIGHT_ALIGNMENT), constants[name].nbytes)
-    )
+    kept.sort(key=lambda name: (-max(constants[name].itemsize, alignment), constants[name].nbytes))
     members = unique(f"w_{identifier(name, fallback='c')}" for name in kept)
     by_name = dict(zip(kept, members, strict=True))
     objects = []
     crc = 0
     for region in sorted({homes.get(name, "") for name in kept}):
         inside = [name for name in kept if homes.get(name, "") == region]
-        arrays = tuple(_array(by_name[name], name, constants[name]) for name in inside)
+        arrays = tuple(_array(by_name[name], name, constants[name], alignment) for name in inside)
         objects.append(WeightsObject(region, arrays))
         for name in inside:
-            crc = zlib.crc32(_stored(constants[name]), crc)
+            crc = zlib.crc32(_stored(constants[name], alignment), crc)
     bases = {part.region: f"{model}_{WEIGHTS_OBJECT}{part.suffix}" for part in objects}
     names = {
         name: f"{bases[homes.get(name, '')]}.{by_name[stands_for[name]]}" for name in constants
     }
     sure = bool(kept) and not any(np.isnan(constants[name]).any() for name in kept)
-    return Weights(tuple(objects), names, crc if sure else None)
+    return Weights(tuple(objects), names, crc if sure else None, alignment)
 
 
 def initializer_chunks(array: np.ndarray) -> Iterator[str]:
@@ -182,16 +187,16 @@ def _printed(flat: np.ndarray) -> tuple[np.ndarray | list[str], str, int]:
     return texts, "%s", max(map(len, texts), default=1)
 
 
-def _stored(array: np.ndarray) -> bytes:
-    """The bytes of a constant in memory: little endian, zeros up to a multiple of 4; never none."""
+def _stored(array: np.ndarray, alignment: int) -> bytes:
+    """The bytes of a constant in memory: little endian, zeros up to the alignment; never none."""
     little = np.ascontiguousarray(array.astype(array.dtype.newbyteorder("<"), copy=False))
     data = little.tobytes() or bytes(array.itemsize)
-    return data + bytes(-len(data) % WEIGHT_ALIGNMENT)
+    return data + bytes(-len(data) % alignment)
 
 
-def _array(member: str, name: str, array: np.ndarray) -> DataArray:
+def _array(member: str, name: str, array: np.ndarray, alignment: int) -> DataArray:
     shape = "".join(f"[{extent}]" for extent in array.shape)
-    stored = _stored(array)
+    stored = _stored(array, alignment)
     stored_bytes = len(stored)
     return DataArray(
         declaration=f"{C_TYPE[array.dtype.name]} {member}[{stored_bytes // array.itemsize}]",

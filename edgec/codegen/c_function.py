@@ -267,6 +267,8 @@ class FunctionPrinter:
         if place in self.pointers:
             name, base = self.pointers[place]
             return Text(f"{name}[{offset - base}]")
+        if self.lanes is not None and buffer.extents is None:
+            return Text(self.flat_element(buffer, place.varying + offset))
         index = element_index(buffer, indices, self.var_name)
         return Text(f"{self.buffer_name(buffer)}[{index.text}]")
 
@@ -459,7 +461,11 @@ class FunctionPrinter:
         is_array = self.registers.is_array(buffer)
         if buffer.scope == "register" and not is_array and flat.constant is not None:
             return self.element_name((buffer, flat.constant))
-        return f"{self.buffer_name(buffer)}[{term_text(flat, self.var_name).text}]"
+        name, first = self.buffer_name(buffer), flat - flat.offset
+        if flat.offset > 0 and first.parts and first.bounds()[0] >= 0:
+            # One address and distances from it: of sums in int32_t compilers keep every one.
+            return f"(&{name}[{term_text(first, self.var_name).text}])[{flat.offset}]"
+        return f"{name}[{term_text(flat, self.var_name).text}]"
 
     def condition(self, stmt: If, depth: int) -> list[str]:
         left = term_text(stmt.left, self.var_name)

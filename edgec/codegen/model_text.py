@@ -34,7 +34,7 @@ from edgec.codegen.port_text import (
 from edgec.codegen.program import DTYPE_BYTES, Program, ProgramHomes, Version
 from edgec.codegen.runtime_source import needed_functions
 from edgec.codegen.share import Side, share, share_callees
-from edgec.targets.core import CORES
+from edgec.targets.core import CORES, WORD_BYTES
 
 # Suffixes of the public functions: generated names must not take them.
 PUBLIC = (
@@ -157,6 +157,7 @@ class ModelText:
     state_bytes: int
     weights_bytes: int
     weights_stored_bytes: int
+    weights_alignment: int
     weights_crc: str
     macs: int
     uses_float: bool
@@ -269,7 +270,9 @@ def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
 def make_text(program: Program) -> EmittedModel:
     """Decide everything about how a program looks as C; `program` must have passed its check."""
     homes = program.homes
-    weights = make_weights(program.model, program.constants, homes.constants)
+    core = CORES.get(program.processor or program.target)
+    alignment = core.weight_alignment if core else WORD_BYTES
+    weights = make_weights(program.model, program.constants, homes.constants, alignment)
     gpu = None
     if runs_on_gpu(program):  # kernels are in a file of their own
         gpu = make_gpu_text(program, weights, [f"{program.model}_{name}" for name in PUBLIC])
@@ -313,6 +316,7 @@ def make_text(program: Program) -> EmittedModel:
         state_bytes=program.state_bytes,
         weights_bytes=weights.nbytes,
         weights_stored_bytes=weights.stored_bytes,
+        weights_alignment=weights.alignment,
         weights_crc="" if weights.crc is None else f"0x{weights.crc:08X}u",
         macs=program.macs,
         uses_float=any("float" in f.text or "double" in f.text for f in functions),

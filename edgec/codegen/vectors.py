@@ -217,9 +217,12 @@ class Lanes:
         return self._converted(text, source, expr.dtype), expr.dtype
 
     def _select(self, expr: Select) -> tuple[str, str]:
-        condition, lanes = self._vector(expr.condition)
         yes, dtype = self._vector(expr.yes)
         no, _ = self._vector(expr.no)
+        if not self.varies(expr.condition):
+            condition = self.printer.as_dtype(expr.condition, "bool")
+            return f"(({condition}) ? {self._as(yes, dtype)} : {self._as(no, dtype)})", dtype
+        condition, lanes = self._vector(expr.condition)
         mask = self._mask(dtype)
         return self._chosen(self._converted(condition, lanes, mask), yes, no, dtype), dtype
 

@@ -29,6 +29,9 @@ from pathlib import Path
 
 from edgec.errors import BoardError
 
+#: What arrays of weights are aligned to at least: loads of words by LDM and LDRD need it.
+WORD_BYTES = 4
+
 
 @dataclass(frozen=True)
 class Core:
@@ -65,6 +68,14 @@ class Core:
         Fast schedules may then need much more scratch or code than others as good.
         """
         return self.has("dsp") and not self.has("mve")
+
+    @property
+    def weight_alignment(self) -> int:
+        """What arrays of weights are aligned to, in bytes: vectors that lie in two lines of the
+        cache take twice the time to load; words where there are no such vectors.
+        """
+        vectors = {"avx512": 64, "avx2": 32, "neon": 16}
+        return next((size for name, size in vectors.items() if self.has(name)), WORD_BYTES)
 
     @property
     def has_gpu(self) -> bool:

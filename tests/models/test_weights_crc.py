@@ -23,6 +23,7 @@ from edgec.codegen.c_data import make_weights
 from edgec.deploy.project import Built
 from edgec.runners.emulator import missing_emulator
 from edgec.runners.engine import STATUS_NAMES, default_engine, open_session
+from edgec.targets.core import CORES
 
 BOARDS = ("host", "mps2_an386", "sim_m0", "qemu_riscv32")
 
@@ -80,7 +81,8 @@ def test_constants_of_all_widths(write: Callable[[Path], None], board: str, tmp_
     write(model)
     compiled, built = build(model, board)
     assert built.artefact is not None
-    weights = make_weights(built.manifest.model, compiled.program.constants)
+    alignment = CORES[compiled.program.target].weight_alignment
+    weights = make_weights(built.manifest.model, compiled.program.constants, alignment=alignment)
     _, data = weights_of(built.artefact, built.manifest.model)
     assert weights.stored_bytes <= len(data) < weights.stored_bytes + 8
     assert zlib.crc32(data[: weights.stored_bytes]) == weights.crc
@@ -145,6 +147,7 @@ def test_not_a_number_among_the_weights() -> None:
 
 def test_the_manifest_has_the_crc() -> None:
     compiled, built = build(DIGITS, "host")
-    weights = make_weights(built.manifest.model, compiled.program.constants)
+    alignment = CORES[compiled.program.target].weight_alignment
+    weights = make_weights(built.manifest.model, compiled.program.constants, alignment=alignment)
     text = json.loads((built.project / "manifest.json").read_text())
     assert text["weights_crc"] == weights.crc == built.manifest.weights_crc

@@ -7,7 +7,7 @@ a sum waits for the one before.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -23,12 +23,12 @@ from edgec.targets.common.gathered import IMAGE_AXES, padding_adds_nothing
 from edgec.targets.common.nests import (
     find_param,
     gather_temporaries,
-    largest_divisor,
     output_loops,
     stored_value,
 )
 from edgec.targets.common.per_element import window_loops
 from edgec.targets.common.sums import WEIGHTED, Kind
+from edgec.targets.core import Core
 from edgec.targets.rule import Nest, Rule, always
 
 
@@ -55,15 +55,31 @@ PACKED = {
 }  # fmt: skip
 #: Vectors of channels that share each input.
 VECTORS = (4, 2, 1)
-#: Vectors of sums that stay in registers, beside those of weights and inputs.
-MOST_SUMS = 12
-#: Floats in a vector, by features, the widest first.
-LANES = {"avx512": (16, 8, 4), "avx2": (8, 4), "neon": (4,)}
+#: Floats in a vector, by features, the widest first. Loads of 16 are two where they lie in two
+#: lines of the cache, as activations do, and slow the clock: only tiles of sums make up for it.
+LANES = {"avx512": (8, 4), "avx2": (8, 4), "neon": (4,)}
+WIDEST = {"avx512": (16,)}
+#: Vectors of channels of a tile.
+TILE_VECTORS = (8, 4, 3, 2, 1)
+#: Vector registers, and how many of them a tile's sums may take.
+REGISTERS = {"avx512": (32, 24), "avx2": (16, 12), "neon": (16, 12)}
+#: In clocks of narrow vectors: a load (of 16 in one line of the cache, in two), a product, the sum
+#: that the next one waits for, an instruction, a tile and each of its sums.
+LOAD, WIDE_LOAD, SPLIT_LOAD, PRODUCT, WAIT, ISSUE, TILE, SUM = 0.5, 0.9, 1.8, 0.5, 4.0, 0.25, 15, 3
+#: A float of weights that do not stay in the first cache, beyond so many bytes.
+FAR_FLOAT, NEAR_BYTES = 0.12, 32 << 10
+#: Of a tile: more make long code, and nothing faster; of one row, where channels have inputs of
+#: their own, of which two vectors share a line of the cache.
+MOST_PIXELS, MOST_OWN = 12, 6
+#: Products of a sum, where a run decides that.
+MATRIX_STEPS = 64
+#: How much longer a clock is while products of 16 floats run.
+WIDE_CLOCK = 1.2
 
 
 @dataclass(frozen=True)
 class _Blocks:
-    """Channels in blocks of several vectors of `lanes`; `together` share each input.
+    """Channels in blocks of several vectors of `lanes`, `together` in all.
 
     tail: "shift" where the last block begins earlier, and does some channels again.
     """
@@ -77,6 +93,55 @@ class _Blocks:
         return weights.packing.format(self.together) if self.tail == "exact" else (
             weights.side_by_side
         )  # fmt: skip
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Channels in blocks, and the rows and columns of pixels that are summed at once."""
+
+    blocks: _Blocks
+    rows: int
+    columns: int
+
+    @property
+    def vectors(self) -> int:
+        """Of channels."""
+        return self.blocks.together // self.blocks.lanes
+
+    @property
+    def sums(self) -> int:
+        """Vectors of them."""
+        return self.vectors * self.rows * self.columns
+
+    def fits(self, core: Core, *, own_inputs: bool) -> bool:
+        """Whether sums, an input and the weights that several pixels share stay in registers."""
+        registers, most = _of_core(REGISTERS, core)
+        pixels = self.rows * self.columns
+        if pixels > (MOST_OWN if own_inputs else MOST_PIXELS) or (own_inputs and self.rows > 1):
+            return False
+        shared = self.vectors if pixels > 1 else 0
+        return self.sums <= most and self.sums + shared + 1 <= registers
+
+    def clocks(self, channels: int, steps: int, *, own_inputs: bool) -> float:
+        """Of a pixel; own_inputs: each channel has its own, as in depthwise convolutions."""
+        pixels, is_wide = self.rows * self.columns, self.blocks.lanes > 8
+        inputs = self.sums if own_inputs else pixels
+        is_far = channels * steps * 4 > NEAR_BYTES
+        weight = self._load(is_split=own_inputs or self.blocks.tail == "shift")
+        weight += self.blocks.lanes * FAR_FLOAT * is_far
+        turn = max(
+            self.sums * PRODUCT, self.vectors * weight + inputs * self._load(is_split=own_inputs),
+            WAIT, (self.sums + self.vectors + inputs + 2) * ISSUE,
+        )  # fmt: skip
+        slower, each = (WIDE_CLOCK, 2 * SUM) if is_wide else (1, SUM)
+        tile = steps * turn * slower + TILE + self.sums * each
+        return -(-channels // self.blocks.together) * tile / pixels
+
+    def _load(self, *, is_split: bool) -> float:
+        """Clocks of a vector, or of one float for all its lanes."""
+        if self.blocks.lanes <= 8:
+            return LOAD
+        return SPLIT_LOAD if is_split else WIDE_LOAD
 
 
 def _is_plain(nest: Nest) -> bool:
@@ -116,24 +181,49 @@ def _pixels(nest: Nest) -> list[Schedule]:
     return []
 
 
+def _of_core(table: Mapping[str, tuple[int, ...]], core: Core) -> tuple[int, ...]:
+    return next((row for feature, row in table.items() if core.has(feature)), ())
+
+
 def _lanes(nest: Nest) -> tuple[int, ...]:
-    return next(lanes for feature, lanes in LANES.items() if nest.core.has(feature))
+    return _of_core(LANES, nest.core)
 
 
-def _blocks(nest: Nest, channels: int, *, alone: bool = True) -> _Blocks:
+def _best_tile(
+    nest: Nest, channels: int, image: tuple[int, int], steps: int, *, own_inputs: bool = False
+) -> _Tile:
+    """The tile of the fewest clocks for an image of rows and columns of pixels, each of whose sums
+    has `steps` products; ScheduleError if no vector is as narrow as the channels.
+    """
+    widths = (*_of_core(WIDEST, nest.core), *_lanes(nest))
+    blocks = (
+        _Blocks(lanes, lanes * count, "shift" if channels % (lanes * count) else "exact")
+        for lanes, count in product(widths, TILE_VECTORS) if lanes * count <= channels
+    )  # fmt: skip
+    sizes = product(*(_divisors(extent) for extent in image))
+    tiles = (_Tile(block, *size) for block, size in product(blocks, sizes))
+    fitting = [tile for tile in tiles if tile.fits(nest.core, own_inputs=own_inputs)]
+    if not fitting:
+        raise ScheduleError(f"{channels} channels are no whole vectors")
+    return min(fitting, key=lambda tile: tile.clocks(channels, steps, own_inputs=own_inputs))
+
+
+def _divisors(extent: int) -> list[int]:
+    """Of those that a tile may have."""
+    return [size for size in range(1, min(extent, MOST_PIXELS) + 1) if extent % size == 0]
+
+
+def _blocks(nest: Nest, channels: int) -> _Blocks:
     """Whole blocks of the widest vectors, or with a last block that begins earlier, or of narrower
-    vectors; ScheduleError if none fit. alone: one pixel at a time, whose sums hide what each waits
-    for only if they are several vectors.
+    vectors; ScheduleError if none fit. Each pixel's sums hide what one waits for only if they are
+    several vectors.
     """
     wide, *narrower = _lanes(nest)
-    overhead, more, most = (wide, (), VECTORS) if alone else (0, (3,), VECTORS[1:])
-    whole = _exact([wide], most, channels)
+    whole = _exact([wide], VECTORS, channels)
     if whole:
         return whole[0]
-    exact = _exact(narrower, (*more, *most), channels)
-    if not alone and exact and exact[0].together == channels:
-        return exact[0]
-    shifted = _least_idle([wide * vectors for vectors in most], channels, overhead)
+    exact = _exact(narrower, VECTORS, channels)
+    shifted = _least_idle([wide * vectors for vectors in VECTORS], channels, wide)
     if shifted:
         return _Blocks(wide, shifted, "shift")
     if exact:
@@ -153,11 +243,6 @@ def _exact(lanes: Sequence[int], vectors: Sequence[int], channels: int) -> list[
         _Blocks(wide, wide * count, "exact")
         for wide, count in product(lanes, vectors) if channels % (wide * count) == 0
     ]  # fmt: skip
-
-
-def _side_by_side(pixels: int, blocks: _Blocks) -> int:
-    """Pixels of a tile, whose sums stay in registers."""
-    return largest_divisor(pixels, MOST_SUMS * blocks.lanes // blocks.together)
 
 
 def _channels(nest: Nest) -> list[Schedule]:
@@ -183,18 +268,23 @@ def _tiles(nest: Nest) -> Schedule:
         schedule.pad_copy("acc", "x", "padded", range(4), IMAGE_AXES)
         with suppress(ScheduleError):  # few inputs: one after the other
             _vectors(schedule, _whole_lanes(nest, window.shape[2]), "padded_c")
-    blocks = _blocks(nest, weights.shape[axes.channel], alone=False)
-    *_, column, channel = output_loops(func, "out", "out")
-    column, pixel = schedule.split(column, _side_by_side(out.shape[2], blocks))
+    channels, own_inputs = weights.shape[axes.channel], not axes.packing
+    steps = weights.elements // channels
+    tile = _best_tile(nest, channels, out.shape[1:3], steps, own_inputs=own_inputs)
+    blocks = tile.blocks
+    *_, row, column, channel = output_loops(func, "out", "out")
+    row, line = schedule.split(row, tile.rows)
+    column, pixel = schedule.split(column, tile.columns)
     channel, lane = schedule.split(channel, blocks.together, blocks.tail)
-    schedule.reorder(column, channel, pixel, lane)
+    schedule.reorder(row, column, channel, line, pixel, lane)
     schedule.compute_at("acc", channel, scope="register")
-    schedule.decompose_reduction("acc", "acc_w")
-    schedule.reorder(*axes.taps, "acc_w", "acc_c")
+    own = [name for name in ("acc_h", "acc_w") if name in loops_of(schedule.func.body)]
+    schedule.decompose_reduction("acc", (*own, "acc_c")[0])
+    schedule.reorder(*axes.taps, *own, "acc_c")
     if axes.packing:
         schedule.transform_layout("w", blocks.packing(axes))
     _vectors(schedule, blocks.lanes, "acc_c", "acc_c_init", lane)
-    for loop in ("acc_w", "acc_w_init", pixel):
+    for loop in (*own, *(f"{name}_init" for name in own), line, pixel):
         schedule.unroll(loop)
     schedule.simplify()
     return schedule
@@ -207,9 +297,12 @@ def _matrices(nest: Nest) -> Schedule:
     *_, own_row, own_column, step = _loops_of_block(nest.func)
     if not {row, column, own_row, own_column, step} <= loops_of(nest.func.body).keys():
         raise ScheduleError("there are no rows of two matrices")
-    blocks = _blocks(nest, out.shape[-1], alone=False)
+    summed = loops_of(nest.func.body)[step]
+    steps = (summed.stop - summed.start).constant or MATRIX_STEPS
+    tile = _best_tile(nest, out.shape[-1], (out.shape[-2], 1), steps)
+    blocks = tile.blocks
     schedule = Schedule(nest.func)
-    row, each = schedule.split(row, _side_by_side(out.shape[-2], blocks))
+    row, each = schedule.split(row, tile.rows)
     column, lane = schedule.split(column, blocks.together, blocks.tail)
     schedule.reorder(row, column, each, lane)
     schedule.compute_at("acc", column, scope="register")
