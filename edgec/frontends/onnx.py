@@ -303,7 +303,8 @@ class _GraphImporter:
                 self.builder.constant(output, result, origin=Origin(output, result.shape))
                 for output, result in zip(filter(None, node.output), results, strict=True)
             )
-        inner = self.by_body(node, raw)
+        is_inside = raw.kind in self.inside
+        inner = f"{raw.kind} itself" if is_inside else self.by_body(node, raw)
         if inner is None:
             return ()
         if importer is None and inner:
@@ -324,8 +325,6 @@ class _GraphImporter:
 
     def by_body(self, node: Any, raw: RawNode) -> str | None:
         """Import the body that an operator is defined by; what cannot be done otherwise."""
-        if raw.kind in self.inside:
-            return f"{raw.kind} itself"
         types = [None if operand is None else operand.type for operand in raw.inputs]
         attributes = {a.name: self.attribute(a) for a in node.attribute if not a.HasField("g")}
         found = function_body(node, raw.kind, self.opset, types, raw.name, attributes,

@@ -96,9 +96,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     rows = emitted(builder, "Reshape", [x, _integers(builder, raw, [-1, x.type.shape[-1]])],
                    f"{raw.name}/rows")  # fmt: skip
     rows = cast_to(builder, rows, CastAttrs("int64"), f"{raw.name}/wide")
-    own = np.array(raw.attribute("ngram_indexes", ()), np.int64)
-    if own.min(initial=0) < 0 or own.max(initial=0) >= MOST_PLACES:
-        raise ImportFailed(f"places of n-grams from {own.min()} to {own.max()}")
+    own = _places(raw)
     count, first, parts = int(own.max(initial=-1)) + 1, 0, []
     for length, pool in enumerate(pools, 1):
         if least <= length <= most and len(pool):
@@ -121,6 +119,13 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     found = emitted(builder, "MatMul", [found, table], f"{raw.name}/weighted")
     shape = _integers(builder, raw, [*x.type.shape[:-1], count])
     return emitted(builder, "Reshape", [found, shape], raw.name)
+
+
+def _places(raw: RawNode) -> Array:
+    own = np.array(raw.attribute("ngram_indexes", ()), np.int64)
+    if own.min(initial=0) < 0 or own.max(initial=0) >= MOST_PLACES:
+        raise ImportFailed(f"places of n-grams from {own.min()} to {own.max()}")
+    return own
 
 
 def _integers(builder: GraphBuilder, raw: RawNode, values: Sequence[int]) -> Constant:

@@ -119,9 +119,7 @@ class Reduce(Op[ReduceAttrs]):
         zeros = (0,) * len(attrs.axes)
         count = _count(attrs, known)
         factor = _factor_of(attrs, known, target)
-        combine: Callable[..., Any] = lambda acc, x, *at: row.combine(acc, x)  # noqa: E731
-        if row.steps and is_rescaled:
-            combine = functools.partial(_product, known.scalar_quant()[1], factor)
+        combine = _combine_of(row, known, factor)
         total = target.definition.reduce(
             "acc",
             _steps(x, attrs.axes),
@@ -172,6 +170,13 @@ class Reduce(Op[ReduceAttrs]):
             out.emit(row.onnx, [*inputs, listed], output, keepdims=1)
             return
         out.emit(row.onnx, inputs, output, axes=axes, keepdims=1)
+
+
+def _combine_of(row: Reduction, x: TensorType, factor: tuple[Any, ...]) -> Callable[..., Any]:
+    """Of the accumulator, an element and the steps the next accumulator."""
+    if row.steps and x.quant is not None:
+        return functools.partial(_product, x.scalar_quant()[1], factor)
+    return lambda acc, x, *steps: row.combine(acc, x)
 
 
 def _product(

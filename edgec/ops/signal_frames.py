@@ -147,6 +147,14 @@ def import_stacker(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value]:
     return stacked, parts.reshaped(valid, flag.shape if flag else (), "flag")
 
 
+def _cycles(raw: RawNode, shape: tuple[int, ...]) -> int:
+    """Of how many runs one goes on after a circular buffer."""
+    cycles = int(raw.attribute("cycles_max", 0))
+    if cycles <= 0 and shape[2:] == (2, 96):
+        raise ImportFailed("without a cycles_max, TFLite Micro counts buffers of this shape")
+    return cycles if cycles > 0 else 1 if shape[1] in (5, 13, 25) else 2
+
+
 @from_tflite("CUSTOM:CIRCULAR_BUFFER")
 def import_circular_buffer(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite Micro's CIRCULAR_BUFFER: the last slots, of which the newest is the last.
@@ -159,11 +167,7 @@ def import_circular_buffer(builder: GraphBuilder, raw: RawNode) -> Value:
     wanted = (1, 1, *declared.shape[2:])
     if x.type.dtype != "int8" or slots < 1 or x.type != declared.with_shape(wanted):
         raise ImportFailed(f"{x.type} into {declared}")
-    cycles = raw.attribute("cycles_max", 0)
-    if cycles <= 0:
-        if declared.shape[2:] == (2, 96):
-            raise ImportFailed("without a cycles_max, TFLite Micro counts buffers of this shape")
-        cycles = 1 if slots in (5, 13, 25) else 2
+    cycles = _cycles(raw, declared.shape)
     memory = builder.state(f"{raw.name}.slots", declared, np.zeros(declared.shape, np.int8))
     whole = x
     if slots > 1:
@@ -173,11 +177,16 @@ def import_circular_buffer(builder: GraphBuilder, raw: RawNode) -> Value:
     builder.become(memory, whole)
     made = parts.last(whole)
     if cycles > 1:
-        first = np.full((1,), cycles, np.int32)
-        count = builder.state(f"{raw.name}.cycles", TensorType((1,), "int32"), first)
-        left = parts.op("int_sub", [count, parts.table([1], "one")], what="left")
-        goes_on = parts.op("equal", [left, parts.table([0], "none")], what="goes_on")
-        again = parts.table(first, "again")
-        builder.become(count, parts.op("where", [goes_on, again, left], what="cycles"))
-        builder.pauses.append((len(builder.nodes), goes_on))
+        _pause(builder, raw, cycles)
     return made
+
+
+def _pause(builder: GraphBuilder, raw: RawNode, cycles: int) -> None:
+    """Count runs, and let each but the last of `cycles` end here."""
+    parts, first = Parts(builder, raw), np.full((1,), cycles, np.int32)
+    count = builder.state(f"{raw.name}.cycles", TensorType((1,), "int32"), first)
+    left = parts.op("int_sub", [count, parts.table([1], "one")], what="left")
+    goes_on = parts.op("equal", [left, parts.table([0], "none")], what="goes_on")
+    again = parts.table(first, "again")
+    builder.become(count, parts.op("where", [goes_on, again, left], what="cycles"))
+    builder.pauses.append((len(builder.nodes), goes_on))
