@@ -12,7 +12,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
-from edgec.graph.operator import Fusion, RowWindow, register
+from edgec.graph.operator import AttrsT, Fusion, RowWindow, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
@@ -85,8 +85,28 @@ def pool_type(name: str, x: TensorType, kernel: Pair, stride: Pair, padding: Pad
     return x.with_shape((x.shape[0], height, width, x.shape[3]))
 
 
+class Pool2d(Op[AttrsT]):
+    """What the two pools share; their attributes have a kernel, a stride and a padding."""
+
+    fusion = Fusion.REDUCTION
+    clamps = True
+    keeps_factors = True
+
+    def row_window(self, attrs: Any, inputs: Sequence[TensorType]) -> RowWindow | None:
+        """By the window's height and stride."""
+        return RowWindow(attrs.kernel[0], attrs.stride[0], attrs.padding[0][0])
+
+    def attrs_for_rows(self, attrs: Any, top: int, bottom: int) -> Any:
+        """With the padding that this row sees."""
+        return replace(attrs, padding=((top, bottom), attrs.padding[1]))
+
+    def channels(self, attrs: Any, inputs: Sequence[TensorType], output: TensorType) -> Channels:
+        """A window takes in rows and columns alone."""
+        return Channels.SAME
+
+
 @register
-class AvgPool2d(Op[AvgPool2dAttrs]):
+class AvgPool2d(Pool2d[AvgPool2dAttrs]):
     """x [N, H, W, C] -> [N, OH, OW, C], int8, int16 or float32.
 
     Integers as TFLite Micro: the sum of stored values divided by their count, ties away from zero;
@@ -96,11 +116,8 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
 
     name = "avg_pool2d"
     attrs_class = AvgPool2dAttrs
-    fusion = Fusion.REDUCTION
     tolerance = 2e-6
     integer_form = IntegerForm.MEAN
-    clamps = True
-    keeps_factors = True
 
     def attrs_at(
         self, attrs: AvgPool2dAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
@@ -127,15 +144,6 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
         if attrs.kernel[0] * attrs.kernel[1] > MOST_TAPS[x.dtype]:
             raise TypeMismatch(f"a sum of {attrs.kernel} elements may not fit in 32 bits")
         return (TensorType(pooled.shape, x.dtype, attrs.output),)
-
-    def row_window(self, attrs: AvgPool2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
-        """By the window's height and stride."""
-        reach = attrs.kernel[0]
-        return RowWindow(reach, attrs.stride[0], attrs.padding[0][0])
-
-    def attrs_for_rows(self, attrs: AvgPool2dAttrs, top: int, bottom: int) -> AvgPool2dAttrs:
-        """With the padding that this row sees."""
-        return replace(attrs, padding=((top, bottom), attrs.padding[1]))
 
     def sums_rows(self, attrs: AvgPool2dAttrs, inputs: Sequence[TensorType]) -> bool:
         """A pool over the whole image."""
@@ -210,12 +218,6 @@ class AvgPool2d(Op[AvgPool2dAttrs]):
             return cast(clamp(rounded, attrs.minimum, attrs.maximum), node.output.type.dtype)
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, mean)
-
-    def channels(
-        self, attrs: AvgPool2dAttrs, inputs: Sequence[TensorType], output: TensorType
-    ) -> Channels:
-        """A window takes in rows and columns alone."""
-        return Channels.SAME
 
     def attrs_for_integers(
         self, attrs: AvgPool2dAttrs, inputs: Sequence[TensorType], result: StoredAs

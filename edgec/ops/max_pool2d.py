@@ -11,19 +11,19 @@ import numpy as np
 
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.operator import Fusion, RowWindow, register
-from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
+from edgec.graph.operator import register
+from edgec.graph.traits import IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, maximum, minimum
 from edgec.loop.window import clipped
 from edgec.ops.activation import append_activation
-from edgec.ops.avg_pool2d import check_range, pool_type, tflite_pool
+from edgec.ops.avg_pool2d import Pool2d, check_range, pool_type, tflite_pool
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.intervals import clamped
 from edgec.ops.onnx_graph import OnnxGraph, write_pool
-from edgec.ops.op import Op, RawNode, from_tflite
+from edgec.ops.op import RawNode, from_tflite
 from edgec.ops.window import NO_PADDING, Padding, Pair
 
 
@@ -42,15 +42,12 @@ class MaxPool2dAttrs:
 
 
 @register
-class MaxPool2d(Op[MaxPool2dAttrs]):
+class MaxPool2d(Pool2d[MaxPool2dAttrs]):
     """x [N, H, W, C] -> [N, OH, OW, C], int8, int16 or float32, with x's own quantization."""
 
     name = "max_pool2d"
     attrs_class = MaxPool2dAttrs
-    fusion = Fusion.REDUCTION
     integer_form = IntegerForm.SHARED
-    clamps = True
-    keeps_factors = True
 
     def infer(self, attrs: MaxPool2dAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Extents by the window's geometry."""
@@ -58,15 +55,6 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
         pooled = pool_type(self.name, x, attrs.kernel, attrs.stride, attrs.padding)
         check_range(x, attrs.minimum, attrs.maximum)
         return (pooled,)
-
-    def row_window(self, attrs: MaxPool2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
-        """By the window's height and stride."""
-        reach = attrs.kernel[0]
-        return RowWindow(reach, attrs.stride[0], attrs.padding[0][0])
-
-    def attrs_for_rows(self, attrs: MaxPool2dAttrs, top: int, bottom: int) -> MaxPool2dAttrs:
-        """With the padding that this row sees."""
-        return replace(attrs, padding=((top, bottom), attrs.padding[1]))
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The maximum of what exists of each window; the clamp's minimum is where it starts."""
@@ -97,12 +85,6 @@ class MaxPool2d(Op[MaxPool2dAttrs]):
             return value if is_float else cast(minimum(value, attrs.maximum), x.dtype)
 
         return target.compute("element", node.output.type.shape, node.output.type.dtype, element)
-
-    def channels(
-        self, attrs: MaxPool2dAttrs, inputs: Sequence[TensorType], output: TensorType
-    ) -> Channels:
-        """A window takes in rows and columns alone."""
-        return Channels.SAME
 
     def neutral(self, x: TensorType) -> float:
         """The smallest number."""
