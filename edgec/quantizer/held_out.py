@@ -111,7 +111,7 @@ def error_of_runs(tests: Sequence[Held], runs: Sequence[Run]) -> float:
         for sample, expected in zip(test.samples, test.expected, strict=True):
             found = run(sample)
             for place, (x, y) in enumerate(zip(expected, found, strict=True)):
-                noises[place] += squares(x - y)
+                noises[place] += squares(np.subtract(x, y, dtype=np.float32))
                 powers[place] += squares(x)
     return float(np.mean(noises / np.where(powers > 0, powers, 1.0)))
 

@@ -27,6 +27,7 @@ from edgec.quantizer.held_out import (
     Held,
     before_softmax,
     decibels,
+    error_of_runs,
     fitted_to,
     held_out,
     output_error,
@@ -140,3 +141,10 @@ def test_the_automatic_choice_takes_few_more_passes(monkeypatch: pytest.MonkeyPa
         counts[name] = 0
         quantize_function(network(), images(80), Recipe(name))
     assert counts["auto"] < 2.5 * counts["minmax"], counts
+
+
+def test_outputs_that_are_no_numbers_are_compared_too() -> None:
+    """A model that ends with a comparison has bool outputs, which NumPy does not subtract."""
+    found = [np.array([True, False, True, True])]
+    held = Held([[np.zeros(1, np.float32)]], [[np.array([True, True, True, False])]])
+    assert error_of_runs([held], [lambda _: found]) == pytest.approx(2 / 3)
