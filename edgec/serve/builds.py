@@ -86,7 +86,7 @@ class Builds:
         try:
             state = self._build(name, path)
         except EdgecError as error:
-            problem = str(error)
+            problem = str(error).replace(str(path), name)
         except BrokenProcessPool:
             problem = "a process that builds ended by itself; memory may be short"
         except Exception as error:  # a bug, of which the page's user shall know and go on

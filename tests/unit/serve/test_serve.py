@@ -110,12 +110,13 @@ def test_uploads_are_bounded(served: Served) -> None:
     assert [p for p in served.folder.rglob("*") if p.suffix == ".onnx"] == []
 
 
-def test_a_damaged_model_is_an_error_without_a_traceback(served: Served) -> None:
-    damaged = DIGITS.read_bytes()[:700]
+@pytest.mark.parametrize("kept", [700, 0])
+def test_a_damaged_model_is_an_error_without_a_traceback(served: Served, kept: int) -> None:
+    damaged = DIGITS.read_bytes()[:kept]
     assert served.ask("models?name=damaged.onnx", "POST", damaged)[0] == 200
     state = served.wait()
     assert state["state"] == "failed" and "damaged.onnx" in state["problem"]
-    assert "Traceback" not in state["problem"]
+    assert "Traceback" not in state["problem"] and str(served.folder) not in state["problem"]
     assert list(served.folder.rglob("damaged.onnx")) == [], "what was read is removed"
 
 
