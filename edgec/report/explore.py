@@ -129,10 +129,13 @@ def explore_table(report: Mapping[str, Any]) -> list[str]:
         ]
         for point in report["points"]
     ]
+    # A column that nothing is known for leaves its room to the others.
+    kept = [i for i in range(len(columns)) if any(row[i] not in ("", "-") for row in rows)]
+    table = Table([columns[i] for i in kept], [[row[i] for i in kept] for row in rows])
     boards = {point["board"] for point in report["points"]}
     fitting = {point["board"] for point in report["points"] if point["fits"]}
     summary = f"{report['model']} fits {len(fitting)} of {len(boards)} boards"
-    return [*Table(columns, rows).text(), "", summary]
+    return [*table.text(), "", summary]
 
 
 def render_explore(report: Mapping[str, Any], *, live: bool = False, nonce: str = "") -> str:

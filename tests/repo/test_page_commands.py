@@ -1,15 +1,17 @@
-"""The commands of the pages on packages and on other tools work, in the order they are written.
+"""The commands of pages work, in the order they are written; so do the calls of docs/python.md.
 
 Left out is what needs a board, a program of another maker, or hours.
 """
 
 from __future__ import annotations
 
+import asyncio
 import re
 import shlex
 import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import onnx
@@ -18,15 +20,25 @@ from repo_files import REPO_ROOT
 
 from edgec.cli.main import main
 
-PAGES = sorted(
-    path.stem
-    for kind in ("from_*", "package_*")
-    for path in (REPO_ROOT / "docs").glob(f"{kind}.md")
-)
-#: A board at the end of a cable; another generator of C; a search; a program of PyTorch.
-LEFT_OUT = ("edgec flash", "--port", "--peers", "edgec tune", ".pt2", "model_int8.onnx")
-#: Nothing but these is on the page: its `out` is made by what is left out.
-NEEDS_LEFT_OUT = {"from_executorch"}
+PAGES = [
+    *sorted(
+        path.stem
+        for kind in ("from_*", "package_*")
+        for path in (REPO_ROOT / "docs").glob(f"{kind}.md")
+    ),
+    "boards", "export", "index", "memory", "pytorch", "quantization", "report",
+    "sounds_and_pictures",
+]  # fmt: skip
+#: A board at the end of a cable; another generator of C; a search; models that nobody has here.
+LEFT_OUT = ("edgec flash", "--port", "--peers", "edgec tune", "model_int8.onnx", "detector.tflite")
+#: Sample models, by the names that pages give them.
+SAMPLES = {
+    "kws.tflite": "mlperf_kws_dscnn_int8.tflite",
+    "kws_int8.tflite": "mlperf_kws_dscnn_int8.tflite",
+    "model.tflite": "mlperf_kws_dscnn_int8.tflite",
+    "faces.onnx": "ultraface_slim320_nopost.onnx",
+}
+DIGITS = REPO_ROOT / "examples" / "digits"
 
 
 def commands_of(page: str) -> list[str]:
@@ -43,22 +55,73 @@ def rename_input(model: onnx.ModelProto, name: str) -> onnx.ModelProto:
     return model
 
 
+def fill(folder: Path, page: str, sample_model: Callable[[str], Path]) -> None:
+    """Put the files that pages speak of into a folder."""
+    for name, sample in SAMPLES.items():
+        shutil.copy(sample_model(sample), folder / name)
+    digits = onnx.load(DIGITS / "digits_int8.onnx")
+    onnx.save(rename_input(digits, "x"), folder / "model.onnx")
+    shutil.copy(DIGITS / "digits_int8.onnx", folder / "trained.onnx")
+    shutil.copy(DIGITS / "digits_float.onnx", folder / "float.onnx")
+    with np.load(DIGITS / "digits_test.npz") as data:
+        images = next(data[name] for name in data.files if data[name].ndim > 1)
+        labels = next(data[name] for name in data.files if data[name].ndim == 1)
+    np.savez(folder / "samples.npz", image=images[:40].astype(np.float32))
+    np.savez(folder / "other.npz", image=images[40:90].astype(np.float32))
+    np.save(folder / "labels.npy", labels[40:90])
+    np.save(folder / "sample.npy", np.full((1, 1, 8, 8), 0.5, np.float32))
+    if page == "sounds_and_pictures":
+        image = pytest.importorskip("PIL.Image", reason="Pillow is not installed")
+        image.fromarray(np.full((96, 96, 3), 90, np.uint8)).save(folder / "photo.jpg")
+        shutil.copy(sample_model("../data/tflm_yes_1000ms.wav"), folder / "yes.wav")
+        text = (REPO_ROOT / "docs" / f"{page}.md").read_text("utf-8")
+        features = re.search(r"```toml\n(kind.*?)```", text, re.S)
+        assert features is not None
+        (folder / "kws_features.toml").write_text(features[1], "utf-8")
+        (folder / "words.txt").write_text("".join(f"word {n}\n" for n in range(12)), "utf-8")
+    if any(".pt2" in command for command in commands_of(page)):
+        torch = pytest.importorskip("torch", reason="PyTorch is not installed (edgec[torch])")
+        net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval()
+        for name in ("model.pt2", "kws.pt2"):
+            torch.export.save(torch.export.export(net, (torch.ones(1, 4),)), folder / name)
+
+
+def run(command: str) -> int | str | None:
+    with pytest.raises(SystemExit) as stop:
+        main(shlex.split(command, comments=True)[1:])
+    return stop.value.code
+
+
 @pytest.mark.full
-@pytest.mark.parametrize("page", [page for page in PAGES if page not in NEEDS_LEFT_OUT])
+@pytest.mark.parametrize("page", PAGES)
 def test_commands_of_a_page(
     page: str, sample_model: Callable[[str], Path], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
-    for name in ("kws.tflite", "model.tflite"):
-        shutil.copy(sample_model("mlperf_kws_dscnn_int8.tflite"), tmp_path / name)
-    digits = onnx.load(REPO_ROOT / "examples" / "digits" / "digits_int8.onnx")
-    onnx.save(rename_input(digits, "x"), tmp_path / "model.onnx")
-    np.save(tmp_path / "sample.npy", np.full((1, 1, 8, 8), 0.5, np.float32))
+    fill(tmp_path, page, sample_model)
     monkeypatch.chdir(tmp_path)
     commands = commands_of(page)
     assert commands
+    if page == "export":
+        commands.insert(0, "edgec build kws.tflite")
     for command in commands:
-        with pytest.raises(SystemExit) as stop:
-            main(shlex.split(command)[1:])
-        assert stop.value.code == 0, f"{command}\n{capsys.readouterr().err}"
+        assert run(command) == 0, f"{command}\n{capsys.readouterr().err}"
+
+
+def test_calls_of_the_python_page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    text = (REPO_ROOT / "docs" / "python.md").read_text("utf-8").replace(".tflite", ".onnx")
+    calls, progress, loop = re.findall(r"^```python\n(.*?)^```", text, re.M | re.S)
+    for name in ("model", "float"):
+        kind = "int8" if name == "model" else name
+        shutil.copy(DIGITS / f"digits_{kind}.onnx", tmp_path / f"{name}.onnx")
+    monkeypatch.chdir(tmp_path)
+    x = np.full((1, 1, 8, 8), 0.5, np.float32)
+    names: dict[str, Any] = {"x": x, "samples": [[x * n / 8] for n in range(8)], "asyncio": asyncio}
+    exec(calls, names)
+    assert names["y"].shape == (1, 10) and list(names["named"]) == ["logits"]
+    assert (tmp_path / "int8.onnx").is_file()
+    exec(progress + loop, names)
+    with asyncio.run(names["build"]("int8.onnx")) as model:
+        assert model.run(x).shape == (1, 10)

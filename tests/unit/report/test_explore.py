@@ -83,6 +83,15 @@ def test_the_table_fits_a_terminal(report: dict[str, Any], monkeypatch: Any) -> 
     assert any("11,400" in line and "2,623,029" in line for line in lines)
 
 
+def test_a_model_that_fits_nowhere(monkeypatch: Any) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
+    report = report_of(Path("big.onnx"), (), (TOO_LARGE, NOWHERE), {})
+    lines = explore_table(report)
+    assert lines[0].split() == ["board", "level"] and all(len(line) <= 80 for line in lines)
+    assert "sram is 3,120 bytes too small" in lines[2]
+    assert lines[-1] == "big.onnx fits 0 of 2 boards"
+
+
 def test_the_page_needs_nothing_else(report: dict[str, Any]) -> None:
     page = render_explore(report)
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
