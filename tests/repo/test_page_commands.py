@@ -30,7 +30,7 @@ PAGES = [
     "sounds_and_pictures",
 ]  # fmt: skip
 #: A board at the end of a cable; another generator of C; a search; models that nobody has here.
-LEFT_OUT = ("edgec flash", "--port", "--peers", "edgec tune", "model_int8.onnx", "detector.tflite")
+LEFT_OUT = ("edgec flash", "--port", "--peers", "edgec tune", "detector.tflite")
 #: Sample models, by the names that pages give them.
 SAMPLES = {
     "kws.tflite": "mlperf_kws_dscnn_int8.tflite",
@@ -81,9 +81,18 @@ def fill(folder: Path, page: str, sample_model: Callable[[str], Path]) -> None:
         (folder / "words.txt").write_text("".join(f"word {n}\n" for n in range(12)), "utf-8")
     if any(".pt2" in command for command in commands_of(page)):
         torch = pytest.importorskip("torch", reason="PyTorch is not installed (edgec[torch])")
-        net = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.ReLU()).eval()
+
+        class Net(torch.nn.Module):  # type: ignore[misc, name-defined]
+            def __init__(self) -> None:
+                super().__init__()
+                self.dense = torch.nn.Linear(64, 10)
+
+            def forward(self, image: Any) -> Any:
+                return self.dense(image.flatten(1)).relu()
+
+        program = torch.export.export(Net().eval(), (torch.ones(1, 1, 8, 8),))
         for name in ("model.pt2", "kws.pt2"):
-            torch.export.save(torch.export.export(net, (torch.ones(1, 4),)), folder / name)
+            torch.export.save(program, folder / name)
 
 
 def run(command: str) -> int | str | None:
