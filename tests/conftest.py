@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import gc
 import os
-from collections.abc import Callable, Iterator
+import tempfile
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 from browser import open_browser
 from hypothesis import settings
+from kept_objects import KeptObjects
 from shared_folder import SHARED_VARIABLE, find_shared
 
 from edgec.cli.main import GC_THRESHOLDS
@@ -95,7 +97,31 @@ class SkipsAreErrors:
                 terminalreporter.line(line)
 
 
+#: Tells workers where the kept objects are.
+OBJECTS_VARIABLE = "EDGEC_TEST_OBJECTS"
+#: Whose tests are not of the C compiler's work: beginnings of their paths.
+QUICK = (
+    "unit/cli", "unit/dynamo", "unit/frontends", "unit/oracle", "unit/quantize", "unit/report",
+    "unit/serve", "models/test_audio", "models/test_control_flow",
+    "models/test_data_sizes", "models/test_dead", "models/test_feed_rows", "models/test_mlperf",
+    "models/test_open_sizes", "models/test_quanti", "models/test_real_data",
+    "models/test_special_sizes", "models/test_state", "models/test_torch", "models/test_trained",
+)  # fmt: skip
+
+
 def pytest_configure(config: pytest.Config) -> None:
     # An xdist worker has `workerinput`; only the session that reports decides.
-    if in_ci() and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(SkipsAreErrors())
+    if not hasattr(config, "workerinput"):
+        if in_ci():
+            config.pluginmanager.register(SkipsAreErrors())
+        folder = tempfile.TemporaryDirectory(prefix="edgec_objects_")
+        config.add_cleanup(folder.cleanup)
+        os.environ[OBJECTS_VARIABLE] = folder.name
+    KeptObjects(Path(os.environ[OBJECTS_VARIABLE])).install()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    path = item.path.relative_to(REPO_ROOT / "tests").as_posix()
+    KeptObjects.is_quick = path.startswith(QUICK)
+    return (yield)

@@ -8,6 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
+from kept_objects import KeptObjects
 
 from edgec.boards.board import load_board
 from edgec.deploy.project import Built, deploy
@@ -62,19 +63,28 @@ Shapes = tuple[tuple[str, tuple[int, ...]], ...]
 Values = tuple[tuple[str, float], ...]
 
 
-@cache
 def build(model: Path, board_name: str, compiler: str | None = None, traced: bool = False,
           unfused: bool = False, c_optimize: str | None = None,
           shapes: Shapes = (), values: Values = (),
           optimize: str = "balanced") -> tuple[Compiled, Built]:  # fmt: skip
     """Compile and build; the result is shared by all tests of the process."""
+    given = compiler, traced, unfused, c_optimize, shapes, values, optimize
+    return _build(KeptObjects.is_quick and board_name == "host", model, board_name, *given)
+
+
+@cache
+def _build(is_quick: bool, model: Path, board_name: str, compiler: str | None, traced: bool,
+           unfused: bool, c_optimize: str | None, shapes: Shapes, values: Values,
+           optimize: str) -> tuple[Compiled, Built]:  # fmt: skip
     board = load_board(board_name)
     options = Options(
         compiler=compiler, unfused=unfused, c_optimize=c_optimize, input_shapes=shapes,
         input_values=values, optimize=read_optimize(optimize),
     )  # fmt: skip
     compiled = compile_model(model, board.core, options, board_name=board.name)
-    name = f"{model.name}-{board_name}-{compiler}-{traced}-{unfused}{c_optimize}{optimize}"
+    name = (
+        f"{model.name}-{board_name}-{compiler}-{traced}-{unfused}{c_optimize}{optimize}{is_quick}"
+    )
     return compiled, deploy(compiled, board, Path(_FOLDER.name) / name, traced=traced)
 
 

@@ -10,7 +10,7 @@ from built_models import DIGITS, MODELS, figures
 from goals import missed_goals
 
 #: The others take longer, and show the same.
-QUICK = ("kws", "ad", "sww")
+QUICK = ("kws", "ad")
 #: Of the M4's instructions, at most.
 MOST_SHARE = 1.05
 

@@ -39,7 +39,14 @@ class PoisonedModel(HostModel):
         self.filled += int(dead.sum())
 
 
-@pytest.mark.parametrize("name", ["digits", *MODELS])
+#: Branches that join, wide layers, a state; the others have fewer buffers at a time.
+QUICK = ("digits", "ic", "ad", "sww")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.full] * (n not in QUICK)) for n in ("digits", *MODELS)],
+)
 def test_noise_in_dead_buffers_changes_nothing(
     name: str, sample_model: Callable[[str], Path]
 ) -> None:

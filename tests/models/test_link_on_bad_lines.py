@@ -22,7 +22,7 @@ from link_devices import BadLine
 
 SHARE = 0.01
 INPUTS = 25
-BOARDS = ("netduinoplus2", "mps2_an386")
+BOARDS = (pytest.param("netduinoplus2", marks=pytest.mark.full), "mps2_an386")
 
 
 def run_on_bad_line(model: Path, x: list[np.ndarray], board: str, runs: int) -> dict[str, int]:

@@ -23,7 +23,7 @@ from edgec.targets.core import find_core
 @pytest.mark.parametrize(
     ("name", "board_name"),
     [
-        ("kws", "mps2_an386"),
+        pytest.param("kws", "mps2_an386", marks=pytest.mark.full),
         ("ad", "mps2_an386"),
         pytest.param("ad", "mps2_an385", marks=pytest.mark.full),
     ],

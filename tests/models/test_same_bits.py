@@ -33,13 +33,18 @@ PLACES = (("host", "host"), *((b, "core") for b in CORE), *((b, "qemu") for b in
 COMPILERS = ("gcc", "clang")
 NAMES = (*MODELS, "digits")
 
-#: Every place meets every model or compiler at least once; each line is one build and run.
-PAIRS = [
-    (NAMES[n % len(NAMES)], place, COMPILERS[(n // 2 + n) % 2])
-    for n, place in enumerate(itertools.chain(PLACES, PLACES[1:], PLACES[3:]))
-]
 #: Where vww and person_detect take ten seconds and more; their layers run on the host as well.
 SLOW = ("vww", "person_detect")
+#: Every place once with each compiler, and every engine with each model; each is a build and run.
+PAIRS = [
+    *((name, place, "gcc") for name, place in zip(itertools.cycle(NAMES), PLACES, strict=False)),
+    *(
+        (name, place, "clang")
+        for name, place in zip(
+            itertools.cycle(n for n in NAMES if n not in SLOW), PLACES[1:], strict=False
+        )
+    ),
+]
 LAYERS = [pytest.param(name, marks=[pytest.mark.full] * (name in SLOW)) for name in NAMES]
 EVERYTHING = [
     combination
@@ -79,14 +84,15 @@ def compare_outputs(model: Path, board: str, engine: str, compiler: str, seeds: 
                 assert got.tobytes() == want.tobytes(), f"seed {seed}"
 
 
-@pytest.mark.parametrize(
-    ("name", "place", "compiler"),
-    [
-        pytest.param(*pair, marks=[pytest.mark.full] * (pair[0] in SLOW and pair[2] == "clang"))
-        for pair in PAIRS
-    ],
-    ids=str,
-)
+def test_pairs_cover_engines_models_and_compilers() -> None:
+    engines = {engine for _, engine in PLACES} - {"host"}
+    assert {(place[1], name) for name, place, _ in PAIRS} >= {*itertools.product(engines, NAMES)}
+    assert {pair[1:] for pair in PAIRS} | {(PLACES[0], "clang")} == {
+        *itertools.product(PLACES, COMPILERS)
+    }
+
+
+@pytest.mark.parametrize(("name", "place", "compiler"), PAIRS, ids=str)
 def test_outputs_equal_the_frameworks(
     name: str, place: tuple[str, str], compiler: str, sample_model: Callable[[str], Path]
 ) -> None:

@@ -43,11 +43,11 @@ def test_any_number_of_threads_has_the_same_bits(
 ) -> None:
     found = [
         outputs_of(sample_model(name), threads, compiler, tmp_path / str(threads))
-        for threads in (1, 2, 3)
+        for threads in (1, 3)
     ]
     assert PRAGMA not in found[0][0]
     assert all(text.count(PRAGMA) >= 3 for text, _ in found[1:])
-    assert found[0][1] == found[1][1] == found[2][1]
+    assert found[0][1] == found[1][1]
 
 
 def test_small_models_stay_on_one_thread(sample_model: Callable[[str], Path]) -> None:

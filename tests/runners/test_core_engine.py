@@ -33,8 +33,14 @@ def test_same_bits_as_the_host(digits: Digits, images: list[np.ndarray], io: str
         core.reset()
 
 
+ALONE = [b for b in all_boards() if b.core.is_simulated and not b.qemu]
+#: One board of each core.
+FIRST = {board.core.name: board.name for board in reversed(ALONE)}.values()
+
+
 @pytest.mark.parametrize(
-    "board", [b.name for b in all_boards() if b.core.is_simulated and not b.qemu]
+    "board",
+    [pytest.param(b.name, marks=[pytest.mark.full] * (b.name not in FIRST)) for b in ALONE],
 )
 def test_boards_without_an_emulator_compute_the_same(
     digits: Digits, images: list[np.ndarray], board: str

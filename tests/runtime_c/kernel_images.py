@@ -50,7 +50,7 @@ DSP_BUILDS = [
     ("cortex-m4", "gcc", ("-O2",)),
     pytest.param(("cortex-m4", "gcc", ("-O0",)), marks=pytest.mark.full),
     ("cortex-m4", "gcc", ("-O2", "-DEC_NO_ASM")),
-    ("cortex-m4", "clang", ("-Os",)),
+    pytest.param(("cortex-m4", "clang", ("-Os",)), marks=pytest.mark.full),
     pytest.param(("cortex-m7", "gcc", ("-O3",)), marks=pytest.mark.full),
     ("cortex-m33", "clang", ("-O2",)),
 ]

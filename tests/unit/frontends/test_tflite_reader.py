@@ -122,7 +122,13 @@ def test_words_overwritten(tmp_path) -> None:
     assert min(report["read"], report["refused"]) > 20
 
 
-@pytest.mark.parametrize("name", ["mlperf_sww_int8.tflite", "tflm_hello_world_int8.tflite"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param("mlperf_sww_int8.tflite", marks=pytest.mark.full),
+        "tflm_hello_world_int8.tflite",
+    ],
+)
 def test_damage_to_real_models(name: str, sample_model, tmp_path) -> None:
     data = sample_model(name).read_bytes()
     truncated = [data[:size] for size in range(0, len(data), 64)]

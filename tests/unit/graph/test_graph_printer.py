@@ -293,7 +293,7 @@ def small() -> st.SearchStrategy[int]:
     return st.integers(0, 3)
 
 
-@settings(max_examples=80, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_any_module_round_trips(stub: StubOp, data: st.DataObject) -> None:
     names = data.draw(st.lists(ANY_TEXT, max_size=2, unique=True).filter(lambda n: "main" not in n))
