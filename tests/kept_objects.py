@@ -27,6 +27,8 @@ from edgec.deploy.project import TRACE_DEFINE
 
 _INCLUDE = re.compile(rb"^[ \t]*#[ \t]*include[ \t]*(.*)$", re.MULTILINE)
 _NAMED = re.compile(rb'"([^"]+)"|<([^>]+)>')
+#: Files that a user's macro names: nothing where it has no value.
+_MACRO = b"EC_CONFIG_FILE"
 #: Beginnings of flags whose objects name the folder that they were made in, or that write more.
 _NOT_KEPT = ("-g", "-fsanitize", "-M", "-save", "--coverage", "-fprofile", "-include", "-x", "@")
 _KEPT_ANYWAY = ("-g0",)
@@ -99,6 +101,8 @@ def key_of(toolchain: Toolchain, command: Sequence[str]) -> str | None:
     source, flags = Path(command[-3]), command[:-4]
     if any(f.startswith(_NOT_KEPT) and f not in _KEPT_ANYWAY for f in flags):
         return None
+    if any(f.startswith(f"-D{_MACRO.decode()}") for f in flags):
+        return None
     dirs = [Path(flag[2:]) for flag in flags if flag.startswith("-I")]
     found = _contents(source, dirs)
     if found is None:
@@ -139,11 +143,13 @@ def _contents(source: Path, dirs: Sequence[Path]) -> list[tuple[str, str]] | Non
 def _read(
     path: Path, changed_ns: int, size: int
 ) -> tuple[str, tuple[tuple[bool, str], ...] | None]:
-    """The hash of a file, and the names it includes; None in their place if one is a macro."""
+    """The hash of a file, and the names it includes; None in their place if one is unclear."""
     data = path.read_bytes()
     names = []
     for line in _INCLUDE.findall(data):
         match = _NAMED.match(line)
+        if line.strip() == _MACRO and b"define " + _MACRO not in data:
+            continue
         if match is None:
             return "", None
         names.append((match[1] is not None, (match[1] or match[2]).decode()))

@@ -40,6 +40,10 @@ def test_a_key_depends_on_all_that_an_object_does(compiler: Toolchain, tmp_path:
     # Objects with debug data name their folder, and what a macro includes is not known.
     assert key("debug", SOURCE, 1, "-g") is None
     assert key("macro", "#define P <stddef.h>\n#include P\n" + SOURCE) is None
+    # What every emitted file begins with.
+    config = "#ifdef EC_CONFIG_FILE\n#include EC_CONFIG_FILE\n#endif\n" + SOURCE
+    assert key("config", config) is not None
+    assert key("given", config, 1, '-DEC_CONFIG_FILE="a.h"') is None
 
 
 def test_kept_objects_are_the_compilers(compiler: Toolchain, tmp_path: Path) -> None:
