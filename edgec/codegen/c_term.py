@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgec.loop.ir import Buffer
-from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Term, Var, as_term
+from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Product, Term, Var, as_term
 
 # Binding strength of C's operators, from loose to tight.
 TERNARY, OR, AND, BIT_OR, BIT_XOR, BIT_AND, EQUALITY, RELATION, SHIFT, SUM, PRODUCT, UNARY, ATOM = (
@@ -124,6 +124,8 @@ def _atom_text(atom: Atom, name: VarName) -> Text:
             return Text(f"{inner.at(PRODUCT)} {operator} {atom.divisor}", PRODUCT)
         function = "ec_floor_div_s32" if division else "ec_floor_mod_s32"
         return Text(f"{function}({inner.text}, {atom.divisor})")
-    function = "ec_min_s32" if isinstance(atom, Min) else "ec_max_s32"
     left, right = term_text(atom.left, name), term_text(atom.right, name)
+    if isinstance(atom, Product):
+        return Text(f"{left.at(PRODUCT)} * {right.at(UNARY)}", PRODUCT)
+    function = "ec_min_s32" if isinstance(atom, Min) else "ec_max_s32"
     return Text(f"{function}({left.text}, {right.text})")

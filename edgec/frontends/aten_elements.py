@@ -18,8 +18,8 @@ _UNARY = {
     "atan": "Atan", "atanh": "Atanh", "bitwise_not": "BitwiseNot", "ceil": "Ceil", "cos": "Cos",
     "cosh": "Cosh", "erf": "Erf", "exp": "Exp", "floor": "Floor", "isinf": "IsInf",
     "isnan": "IsNaN", "log": "Log", "logical_not": "Not", "neg": "Neg", "reciprocal": "Reciprocal",
-    "relu": "Relu", "round": "Round", "sigmoid": "Sigmoid", "sign": "Sign", "sin": "Sin",
-    "sinh": "Sinh", "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
+    "relu": "Relu", "round": "Round", "sigmoid": "Sigmoid", "sin": "Sin", "sinh": "Sinh",
+    "sqrt": "Sqrt", "tan": "Tan", "tanh": "Tanh",
 }  # fmt: skip
 #: Two operands of the result's dtype.
 _ARITHMETIC = {
@@ -257,6 +257,16 @@ def any_of(call: Call, x: Value, axes: int | Sequence[int] | None = None,
         return call.cast(x, "bool")
     most = call.onnx("ReduceMax", counted, ints(chosen), keepdims=int(keep))
     return call.cast(most, call.dtype)
+
+
+@aten("sign.default")
+def sign(call: Call, x: Value) -> Result:
+    """1 above 0, -1 below, and 0 of what is neither, such as NaN (which ONNX keeps)."""
+    if call.dtype not in _FLOATS:
+        return call.onnx("Sign", x)
+    zero = call.like(0.0, x.type.dtype)
+    above, below = call.onnx("Less", zero, x), call.onnx("Less", x, zero)
+    return call.onnx("Sub", call.cast(above, call.dtype), call.cast(below, call.dtype))
 
 
 @aten("trunc.default")

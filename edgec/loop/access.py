@@ -31,6 +31,7 @@ from edgec.numerics.term import (
     FloorMod,
     Max,
     Min,
+    Product,
     Term,
     Var,
     as_term,
@@ -288,6 +289,8 @@ def _extreme_atom(atom: Atom, var: Var, first: Term, last: Term, *, want_low: bo
         if atom != var:
             return as_term(atom)
         return first if want_low else last
+    if isinstance(atom, Product):  # sizes know nothing of loops
+        return Term(((atom, 1),), 0)
     if isinstance(atom, (Min, Max)):
         left = _extreme(atom.left, var, first, last, want_low=want_low)
         right = _extreme(atom.right, var, first, last, want_low=want_low)

@@ -23,7 +23,7 @@ from edgec.loop.ir import (
     Select,
 )
 from edgec.loop.printer import PRECEDENCE, SUFFIX, SYMBOL
-from edgec.numerics.term import Term, Var, as_term, floor_div, floor_mod, maximum, minimum
+from edgec.numerics.term import Term, Var, as_term, floor_div, floor_mod, maximum, minimum, product
 
 _TOKEN = re.compile(
     r"(?P<space>\s+)"
@@ -139,7 +139,7 @@ class ExprParser:
         while self.peek() in ("*", "//", "%"):
             sign = self.next()
             if sign == "*":
-                value = value * self._factor()
+                value = product(value, self._factor())
             elif sign == "//":
                 value = floor_div(value, self.integer())
             else:

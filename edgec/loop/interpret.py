@@ -51,7 +51,7 @@ from edgec.loop.microkernel import get_microkernel
 from edgec.loop.rewrite import walk
 from edgec.loop.simplify import lower_blocks
 from edgec.loop.threads import run_grid
-from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Term, Var, as_term
+from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Product, Term, Var, as_term
 
 Array = npt.NDArray[Any]
 # A called function gets the buffer's flat list and an offset for each pointer; values as they are.
@@ -368,6 +368,8 @@ def _python_atom(atom: Atom) -> str:
         return f"(({python_term(atom.dividend)}) // {atom.divisor})"
     if isinstance(atom, FloorMod):
         return f"(({python_term(atom.dividend)}) % {atom.divisor})"
+    if isinstance(atom, Product):
+        return f"({python_term(atom.left)}) * ({python_term(atom.right)})"
     name = "min" if isinstance(atom, Min) else "max"
     return f"{name}({python_term(atom.left)}, {python_term(atom.right)})"
 

@@ -22,7 +22,16 @@ import numpy as np
 
 from edgec.errors import ContractError
 from edgec.loop.access import writes
-from edgec.loop.ir import Buffer, BufferRef, Call, Const, PrimFunc, SyncScope, remembered
+from edgec.loop.ir import (
+    Buffer,
+    BufferRef,
+    Call,
+    Const,
+    IndexValue,
+    PrimFunc,
+    SyncScope,
+    remembered,
+)
 from edgec.loop.rewrite import walk
 from edgec.loop.stream import Stream
 from edgec.numerics.term import TermLike
@@ -122,7 +131,13 @@ def is_microkernel(name: str) -> bool:
 
 
 def _sizes_of_call(kernel: Microkernel, call: Call) -> list[int]:
-    return [int(a.value) for a in call.args if isinstance(a, Const)][: len(kernel.sizes)]
+    """The sizes that a call gives; of those that are open the largest."""
+    numbers = [arg for arg in call.args if not isinstance(arg, BufferRef)][: len(kernel.sizes)]
+    return [
+        int(each.value) if isinstance(each, Const) else each.term.bounds()[1]
+        for each in numbers
+        if isinstance(each, (Const, IndexValue))
+    ]
 
 
 def meaning_of_call(kernel: Microkernel, call: Call) -> PrimFunc:

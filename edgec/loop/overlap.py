@@ -50,7 +50,7 @@ from edgec.loop.ir import (
 from edgec.loop.microkernel import Microkernel, get_microkernel, meaning_of, written_by
 from edgec.loop.rewrite import subexpressions, walk
 from edgec.loop.simplify import lower_blocks
-from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Term, TermLike, Var, as_term
+from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Product, Term, TermLike, Var, as_term
 
 IntArray = npt.NDArray[np.int64]
 # Smallest and largest value of something, for every iteration of the loops that are enumerated.
@@ -480,6 +480,8 @@ def _atom_interval(atom: Atom, steps: _Steps) -> Interval:
             np.where(is_whole, low % atom.divisor, 0),
             np.where(is_whole, high % atom.divisor, atom.divisor - 1),
         )
-    choose = np.minimum if isinstance(atom, Min) else np.maximum
     left, right = _interval(atom.left, steps), _interval(atom.right, steps)
+    if isinstance(atom, Product):
+        return left[0] * right[0], left[1] * right[1]
+    choose = np.minimum if isinstance(atom, Min) else np.maximum
     return choose(left[0], right[0]), choose(left[1], right[1])

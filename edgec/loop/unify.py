@@ -37,6 +37,7 @@ from edgec.numerics.term import (
     FloorMod,
     Max,
     Min,
+    Product,
     Term,
     Var,
     as_term,
@@ -44,6 +45,7 @@ from edgec.numerics.term import (
     floor_mod,
     maximum,
     minimum,
+    product,
 )
 
 
@@ -155,10 +157,11 @@ class Unifier:
             return divide(dividend, divisor)
         left = self.term([each.left for each in versions])  # type: ignore[union-attr]
         right = self.term([each.right for each in versions])  # type: ignore[union-attr]
-        return minimum(left, right) if isinstance(first, Min) else maximum(left, right)
+        join = {Min: minimum, Max: maximum, Product: product}[type(first)]
+        return join(left, right)
 
     def const(self, versions: Sequence[Const]) -> Expr:
-        """A number, a size, a product of two sizes, or what one is divided by to get it."""
+        """A number, a size, or what one is divided by to get it."""
         first = versions[0]
         if all(each == first for each in versions):
             return first
@@ -174,20 +177,9 @@ class Unifier:
         return self.count(values, first.dtype)
 
     def count(self, values: Any, dtype: str) -> Expr:
-        """A number of elements: a term, or a product of two."""
-        numbers = [int(value) for value in values]
-        term = fit_term(numbers, self.sizes, self.bases)
-        if term is not None:
-            return _converted(IndexValue(term), dtype)
-        for base in self.bases:
-            parts = [value_at(base, each) for each in self.sizes]
-            if all(part and not number % part for number, part in zip(numbers, parts, strict=True)):
-                rest = [number // part for number, part in zip(numbers, parts, strict=True)]
-                other = fit_term(rest, self.sizes, self.bases)
-                if other is not None:
-                    both = Binary("mul", IndexValue(base), IndexValue(other))
-                    return _converted(both, dtype)
-        raise ScheduleError(f"{numbers[0]} is no product of sizes")
+        """A number of elements."""
+        term = IndexValue(self.number([int(value) for value in values]))
+        return term if dtype == "int32" else Cast(dtype, term)
 
 
 def _same(versions: Sequence[Any]) -> Any:
@@ -219,10 +211,6 @@ def _unreduced(term: Term) -> Term:
             parts[position] = FloorDiv(moved, atom.divisor), factor
             return Term(tuple(parts), 0)
     return term
-
-
-def _converted(value: Expr, dtype: str) -> Expr:
-    return value if dtype == "int32" else Cast(dtype, value)
 
 
 def closed_at(func: PrimFunc, sizes: Sizes) -> PrimFunc:

@@ -11,7 +11,7 @@ from itertools import product
 
 import numpy as np
 
-from edgec.numerics.term import Term, Var, as_term, floor_div
+from edgec.numerics.term import Product, Term, Var, as_term, floor_div
 
 #: Divisors of windows' strides and factors of images that grow.
 MOST_DIVISOR, MOST_FACTOR = 16, 8
@@ -25,9 +25,9 @@ def fit_term(
 ) -> Term | None:
     """The term that has these values at these sizes, or None.
 
-    In this order: a constant, a base, a sum of multiples of the symbols, the same of a base, of all
-    bases, of bases and symbols, and (a*base + b) // d. bases: terms that it is likely to be made
-    of, such as the extents of inputs.
+    In this order: a constant, a base, a sum of a number and multiples of a product, of the symbols,
+    of a base, of all bases, of bases and symbols, and (a*base + b) // d. bases: terms that it is
+    likely to be made of, such as the extents of inputs; products of sizes are in no sum of several.
     """
     return next((term for term in _forms(values, sizes, bases) if term is not None), None)
 
@@ -42,10 +42,12 @@ def _forms(
     plain = [as_term(var) for var in symbols if var.stop - var.start > 1]
     given = [term for term in dict.fromkeys(bases) if term.constant is None]
     yield from (term for term in given if _has(term, values, sizes))
-    every = [*given, *plain]
-    for terms in (plain, *([term] for term in given), given, every):
+    products = [term for term in given if any(isinstance(a, Product) for a, _ in term.parts)]
+    sums = [term for term in given if term not in products]
+    alone = ([term] for term in given)
+    for terms in (*([term] for term in products), plain, *alone, sums, [*sums, *plain]):
         yield _linear(values, sizes, terms)
-    for term in every:
+    for term in (*given, *plain):
         yield _divided(values, sizes, term)
 
 

@@ -1,8 +1,9 @@
 """Index terms: small integer expressions in linear normal form, with bounds.
 
 A term is `offset + sum(coefficient * atom)`. Atoms are variables and the non-linear results of
-floor division, floor modulo, minimum and maximum. Building a term simplifies it, so equal index
-expressions are mostly equal objects, and `bounds` gives the interval that a term stays in.
+floor division, floor modulo, minimum, maximum and products of sizes. Building a term simplifies it,
+so equal index expressions are mostly equal objects, and `bounds` gives the interval that a term
+stays in.
 """
 
 from __future__ import annotations
@@ -69,7 +70,18 @@ class Max:
         return f"max({self.left}, {self.right})"
 
 
-Atom = Union[Var, FloorDiv, FloorMod, Min, Max]
+@dataclass(frozen=True)
+class Product:
+    """Of two sizes, which are not negative, such as the pixels of an image."""
+
+    left: Term
+    right: Term
+
+    def __str__(self) -> str:
+        return f"({self.left})*({self.right})"
+
+
+Atom = Union[Var, FloorDiv, FloorMod, Min, Max, Product]
 TermLike = Union["Term", Var, int]
 
 
@@ -266,6 +278,16 @@ def maximum(left: TermLike, right: TermLike) -> Term:
     return Term(((Max(left, right), 1),), 0)
 
 
+def product(left: TermLike, right: TermLike) -> Term:
+    """Of two terms, both sizes."""
+    left, right = as_term(left), as_term(right)
+    if not left.parts or not right.parts:
+        return left * right
+    if left.bounds()[0] < 0 or right.bounds()[0] < 0:
+        raise ValueError(f"not both sizes: ({left}) * ({right})")
+    return Term(((Product(left, right), 1),), 0)
+
+
 def _normal(parts: Mapping[Atom, int], offset: int) -> Term:
     kept = [(a, c) for a, c in parts.items() if c]
     for atom, coefficient in kept:
@@ -378,6 +400,8 @@ def _atom_bounds(atom: Atom) -> tuple[int, int]:
     if isinstance(atom, FloorMod):
         return 0, atom.divisor - 1
     (a, b), (c, d) = atom.left.bounds(), atom.right.bounds()
+    if isinstance(atom, Product):
+        return a * c, b * d
     return (min(a, c), min(b, d)) if isinstance(atom, Min) else (max(a, c), max(b, d))
 
 
@@ -389,6 +413,8 @@ def _substitute_atom(atom: Atom, values: Mapping[Var, TermLike]) -> Term:
     if isinstance(atom, FloorMod):
         return floor_mod(atom.dividend.substitute(values), atom.divisor)
     left, right = atom.left.substitute(values), atom.right.substitute(values)
+    if isinstance(atom, Product):
+        return product(left, right)
     return minimum(left, right) if isinstance(atom, Min) else maximum(left, right)
 
 
@@ -400,4 +426,6 @@ def _evaluate_atom(atom: Atom, values: Mapping[str, int]) -> int:
     if isinstance(atom, FloorMod):
         return atom.dividend.evaluate(values) % atom.divisor
     pair = atom.left.evaluate(values), atom.right.evaluate(values)
+    if isinstance(atom, Product):
+        return pair[0] * pair[1]
     return min(pair) if isinstance(atom, Min) else max(pair)

@@ -209,13 +209,13 @@ def variant_of(
         function=function,
         args=tuple(values[p.name] if p.scope == "arena" else None for p in function.params),
         constants=constants,
-        places=_one_place(function),
+        places=one_place(function),
         instructions=round(estimate(function).instructions),
         same_place=tuple(values[name] for name in schedule.same_place),
     )
 
 
-def _one_place(function: PrimFunc) -> tuple[ScratchPlace, ...]:
+def one_place(function: PrimFunc) -> tuple[ScratchPlace, ...]:
     """All scratch parameters one after the other."""
     offsets: dict[str, int] = {}
     behind = 0

@@ -7,14 +7,15 @@
 
 The group is lowered at several sizes, and one function is made of these (`edgec.loop.unify`). It
 is then run at small sizes, where borders are close to each other, and compared with the operators'
-own meaning. Kernels and vectors are for static builds, which `--specialize` adds.
+own meaning. Kernels stay where they are called alike at all sizes; vectors of the plain loops are
+for static builds, which `--specialize` adds.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
-from itertools import count, islice
+from dataclasses import dataclass, replace
+from itertools import combinations, count, islice, starmap
 
 import numpy as np
 
@@ -22,18 +23,21 @@ from edgec.errors import EdgecError, ImportFailed, ScheduleError
 from edgec.graph.extents import at_sizes, node_at, symbols_of
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.types import Array
+from edgec.loop.access import accesses, flat_address
 from edgec.loop.cost import estimate
 from edgec.loop.in_place import same_place_inputs
 from edgec.loop.interpret import interpret
-from edgec.loop.ir import Call, For, PrimFunc, Stmt
+from edgec.loop.ir import Buffer, BufferRef, Call, Expr, For, PrimFunc, Stmt, Store
+from edgec.loop.microkernel import is_microkernel
 from edgec.loop.rewrite import Rewriter, walk
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
 from edgec.loop.unify import Unifier, closed_at
 from edgec.numerics.fit_term import Sizes, value_at
-from edgec.numerics.term import Term, Var
+from edgec.numerics.term import Term, Var, product
+from edgec.passes.few_pixels import with_few_pixels
 from edgec.passes.fuse_groups import Group
-from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group, plain_variant
+from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group, one_place, plain_variant
 from edgec.targets.target import Target
 
 #: Sizes one after the other at which a group is lowered: strides of 2 and 3 divide some of them.
@@ -54,13 +58,18 @@ def lower_open_nests(group: Group, target: Target) -> LoweredGroup:
     groups = [group_at(group, sizes) for sizes in points]
     unifier = Unifier(tuple(points), bases)
     problems: list[str] = []
-    for versions in _versions(groups, target):
-        try:
-            variant = _unified(group, unifier, versions)
-            _compare(group, variant, symbols)
-            return LoweredGroup(group, (variant,))
-        except EdgecError as error:
-            problems.append(error.message)
+    found: list[Variant] = []
+    for versions in (_on_kernels(groups, target), _versions(groups, target)):
+        for each in versions:
+            try:
+                variant = _unified(group, unifier, each)
+                _compare(group, variant, symbols)
+                found.append(variant)
+                break
+            except EdgecError as error:
+                problems.append(error.message)
+    if found:
+        return LoweredGroup(group, tuple(found))
     operators = "+".join(node.op.name for node in group.nodes)
     raise ImportFailed(
         f"{operators} node {group.name!r} cannot run at open sizes: {problems[-1]}",
@@ -79,7 +88,7 @@ def _points(symbols: Sequence[Var], bases: Sequence[Term]) -> list[Sizes]:
     for var in symbols:
         steps = list(islice(_changing(most, var, bases), NEIGHBOURS))
         found += steps
-        for at, step in enumerate(steps[:2], start=1):
+        for at, step in enumerate(steps[:3], start=1):
             known = together[at] if at < len(together) else most
             together[at:] = [{**known, var: step[var]}]
     return found + (together[1:] if len(symbols) > 1 else [])
@@ -108,10 +117,34 @@ def group_at(group: Group, sizes: Sizes) -> Group:
 
 
 def _bases(group: Group) -> tuple[Term, ...]:
-    """The extents of all values of a group."""
+    """The extents of all values of a group, then the products of those of one value."""
     values = (v for node in group.nodes for v in (*node.inputs, *node.outputs))
-    terms = (term for value in values for term in value.type.extents or ())
-    return tuple(dict.fromkeys(term for term in terms if term.constant is None))
+    opened = [[t for t in v.type.extents or () if t.constant is None] for v in values]
+    pairs = (pair for terms in opened for pair in combinations(terms, 2))
+    terms = (*(term for terms in opened for term in terms), *starmap(product, pairs))
+    return tuple(dict.fromkeys(terms))
+
+
+def _on_kernels(groups: Sequence[Group], target: Target) -> Iterator[list[Variant]]:
+    """The variants at each size that call kernels, alike as far as schedules are.
+
+    Not of GPUs, whose kernels run on threads together.
+    """
+    if target.core.has_gpu:
+        return
+    largest, *others = groups
+    first = lower_group(largest, target).variants
+    calls = [any(map(is_microkernel, _called(variant.function))) for variant in first]
+    if not any(calls):
+        return
+    menus = [lower_group(group, target).variants for group in others]
+    for does_call, *versions in zip(calls, first, *menus, strict=False):
+        if does_call:
+            yield versions
+
+
+def _called(function: PrimFunc) -> list[str]:
+    return [stmt.callee for stmt, _ in walk(function.body) if isinstance(stmt, Call)]
 
 
 def _versions(groups: Sequence[Group], target: Target) -> Iterator[list[Variant]]:
@@ -127,13 +160,14 @@ def _versions(groups: Sequence[Group], target: Target) -> Iterator[list[Variant]
 def _unified(group: Group, unifier: Unifier, versions: Sequence[Variant]) -> Variant:
     """One variant of all; it keeps the arrays of the largest sizes."""
     largest = versions[0]
-    if any(isinstance(s, Call) for each in versions for s, _ in walk(each.function.body)):
-        raise ScheduleError("it calls a kernel")
-    function = unifier.function([_serial(each.function) for each in versions])
+    if not all(is_microkernel(name) for name in _called(largest.function)):
+        raise ScheduleError("it calls another function")
+    function = with_few_pixels(unifier.function([_prepared(each.function) for each in versions]))
     for each in versions:
         _require_prefixes(largest.constants, each.constants)
     whole = {value.name: value for value in (*group.inputs, *group.outputs)}
-    args = tuple(None if value is None else whole[value.name] for value in largest.args)
+    added = (None,) * (len(function.params) - len(largest.args))
+    args = tuple(None if v is None else whole[v.name] for v in (*largest.args, *added))
     names = {param.name: value for param, value in zip(function.params, args, strict=True)}
     in_place = (names[name] for name in same_place_inputs(function))
     return replace(
@@ -141,20 +175,42 @@ def _unified(group: Group, unifier: Unifier, versions: Sequence[Variant]) -> Var
         schedule=Schedule(function),
         function=function,
         args=args,
+        places=one_place(function),
         instructions=round(estimate(closed_at(function, unifier.sizes[0])).instructions),
         same_place=tuple(value for value in in_place if value is not None),
     )
 
 
-def _serial(function: PrimFunc) -> PrimFunc:
-    """The function without vectors and threads, whose widths divide the sizes."""
-    return replace(function, body=_Serial().stmt(function.body))
+def _prepared(function: PrimFunc) -> PrimFunc:
+    """The function without vectors and threads, whose widths divide the sizes.
+
+    What only kernels get is a matrix of pixels: their numbers need no size to be split by.
+    """
+    statements = [stmt for stmt, _ in walk(function.body) if isinstance(stmt, Store)]
+    others = {access.buffer for stmt in statements for access in accesses(stmt)}
+    known = {
+        buffer: replace(buffer, shape=(buffer.elements // buffer.shape[-1], buffer.shape[-1]))
+        for buffer in function.params
+        if buffer.scope == "arena" and len(buffer.shape) > 2 and buffer not in others
+    }
+    params = tuple(known.get(buffer, buffer) for buffer in function.params)
+    return replace(function, params=params, body=_Prepare(known).stmt(function.body))
 
 
-class _Serial(Rewriter):
+@dataclass(frozen=True)
+class _Prepare(Rewriter):
+    matrices: Mapping[Buffer, Buffer]
+
     def loop(self, loop: For) -> Stmt:
         kind = loop.kind if loop.kind in ("serial", "unrolled") else "serial"
         return super().loop(replace(loop, kind=kind))
+
+    def argument(self, argument: BufferRef | Expr) -> BufferRef | Expr:
+        if not isinstance(argument, BufferRef) or argument.buffer not in self.matrices:
+            return super().argument(argument)
+        flat = flat_address(argument.buffer, argument.indices)
+        row, column = flat // argument.buffer.shape[-1], flat % argument.buffer.shape[-1]
+        return replace(argument, buffer=self.matrices[argument.buffer], indices=(row, column))
 
 
 def _require_prefixes(largest: Mapping[str, Array], others: Mapping[str, Array]) -> None:
@@ -177,9 +233,12 @@ def _compare(group: Group, variant: Variant, symbols: Sequence[Var]) -> None:
         if sum(v.type.elements for v in (*closed.inputs, *closed.outputs)) > MOST_ELEMENTS:
             continue
         arrays = {v.name: _numbers(v, random) for v in closed.activations}
-        found = _run(variant, sizes, arrays)
+        found, outputs = _run(variant, sizes, arrays), {v.name for v in closed.outputs}
         for name, array in _evaluated(closed.nodes, arrays).items():
-            if name in found and not np.array_equal(found[name], array, equal_nan=True):
+            if name not in outputs:
+                continue
+            made = found.get(name, np.zeros(0))  # not there if some elements were never written
+            if not np.array_equal(made.ravel(), array.ravel(), equal_nan=True):
                 words = ", ".join(f"{var.name}={size}" for var, size in sizes.items())
                 raise ScheduleError(f"its loops mean something else at {words}")
 
@@ -187,9 +246,13 @@ def _compare(group: Group, variant: Variant, symbols: Sequence[Var]) -> None:
 def _run(variant: Variant, sizes: Sizes, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """What the function leaves in its buffers at these sizes, by the values' names."""
     function = closed_at(variant.function, sizes)
-    params = zip(function.params, variant.args, strict=True)
-    names = {param.name: value.name for param, value in params if value is not None}
-    given = {param: arrays[name] for param, name in names.items() if name in arrays}
+    params = {
+        param: value.name
+        for param, value in zip(function.params, variant.args, strict=True)
+        if value is not None
+    }
+    names = {param.name: name for param, name in params.items()}
+    given = {p.name: arrays[n].reshape(p.shape) for p, n in params.items() if n in arrays}
     found = interpret(simplify(function), {**variant.constants, **given})
     return {names[param]: array for param, array in found.items() if param in names}
 
@@ -206,7 +269,9 @@ def _small(symbols: Sequence[Var]) -> Iterator[Sizes]:
 def _numbers(value: Value, random: np.random.Generator) -> Array:
     if value.type.is_float:
         return random.normal(size=value.type.shape).astype(value.type.dtype)
-    return random.integers(0, 2, value.type.shape).astype(value.type.dtype)
+    most = np.iinfo(value.type.dtype) if value.type.quant is not None else None
+    low, high = (0, 2) if most is None else (most.min // 2, most.max // 2)
+    return random.integers(low, high, value.type.shape).astype(value.type.dtype)
 
 
 def _evaluated(nodes: Sequence[Node], arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -212,6 +212,37 @@ def test_integers_at_every_size(name: str) -> None:
                 assert np.abs(mine - theirs.numpy()).max() < 0.1 * largest
 
 
+#: Instructions on a Cortex-M4 at the largest sizes, of those of a build without open sizes.
+MOST_BESIDE_STATIC, MOST_BESIDE_SPECIALIZED = 1.12, 1.02
+
+
+@pytest.mark.parametrize("name", ["temporal", pytest.param("images", marks=pytest.mark.full)])
+def test_kernels_take_open_sizes(name: str) -> None:
+    """Integers at open sizes run on the kernels of the core, from the fewest pixels on."""
+    case, (module, model) = CASES[name], imported(name)
+    samples = [inputs(name, sizes) for sizes in case.sizes]
+    largest = max(samples, key=lambda sample: sample[0].size)
+    most = largest[0].shape[-len(case.dims[0]) :]
+    sizes = {dim.__name__: size for dim, size in zip(case.dims[0].values(), most, strict=True)}
+    closed = edgec.from_torch(module, tuple(map(torch.from_numpy, largest)))
+    spent = []
+    for each, options in (
+        (closed, {}),
+        (model, {"specialize": {size: (n,) for size, n in sizes.items()}}),
+        (model, {}),
+    ):
+        with each.quantize(samples[:1]).build(board="stm32", engine="core", **options) as built:
+            spent.append(built.run_all(largest).instructions)
+            for given in samples if not options and each is model else ():
+                found = as_tuple(built.run(*given))
+                wanted = interpret(built.compiled.module.main, given)
+                for mine, bits in zip(found, wanted, strict=True):
+                    np.testing.assert_array_equal(mine, bits)
+    static, specialized, opened = spent
+    assert specialized <= static * MOST_BESIDE_SPECIALIZED
+    assert opened <= static * MOST_BESIDE_STATIC
+
+
 @pytest.mark.full
 def test_verify_runs_small_sizes_too(tmp_path: Path) -> None:
     torch.manual_seed(7)

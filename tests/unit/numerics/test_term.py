@@ -13,6 +13,7 @@ from edgec.numerics.term import (
     floor_mod,
     maximum,
     minimum,
+    product,
 )
 
 X, Y, Z = Var("x", 0, 5), Var("y", -3, 4), Var("z", 2, 12)
@@ -98,6 +99,16 @@ def test_bounds_see_what_cancels_in_a_maximum():
 def test_products_of_variables_are_refused():
     with pytest.raises(ValueError, match="not linear"):
         as_term(X) * as_term(Y)
+
+
+def test_a_product_of_sizes_is_bounded_and_closed() -> None:
+    height = floor_div(as_term(Z) + 1, 2)
+    pixels = product(height, Z)
+    assert pixels.bounds() == (1 * 2, 6 * 11)
+    assert pixels.evaluate({"z": 7}) == 28 and (pixels * 3 - 1).substitute({Z: 5}).constant == 44
+    assert product(X, 3) == as_term(X) * 3
+    with pytest.raises(ValueError, match="not both sizes"):
+        product(X, Y)
 
 
 def test_pickling_leaves_cached_values_behind():
