@@ -40,7 +40,6 @@ from edgec.numerics.term import Term, Var
 _SCOPES = ("arena", "scratch", "constant", "register", "shared")
 _KINDS = ("unrolled", "vectorized", "parallel", *get_args(BoundKind))
 _SYNCS = get_args(SyncScope)
-_SYNCS = ("warp", "grid", "block")
 _USES = ("reads", "writes", "updates")
 
 

@@ -339,6 +339,8 @@ def _join(maker: Maker) -> None:
 def _reduce(maker: Maker) -> None:
     rng, x = maker.rng, _value(maker)
     shape = maker.tensors[x].shape
+    if not shape:
+        raise LookupError
     kind = str(rng.choice(["MEAN", "SUM", "REDUCE_MAX"]))
     axes = sorted(int(n) for n in rng.choice(len(shape), int(rng.integers(1, len(shape) + 1)),
                                              replace=False))  # fmt: skip

@@ -2,12 +2,13 @@
 
     python tests/mutation/mutate_package.py            # all of them, an hour
     python tests/mutation/mutate_package.py memory     # those whose path has the word
+    python tests/mutation/mutate_package.py cut tests/unit/memory/test_cut.py   # by these tests
 
 A mutant is a file with one change: another comparison, another number, `and` for `or`, a condition
 that always or never holds, a statement left out. Of the checkers all mutants are tried, of the
 PARTS some. The tests nearest to a file, those of them that reach the changed line, run in a process
 that is forked for each mutant; one whose tests all pass has survived. A survivor that means the
-same as the file is listed in EQUAL, with why.
+same as the file is listed in `equal.toml`, with why.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ import signal
 import sys
 import tempfile
 import time
+import tomllib
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from types import FunctionType, ModuleType
@@ -63,21 +65,10 @@ PARTS = {
 MOST = 20
 #: Seconds of the slowest test that is run for each mutant of a part.
 SLOW_SECONDS = 5
-#: Survivors that mean the same: (file, the mutant's text) and why.
-_NOTHING = "a statement that is None is looked at, in which there is nothing"
-EQUAL: dict[tuple[str, str], str] = {
-    (
-        "edgec/build/check_image.py",
-        "1 -> 2",
-    ): "of a name cut at its dots, the last part is the same",
-} | {
-    ("edgec/loop/verify.py", text): why
-    for text, why in (
-        ("if block.init is not None: -> if True:", _NOTHING),
-        ("if stmt.otherwise is not None: -> if True:", _NOTHING),
-        ("True -> False", "the lengths are compared before `zip` does so again"),
-    )
-}
+#: Survivors that mean the same: by file and the mutant's text, why.
+EQUAL: dict[str, dict[str, str]] = tomllib.loads(
+    Path(__file__).with_name("equal.toml").read_text("utf-8")
+)
 
 _OTHER: dict[type[ast.cmpop], type[ast.cmpop]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
@@ -98,7 +89,7 @@ def mutants(source: str, most: int | None = None) -> Iterator[tuple[int, str, as
 
     These are spread evenly.
     """
-    tree = ast.parse(source)
+    tree, lines = ast.parse(source), source.splitlines()
     nodes = list(ast.walk(tree))
     inside = {id(n) for f in nodes if isinstance(f, (ast.FunctionDef, ast.Lambda))
               for n in ast.walk(f)} - _annotations(tree)  # fmt: skip
@@ -112,7 +103,10 @@ def mutants(source: str, most: int | None = None) -> Iterator[tuple[int, str, as
         before = ast.unparse(target)
         list(changes(target))[at](target)
         ast.fix_missing_locations(changed)
-        yield getattr(nodes[number], "lineno", 0), _difference(before, ast.unparse(target)), changed
+        line, text = getattr(nodes[number], "lineno", 0), _difference(before, ast.unparse(target))
+        if not isinstance(target, ast.stmt):  # which says by itself where it is
+            text = f"{lines[line - 1].strip()}: {text}"
+        yield line, text, changed
 
 
 def _annotations(tree: ast.AST) -> set[int]:
@@ -313,8 +307,8 @@ def page(results: Results) -> str:
         *_table(others), "", "## Survivors", "",
     ]  # fmt: skip
     for path, (_, survivors) in results.items():
-        lines += [f"- `{path}`: `{text}`: {EQUAL.get((path, text), 'survived')}"
-                  for _, text in survivors]  # fmt: skip
+        equal = EQUAL.get(path, {})
+        lines += [f"- `{path}`: `{text}`: {equal.get(text, 'survived')}" for _, text in survivors]
     return "\n".join(lines).rstrip() + "\n"
 
 
@@ -322,7 +316,7 @@ def _table(results: Results) -> list[str]:
     lines = ["| file | mutants | killed | the same meaning | survived |", "|---|---|---|---|---|"]
     total = left = 0
     for path, (count, survivors) in sorted(results.items()):
-        equal = sum((path, text) in EQUAL for _, text in survivors)
+        equal = sum(text in EQUAL.get(path, {}) for _, text in survivors)
         open_ = len(survivors) - equal
         total, left = total + count, left + open_
         lines.append(f"| `{path}` | {count} | {count - len(survivors)} | {equal} | {open_} |")
@@ -346,7 +340,7 @@ def main() -> int:
     jobs = [([path], tests, None) for path, tests in CHECKERS.items() if word in path]
     for folder, names in PARTS.items():
         paths = [f"edgec/{name}.py" for name in names if word in f"edgec/{name}.py"]
-        jobs += [(paths, (folder,), MOST)] if paths else []
+        jobs += [(paths, tuple(sys.argv[2:]) or (folder,), MOST)] if paths else []
     for job in jobs:
         child = os.fork()  # each with modules of its own
         if child == 0:

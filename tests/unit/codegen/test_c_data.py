@@ -7,7 +7,15 @@ import zlib
 import numpy as np
 import pytest
 
-from edgec.codegen.c_data import comment_text, initializer_chunks, make_weights
+from edgec.codegen.c_data import (
+    FEW_FLOATS,
+    LINES_AT_ONCE,
+    MOST_COMMENT,
+    comment_text,
+    initializer_chunks,
+    make_weights,
+    short_comment,
+)
 from edgec.codegen.c_types import literal
 from edgec.errors import ContractError
 
@@ -98,3 +106,61 @@ def test_comments_cannot_be_closed() -> None:
     for text in ("*/", "**//", "a\nb", "\\", "/*", "??/"):
         safe = comment_text(text)
         assert "*/" not in safe and "/*" not in safe and "\n" not in safe and "\\" not in safe
+
+
+def test_many_numbers_are_as_many_to_a_line() -> None:
+    """Lines of full width, the last shorter, in chunks of a thousand lines."""
+    for count in (1, 17, 18, 19, 36, 18 * LINES_AT_ONCE, 18 * LINES_AT_ONCE + 1, 40_000):
+        array = np.full(count, -99, np.int8)
+        chunks = list(initializer_chunks(array))
+        lines = "".join(chunks).splitlines()
+        assert [line.count("-99") for line in lines[:-1]] == [18] * (len(lines) - 1)
+        assert sum(line.count("-99,") for line in lines) == count
+        assert max(map(len, lines)) <= 98 and all(line.startswith(" " * 8 + "-") for line in lines)
+        assert len(chunks) == -(-count // (18 * LINES_AT_ONCE))
+    assert list(initializer_chunks(np.zeros(0, np.int32))) == []
+    assert next(initializer_chunks(np.int32([-(2**31), 5]))).split(", ")[0].strip() == "INT32_MIN"
+    one = "".join(initializer_chunks(np.int32([1 - 2**31])))
+    assert one.strip() == "-2147483647,"
+    few = "".join(initializer_chunks(np.full(FEW_FLOATS, 0.1, np.float32)))
+    many = "".join(initializer_chunks(np.full(FEW_FLOATS + 1, 0.1, np.float32)))
+    assert "0.1f" in few and "0.100000001f" in many and "0.1f" not in many.replace("0.1000", "")
+
+
+def test_regions_have_structures_of_their_own() -> None:
+    constants = {"a": np.int8([1, 2, 3]), "b": np.int16([4]), "c": np.int8([1, 2, 3])}
+    weights = make_weights("m", constants, {"a": "fast"})
+    assert [(part.region, part.suffix, part.upper) for part in weights.objects] == [
+        ("", "", ""), ("fast", "_fast", "_FAST")
+    ]  # fmt: skip
+    assert [part.section for part in weights.objects] == [
+        "EC_SECTION_WEIGHTS", "EC_SECTION_WEIGHTS_FAST"
+    ]  # fmt: skip
+    # Equal arrays in two regions are two.
+    assert weights.names == {
+        "a": "m_weights_fast.w_a", "b": "m_weights.w_b", "c": "m_weights.w_c"
+    }  # fmt: skip
+    assert [part.stored_bytes for part in weights.objects] == [8, 4]
+    assert weights.stored_bytes == 12 and weights.nbytes == 2 + 3 + 3
+    stored = [b"".join(map(bytes, part.bytes)) for part in weights.objects]
+    assert weights.crc == zlib.crc32(b"".join(stored))
+    assert [array.member for array in weights.arrays] == ["w_b", "w_c", "w_a"]
+    assert [array.comment for array in weights.arrays] == [
+        "b: int16[1]", "c: int8[3]", "a: int8[3]"
+    ]  # fmt: skip
+
+
+def test_checksums_are_of_what_c_fixes() -> None:
+    assert make_weights("m", {}).crc is None
+    assert make_weights("m", {"a": np.float32([np.nan])}).crc is None
+    assert make_weights("m", {"a": np.float32([np.inf])}).crc is not None
+    big = np.array([1, 2], ">i4")
+    assert make_weights("m", {"a": big}).crc == zlib.crc32(big.astype("<i4").tobytes())
+
+
+def test_long_comments_lose_their_middle() -> None:
+    fits, long = "x" * MOST_COMMENT, "a" * 60 + "b" * 60
+    assert short_comment(fits) == fits
+    short = short_comment(long)
+    assert len(short) == MOST_COMMENT - 1 and short == f"{'a' * 41} ... {'b' * 41}"
+    assert short_comment("*/" * 50).count("*/") == 0

@@ -8,14 +8,22 @@ from open_functions import BATCH, CASES, MOST
 
 from edgec.errors import ContractError, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.extents import function_at, open_type, symbols_of
+from edgec.graph.extents import (
+    _samples,
+    at_largest,
+    function_at,
+    open_type,
+    solved,
+    symbols_of,
+)
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Module
 from edgec.graph.parser import parse_module
 from edgec.graph.printer import constant_data, print_module
+from edgec.graph.provenance import Origin
 from edgec.graph.types import TensorType
 from edgec.graph.verify import verify_function
-from edgec.numerics.term import Var, as_term
+from edgec.numerics.term import Var, as_term, floor_div
 from edgec.ops.concat import ConcatAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.reduce import ReduceAttrs
@@ -135,3 +143,59 @@ def test_a_function_at_a_size_is_closed(name: str) -> None:
     for rows in (0, MOST + 1):
         with pytest.raises(TypeMismatch, match=f"size batch is {rows}, not 1 to 8"):
             interpret(function, [np.ones((rows, *type_.shape[1:]), type_.dtype)])
+
+
+def test_sources_have_their_sizes_too() -> None:
+    """An origin's shape is closed as its value is, in the source's order of axes."""
+    b = GraphBuilder()
+    origin = Origin("x", (8, 6, 5), permutation=(0, 2, 1))
+    x = b.param("x", open_type("float32", BATCH, 5, 6), origin)
+    y = b.op("transpose", [x], TransposeAttrs((2, 1, 0)), name="y",
+             origins=[Origin("x", (8, 6, 5), permutation=(1, 2, 0))])  # fmt: skip
+    plain = b.param("plain", TensorType((8, 4), "float32"), Origin("plain", (8, 4)))
+    other = b.param("other", open_type("float32", BATCH, 4), Origin("other", (32,)))
+    kept = b.param("kept", open_type("float32", BATCH, 4), Origin("k", (8, 9), None, None, (1,)))
+    closed = function_at(b.finish([y, plain, other, kept]), {BATCH: 3})
+    shapes = {p.name: p.origin.shape for p in closed.params if p.origin}
+    assert shapes == {"x": (3, 6, 5), "plain": (8, 4), "other": (32,), "kept": (8, 9)}
+    (node,) = closed.nodes
+    assert node.outputs[0].origin == Origin("x", (3, 6, 5), permutation=(1, 2, 0))
+    assert node.outputs[0].type.shape == (6, 5, 3)
+
+
+def test_the_ends_of_a_range_are_in_it() -> None:
+    size = Var("size", 0, 6)
+    b = GraphBuilder()
+    x = b.param("x", open_type("float32", size, 2))
+    w = b.param("w", open_type("float32", as_term(size) * 2 + 1))
+    function = b.finish([b.op("exp", [x], name="y"), w])
+    assert str(function.nodes[0].output.type) == "float32[size, 2]"
+    for rows in (0, 5):
+        given = [np.zeros((rows, 2), np.float32), np.zeros(2 * rows + 1, np.float32)]
+        assert interpret(function, given)[0].shape == (rows, 2)
+    with pytest.raises(TypeMismatch, match="size size is 6, not 0 to 5"):
+        interpret(function, [np.zeros((6, 2), np.float32), np.zeros(13, np.float32)])
+    assert solved(as_term(size) * 2 + 1, 7) == (size, 3)
+    assert solved(as_term(4), 4) is None
+    assert solved(as_term(size) + BATCH, 4) is None
+    assert solved(floor_div(size, 2), 1) is None
+    assert at_largest(function).params[0].type.shape == (5, 2)
+
+
+def test_a_long_range_is_asked_at_some_sizes_and_both_ends() -> None:
+    long, short = Var("long", 10, 110), Var("short", 2, 4)
+    asked = _samples((long, short))
+    values = {sizes[long] for sizes in asked if sizes[short] == 2}
+    assert sorted(values)[:5] == [10, 11, 12, 13, 16] and values <= set(range(10, 110))
+    assert values >= {106, 107, 108, 109, 10 + 6 * 7}
+    assert {sizes[short] for sizes in asked} == {2, 3}
+    assert len(values) == 17 + 3 + 3 and len(asked) == 2 * 23 + 2 * 2
+
+
+def test_operators_with_bodies_take_no_open_sizes() -> None:
+    body = GraphBuilder("body")
+    x = body.param("x", TensorType((8,), "float32"))
+    b = GraphBuilder()
+    y = b.param("y", open_type("float32", BATCH))
+    with pytest.raises(TypeMismatch, match=r"call with bodies takes no open sizes: float32\[batch"):
+        b.node("call", [y], name="c", bodies=(body.finish([x]),))

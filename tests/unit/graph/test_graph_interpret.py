@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import weakref
+
 import numpy as np
 import pytest
 
 import edgec.ops
 from edgec.errors import ContractError, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.interpret import interpret
-from edgec.graph.ir import Function
+from edgec.graph.interpret import Interpretation, in_use, interpret
+from edgec.graph.ir import Count, Function
 from edgec.graph.types import TensorType
+from edgec.ops.add import AddAttrs
 from edgec.ops.clip import ClipAttrs
 from edgec.ops.transpose import Transpose, TransposeAttrs
 
@@ -65,3 +68,47 @@ def test_an_operator_that_breaks_its_own_types_is_named(monkeypatch: pytest.Monk
     monkeypatch.setattr(Transpose, "evaluate", lambda self, attrs, inputs, *types: (inputs[0],))
     with pytest.raises(ContractError, match=r"transpose node 'turn' gave float32\[2, 3\]"):
         interpret(build(), [X])
+
+
+def test_values_are_freed_after_their_last_use() -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((4,), "float32"))
+    values = [x]
+    for number in range(4):
+        values.append(b.op("exp", values[-1:], name=f"n{number}"))
+    twice = b.op("add", [values[1], values[4]], AddAttrs(None), name="twice")
+    alive: dict[str, weakref.ref[np.ndarray]] = {}
+    seen: list[set[str]] = []
+
+    def observe(value: object, array: np.ndarray) -> None:
+        seen.append({name for name, ref in alive.items() if ref() is not None})
+        alive[value.name] = weakref.ref(array)  # type: ignore[attr-defined]
+
+    interpret(b.finish([values[2], twice]), [np.ones(4, np.float32)], observe)
+    # n0 is read by the last node, n2 only by n3, n1 is a result.
+    assert seen[-1] == {"x", "n0", "n1", "n3"}
+
+
+def test_the_part_of_an_output_that_is_in_use() -> None:
+    whole = np.arange(12).reshape(3, 4)
+    ends = np.array([2], np.int32), np.array([3], np.int32)
+    counts = (Count(0, 0, 2), Count(1, 1, 3))
+    a, b = in_use([whole, whole, *ends], counts)
+    np.testing.assert_array_equal(a, whole[:2])
+    np.testing.assert_array_equal(b, whole[:, :3])
+    (both,) = in_use([whole, ends[0]], (Count(0, 0, 1), Count(0, 1, 1)))
+    np.testing.assert_array_equal(both, whole[:2, :2])
+    assert len(in_use([whole, whole], ())) == 2
+
+
+def test_state_is_kept_between_runs_and_reset() -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1,), "int32"))
+    before = b.state("s", x.type, np.array([5], np.int32))
+    after = b.op("int_add", [x, before], name="sum")
+    b.become(before, after)
+    runs = Interpretation(b.finish([after]))
+    ones = [np.array([1], np.int32)]
+    assert [int(runs.run(ones)[0][0]) for _ in range(3)] == [6, 7, 8]
+    runs.reset()
+    assert [int(array[0]) for array in runs.run_whole(ones)] == [6]

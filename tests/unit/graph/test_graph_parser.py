@@ -12,6 +12,8 @@ from graph_text_cases import KindAttrs, Padding, StubOp, Window, stub_op
 import edgec.ops
 from edgec.errors import ContractError
 from edgec.graph.interpret import interpret
+from edgec.graph.literal import MAX_DEPTH
+from edgec.graph.operator import NoAttrs
 from edgec.graph.parser import parse_module
 from edgec.graph.printer import constant_hash, print_module
 from edgec.graph.types import Quant, TensorType
@@ -173,3 +175,73 @@ def test_an_unknown_operator_gets_a_hint() -> None:
     with pytest.raises(ContractError) as caught:
         parse_module(GOOD.replace("test.stub", "clipp"), CONSTANTS)
     assert caught.value.hint == "did you mean 'clip'?"
+
+
+def nested(depth: int) -> str:
+    """A function whose node has a body, whose node has one, ..."""
+    value = "%y: int8[2] = "
+    inside = "return %x"
+    for number in range(depth):
+        inside = (
+            f"{value} call(%x) node 'n{number}' body 'b' {{ param %x: int8[2] {inside} }} return %y"
+        )
+    return f"module {{}} function 'main' {{ param %x: int8[2] {inside} }}"
+
+
+def test_bodies_are_nested_only_so_deep() -> None:
+    parse_module(nested(MAX_DEPTH), {})
+    with pytest.raises(ContractError, match=f"bodies are nested more than {MAX_DEPTH} deep"):
+        parse_module(nested(MAX_DEPTH + 1), {})
+
+
+def test_many_bodies_side_by_side_are_not_deep() -> None:
+    body = "body 'b' { param %x: int8[2] return %x }"
+    nodes = " ".join(f"%y{n}: int8[2] = call(%x) node 'n{n}' {body}" for n in range(MAX_DEPTH + 2))
+    module = parse_module(
+        f"module {{}} function 'main' {{ param %x: int8[2] {nodes} return %y3 }}", {}
+    )
+    assert len(module.main.nodes) == MAX_DEPTH + 2
+    # A body's names are its own, and those around it are back after it.
+    assert [p.name for p in module.main.nodes[0].bodies[0].params] == ["x"]
+
+
+@pytest.mark.parametrize(
+    ("body", "problem"),
+    [
+        ("body 'b' { param %x: int8[2] return %y }", "%y is not defined"),
+        ("body 'b' { param %x: int8[2] return %w }", "%w is not defined"),
+        ("body { param %x: int8[2] return %x }", "the function's name in quotes"),
+        ("boddy 'b' { param %x: int8[2] return %x }", "call takes 1 bodies, 0 are given"),
+        ("body 'b' { param %x: int8[2] return %x state %x -> %x initial @k }", "@k is not def"),
+        ("", "call: "),
+    ],
+)
+def test_a_wrong_body_says_its_line(body: str, problem: str) -> None:
+    text = f"""module {{}}
+    function 'main' {{
+      param %x: int8[2]
+      param %w: int8[2]
+      %y: int8[2] = call(%x) node 'n'
+        {body}
+      return %y
+    }}"""
+    with pytest.raises(ContractError, match=f"line [567]: .*{re.escape(problem)}"):
+        parse_module(text, {})
+
+
+def test_attributes_may_be_left_out_where_all_have_defaults() -> None:
+    text = """module {} function 'main' {
+      param %x: float32[2]
+      %y: float32[2] = clip(%x) node 'c'
+      %z: float32[2] = exp(%y) node 'e'
+      return %z count 0 0 1 }"""
+    with pytest.raises(ContractError, match="is of no axis of an output"):
+        parse_module(text, {})
+    module = parse_module(text.replace("count 0 0 1", ""), {})
+    assert [type(node.attrs) for node in module.main.nodes] == [ClipAttrs, NoAttrs]
+    given = interpret(module.main, [np.float32([0, 1])])
+    np.testing.assert_allclose(given[0], np.exp(np.float32([0, 1])), rtol=1e-6)
+    wrong = text.replace("float32[2] = exp", "float32[3] = exp").replace("count 0 0 1", "")
+    with pytest.raises(ContractError, match="line 4: exp gives other types than the text") as error:
+        parse_module(wrong, {})
+    assert error.value.details == ("stated: float32[3]", "given: float32[2]")

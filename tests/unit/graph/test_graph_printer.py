@@ -186,6 +186,48 @@ def test_hash_tells_dtype_and_shape_apart() -> None:
     assert constant_hash(big_endian) == constant_hash(np.array([1, 2], np.int32))
 
 
+NESTED = """\
+module {source='', format='text'}
+
+function 'main' {
+  size 'n' from 1 to 8
+  param %x: float32[8] sizes('n')
+  param %c: int32[1]
+  param %f: float32[2]
+
+  %y: float32[2]
+    = call(%f)
+    node 'outer'
+    body 'outer' {
+      param %x: float32[2]
+
+      %inner: float32[2]
+        = call(%x)
+        node 'inner'
+        body 'inner' {
+          param %x: float32[2]
+
+          %e: float32[2]
+            = exp(%x)
+            node 'e'
+
+          return %e
+        }
+
+      return %inner
+    }
+
+  return %x, %y, %c
+  count 0 0 2
+}
+"""
+
+
+def test_bodies_counts_and_sizes() -> None:
+    edgec.ops.load()
+    assert print_module(parse_module(NESTED, {})) == NESTED
+
+
 def test_what_the_text_cannot_hold_is_refused(stub: StubOp) -> None:
     x = Value("x", TensorType((1,), "int8"))
     node = Node(stub, KindAttrs(types=(x.type,), note=[1]), (x,), (Value("y", x.type),), "n")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import resource
+from dataclasses import astuple, replace
 from pathlib import Path
 
 import numpy as np
@@ -11,8 +12,14 @@ import pytest
 from one_operator import Operand, one_operator
 from tflite_builder import TfliteBuilder
 
-from edgec.errors import ImportFailed
-from edgec.graph.limits import DEFAULT_BUDGET
+from edgec.errors import ImportFailed, TooLarge
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.ir import Function
+from edgec.graph.limits import DEFAULT_BUDGET, Budget, Spending, check_limits
+from edgec.graph.types import TensorType
+from edgec.ops.concat import ConcatAttrs
+from edgec.ops.conv2d import Conv2dAttrs
+from edgec.ops.reshape import ReshapeAttrs
 from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.targets.core import host_core
@@ -143,3 +150,77 @@ def test_the_work_of_all_nodes_counts(tmp_path: Path) -> None:
         tmp_path,
     )
     assert "elements in all values; at most 536,870,912" in refused(path)
+
+
+def two_layers() -> Function:
+    """A convolution and a product, of known sizes."""
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 6, 6, 3), "float32"))
+    w = b.constant("w", np.ones((4, 3, 3, 3), np.float32))
+    bias = b.constant("bias", np.zeros(4, np.float32))
+    y = b.op("conv2d", [x, w, bias], Conv2dAttrs(), name="conv")  # [1, 4, 4, 4]
+    flat = b.op("reshape", [y], ReshapeAttrs((1, 64)), name="flat")
+    dense = b.constant("dense", np.ones((64, 5), np.float32))
+    return b.finish([b.op("matmul", [flat, dense], name="product")])
+
+
+#: Of the two layers: bytes of constants, elements of the largest value and of all, multiply-
+#: accumulates of one node and of all, elements that windows read.
+EXACT = Budget(
+    constant_bytes=4 * (108 + 4 + 320), elements=108, all_elements=64 + 64 + 5, macs=1728,
+    all_macs=1728 + 320, reads=432, steps=1,
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("limit", "words"),
+    [
+        ("constant_bytes", "1,728 bytes of constants; at most 1,727"),
+        ("elements", 'input "x" has 108 elements'),
+        ("all_elements", "133 elements in all values; at most 132"),
+        ("macs", 'conv2d  node "conv": 1,728 multiply-accumulates; at most 1,727'),
+        ("all_macs", "2,048 multiply-accumulates in all nodes; at most 2,047"),
+        ("reads", 'conv2d  node "conv": its windows read 432 elements; at most 431'),
+    ],
+)
+def test_each_limit_is_exact(limit: str, words: str) -> None:
+    function = two_layers()
+    steps = sum(node.steps for node in function.nodes)
+    budget = replace(EXACT, steps=steps)
+    check_limits(function, budget)
+    with pytest.raises(TooLarge) as caught:
+        check_limits(function, replace(budget, **{limit: getattr(budget, limit) - 1}))
+    assert caught.value.details[0].startswith(words)
+    with pytest.raises(TooLarge, match="1 of its values") as caught:
+        check_limits(function, replace(budget, steps=steps - 1))
+    assert caught.value.details == (
+        f"{steps:,} steps one after the other; at most {steps - 1:,} are possible",
+    )
+
+
+def test_outputs_count_and_not_all_problems_are_listed() -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 9), "float32"))
+    ys = [b.op("concat", [x, x], ConcatAttrs(1), name=f"y{n}") for n in range(30)]
+    with pytest.raises(TooLarge, match="30 of its values") as caught:
+        check_limits(b.finish(ys), replace(DEFAULT_BUDGET, elements=17))
+    assert len(caught.value.details) == 20
+    assert caught.value.details[0] == ('concat  node "y0": 18 elements; at most 17 are possible')
+
+
+def test_what_is_spent_while_reading_is_exact() -> None:
+    node = two_layers().nodes[0]
+    budget = Budget(constant_bytes=600, all_macs=2 * 1728, steps=2 * node.steps + 1)
+    spending = Spending(budget)
+    spending.take(88, "c")
+    spending.evaluate(node)
+    spending.evaluate(node)
+    spending.work(0, 1, "step")
+    with pytest.raises(TooLarge, match=r"601 bytes of constants up to 'more'; at most 600"):
+        spending.take(1, "more")
+    with pytest.raises(TooLarge, match="3,457 multiply-accumulates up to 'w'; at most 3,456"):
+        spending.work(1, 0, "w")
+    spending = Spending(budget)
+    with pytest.raises(TooLarge, match="steps one after the other up to 's'"):
+        spending.work(0, budget.steps + 1, "s")
+    assert Budget().times(0.5) == Budget(*(n // 2 for n in astuple(Budget())))

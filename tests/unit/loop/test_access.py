@@ -1,9 +1,11 @@
 """Accesses and boxes: never smaller than what is touched, tight where it matters."""
 
-from edgec.loop.access import accesses, reads, region, span, writes
+from edgec.loop.access import accesses, reads, region, span, term_range, writes
+from edgec.loop.ir import For, Seq
 from edgec.loop.parser import parse_func
 from edgec.loop.primitives.lookup import find_loop
 from edgec.loop.rewrite import buffers_of
+from edgec.numerics.term import Var, as_term, floor_div, floor_mod, minimum
 
 CONV = """func f(x: arena int8[8], y: arena int32[4], t: constant int8[256]) {
   for i in 0..4 {
@@ -63,3 +65,79 @@ def test_span_of_divided_indices():
         assert low.evaluate(point) <= min(values) <= max(values) <= high.evaluate(point)
     assert high.evaluate({"o": 4}) <= (4 * 7 + 6) // 2 + 3
     assert outer.var in low.variables() and inner.var not in low.variables()
+
+
+def test_a_loop_that_data_end_runs_its_head_before_its_condition() -> None:
+    func = parse_func("""func f(x: arena int32[4], y: arena int32[4]) {
+      repeat { y[0] = x[1] } while (y[2] < 3) { y[1] = x[3] } }""")
+    found = [(a.buffer.name, str(a.indices[0]), a.is_write) for a in accesses(func.body)]
+    assert found == [
+        ("x", "1", False), ("y", "0", True), ("y", "2", False), ("x", "3", False), ("y", "1", True)
+    ]  # fmt: skip
+
+
+def test_only_what_is_asked_for() -> None:
+    func = parse_func(CONV)
+    x, y, t = (buffers_of(func)[name] for name in "xyt")
+    assert {a.buffer for a in accesses(func.body, of=(x,))} == {x}
+    assert [a.is_write for a in accesses(func.body, of=(y,))] == [True, False, False, True]
+    assert [a.indices for a in accesses(func.body, of=(t,))] == [None]
+    assert not list(accesses(func.body, of=()))
+
+
+def test_pointers_are_what_their_use_says() -> None:
+    func = parse_func("""func f(x: arena int8[8, 8], y: arena int8[8, 8], c: constant int8[9]) {
+      for i in 0..4 {
+        call k(&x[i, 2] reads [2, 3], &y[i*2, 0] writes [1, 8], &c[i])
+        call k(&x[i, 0], &y[i, 1] updates [1, 2])
+      } }""")
+    found = [(a.buffer.name, a.is_write, a.indices is None) for a in accesses(func.body)]
+    assert found == [
+        ("x", False, False), ("y", True, False), ("c", False, True), ("x", False, True),
+        ("x", True, True), ("y", False, False), ("y", True, False),
+    ]  # fmt: skip
+    x, y = buffers_of(func)["x"], buffers_of(func)["y"]
+    loop, _ = find_loop(func, "i")
+    first = loop.body.stmts[0]
+    box = region(x, first, outer=(loop,))
+    assert [str(t) for t in (*box.starts, *box.stops)] == ["i", "2", "i + 2", "5"]
+    box = region(y, first, outer=(loop,), only="writes")
+    assert [str(t) for t in (*box.starts, *box.stops)] == ["i*2", "0", "i*2 + 1", "8"]
+    assert region(y, first, outer=(loop,), only="reads") is None
+
+
+def test_axes_of_blocks_stand_for_their_bindings() -> None:
+    func = parse_func("""func f(y: arena int8[40]) {
+      for i in 0..5 { block outer(a: spatial = i*8) {
+        for j in a..a + 2 { block inner(b: spatial = j + a) { y[b] = 1i8 } } } } }""")
+    (access,) = accesses(func.body)
+    assert str(access.indices[0]) == "i*8 + j"
+    assert [(str(loop.start), str(loop.stop)) for loop in access.loops] == [
+        ("0", "5"), ("i*8", "i*8 + 2")
+    ]  # fmt: skip
+
+
+def test_ranges_of_terms_while_loops_run() -> None:
+    i, j = Var("i", 0, 10), Var("j", 0, 20)
+    nothing = Seq(())
+    outer = For(i, as_term(0), as_term(10), "serial", nothing)
+    inner = For(j, as_term(i), as_term(i) + 3, "serial", nothing)
+    for term, expected in [
+        (as_term(j) - i, (0, 2)), (as_term(j), (0, 11)), (as_term(i) * -2, (-18, 0)),
+        (floor_div(as_term(j), 4), (0, 2)), (floor_mod(as_term(j), 4), (0, 3)),
+        (minimum(j, as_term(i) + 1) - i, (0, 1)), (as_term(5), (5, 5)),
+        (floor_mod(as_term(i) // 9, 4), (0, 1)),
+    ]:  # fmt: skip
+        assert term_range(term, [outer, inner]) == expected, str(term)
+
+
+def test_spans_are_tight_in_one_period() -> None:
+    j = Var("j", 0, 20)
+    short = For(j, as_term(8), as_term(12), "serial", Seq(()))
+    low, high = span(floor_mod(as_term(j), 6), [short])  # crosses 12 no more: 8..11 mod 6
+    assert (low.constant, high.constant) == (2, 5)
+    longer = For(j, as_term(8), as_term(13), "serial", Seq(()))
+    low, high = span(floor_mod(as_term(j), 6), [longer])
+    assert (low.constant, high.constant) == (0, 5)
+    low, high = span(floor_div(as_term(j), 6) * -1, [longer])
+    assert (low.constant, high.constant) == (-2, -1)

@@ -10,7 +10,18 @@ import numpy as np
 import pytest
 
 from edgec.errors import ContractError, ScheduleError
-from edgec.loop.bound import launch_of, shared_bytes
+from edgec.loop.bound import (
+    BOUND,
+    Launch,
+    does_wait,
+    group_bytes,
+    in_warps,
+    kernel_parts,
+    launch_of,
+    shared_bytes,
+    shared_places,
+    why_not_bound,
+)
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import PrimFunc, Sync
 from edgec.loop.parser import parse_func
@@ -314,3 +325,99 @@ def test_blocks_that_exchange_wait_for_the_grid() -> None:
     func = parse_func(GRID.replace("sync grid", ""))
     placed, _ = place_barriers(func)
     assert [barrier.scope for barrier in barriers(placed)] == ["grid"]
+
+
+def faults(text: str) -> list[str]:
+    return list(why_not_bound(parse_func(text)))
+
+
+def test_limits_are_exact() -> None:
+    for kind, most in zip(BOUND[1:], (65_535, 65_535, 1024, 1024, 64), strict=True):
+        for steps, is_fine in ((most, True), (most + 1, False)):
+            body = f"{kind} for i in 0..{steps} {{ y[i] = 1i8 }}"
+            found = faults(f"func f(y: arena int8[70000]) {{ {body} }}")
+            words = f"loop i has {steps} steps, {kind} at most {most}"
+            assert (words in found) == (not is_fine)
+            assert is_fine == (not found)
+    for elements, is_fine in ((12_288, True), (12_289, False)):
+        found = faults(REVERSED.replace("shared int32[40]", f"shared int32[{elements}]"))
+        assert is_fine == (not found)
+    wide = "func f(y: arena int8[9, 999]) { thread_y for i in 0..%d { thread_x for j in 0..128 {"
+    for rows in (8, 9):
+        found = faults(f"{wide % rows} y[i, j] = 1i8 }} }} }}")
+        assert found == ([] if rows == 8 else ["1152 threads in a block, of which a GPU has 1024"])
+
+
+def test_who_stores_at_once() -> None:
+    """Each block has its own shared memory, but not its own arena; registers are a thread's."""
+    text = """func f(y: arena int32[8, 40]) {{
+      alloc t: {scope} int32[40]
+      block_x for i in 0..8 {{ thread_x for j in 0..40 {{ y[i, j] = 1 }} }}
+      {inner}
+    }}"""
+    inside = "thread_x for k in 0..40 { t[k] = 2 }"
+    assert faults(text.format(scope="shared", inner=inside)) == []
+    assert faults(text.format(scope="register", inner="t[0] = 2")) == []
+    assert faults(text.format(scope="shared", inner="t[0] = 2")) == [
+        "every thread_x stores t at once"
+    ]
+    outside = "thread_x for k in 0..40 { y[0, k] = 2 }"
+    assert faults(text.format(scope="shared", inner=outside)) == ["every block_x stores y at once"]
+    assert faults(text.format(scope="shared", inner="y[0, 0] = 2")) == [
+        "every block_x and thread_x stores y at once"
+    ]
+
+
+def test_registers_of_other_threads_are_out_of_reach() -> None:
+    text = "func f(y: arena int32[40]) {{ alloc r: register int32[40]\n thread_x for j in 0..40 {{"
+    assert faults(text.format() + " r[0] = 1 y[j] = r[0] } }") == []
+    assert faults(text.format() + " r[0] = 1 y[j] = r[j] } }") == [
+        "a thread reaches for registers r of others"
+    ]
+
+
+def test_barriers_and_shared_memory_need_bound_loops() -> None:
+    assert faults("func f(y: arena int8[4]) { for i in 0..4 { y[i] = 1i8 } sync block }") == [
+        "a barrier, but no loop is bound"
+    ]
+    shared = "func f(y: arena int8[4]) { alloc t: shared int8[4] for i in 0..4 { t[i] = 1i8 } }"
+    assert faults(shared) == ["shared memory, but no loop is bound"]
+    assert faults("func f(y: arena int8[4]) { for i in 0..4 { y[i] = 1i8 } }") == []
+
+
+def test_launches_and_parts() -> None:
+    text = """func f(x: arena int8[4, 64], y: arena int8[4, 64]) {
+      alloc a: shared int8[5]
+      alloc b: shared int32[5]
+      block_y for i in 2..6 { thread_x for j in 0..40 { thread_y for k in 0..3 {
+        a[0] = x[i - 2, j] } } }
+      sync grid
+      block_x for m in 0..2 { thread_x for n in 0..64 { y[m, n] = 1i8 b[0] = 3 } }
+    }"""
+    func = parse_func(text)
+    launch = launch_of(func)
+    assert launch is not None and launch.extents == (2, 4, 1, 64, 3, 1)
+    assert (launch.blocks, launch.threads, launch.of("thread_y")) == (8, 192, 3)
+    first, second = kernel_parts(func)
+    assert [b.name for b in (*first.params, *first.allocs)] == ["x", "a"]
+    assert [b.name for b in (*second.params, *second.allocs)] == ["y", "b"]
+    assert launch_of(first).extents == (1, 4, 1, 40, 3, 1)
+    assert (shared_bytes(func), group_bytes(func)) == (25, 48)
+    assert [(b.name, place) for b, place in shared_places(func)] == [("a", 0), ("b", 16)]
+    assert does_wait(func) and not does_wait(second)
+    plain = "func f(y: arena int8[4]) { for i in 0..4 { y[i] = 1i8 } }"
+    assert launch_of(parse_func(plain)) is None
+    (whole,) = kernel_parts(parse_func(plain))
+    assert whole.body == parse_func(plain).body
+
+
+@pytest.mark.parametrize(
+    ("threads", "expected"),
+    [
+        ((40, 1, 1), (64, 1, 1)), ((32, 1, 1), (32, 1, 1)), ((1, 1, 1), (32, 1, 1)),
+        ((8, 3, 1), (8, 4, 1)), ((8, 4, 1), (8, 4, 1)), ((3, 5, 1), (3, 32, 1)),
+        ((4, 4, 3), (4, 4, 4)), ((33, 2, 1), (33, 32, 1)),
+    ],
+)  # fmt: skip
+def test_whole_warps(threads: tuple[int, int, int], expected: tuple[int, int, int]) -> None:
+    assert in_warps(Launch((2, 3, 1, *threads))).extents == (2, 3, 1, *expected)

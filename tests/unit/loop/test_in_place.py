@@ -61,3 +61,44 @@ def test_shapes_and_dtypes_must_agree():
     text = "func f(x: arena int8[6, 4], y: arena uint8[24], out: arena int8[24]) {"
     text += "for i in 0..6 { for j in 0..4 { out[i*4 + j] = x[i, j] } } }"
     assert same_place_inputs(parse_func(text)) == ()
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        # loops that start elsewhere, and steps that reach further than one element
+        ("for i in 1..4 { for j in 2..6 { out[i, j] = x[i, j] } }", ("x", "y")),
+        ("for i in 0..4 { for j in 0..2 { for k in 0..3 { out[i, j*3 + k] = x[i, j*3 + k] } } }",
+         ("x", "y")),
+        ("for i in 0..4 { for j in 0..2 { for k in 0..4 { out[i, j*2 + k] = x[i, j*2 + k] } } }",
+         ("y",)),
+        ("for i in 0..4 { for j in 0..2 { for k in 3..6 { out[i, k - j] = x[i, k - j] } } }",
+         ("y",)),
+        # a loop of one step has nothing for itself, and needs nothing
+        ("for n in 0..1 { for i in 0..4 { for j in 0..6 { out[i, j] = x[i, j] } } }", ("x", "y")),
+        ("for n in 0..2 { for i in 0..4 { for j in 0..6 { out[i, j] = x[i, j] } } }", ("y",)),
+        ("for n in 3..4 { for i in 0..4 { for j in 0..6 { out[i, j] = x[i, j] } } }", ("x", "y")),
+        # what comes before and after, in a sequence of its own
+        ("out[0, 0] = 1i8 for i in 0..4 { for j in 0..6 { out[i, j] = x[i, j] } }", ("y",)),
+        ("for i in 0..4 { { for j in 0..6 { out[i, j] = x[i, j] } } }", ("x", "y")),
+    ],
+)  # fmt: skip
+def test_slabs_of_steps(body: str, expected: tuple[str, ...]) -> None:
+    assert same_place_inputs(parse_func(f"{HEAD} {body} }}")) == expected
+
+
+def test_a_sequence_with_one_user_of_the_buffers_is_entered() -> None:
+    text = (
+        PLANE
+        + """
+      for i in 0..4 { p[i] = 0i8 }
+      for c in 0..6 { p[0] = 1i8 for i in 0..4 { out[i, c] = x[i, c] } }
+    }"""
+    )
+    assert same_place_inputs(parse_func(text)) == ("x",)
+
+
+def test_only_one_output_may_replace() -> None:
+    two = "func f(x: arena int8[4], a: arena int8[4], b: arena int8[4]) { for i in 0..4 {"
+    assert same_place_inputs(parse_func(f"{two} a[i] = x[i] b[i] = x[i] }} }}")) == ()
+    assert same_place_inputs(parse_func(f"{two} a[i] = x[i] }} }}")) == ("x", "b")

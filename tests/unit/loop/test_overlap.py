@@ -96,6 +96,29 @@ def test_larger_batches_and_limits_keep_it_sound(monkeypatch: pytest.MonkeyPatch
     assert overlap_distance.__wrapped__(func, *func.params[:2]) is None
 
 
+def test_outputs_and_loops_that_are_not_alone() -> None:
+    two = "func f(x: arena int8[8], a: arena int8[8], b: arena int8[8]) { for i in 0..8 {"
+    assert overlap_distances(parse_func(f"{two} a[i] = x[i] b[i] = x[i] }} }}")) == {}
+    one = parse_func(f"{two} a[i] = x[i] }} }}")
+    assert {b.name: d for b, d in overlap_distances(one).items()} == {"x": 0, "b": -8}
+    for body, expected in [
+        # a loop that never runs, one whose bounds are only roughly known, one from a number on
+        ("for i in 0..16 { out[i] = x[i] }\nfor i in 5..5 { out[i] = x[0] }", 0),
+        ("for i in 4..16 { out[i] = x[i - 4] }", 4),
+        ("for i in 4..16 { out[i - 4] = x[i] }", -4),
+        ("for i in 0..4 { for j in i..4 { out[j] = x[j] } }", 3),
+        ("for i in 0..4 { for j in max(0, i - 1)..i { out[j] = x[j + 1] } }", -1),
+        # remainders inside one period and beyond it
+        ("for i in 0..4 { out[i] = x[(i + 8) % 16] }", -8),
+        ("for i in 0..16 { out[i] = x[(i + 4) % 16] }", 12),
+        ("for i in 0..4 { for j in 0..4 { out[i*4 + j] = x[(i*4 + j) // 4 * 4] } }", 3),
+        ("parallel for i in 4..8 { out[i] = x[(i + 1) % 8 + 8] }", 0),
+        ("parallel for i in 4..6 { out[i - 4] = x[(i + 2) % 8 + 8] }", -12),
+        ("parallel for i in 4..8 { out[i - 4] = x[(i + 2) % 8 + 8] }", -4),
+    ]:
+        assert distance(nest(body)) == expected, body
+
+
 # microkernels ---------------------------------------------------------------------------------
 
 

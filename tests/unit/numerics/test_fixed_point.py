@@ -168,3 +168,123 @@ def test_reciprocal_root_is_within_its_error() -> None:
     raw = np.linspace(2**29, 2**31 - 1, 20001).astype(np.int64)
     found = fp.reciprocal_root(raw) / 2**29
     np.testing.assert_allclose(found, 1 / np.sqrt(raw / 2**31), rtol=2**-26)
+
+
+# --- gemmlowp's fixedpoint.h once more, a number at a time, in Python's own integers -------------
+
+#: What gemmlowp multiplies by: exp(-2**k) with 31 fraction bits, from k = -2 on.
+POWERS = [round(math.exp(-(2.0**k)) * 2**31) for k in range(-2, 5)]
+#: exp(-1/8), 1/3, and 48/17 and 32/17 with 29 fraction bits.
+EIGHTH, THIRD = 1895147668, round(2**31 / 3)
+SEED, SLOPE = round(48 / 17 * 2**29), round(32 / 17 * 2**29)
+
+
+def high(a: int, b: int) -> int:
+    return min((a * b + 2**30) >> 31, fp.INT32_MAX)
+
+
+def exponential(x: int, integer_bits: int) -> int:
+    bits = 31 - integer_bits
+    if x == 0:
+        return fp.INT32_MAX
+    rest = (-x) % 2 ** (bits - 2)
+    near = (2 ** (bits - 2) - rest) % 2 ** (bits - 2) - 2 ** (bits - 2)  # in [-1/4, 0)
+    a = (near << integer_bits) + 2**28
+    a2 = high(a, a)
+    higher = high(away(Fraction(high(a2, a2), 4)) + high(a2, a), THIRD) + a2
+    result = EIGHTH + high(a + away(Fraction(higher, 2)), EIGHTH)
+    for k, factor in zip(range(-2, integer_bits), POWERS, strict=False):
+        if ((near - x) >> (bits + k)) & 1:
+            result = high(result, factor)
+    return result
+
+
+def reciprocal(x: int) -> int:
+    """2 / (1 + x) with two integer bits."""
+    half = (x + fp.INT32_MAX + 1) // 2
+    y = SEED + high(half, -SLOPE)
+    for _ in range(3):
+        y += 4 * high(y, 2**29 - high(half, y))
+    return y
+
+
+def limited(value: int) -> int:
+    return min(max(value, fp.INT32_MIN), fp.INT32_MAX)
+
+
+@pytest.mark.parametrize("integer_bits", range(6))
+def test_gemmlowp_s_functions_in_every_bit(integer_bits: int) -> None:
+    edges = [0, -1, -2, *(-(2**k) for k in range(31)), *(1 - 2**k for k in range(2, 31))]
+    random = np.random.default_rng(integer_bits).integers(-(2**31), 1, 300).tolist()
+    numbers = [*edges, *random]
+    x = np.array(numbers)
+    powers = [exponential(n, integer_bits) for n in numbers]
+    assert fp.exp_on_negative_values(x, integer_bits).tolist() == powers
+    halves = [limited(2 * reciprocal(power)) for power in powers]
+    assert fp.one_over_one_plus_x(np.array(powers)).tolist() == halves
+    logistic = [2**30 if n == 0 else half for n, half in zip(numbers, halves, strict=True)]
+    assert fp.logistic(-x, integer_bits).tolist() == logistic
+    assert fp.logistic(x, integer_bits).tolist() == [
+        2**30 if n == 0 else fp.INT32_MAX - half for n, half in zip(numbers, halves, strict=True)
+    ]
+    if integer_bits < 5:
+        twice = [
+            n and limited(4 * (reciprocal(exponential(n, integer_bits + 1)) - 2**29))
+            for n in numbers
+        ]
+        assert fp.tanh(-x, integer_bits).tolist() == twice
+        assert fp.tanh(x, integer_bits).tolist() == [-n for n in twice]
+
+
+def test_reciprocal_roots_in_every_bit() -> None:
+    a, b, c = 1433898720, -1763825220, 879706809  # of the docstring's polynomial, 29 fraction bits
+    random = np.random.default_rng(1).integers(2**29, 2**31, 300).tolist()
+    numbers, roots = [2**29, 2**29 + 1, 2**30, 2**31 - 1, *random], []
+    for x in numbers:
+        y = a + high(x, b + high(x, c))
+        for _ in range(3):
+            y = 2 * high(y, 4 * (3 * 2**27 - high(x, high(y, y))))
+        roots.append(y)
+    assert fp.reciprocal_root(np.array(numbers)).tolist() == roots
+
+
+@pytest.mark.parametrize(
+    ("x", "expected"),
+    [
+        (0.5, 1), (-0.5, -1), (0.49999997, 0), (1.5, 2), (2.5, 3), (-2.5, -3), (-0.2, 0),
+        (float("nan"), 0), (float("inf"), 2**30), (-float("inf"), -(2**30)),
+        (2.0**30 - 0.5, 2**30), (2.0**30 + 7, 2**30), (-(2.0**30) - 7, -(2**30)),
+        (2.0**30 - 1, 2**30 - 1), (1 - 2.0**30, 1 - 2**30),
+    ],
+)  # fmt: skip
+def test_halves_are_rounded_away(x: float, expected: int) -> None:
+    assert one(fp.round_half_away(np.array(x))) == expected
+
+
+def test_each_rounding_at_its_edges() -> None:
+    x = np.array([fp.INT32_MIN, -3, -1, 0, 1, 3, fp.INT32_MAX])
+    ends = {"tflm": [0, -6, -2, 0, 2, 6, -2], "single": [fp.INT32_MIN, -6, -2, 0, 2, 6,
+            fp.INT32_MAX], "onnx": [fp.INT32_MIN, -6, -2, 0, 2, 6, 2**31 - 128]}  # fmt: skip
+    for rounding, expected in ends.items():
+        assert fp.requantize(x, (2.0,), rounding).tolist() == expected, rounding  # type: ignore
+    ones = np.array([1, -1, 3])
+    halves = {"tflm": [1, 0, 2], "single": [1, 0, 2], "tflm16": [1, 0, 2], "onnx": [0, 0, 2]}
+    for rounding, expected in halves.items():
+        assert fp.requantize(ones, (0.5,), rounding).tolist() == expected, rounding  # type: ignore
+    quarters = {"tflm": [-1, 1, 2], "single": [0, 1, 2], "tflm16": [0, 1, 2], "onnx": [0, 0, 2]}
+    for rounding, expected in quarters.items():
+        found = fp.requantize(np.array([-2, 2, 7]), (0.25,), rounding)  # type: ignore
+        assert found.tolist() == expected, rounding
+    for multiplier, shift in ((2**30, 0), (2**30 + 1, 3), (-(2**30), 1), (2**31 - 1, -5)):
+        pair = np.array([multiplier]), np.array([shift])
+        for value in (-1001, -8, 5, 8, 77):
+            raised = value * 2 ** max(shift, 0)
+            first = math.floor(Fraction(raised * multiplier, 2**31) + Fraction(1, 2))
+            found = one(fp.requantize_tflm(np.array([value]), *pair))
+            assert found == away(Fraction(first, 2 ** max(-shift, 0)))
+    with pytest.raises(TypeMismatch, match=r"1\.28e"):
+        fp.quantize_multiplier(128e9)
+    assert fp.quantize_multiplier(-0.75) == (-3 * 2**29, 0)
+    assert fp.quantize_multiplier(64.0, 7) == (2**30, 7)
+    with pytest.raises(TypeMismatch, match=r"fewer than 2\*\*7 are"):
+        fp.quantize_multiplier(128.0, 7)

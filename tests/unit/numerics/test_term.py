@@ -125,3 +125,75 @@ def test_mixed_radix_becomes_the_number_again() -> None:
     assert digits == x
     assert x // 5 % 4 * 5 + x % 5 == x % 20
     assert x // 5 % 4 * 4 + x % 5 != x % 20
+
+
+def test_terms_as_text() -> None:
+    x, y = as_term(X), as_term(Y)
+    half, rest = floor_div(x, 2), floor_mod(x, 3)
+    for term, text in [
+        (as_term(0), "0"), (as_term(-4), "-4"), (x, "x"), (-x, "-x"), (x - 1, "x - 1"),
+        (x + 1, "x + 1"), (x * 2 - y * 3 + 5, "x*2 - y*3 + 5"), (y - x, "-x + y"),
+        (half, "(x) // 2"), (half * 3, "((x) // 2)*3"), (-half, "-((x) // 2)"),
+        (half * -2 + 7, "-((x) // 2)*2 + 7"), (rest - y, "(x) % 3 - y"), (-rest, "-((x) % 3)"),
+        (y - half, "-((x) // 2) + y"), (y * 2 + half, "(x) // 2 + y*2"),
+        (minimum(x, y), "min(x, y)"), (maximum(x, y) * -2, "-max(x, y)*2"),
+        (floor_div(x * 3 + 1, 2), "(x*3 + 1) // 2"),
+    ]:  # fmt: skip
+        assert str(term) == text
+
+
+def test_sums_are_in_one_order_and_products_go_both_ways() -> None:
+    x, y, z = as_term(X), as_term(Y), as_term(Z)
+    assert z + y + x == x + y + z and str(z + y + x) == "x + y + z"
+    assert (z + x).parts == ((X, 1), (Z, 1))
+    assert as_term(3) * x == x * 3 and as_term(3) * x * 0 == as_term(0)
+    assert (x * 1) is x and (x + 0) is x and (as_term(0) + x) is x
+    assert 5 - x == -x + 5 and (5 - x).evaluate({"x": 2}) == 3
+    assert as_term(Var("one", 4, 5)) == as_term(4)
+    assert as_term(Var("two", 4, 6)).parts
+
+
+def test_multiples_are_taken_out_of_remainders() -> None:
+    """(4 x + r) mod 12 is (x mod 3) 4 + r where 0 <= r < 4: the remainder is added again."""
+    wide, rest = as_term(Var("w", 0, 50)), as_term(Var("r", 0, 4))
+    assert floor_mod(wide * 4 + rest, 12) == floor_mod(wide, 3) * 4 + rest
+    assert floor_div(wide * 4 + rest, 12) == floor_div(wide, 3)
+    assert floor_mod(wide * 4 + 3, 12) == floor_mod(wide, 3) * 4 + 3
+    more = as_term(Var("m", 0, 5))
+    for point in range(50):
+        for m in range(5):
+            env = {"w": point, "m": m}
+            assert floor_mod(wide * 4 + more, 12).evaluate(env) == (4 * point + m) % 12
+    assert floor_div(floor_div(wide, 3), 5) == floor_div(wide, 15)
+    assert floor_mod(wide, 1) == as_term(0) and floor_div(wide, 1) == wide
+    for function in (floor_div, floor_mod):
+        with pytest.raises(ValueError, match="divisor 0 is not positive"):
+            function(wide, 0)
+
+
+def test_bounds_are_reached() -> None:
+    x, y, wide = as_term(X), as_term(Y), as_term(Var("w", 0, 50))
+    for term, bounds in [
+        (x, (0, 4)), (y, (-3, 3)), (x * -2 + 1, (-7, 1)), (floor_div(wide, 7), (0, 7)),
+        (floor_mod(wide, 7), (0, 6)), (floor_mod(wide, 7) * -1, (-6, 0)), (minimum(x, y), (-3, 3)),
+        (maximum(x, y), (0, 4)), (maximum(x, y) - y, (0, 7)), (x - minimum(x, y), (0, 7)),
+        (wide - floor_div(wide, 7) * 7, (0, 6)), (floor_div(wide, 7) * 7 - wide, (-6, 0)),
+    ]:  # fmt: skip
+        assert term.bounds() == bounds, str(term)
+    assert minimum(x, x + 1) == x and maximum(x, x + 1) == x + 1
+    assert minimum(x + 1, x) == x and maximum(x + 1, x) == x + 1
+    assert minimum(x, 4) == x and maximum(x, 0) == x
+    assert minimum(x, 3) != x and maximum(x, 1) != x
+    assert minimum(x, 0) == as_term(0) and maximum(x, 4) == as_term(4)
+
+
+def test_variables_and_constants() -> None:
+    x, y = as_term(X), as_term(Y)
+    inside = minimum(floor_div(x, 2), floor_mod(y, 2)) + Z
+    assert inside.variables() == {X, Y, Z} and inside.constant is None
+    assert as_term(7).constant == 7 and as_term(7).variables() == frozenset()
+    assert x.substitute({Y: 3}) is x
+    assert inside.substitute({X: 4, Y: 1, Z: 5}).constant == 6
+    assert maximum(x, y).substitute({X: 1, Y: 2}) == as_term(2)
+    assert (x * 2 + y).substitute({X: y}) == y * 3
+    assert (x * 2 + y).substitute({X: y, Y: x}) == y * 2 + x
