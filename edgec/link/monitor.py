@@ -27,6 +27,7 @@ class Monitor:
                 ends = ends[1:]  # a frame may hold line ends
             found = [at for at in ends if at >= 0]
             if not found:
+                lines += self.flush() if len(self._part) > _LONGEST else []
                 break
             piece = bytes(self._part[: min(found)])
             self._after_delimiter = self._part[min(found)] == 0

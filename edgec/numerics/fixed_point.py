@@ -262,7 +262,7 @@ def tanh(x: npt.NDArray[Any], integer_bits: int) -> IntArray:
     x64 = x.astype(np.int64)
     # exp(-2 |x|): twice as much is the same number with one integer bit more.
     magnitude = one_minus_x_over_one_plus_x(exp_on_negative_values(-np.abs(x64), integer_bits + 1))
-    return np.where(x64 == 0, 0, np.where(x64 < 0, -magnitude, magnitude))
+    return np.asarray(np.sign(x64) * magnitude)
 
 
 #: Reciprocal roots start from c[0] + c[1] x + c[2] x**2, which is off by 2.4 % at most on [1/4, 1);

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import json
 import re
@@ -61,22 +62,23 @@ class App:
         self._receiving = True
         try:
             path = self._builds.folder / f"upload_{number}" / name
-            path.parent.mkdir()
             return await self._receive(request, name, path)
         finally:
             self._receiving = False
 
     async def _receive(self, request: Request, name: str, path: Path) -> Response:
         try:
+            path.parent.mkdir()
             if not await _store(request, path, self._most_bytes):
                 return _refuse(413, f"the file is larger than {self._most_bytes:,} bytes")
             self._builds.start(name, path)
-        except ClientDisconnect:
-            path.unlink(missing_ok=True)
-            return _refuse(400, "the file did not arrive whole")
-        except Busy as busy:
-            path.unlink(missing_ok=True)
-            return _refuse(409, str(busy))
+        except (Busy, ClientDisconnect, OSError) as problem:
+            with contextlib.suppress(OSError):
+                path.unlink()
+            if isinstance(problem, OSError):
+                return _refuse(507, f"the file cannot be kept: {problem.strerror}")
+            is_busy = isinstance(problem, Busy)
+            return _refuse(*((409, str(problem)) if is_busy else (400, "it did not arrive whole")))
         return JSONResponse({"model": name})
 
     async def events(self, request: Request) -> Response:

@@ -64,3 +64,19 @@ def test_faults_are_explained(number: str, name: str) -> None:
         "[the program stopped by a HardFault]",
         "[the stack has left its memory: sp 0x1ffffff0]",
     ]
+
+
+def test_a_line_without_an_end_is_shown_in_pieces() -> None:
+    """A device at a wrong rate may never send a line end: what is kept of it is bounded."""
+    monitor, lines = Monitor(), []
+    for _ in range(100):
+        lines += monitor.feed(b"x" * 1000)
+        assert len(monitor._part) <= 9000
+    assert "".join([*lines, *monitor.flush()]) == "x" * 100_000
+    lines = []
+    for _ in range(100):  # what looks like the start of a frame, too
+        lines += monitor.feed(b"\0\x09\xe1" + b"\x81" * 997)
+        assert len(monitor._part) <= 9000
+    for _ in range(30):
+        lines += monitor.feed(b"\x81" * 1000)
+    assert len(monitor._part) <= 9000

@@ -166,6 +166,7 @@ def _replace(module: ModuleType, old: object, new: object) -> None:
         return
     if isinstance(old, FunctionType) and isinstance(new, FunctionType):
         old.__code__, old.__defaults__ = new.__code__, new.__defaults__
+        _replace(module, getattr(old, "__wrapped__", None), getattr(new, "__wrapped__", None))
     elif inspect.isclass(old) and inspect.isclass(new):
         for name, member in vars(old).items():
             for part in ("fget", "func", "__func__", "__wrapped__"):
@@ -270,11 +271,12 @@ def survives(
     """Whether all of these tests pass with a mutant."""
     child = os.fork()
     if child == 0:
-        status = 1
+        status = 0  # one that cannot be planted has survived
         with contextlib.suppress(BaseException):
             _be_quiet()
             signal.alarm(MOST_SECONDS)
             replace_code(module, tree)
+            status = 1
             for item in items:
                 run_test(item)
                 if session.testsfailed:

@@ -131,6 +131,24 @@ def test_ranges_of_terms_while_loops_run() -> None:
         assert term_range(term, [outer, inner]) == expected, str(term)
 
 
+def test_ranges_lose_a_variable_on_one_side_first() -> None:
+    """What is left of the other side still shrinks to the loop's own range."""
+    i, j = Var("i", 0, 20), Var("j", 0, 40)
+    outer = For(i, as_term(0), as_term(10), "serial", Seq(()))
+    inner = For(j, as_term(0), as_term(i) + 1, "serial", Seq(()))
+    assert term_range(as_term(j), [outer, inner]) == (0, 9)
+    assert term_range(as_term(j) * -1, [outer, inner]) == (-9, 0)
+
+
+def test_boxes_are_clipped_only_where_loops_do_not_keep_them_inside() -> None:
+    func = parse_func("""func f(x: arena int8[9], y: arena int8[9]) {
+      for i[0..9] in 2..5 { y[i] = x[i - 2] y[i] = x[i + 4] y[i] = x[i + 5] } }""")
+    loop, _ = find_loop(func, "i")
+    boxes = [region(buffers_of(func)["x"], stmt, outer=(loop,)) for stmt in loop.body.stmts]
+    found = [(str(box.starts[0]), str(box.stops[0])) for box in boxes if box]
+    assert found == [("i - 2", "i - 1"), ("i + 4", "i + 5"), ("i + 5", "min(i + 6, 9)")]
+
+
 def test_spans_are_tight_in_one_period() -> None:
     j = Var("j", 0, 20)
     short = For(j, as_term(8), as_term(12), "serial", Seq(()))

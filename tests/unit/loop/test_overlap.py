@@ -115,6 +115,11 @@ def test_outputs_and_loops_that_are_not_alone() -> None:
         ("parallel for i in 4..8 { out[i] = x[(i + 1) % 8 + 8] }", 0),
         ("parallel for i in 4..6 { out[i - 4] = x[(i + 2) % 8 + 8] }", -12),
         ("parallel for i in 4..8 { out[i - 4] = x[(i + 2) % 8 + 8] }", -4),
+        ("parallel for i in 0..8 { out[i] = x[min(i + 2, 6) + 4] }", 2),
+        ("parallel for i in 0..8 { out[i] = x[max(i - 2, 3) + 4] }", 1),
+        # boxes of a callee, in any order in one call
+        ("for i in 0..4 { call k(&x[i*4] reads [4], &out[i*4] writes [4]) }", 4),
+        ("for i in 0..2 { call k(&x[i*4 + 8] reads [4], &out[i*4] writes [4]) }", -4),
     ]:
         assert distance(nest(body)) == expected, body
 
@@ -135,6 +140,13 @@ def odd4() -> PrimFunc:
     )
 
 
+def late4() -> PrimFunc:
+    return parse_func(
+        "func late4(to: arena int8[4], x: arena int8[8]) {\n"
+        "for i in 1..5 { to[i - 1] = x[i - 1] }\n}\n"
+    )
+
+
 KERNELS = (
     Microkernel("test_copy4", copy4),
     Microkernel("test_copy4_from", copy4, sizes=("start",)),
@@ -144,6 +156,7 @@ KERNELS = (
     Microkernel("test_copy4_by_3_reads_first", copy4, in_order=("i", 3), reads_first=True),
     Microkernel("test_odd4_by_3", odd4, in_order=("i", 3)),
     Microkernel("test_odd4_by_1_and_3", odd4, in_order=("i", 3), starts=lambda **_: (0, 1)),
+    Microkernel("test_copy4_late_by_1", late4, in_order=("i", 1)),
     Microkernel("test_copy4_of_another_loop", copy4, in_order=("j", 1)),
 )
 
@@ -154,6 +167,7 @@ KERNELS = (
         ("call test_copy4(&out[i*4], &x[i*4])", 4),  # its order of reads and writes is not promised
         ("call test_copy4_reads_first(&out[i*4], &x[i*4])", 0),
         ("call test_copy4_by_1(&out[i*4], &x[i*4])", 1),
+        ("call test_copy4_late_by_1(&out[i*4], &x[i*4])", 1),
         ("call test_copy4_by_3(&out[i*4], &x[i*4])", 3),
         ("call test_odd4_by_3(&out[i*4], &x[i*8])", 3),
         ("call test_odd4_by_1_and_3(&out[i*4], &x[i*8])", 2),

@@ -7,6 +7,7 @@ import base64
 import http.client
 import json
 import os
+import resource
 import signal
 import subprocess
 import sys
@@ -15,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -24,7 +26,7 @@ from browser import leaves_sideways, objections, show, violations
 pytest.importorskip("uvicorn", reason="uvicorn is not installed (edgec[serve])")
 
 from edgec.cli.main import main
-from edgec.serve.app import safe_name
+from edgec.serve.app import App, safe_name
 from edgec.serve.guard import Guard
 
 REPO_ROOT = Path(__file__).resolve().parents[3]
@@ -212,3 +214,30 @@ def test_a_missing_package_is_named_with_its_extra(
     assert ended.value.code == 1
     said = capsys.readouterr().err
     assert "uvicorn" in said and 'pip install "edgec[serve]"' in said
+
+
+@pytest.mark.parametrize("fault", ["no folder", "full"])
+def test_a_file_that_the_disk_does_not_take_is_refused(tmp_path: Path, fault: str) -> None:
+    """And nothing of it is left; the server goes on."""
+    folder = tmp_path / "uploads"
+    folder.mkdir() if fault == "full" else folder.touch()
+    app = App(SimpleNamespace(folder=folder, start=lambda *_: None), 10**7)  # type: ignore[arg-type]
+    sent: list[Any] = []
+
+    async def receive() -> Any:
+        return {"type": "http.request", "body": bytes(300_000), "more_body": False}
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    scope = {"type": "http", "method": "POST", "path": "/models", "headers": [],
+             "query_string": b"name=m.onnx"}  # fmt: skip
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (100_000 if fault == "full" else soft, hard))
+    try:
+        asyncio.run(app.routes(scope, receive, send))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+    assert sent[0]["status"] == 507 and b"the file cannot be kept: " in sent[1]["body"]
+    assert [path for path in tmp_path.rglob("*") if path.suffix == ".onnx"] == []
+    assert not app._receiving
