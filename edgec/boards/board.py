@@ -288,6 +288,19 @@ def _read_config(table: Table) -> dict[str, int]:
     return checked_config(entry.scalars(), entry.where)
 
 
+def _read_layout(table: Table, core: Core, memory: dict[str, MemoryRegion]) -> tuple[str, str, int]:
+    """The regions of the program and of its variables, and the bytes of the stack."""
+    layout = table.table("layout", optional=True)
+    code = data = ""
+    stack_bytes = 0
+    if core.is_embedded:
+        code = _pick_region(table.where, memory, layout.text("code", ""), "flash")
+        data = _pick_region(table.where, memory, layout.text("data", ""), "ram")
+        stack_bytes = parse_size(layout.raw("stack"), f"{table.where}: [layout] stack")
+    layout.finish()
+    return code, data, stack_bytes
+
+
 def parse_board(name: str, text: str, where: str) -> Board:
     """Return the board called `name` from TOML `text`; `where` names the file in errors.
 
@@ -299,14 +312,7 @@ def parse_board(name: str, text: str, where: str) -> Board:
         raise BoardError(f"{where} is not TOML: {error}") from error
     core = find_core(table.text("core"))
     memory = _read_memory(table.table("memory", optional=True))
-    layout = table.table("layout", optional=True)
-    code = data = ""
-    stack_bytes = 0
-    if core.is_embedded:
-        code = _pick_region(where, memory, layout.text("code", ""), "flash")
-        data = _pick_region(where, memory, layout.text("data", ""), "ram")
-        stack_bytes = parse_size(layout.raw("stack"), f"{where}: [layout] stack")
-    layout.finish()
+    code, data, stack_bytes = _read_layout(table, core, memory)
     board = Board(
         name=checked("name", name, where),
         title=checked("text", table.text("title"), where),

@@ -159,6 +159,13 @@ def _verdict(row: dict[str, Any]) -> str:
     return f"{row['beyond']:,} differ" if row["beyond"] else "near"
 
 
+def _in_all(report: dict[str, Any]) -> str:
+    if not report["mismatches"]:
+        return "all the same bits"
+    far = f"{report['beyond']:,} too much" if report["beyond"] else "all within tolerance"
+    return f"{report['mismatches']:,} differ, by {report['max_abs_diff']:g} at most, {far}"
+
+
 def _print(report: dict[str, Any], board: str) -> None:
     from edgec.report.figures import plural, short_name
     from edgec.report.table import Column, format_table, number, prose
@@ -179,13 +186,10 @@ def _print(report: dict[str, Any], board: str) -> None:
             f"{len(report['uncovered'])} tensors of the file have no value of their own in the"
             f" compiled graph: {shown}"
         )
-    verdict = "all the same bits"
-    if report["mismatches"]:
-        far = f"{report['beyond']:,} too much" if report["beyond"] else "all within tolerance"
-        verdict = f"{report['mismatches']:,} differ, by {report['max_abs_diff']:g} at most, {far}"
     lines += prose(
         f"{board} on {report['engine']} against {report['reference']}:"
-        f" {plural(report['cases'], 'case')}, {plural(report['elements'], 'element')}: {verdict}"
+        f" {plural(report['cases'], 'case')}, {plural(report['elements'], 'element')}:"
+        f" {_in_all(report)}"
     )
     lines += prose(report["note"] or "")
     if report["rounded_steps"]:

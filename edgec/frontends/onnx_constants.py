@@ -69,20 +69,9 @@ def computed(
         spending.work(read + made, _NODE_STEPS, node.name or node.output[0])
     else:
         spending.work(max(read, 1) * made, _NODE_STEPS + made, node.name or node.output[0])
-    inputs = [
-        onnx.helper.make_tensor_value_info(
-            name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), list(array.shape)
-        )
-        for name, array in given.items()
-    ]
-    names = [name for name in node.output if name]
-    outputs = [onnx.ValueInfoProto(name=name) for name in names]
-    graph = onnx.helper.make_graph([node], "constant", inputs, outputs)
-    opsets = [onnx.helper.make_opsetid(node.domain, opset)]
     try:
         with np.errstate(all="ignore"):
-            model = onnx.helper.make_model(graph, opset_imports=opsets)
-            found = ReferenceEvaluator(model).run(None, given)
+            found = ReferenceEvaluator(_model_of(onnx, node, opset, given)).run(None, given)
     except Exception as error:  # each operator of the evaluator raises what it likes
         reason = str(error).partition("\n")[0][:120]
         raise ImportFailed(f"its constants cannot be computed ({reason})") from None
@@ -92,6 +81,20 @@ def computed(
     if any(result.dtype.name not in DTYPES for result in results):
         raise ImportFailed("it makes constants of an unknown dtype")
     return results
+
+
+def _model_of(onnx: Any, node: Any, opset: int, given: dict[str, Array]) -> Any:
+    """A model of one node, whose inputs are the operands."""
+    inputs = [
+        onnx.helper.make_tensor_value_info(
+            name, onnx.helper.np_dtype_to_tensor_dtype(array.dtype), list(array.shape)
+        )
+        for name, array in given.items()
+    ]
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output if name]
+    graph = onnx.helper.make_graph([node], "constant", inputs, outputs)
+    opsets = [onnx.helper.make_opsetid(node.domain, opset)]
+    return onnx.helper.make_model(graph, opset_imports=opsets)
 
 
 def _output_shapes(

@@ -62,16 +62,18 @@ def run_report(
         "layers": _layers(built, profiled, profile) if profile is not None else [],
         "repeat": len(profiled),
         "measuring": _measuring(profile) if profile is not None and profile.unit else None,
-        "values": [
-            {
-                "name": port.name,
-                "dtype": port.dtype,
-                "shape": list(array.shape),
-                "first": array.reshape(-1)[:SHOWN].tolist(),
-                "real": _real(port, array),
-            }
-            for port, array in zip(built.manifest.answers, result.outputs, strict=True)
-        ],
+        "values": [*map(_value, built.manifest.answers, result.outputs)],
+    }
+
+
+def _value(port: PortEntry, array: Any) -> dict[str, Any]:
+    """An output: what it is, and its first elements."""
+    return {
+        "name": port.name,
+        "dtype": port.dtype,
+        "shape": list(array.shape),
+        "first": array.reshape(-1)[:SHOWN].tolist(),
+        "real": _real(port, array),
     }
 
 

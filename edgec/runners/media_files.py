@@ -65,8 +65,8 @@ def stored(real: Any, port: Port, path: Path) -> Any:
         zero_point = port.zero_point[0] if port.zero_point else 0
         values = np.clip(np.rint(real / np.float64(port.scale[0])) + zero_point, low, high)
     else:
-        values = np.rint(real)
-        if (values != real).any() or (values < low).any() or (values > high).any():
+        values = np.clip(np.rint(real), low, high)
+        if not np.array_equal(values, real):
             raise EdgecError(
                 f"{path} has values that {describe_port(port)} cannot hold",
                 details=(f"the input has no scale: whole numbers from {low} to {high}",),
