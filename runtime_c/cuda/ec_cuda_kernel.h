@@ -104,7 +104,7 @@ static inline void ec_mma_16832(int32_t *sums, const int32_t *rows, const int32_
 /* The nearest number of TF32, as its bits, and what is left of a number beside that. */
 #define EC_TF32(number) ec_tf32(number)
 #define EC_TF32_REST(number, large) \
-    (((large) & 0x7f800000) == 0x7f800000 ? 0 : ec_tf32((number) - __int_as_float(large)))
+    (((large)&0x7f800000) == 0x7f800000 ? 0 : ec_tf32((number)-__int_as_float(large)))
 static inline int32_t ec_tf32(float number) {
     int32_t found;
     asm("cvt.rna.tf32.f32 %0, %1;" : "=r"(found) : "f"(number));
