@@ -422,6 +422,7 @@ def _emit(
         program,
         no_asm=options.no_asm,
         threads=options.threads,
+        float_sums=options.float_sums,
         weights_form=options.weights_form,
         driver=options.driver,
     )

@@ -39,6 +39,8 @@ WARNING_FLAGS = (
 )
 """The warnings that everything edgec ships must pass."""
 
+#: Lets compilers make one instruction of a product and a sum.
+FREE_SUMS = ("-ffp-contract=fast",)
 LANGUAGE_FLAGS = ("-std=c99", "-ffp-contract=off", "-fno-math-errno")
 """C99, and floating point that gives the same bits everywhere."""
 

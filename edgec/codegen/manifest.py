@@ -123,6 +123,7 @@ class Manifest:
     the place of all others where there is no GPU. `weights_crc` is the CRC-32 (zlib's) of the
     constants as they lie in memory, which the model's self-test checks; None where there is none.
     `foreign` are the copies of files that are the user's, `libraries` what they need at the link.
+    `float_sums` are "ordered", or "free" to be made with one rounding for a product and a sum.
     """
 
     format: int
@@ -156,6 +157,7 @@ class Manifest:
     without_gpu: VersionEntry | None = None
     foreign: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
+    float_sums: str = "ordered"
 
     def steps_at(self, sizes: Sequence[int]) -> range:
         """The numbers of the steps that run at these sizes."""

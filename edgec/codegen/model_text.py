@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from textwrap import wrap
 
 from edgec import __version__
+from edgec.boards.toolchain import FREE_SUMS
 from edgec.codegen.c_data import (
     BLOB_BYTES,
     WEIGHTS_OBJECT,
@@ -348,7 +349,7 @@ def make_text(program: Program) -> EmittedModel:
         counts=tuple(pointers.raw(program.outputs[n].buffer) for n in count_numbers(program)),
         foreign=foreign_texts(program),
         libraries=libraries_of(program),
-        compile_flags=compile_flags(processor),
+        compile_flags=compile_flags(processor, program.float_sums),
         versions=tuple(
             VersionText(
                 pointers.condition(version),
@@ -372,12 +373,15 @@ def _cpu_check(target: str) -> str:
     return next((check for feature, check in checks.items() if feature in features), "")
 
 
-def compile_flags(target: str) -> str:
-    """Flags of GCC and clang for the vectors of a computer's core; "" for its oldest kind."""
+def compile_flags(target: str, float_sums: str) -> str:
+    """Flags of GCC and clang, separated by semicolons: for the vectors of a computer's core, but of
+    its oldest kind, and for free sums of floats.
+    """
     core = CORES.get(target)
-    if core is None or core.is_embedded or not core.has("sse4") | core.has("dotprod"):
+    if core is None or core.is_embedded:
         return ""
-    return ";".join(core.gcc_flags)
+    vectors = core.gcc_flags if core.has("sse4") or core.has("dotprod") else ()
+    return ";".join((*vectors, *(FREE_SUMS if float_sums == "free" else ())))
 
 
 def _has_blob(program: Program, weights: Weights) -> bool:

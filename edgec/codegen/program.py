@@ -32,7 +32,7 @@ from edgec.graph.ir import Count
 from edgec.loop.ir import Buffer, PrimFunc
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.numerics.term import Term
-from edgec.options import Driver
+from edgec.options import Driver, FloatSums
 
 IoMode = Literal["arena", "caller", "rows"]
 WeightsForm = Literal["auto", "text", "blob"]
@@ -236,9 +236,10 @@ class Program:
     `areas` is what activations need besides the arena, and `area_of` names the region of each
     buffer that lies there. `homes` has what else lies in a certain region of the board. With
     `merges_functions`, functions that differ in integers alone become one. `no_asm` keeps assembly
-    out of the C. `threads` share its parallel loops. `weights_form` says how
-    constants are written. `sizes` are those that each run may choose, `counts` says how much of
-    outputs is in use where data decide that. `versions` are for some values of the sizes; the steps
+    out of the C. `threads` share its parallel loops. Where `float_sums` are free, a product and a
+    sum may be one instruction. `weights_form` says how constants are written. `sizes` are those
+    that each run may choose, `counts` says how much of outputs is in use where data decide that.
+    `versions` are for some values of the sizes; the steps
     before theirs run at all others. Of a program for a GPU, `driver` says how its kernels are
     started (`edgec.codegen.one_launch`), `processor` is the core beside it where that runs steps,
     and `without_gpu` has those that run in the place of all others where there is no GPU. A program
@@ -261,6 +262,7 @@ class Program:
     io: IoMode = "arena"
     no_asm: bool = False
     threads: int = 1
+    float_sums: FloatSums = "ordered"
     weights_form: WeightsForm = "auto"
     golden: Golden | None = None
     board: str = ""

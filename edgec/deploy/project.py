@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from edgec.boards.board import Board, load_board
-from edgec.boards.toolchain import Toolchain, find_toolchain
+from edgec.boards.toolchain import FREE_SUMS, Toolchain, find_toolchain
 from edgec.build.firmware import ELF_NAME, build_firmware
 from edgec.build.host import build_host_library, library_name
 from edgec.build.image import Image, measure
@@ -31,8 +31,6 @@ BUILD_DIR = "build"
 ROUNDING_BYTES = 16  # more than alignment can add to a function or a section
 TRACE_DIR = "build_trace"
 TRACE_DEFINE = "EC_TRACE_HOOK"
-#: Lets compilers make one instruction of a product and a sum.
-FREE_SUMS = ("-ffp-contract=fast",)
 
 
 @dataclass(frozen=True)

@@ -62,8 +62,8 @@ class Library:
 
     @property
     def compile_flags(self) -> str:
-        """What GCC and clang need for the vectors of its core, separated by spaces."""
-        return compile_flags(self.manifest.target).replace(";", " ")
+        """What GCC and clang need for its vectors and sums of floats, separated by spaces."""
+        return compile_flags(self.manifest.target, self.manifest.float_sums).replace(";", " ")
 
     @property
     def is_parallel(self) -> bool:

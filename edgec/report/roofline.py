@@ -20,10 +20,9 @@ from typing import Any
 
 import numpy as np
 
-from edgec.boards.toolchain import find_toolchain
+from edgec.boards.toolchain import FREE_SUMS, find_toolchain
 from edgec.build.host import build_host_library, library_name
 from edgec.codegen.manifest import Manifest
-from edgec.deploy.project import FREE_SUMS
 from edgec.passes.lower_groups import Variant
 from edgec.pipeline import Compiled
 from edgec.report.host_bench import Setup, ours

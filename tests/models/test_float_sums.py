@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -10,6 +11,7 @@ import pytest
 from onnx_builder import OnnxBuilder
 
 import edgec
+from edgec.__main__ import main
 from edgec.boards.board import load_board
 from edgec.errors import EdgecError
 from edgec.options import Options
@@ -36,6 +38,23 @@ def test_products_and_sums_are_rounded_once(tmp_path: Path) -> None:
             np.testing.assert_array_equal(model.run(x), found[sums])  # the same in every run
     assert np.any(found["free"] != found["ordered"])
     np.testing.assert_allclose(found["free"], found["ordered"], rtol=0, atol=1e-5)
+
+
+@pytest.mark.parametrize(("sums", "found"), [("ordered", []), ("free", ["fast"])])
+def test_who_builds_by_cmake_gets_the_same_sums(
+    sums: str, found: list[str], tmp_path: Path
+) -> None:
+    """The flag stands after the one that forbids it, in the project and in the package."""
+    project = tmp_path / "project"
+    built = ("build", str(dense_model(tmp_path)), "--target", "native", "--float-sums", sums)
+    for words in (built, ("export", str(project), "--format", "cmake")):
+        with pytest.raises(SystemExit) as ended:
+            main([*words, "-o", str(project if words is built else tmp_path / "p")])
+        assert not ended.value.code
+    for path in (project, tmp_path / "p"):
+        text = (path / "CMakeLists.txt").read_text()
+        assert [w for w in re.findall(r"-ffp-contract=(\w+)", text) if w != "off"] == found
+        assert text.rfind("=fast") == -1 or text.rfind("=fast") > text.rfind("=off")
 
 
 def test_a_whole_model_is_within_its_tolerance(

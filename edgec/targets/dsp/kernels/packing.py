@@ -101,7 +101,7 @@ def _taps_instructions(**sizes: int) -> float:
     run = window.kernel[1] * window.shape[2]
     loads = run // 4 + (run % 4 + 1) // 2  # words, half-words and bytes
     rows = window.kernel[0] * (4.75 + 12.9 * loads)
-    outside = 20.2 * window.depth * window.part_outside
+    outside = max(20.8 * window.depth + 48 * window.kernel[0] - 312, 0) * window.part_outside
     return 76 + 36 * window.is_padded + 5.4 * -(-window.depth // 4) + rows + outside
 
 
