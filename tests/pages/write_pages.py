@@ -1,4 +1,4 @@
-"""The generated pages of `docs/`: operators, boards, errors, figures; and the tables of README.md.
+"""The generated pages of `docs/`: operators, boards, options, errors, figures; tables of README.md.
 
 `make docs` writes them again; `tests/repo/` checks that they are current.
 """
@@ -12,6 +12,7 @@ from errors_page import errors_page
 from mixed_page import mixed_page
 from models_page import models_page
 from operators_page import operators_page
+from options_page import options_page
 from quantization_page import quantization_page
 from readme_tables import readme_page
 
@@ -56,6 +57,7 @@ def pages() -> dict[str, str]:
         "operators.md": operators_page(FOLDER / "operators.toml"),
         "boards_table.md": boards_page(),
         "errors.md": errors_page(FOLDER.parent / "runtime_c" / "include" / "edgec" / "ec_status.h"),
+        "options.md": options_page(),
         "models.md": models_page(FOLDER / "models.toml"),
         "quantization_figures.md": quantization_page(
             FOLDER / "quantization.toml",
