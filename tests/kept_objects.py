@@ -146,6 +146,8 @@ def _read(
     """The hash of a file, and the names it includes; None in their place if one is unclear."""
     data = path.read_bytes()
     names = []
+    if b".incbin" in data:  # another file, of which the compiler says nothing
+        return "", None
     for line in _INCLUDE.findall(data):
         match = _NAMED.match(line)
         if line.strip() == _MACRO and b"define " + _MACRO not in data:

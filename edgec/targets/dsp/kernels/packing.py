@@ -96,13 +96,9 @@ def _windows_instructions(pixels: int, **sizes: int) -> float:
 
 
 def _taps_instructions(**sizes: int) -> float:
-    """The least squares over windows on a simulated Cortex-M4, see `test_kernel_costs.py`."""
     window = Window.from_sizes(sizes)
-    run = window.kernel[1] * window.shape[2]
-    loads = run // 4 + (run % 4 + 1) // 2  # words, half-words and bytes
-    rows = window.kernel[0] * (4.75 + 12.9 * loads)
-    outside = max(20.8 * window.depth + 48 * window.kernel[0] - 312, 0) * window.part_outside
-    return 76 + 36 * window.is_padded + 5.4 * -(-window.depth // 4) + rows + outside
+    slow = 8 * window.depth * window.part_outside
+    return 60 + 2.75 * window.depth + 3 * (15 + window.depth + slow)
 
 
 def _of_rows(at_once: int, call: float, each: float, rest: float) -> Callable[..., float]:
