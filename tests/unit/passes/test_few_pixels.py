@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from edgec.errors import ScheduleError
+from edgec.loop import microkernel
 from edgec.loop.define import Definition
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register_again
+from edgec.loop.microkernel import Microkernel
 from edgec.loop.parser import parse_func
 from edgec.loop.printer import print_func
 from edgec.loop.simplify import simplify
@@ -26,7 +27,12 @@ def less_first() -> PrimFunc:
     return b.build()
 
 
-register_again(Microkernel("ec_test_less_first", less_first))
+@pytest.fixture(autouse=True)
+def known(monkeypatch: pytest.MonkeyPatch) -> None:
+    kernel = Microkernel("ec_test_less_first", less_first)
+    monkeypatch.setitem(microkernel._REGISTRY, kernel.name, kernel)
+
+
 TEXT = """func rows(x: arena int16[{most}, 4], to: arena int16[{most}, 4]) \
 at h[{least}..8], w[1..5] sizes x[(h)*(w), 4] sizes to[(h)*(w), 4] {{
   for o in 0..((h)*(w) + 2) // 3 {{
