@@ -64,6 +64,7 @@ def test_width_of_a_pipe_and_of_columns(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_sentences_break_at_spaces(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("COLUMNS", raising=False)
     said = "live at the peak: conv_1/Relu 8,000, conv_2/Relu 8,000, a/" + "b" * 80
     assert prose(said) == [said]
     monkeypatch.setenv("COLUMNS", "40")
