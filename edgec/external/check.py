@@ -203,13 +203,13 @@ class _Use:
         if done.returncode or not made.is_file():
             why = f"signal {-done.returncode}" if done.returncode < 0 else done.stderr[-300:]
             raise KernelRefused(f"{self.title} crashed: {why.strip()}")
-        results = np.load(made)
-        if not all(results[f"guard_{number}"] for number in range(len(cases))):
-            raise KernelRefused(f"{self.title} writes outside of its outputs and its room")
-        return [
-            {name[:-4]: results[f"{number}_{name}"] for name in case if name.endswith("_out")}
-            for number, case in enumerate(cases)
-        ]
+        with np.load(made) as results:
+            if not all(results[f"guard_{number}"] for number in range(len(cases))):
+                raise KernelRefused(f"{self.title} writes outside of its outputs and its room")
+            return [
+                {name[:-4]: results[f"{number}_{name}"] for name in case if name.endswith("_out")}
+                for number, case in enumerate(cases)
+            ]
 
     def simulated(
         self, folder: Path, text: str, files: Mapping[str, str],
