@@ -12,7 +12,8 @@ from edgec.report.table import Column, Table
 
 def options_page() -> str:
     """The page: a section for each command and each command of a command."""
-    context = click.Context(cli, info_name="edgec")
+    # With `-h`: a command keeps the names of its help that it is first asked with.
+    context = click.Context(cli, info_name="edgec", **cli.context_settings)
     lines = [
         "# Every option",
         "",
