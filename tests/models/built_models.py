@@ -82,10 +82,9 @@ def _build(is_quick: bool, model: Path, board_name: str, compiler: str | None, t
         input_values=values, optimize=read_optimize(optimize),
     )  # fmt: skip
     compiled = compile_model(model, board.core, options, board_name=board.name)
-    name = (
-        f"{model.name}-{board_name}-{compiler}-{traced}-{unfused}{c_optimize}{optimize}{is_quick}"
-    )
-    return compiled, deploy(compiled, board, Path(_FOLDER.name) / name, traced=traced)
+    # Files of one name lie in several folders.
+    folder = tempfile.mkdtemp(prefix=f"{model.stem}_{board_name}_", dir=_FOLDER.name)
+    return compiled, deploy(compiled, board, Path(folder) / "project", traced=traced)
 
 
 @cache

@@ -172,9 +172,9 @@ def test_port_of_the_boards_own_probe_means_the_probe(
     installed, digits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Who gives the ST-LINK's port has an ST-LINK: the chip's boot loader is not behind it."""
-    installed("openocd", "stm32flash")
     board = replace(load_board("netduinoplus2"), link=load_board("nucleo_f446re").link)
-    built = replace(digits("netduinoplus2"), board=board)
+    built = replace(digits("netduinoplus2"), board=board)  # while the compiler is installed
+    installed("openocd", "stm32flash")
     there = (SerialPort("COM7", "STLink", "0483:374b", "066A"), SerialPort("COM3", "", "1a86:7523"))
     monkeypatch.setattr(ports, "list_serial_ports", lambda: there)
     tool, work = plan_flash(built, port="COM7")
