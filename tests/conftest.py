@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gc
 import os
+import tempfile
 from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from typing import Any
 import pytest
 from browser import open_browser
 from hypothesis import settings
-from quick_objects import QuickObjects
+from kept_objects import KeptObjects
 from shared_folder import SHARED_VARIABLE, find_shared
 
 from edgec.cli.main import GC_THRESHOLDS
@@ -96,6 +97,8 @@ class SkipsAreErrors:
                 terminalreporter.line(line)
 
 
+#: Tells workers where the kept objects are.
+OBJECTS_VARIABLE = "EDGEC_TEST_OBJECTS"
 #: Whose tests are not of the C compiler's work: beginnings of their paths.
 QUICK = (
     "unit/cli", "unit/dynamo", "unit/frontends", "unit/oracle", "unit/quantize", "unit/report",
@@ -108,14 +111,18 @@ QUICK = (
 
 def pytest_configure(config: pytest.Config) -> None:
     # An xdist worker has `workerinput`; only the session that reports decides.
-    if in_ci() and not hasattr(config, "workerinput"):
-        config.pluginmanager.register(SkipsAreErrors())
-    QuickObjects.install()
+    if not hasattr(config, "workerinput"):
+        if in_ci():
+            config.pluginmanager.register(SkipsAreErrors())
+        folder = tempfile.TemporaryDirectory(prefix="edgec_objects_")
+        config.add_cleanup(folder.cleanup)
+        os.environ[OBJECTS_VARIABLE] = folder.name
+    KeptObjects(Path(os.environ[OBJECTS_VARIABLE])).install()
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
     path = item.path.relative_to(REPO_ROOT / "tests").as_posix()
-    QuickObjects.is_quick = path.startswith(QUICK)
+    KeptObjects.is_quick = path.startswith(QUICK)
     os.environ.pop("COLUMNS", None)  # where a test before left it
     return (yield)

@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from quick_objects import QuickObjects
+from kept_objects import KeptObjects
 
 from edgec.boards.board import load_board
 from edgec.deploy.project import Built, deploy
@@ -69,7 +69,7 @@ def build(model: Path, board_name: str, compiler: str | None = None, traced: boo
           optimize: str = "balanced") -> tuple[Compiled, Built]:  # fmt: skip
     """Compile and build; the result is shared by all tests of the process."""
     given = compiler, traced, unfused, c_optimize, shapes, values, optimize
-    return _build(QuickObjects.is_quick and board_name == "host", model, board_name, *given)
+    return _build(KeptObjects.is_quick and board_name == "host", model, board_name, *given)
 
 
 @cache

@@ -28,7 +28,7 @@ from onnx_builder import float_network
 PROBLEMS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS)
 #: Not a command's own: where Python and the C library keep what they keep.
 FOREIGN = ("/dev/", "/proc/", "__pycache__", ".pyc")
-#: Neither: what the compiler writes.
+#: Neither: what the compiler writes, or `kept_objects.py` in its place.
 OBJECTS = (".o", ".su")
 #: Commands that build many times.
 SLOW = [pytest.param(name, marks=pytest.mark.full) for name in ("tune", "explore")]
