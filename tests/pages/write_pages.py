@@ -1,4 +1,5 @@
-"""The generated pages of `docs/`: operators, boards, options, errors, figures; tables of README.md.
+"""The generated pages of `docs/`: operators, boards, options, errors, the C, figures; tables of
+README.md.
 
 `make docs` writes them again; `tests/repo/` checks that they are current.
 """
@@ -6,8 +7,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from functools import cache
 from pathlib import Path
 
+from c_reference_page import c_reference_page
 from errors_page import errors_page
 from mixed_page import mixed_page
 from models_page import models_page
@@ -51,11 +54,13 @@ def boards_page() -> str:
     )
 
 
+@cache
 def pages() -> dict[str, str]:
     """Text of every generated page by its file name in `docs/`."""
     return {
         "operators.md": operators_page(FOLDER / "operators.toml"),
         "boards_table.md": boards_page(),
+        "c_reference.md": c_reference_page(FOLDER.parent / "runtime_c"),
         "errors.md": errors_page(FOLDER.parent / "runtime_c" / "include" / "edgec" / "ec_status.h"),
         "options.md": options_page(),
         "models.md": models_page(FOLDER / "models.toml"),
