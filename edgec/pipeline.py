@@ -416,10 +416,10 @@ def _emit(
         identity,
         io=options.io,
         golden=golden,
-        merge=options.prices.is_small,
     )
     return replace(
         program,
+        merges_functions=options.prices.is_small,
         no_asm=options.no_asm,
         threads=options.threads,
         float_sums=options.float_sums,

@@ -140,16 +140,12 @@ def _part_text(board: Board, kind: str, region: str) -> _PartText:
 
 
 def linker_script(
-    board: Board,
-    *,
-    stack_bytes: int | None = None,
-    hardware_only: bool = False,
-    placed: Sequence[tuple[str, str]] = (),
+    board: Board, *, hardware_only: bool = False, placed: Sequence[tuple[str, str]] = ()
 ) -> str:
     """Return the linker script of `board`.
 
-    `stack_bytes` (default: the board's) is reserved for the stack, rounded up to its alignment;
-    `hardware_only` includes the regions that an emulator lacks. `placed` are ("weights", RAM
+    The board's `stack_bytes` are reserved, rounded up to the stack's alignment; `hardware_only`
+    includes the regions that an emulator lacks. `placed` are ("weights", RAM
     region), of weights that are copied there, and ("code", region), of code outside of the
     program's region. Raises BoardError for the host.
     """
@@ -157,7 +153,6 @@ def linker_script(
         raise BoardError(f"board {board.name} has no linker script: it is not a microcontroller")
     regions = [r for r in board.memory.values() if hardware_only or not r.hardware_only]
     extra = [r for r in regions if r.name not in (board.code, board.data)]
-    stack = board.stack_bytes if stack_bytes is None else stack_bytes
     alignment = _STACK_ALIGNMENT.get(board.core.isa, 8)
     home = board.memory[board.code]
     fetch = [] if home.fetch_origin is None else [_fetch_text(home)]
@@ -175,7 +170,7 @@ def linker_script(
             "extra_flash": [_region_text(r) for r in extra if r.kind == "flash"],
             "extra_ram": [_region_text(r) for r in extra if r.kind == "ram"],
             "placed": [_part_text(board, kind, region) for kind, region in placed],
-            "stack_bytes": (stack + alignment - 1) // alignment * alignment,
+            "stack_bytes": (board.stack_bytes + alignment - 1) // alignment * alignment,
             "stack_alignment": alignment,
         },
     )

@@ -46,16 +46,11 @@ def find_overflows(output: str) -> dict[str, int]:
     return over
 
 
-def explain_linker(
-    output: str, board: Board, objects: list[Path], stack_bytes: int | None = None
-) -> BuildFailed:
-    """Return the error for an image that did not link: what does not fit, or what is missing.
-
-    `stack_bytes` is what the linker script reserves, by default the board's own figure.
-    """
+def explain_linker(output: str, board: Board, objects: list[Path]) -> BuildFailed:
+    """Return the error for an image that did not link: what does not fit, or what is missing."""
     over = find_overflows(output)
     if over:
-        return _explain_overflow(over, board, objects, stack_bytes or board.stack_bytes)
+        return _explain_overflow(over, board, objects)
     missing: dict[str, None] = {}
     for pattern in _UNDEFINED:
         missing.update({match["name"]: None for match in pattern.finditer(output)})
@@ -68,9 +63,7 @@ def explain_linker(
     return BuildFailed("the linker refused the program", details=tuple(lines[:MAX_LINES]))
 
 
-def _explain_overflow(
-    over: dict[str, int], board: Board, objects: list[Path], stack_bytes: int
-) -> DoesNotFit:
+def _explain_overflow(over: dict[str, int], board: Board, objects: list[Path]) -> DoesNotFit:
     details = []
     kinds = set()
     for name, excess in over.items():
@@ -81,7 +74,8 @@ def _explain_overflow(
         )
         biggest = biggest_symbols(objects, region.kind)
         if name == board.data:
-            biggest = sorted([*biggest, ("(stack)", stack_bytes)], key=lambda item: -item[1])
+            biggest = [*biggest, ("(stack)", board.stack_bytes)]
+            biggest.sort(key=lambda item: -item[1])
         details += [f"  {size:>8} {symbol}" for symbol, size in biggest]
     hints = []
     if "flash" in kinds:

@@ -42,7 +42,7 @@ def compile_sources(
     *,
     flags: Sequence[str],
     include_dirs: Sequence[Path],
-    defines: Sequence[str],
+    defines: Sequence[str] = (),
 ) -> list[Path]:
     """Compile each C file to an object file in `folder` and return these, in order.
 
@@ -92,22 +92,17 @@ def build_firmware(
     *,
     sources: Sequence[Path],
     include_dirs: Sequence[Path] = (),
-    defines: Sequence[str] = (),
     optimize: str = "-O2",
+    flags: Sequence[str] = (),
     toolchain: Toolchain,
     out: Path,
-    stack_bytes: int | None = None,
-    hardware_only: bool = False,
-    extra_flags: Sequence[str] = (),
 ) -> Image:
     """Build the C files `sources` for `board` into the folder `out` and return its sizes.
 
-    `sources` and `include_dirs` are taken from the folder `project` when relative; `defines` are
-    "NAME" or "NAME=value". Port sources are not added: `target.board_files.port_sources` names
-    them. A `link.ld` in `project` is used in place of the generated one, unless `stack_bytes`
-    (instead of the board's reserve) or `hardware_only` (regions that emulators lack) is given.
-    `out` is written whole (`firmware.elf`, gcc's `firmware.map`, `link.ld`, `ec_board.h`,
-    `objects/`) or not at all.
+    `sources` and `include_dirs` are taken from the folder `project` when relative; `flags` follow
+    the warnings. Port sources are not added: `boards.board_files.port_sources` names them. A
+    `link.ld` in `project` is used in place of the generated one. `out` is written whole
+    (`firmware.elf`, gcc's `firmware.map`, `link.ld`, `ec_board.h`, `objects/`) or not at all.
 
     Raises BuildFailed if something does not compile, link, fit or pass the check of the image.
     """
@@ -117,17 +112,15 @@ def build_firmware(
     out = Path(out).absolute()
     with staged_folder(out) as folder:
         (folder / "ec_board.h").write_text(board_header(board), "utf-8", newline="\n")
-        script = linker_script(board, stack_bytes=stack_bytes, hardware_only=hardware_only)
-        if stack_bytes is None and not hardware_only and (project / "link.ld").is_file():
-            script = (project / "link.ld").read_text("utf-8")
+        own = project / "link.ld"
+        script = own.read_text("utf-8") if own.is_file() else linker_script(board)
         (folder / "link.ld").write_text(script, "utf-8", newline="\n")
         objects = compile_sources(
             toolchain,
             [project / source for source in sources],
             folder / "objects",
-            flags=[optimize, *WARNING_FLAGS, *extra_flags],
+            flags=[optimize, *WARNING_FLAGS, *flags],
             include_dirs=[*(project / d for d in include_dirs), folder],
-            defines=defines,
         )
         _check_names(objects)
         elf = folder / ELF_NAME
@@ -138,7 +131,7 @@ def build_firmware(
             toolchain.link_command(objects, folder / "link.ld", elf, flags=link_flags), folder
         )
         if done.returncode != 0 or not elf.is_file():
-            raise explain_linker(done.stdout + done.stderr, board, objects, stack_bytes)
+            raise explain_linker(done.stdout + done.stderr, board, objects)
         check_image(elf, board)
         image = measure(elf, board)
     return replace(image, elf=out / ELF_NAME)

@@ -29,6 +29,8 @@ FORMAT_NAMES = (
 )  # fmt: skip
 #: Those of `edgec.exporters.graph_files.GRAPH_FILES`.
 GRAPH_NAMES = ("tosa", "onnx")
+#: Options that are what a package says of itself, and their fields of `Labels`.
+_LABELS = {"package_version": "version", "vendor": "vendor", "url": "url"}
 
 
 @click.command()
@@ -58,9 +60,6 @@ def command(
     output: Path,
     target: str | None,
     model_name: str | None,
-    package_version: str,
-    vendor: str,
-    url: str,
     dump: Path | None,
     as_json: bool,
     **words: Any,
@@ -69,6 +68,7 @@ def command(
 
     `--format tosa` and `--format onnx` write the graph of a model file as one file.
     """
+    said = {field: words.pop(word) for word, field in _LABELS.items()}
     if format_name in GRAPH_NAMES:
         _refuse_for_graphs(target, model_name, dump)
         _write_graph(model, format_name, output, as_json, words)
@@ -77,7 +77,7 @@ def command(
     from edgec.exporters.library import read_library
     from edgec.exporters.package import check_labels, export
 
-    labels = Labels(package_version, vendor, url)
+    labels = Labels(**said)
     check_labels(labels)  # before all the work
     if model.is_dir():
         refuse_compile_options("the folder is compiled already")

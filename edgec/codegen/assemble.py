@@ -52,12 +52,8 @@ def assemble(
     *,
     io: IoMode,
     golden: Golden | None,
-    merge: bool = False,
 ) -> Program:
-    """The program of one module, its variants chosen and its buffers placed.
-
-    merge: functions that differ in integers alone become one.
-    """
+    """The program of one module, its variants chosen and its buffers placed."""
     function = module.main
     roots = storage(function)
     constants = Constants()
@@ -110,7 +106,6 @@ def assemble(
             if region not in (ARENA, STATE) and peak
         ),
         area_of=area_of,
-        merges_functions=merge,
         sizes=tuple(
             Size(var.name, var.start, var.stop - 1)
             for var in symbols_of(value.type for value in function.params)

@@ -182,7 +182,7 @@ def _build(
         board,
         sources=sources,
         include_dirs=[Path("."), Path("port"), Path(HARNESS_DIRS[options.harness])],
-        defines=defines,
+        flags=[f"-D{define}" for define in defines],
         optimize=options.c_optimize or "-O2",
         toolchain=toolchain,
         out=out,

@@ -206,7 +206,8 @@ def build(models: list[Compiled], text: str, board_name: str, folder: Path,
     image = build_firmware(
         folder, board, sources=[folder / "main.c", *sources, *port_sources(board)],
         include_dirs=[*include_dirs, *port_include_dirs(board)],
-        defines=defines, toolchain=find_toolchain(board.core, "gcc"), out=folder / "out",
+        flags=[f"-D{define}" for define in defines],
+        toolchain=find_toolchain(board.core, "gcc"), out=folder / "out",
     )  # fmt: skip
     api = CoreApi(image.elf, board.core.name)
     request.addfinalizer(api.simulator.close)

@@ -78,7 +78,7 @@ def test_script_has_the_memory(name: str) -> None:
 
 
 def test_stack_is_rounded_up() -> None:
-    assert ". += 1008;" in linker_script(load_board("stm32"), stack_bytes=1001)
+    assert ". += 1008;" in linker_script(replace(load_board("stm32"), stack_bytes=1001))
 
 
 def test_hardware_only_memory_must_be_asked_for() -> None:

@@ -35,7 +35,6 @@ def build(tmp_path: Path) -> Build:
         compiler: str = "gcc",
         out: Path | None = None,
         optimize: str = "-O2",
-        stack_bytes: int | None = None,
         flags: Sequence[str] = (),
     ) -> Image:
         board = load_board(board) if isinstance(board, str) else board
@@ -52,8 +51,7 @@ def build(tmp_path: Path) -> Build:
             toolchain=toolchain,
             out=out or tmp_path / "out",
             optimize=optimize,
-            stack_bytes=stack_bytes,
-            extra_flags=flags,
+            flags=flags,
         )
 
     return run
@@ -346,7 +344,8 @@ def test_image_is_reproducible(build: Build, compiler: str, tmp_path: Path) -> N
 
 
 def test_stack_reserve_can_be_chosen(build: Build) -> None:
-    assert build(SIZES, stack_bytes=3000).stack_reserved_bytes == 3000
+    board = replace(load_board("mps2_an386"), stack_bytes=3000)
+    assert build(SIZES, board=board).stack_reserved_bytes == 3000
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
