@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from contextlib import ExitStack
 from dataclasses import replace
@@ -314,6 +315,7 @@ def _built(
             output = folder.enter_context(work_folder("model")) / "project"
         model = Model(compiled, deploy(compiled, board, Path(output)), board, engine)
         model._folder = folder.pop_all()
+        weakref.finalize(model, model._folder.close)  # also when Python ends
     return model
 
 

@@ -44,17 +44,24 @@ class Output:
 def outputs_of(graph: Any, inputs: Sequence[Any]) -> tuple[tuple[Output, ...], tuple[int, ...]]:
     """The outputs of a graph called with these inputs, tensors or numbers; those it writes to.
 
-    Raises EdgecError where it writes to memory of several inputs, returns what is no tensor, or
-    outputs share memory in ways that `Output` cannot say.
+    Raises EdgecError where data decide sizes or numbers, or where the graph writes to memory of
+    several inputs, returns what is no tensor, or outputs share memory as `Output` cannot say.
     """
     import torch
-    from torch._subclasses.fake_tensor import FakeTensorMode
+    from torch._subclasses.fake_tensor import (
+        DataDependentOutputException,
+        DynamicOutputShapeException,
+        FakeTensorMode,
+    )
 
     mode: Any = FakeTensorMode(allow_non_fake_inputs=True)
     given = [mode.from_tensor(x) if isinstance(x, torch.Tensor) else x for x in inputs]
     before = [(_version(x), getattr(x, "shape", None)) for x in given]
-    with mode, torch.no_grad():
-        results = graph(*given)
+    try:
+        with mode, torch.no_grad():
+            results = graph(*given)
+    except (DataDependentOutputException, DynamicOutputShapeException) as error:
+        raise EdgecError(f"{error.func} makes sizes or numbers that data decide") from None
     written = _written(given, before)
     results = results if isinstance(results, (tuple, list)) else (results,)
     if not all(isinstance(result, torch.Tensor) for result in results):

@@ -13,10 +13,10 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import EdgecError, ImportFailed
+from edgec.errors import BadNode, EdgecError, ImportFailed, TooLarge
 from edgec.frontends.aten import Call, find_aten
 from edgec.frontends.aten_complex import PARTS, Complex, find_complex, holds_complex
-from edgec.frontends.imported import named
+from edgec.frontends.imported import NARROW, named
 from edgec.frontends.torch_bodies import visit
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
@@ -211,7 +211,8 @@ class ProgramImporter:
             self.problems.append(f"{name}  {self.place(node, layer)}: {error.message}")
             return
         except MALFORMED_NODE as error:
-            self.problems.append(f"{name}  {self.place(node, layer)}: {error}")
+            reason = f"its importer failed ({type(error).__name__}: {error})"
+            self.problems.append(f"{name}  {self.place(node, layer)}: {reason}")
             return
         if isinstance(made, tuple):
             self.values[node.name] = tuple(
@@ -233,12 +234,13 @@ class ProgramImporter:
         first = len(self.builder.nodes)
         try:
             return function(call, *arguments, **options)
-        except (EdgecError, *MALFORMED_NODE):
-            wide = _widened(call, arguments)
-            if wide == arguments:
+        except (TooLarge, BadNode):
+            raise
+        except EdgecError:
+            if _widened(call, arguments) == arguments:
                 raise
         del self.builder.nodes[first:]
-        dtype = "float32" if call.dtype in _NARROW else call.dtype
+        dtype = "float32" if call.dtype in NARROW else call.dtype
         made = function(replace(call, dtype=dtype), *_widened(call, arguments), **options)
         dtypes = [self.dtype(tensor) for tensor in _tensors(node)]
         if not isinstance(made, tuple):
@@ -364,8 +366,6 @@ CHECKS = ("aten._assert_tensor_metadata.default", "aten._assert_async.msg",
 _IGNORED = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "dtype")
 #: A dimension without a largest value has one of 2**63 or more.
 MOST = 1 << 31
-#: Floats that most operators know only as float32.
-_NARROW = ("float16", "bfloat16")
 
 
 def is_number(spec: Any) -> bool:
@@ -394,7 +394,7 @@ def _widened(call: Call, value: Any) -> Any:
     """Arguments with floats of 16 bits as float32."""
     if isinstance(value, list):
         return [_widened(call, entry) for entry in value]
-    is_narrow = isinstance(value, Value) and value.type.dtype in _NARROW
+    is_narrow = isinstance(value, Value) and value.type.dtype in NARROW
     return call.cast(value, "float32") if is_narrow else value
 
 

@@ -90,6 +90,31 @@ def test_what_edgec_lacks_is_run_by_pytorch_with_a_note() -> None:
         np.testing.assert_array_equal(compiled(x), [1, 1, 1])
 
 
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.sin(x) + (x.sum().item() > 0),
+        lambda x: torch.zeros(int(x.abs().sum())) + 1,
+        lambda x: torch.masked_select(x, x > 0) * 2,
+        lambda x: x[x > 0] * torch.nonzero(x > 0)[:, 0],
+        lambda x: torch.unique(x.round()) + 1,
+    ],
+)
+def test_what_data_decide_is_run_by_pytorch(function: Any) -> None:
+    traced = {"capture_scalar_outputs": True, "capture_dynamic_output_shape_ops": True}
+    torch.compiler.reset()
+    compiled = torch.compile(function, backend=compile, dynamic=False)
+    with (
+        torch._dynamo.config.patch(traced),
+        torch.no_grad(),
+        warnings.catch_warnings(record=True) as told,
+    ):
+        warnings.simplefilter("always")
+        for x in (torch.arange(12.0).reshape(3, 4) - 5, torch.ones(3, 4)):
+            np.testing.assert_array_equal(compiled(x), function(x))
+    assert any("that data decide" in str(each.message) for each in told)
+
+
 def test_explain_says_which_parts_go_where() -> None:
     (part,) = edgec.explain(network(), (torch.randn(1, 1, 6, 6),))
     assert part.why == "" and part.operators

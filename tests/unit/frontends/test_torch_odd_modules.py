@@ -20,6 +20,7 @@ from torch.utils._pytree import tree_leaves  # noqa: E402
 
 import edgec  # noqa: E402
 from edgec.errors import ImportFailed  # noqa: E402
+from edgec.frontends import aten  # noqa: E402
 from edgec.frontends.torch_export import exported, import_torch  # noqa: E402
 from edgec.frontends.torch_program import numpy_of  # noqa: E402
 from edgec.graph.extents import function_at, symbols_of  # noqa: E402
@@ -122,6 +123,19 @@ def test_floats_of_16_bits_are_rounded_once_for_each_operator(dtype: Any) -> Non
     module = Calls(lambda m, x: (m.layer(x), x.softmax(-1), x.sum(), x.max(0)), dtype).eval()
     main = edgec.from_torch(module, (x(dtype),)).module.main
     require_same(main, module, (x(dtype),))
+
+
+def test_a_fault_of_an_importer_is_not_hidden_by_floats_of_32_bits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def relu(call: Any, x: Any) -> Any:
+        return {"float32": x}[x.type.dtype]
+
+    monkeypatch.setitem(aten._TABLE, "aten.relu.default", relu)
+    module = Calls(lambda m, x: x.relu(), torch.float16).eval()
+    with pytest.raises(ImportFailed, match="is not supported") as found:
+        edgec.from_torch(module, (x(torch.float16),))
+    assert "its importer failed (KeyError: 'float16')" in found.value.details[0]
 
 
 def test_keywords_and_nested_inputs_of_open_sizes() -> None:
