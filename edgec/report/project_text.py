@@ -67,27 +67,31 @@ def print_diff(diff: Mapping[str, Any]) -> None:
     _table("figures", ("figure", *head), (_cells(row, row["name"]) for row in diff["figures"]))
     _table("code by function, in bytes", ("function", *head),
            (_cells(row, row["name"]) for row in diff["functions"]))  # fmt: skip
-    figure = "macs"
-    if any(
-        r["instructions"][side] is not None for r in diff["layers"] for side in ("before", "after")
-    ):
-        figure = "instructions"
-    _table(f"{figure} by layer", ("layer", *head),
+    figure = _layer_figure(diff["layers"])
+    _table(f"{figure.replace('_', ' ')} by layer", ("layer", *head),
            (_cells(row[figure], short_name(row["name"])) for row in diff["layers"]))  # fmt: skip
 
 
 def print_changes(diff: Mapping[str, Any]) -> None:
     """What differs in a comparison, and nothing else; or that nothing does."""
-    figures = [row for row in diff["figures"] if row["before"] != row["after"]]
-    layers = [
-        row
-        for row in diff["layers"]
-        if any(row[key]["before"] != row[key]["after"] for key in LAYER_FIGURES)
-    ]
+    figures = [row for row in diff["figures"] if _differs(row)]
+    figure = _layer_figure(diff["layers"])
+    layers = [row for row in diff["layers"] if _differs(row[figure])]
     if figures or layers or diff["notes"] or diff["functions"]:
         print_diff({**diff, "figures": figures, "layers": layers})
     else:
         _say("nothing changed")
+
+
+def _layer_figure(layers: Sequence[Mapping[str, Any]]) -> str:
+    """What layers are compared by: the first figure that differs, else the first that is known."""
+    known = [key for key in LAYER_FIGURES if any(row[key]["after"] is not None for row in layers)]
+    differ = [key for key in LAYER_FIGURES if any(_differs(row[key]) for row in layers)]
+    return (differ or known or ["macs"])[0]
+
+
+def _differs(row: Mapping[str, Any]) -> bool:
+    return bool(row["before"] != row["after"])
 
 
 def _cells(row: Mapping[str, Any], name: str) -> tuple[Any, ...]:

@@ -26,11 +26,13 @@ PAGES = [
         for kind in ("from_*", "package_*")
         for path in (REPO_ROOT / "docs").glob(f"{kind}.md")
     ),
-    "boards", "export", "index", "memory", "pytorch", "quantization", "report",
-    "sounds_and_pictures",
+    "boards", "cuda", "export", "index", "memory", "pytorch", "quantization", "report",
+    "sounds_and_pictures", "tune",
 ]  # fmt: skip
-#: A board at the end of a cable; another generator of C; a search; models that nobody has here.
-LEFT_OUT = ("edgec flash", "--port", "--peers", "edgec tune", "detector.tflite")
+#: Pages whose commands take two seconds.
+SHORT = ("custom_operators", "own_kernels", "pools")
+#: A board at the end of a cable; another generator of C; models that nobody has here.
+LEFT_OUT = ("edgec flash", "--port", "--peers", "detector.tflite")
 #: Sample models, by the names that pages give them.
 SAMPLES = {
     "kws.tflite": "mlperf_kws_dscnn_int8.tflite",
@@ -44,6 +46,13 @@ DIGITS = REPO_ROOT / "examples" / "digits"
 def commands_of(page: str) -> list[str]:
     text = (REPO_ROOT / "docs" / f"{page}.md").read_text("utf-8")
     lines = re.findall(r"^ {4}(edgec .*)$", text, re.M)
+    # A search that is as short as can be is a search, too.
+    lines = [
+        re.sub(r"( --trials \d+|$)", " --trials 2", line, count=1)
+        if line.startswith("edgec tune") and "--merge" not in line
+        else line
+        for line in lines
+    ]
     return [line for line in lines if not any(word in line for word in LEFT_OUT)]
 
 
@@ -79,6 +88,8 @@ def fill(folder: Path, page: str, sample_model: Callable[[str], Path]) -> None:
         assert features is not None
         (folder / "kws_features.toml").write_text(features[1], "utf-8")
         (folder / "words.txt").write_text("".join(f"word {n}\n" for n in range(12)), "utf-8")
+    if page in OTHERS:
+        OTHERS[page](folder, sample_model)
     if any(".pt2" in command for command in commands_of(page)):
         torch = pytest.importorskip("torch", reason="PyTorch is not installed (edgec[torch])")
 
@@ -95,23 +106,85 @@ def fill(folder: Path, page: str, sample_model: Callable[[str], Path]) -> None:
             torch.export.save(program, folder / name)
 
 
+def _blocks(page: str, language: str) -> list[str]:
+    text = (REPO_ROOT / "docs" / f"{page}.md").read_text("utf-8")
+    return re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
+
+
+def _small(folder: Path, sample_model: Callable[[str], Path]) -> None:
+    """A model of three layers, where a search, emulators or CUDA's compiler take long."""
+    shutil.copy(sample_model("tflm_hello_world_int8.tflite"), folder / "model.tflite")
+
+
+def _pool(folder: Path, sample_model: Callable[[str], Path]) -> None:
+    """The page's pool without the farm, and without the board at the end of a cable."""
+    _small(folder, sample_model)
+    text = (REPO_ROOT / "docs" / "pools.md").read_text("utf-8")
+    first = text.index('    [[device]]\n    engine = "qemu"')
+    pool = text[first : text.index("    [[device]]", first + 1)]
+    (folder / "pool.toml").write_text(pool.replace("    ", ""), "utf-8")
+
+
+def _custom_operator(folder: Path, _: Callable[[str], Path]) -> None:
+    """The page's operator, and a model that has it between two others."""
+    (declared,), (source,) = (_blocks("custom_operators", name) for name in ("python", "c"))
+    (folder / "ops.py").write_text(declared, "utf-8")
+    (folder / "scale.c").write_text(source, "utf-8")
+    make = onnx.helper
+    nodes = [
+        make.make_node("Relu", ["x"], ["a"]),
+        make.make_node("Scale", ["a"], ["b"], domain="com.example", factor=0.5),
+        make.make_node("Abs", ["b"], ["y"]),
+    ]
+    ports = [[make.make_tensor_value_info(name, onnx.TensorProto.FLOAT, (1, 8))] for name in "xy"]
+    sets = [make.make_opsetid("", 17), make.make_opsetid("com.example", 1)]
+    graph = make.make_graph(nodes, "scaled", *ports)
+    onnx.save(make.make_model(graph, opset_imports=sets, ir_version=9), folder / "model.onnx")
+
+
+def _own_kernel(folder: Path, sample_model: Callable[[str], Path]) -> None:
+    """The page's kernel, and a float model that has a dense layer for it."""
+    (kernels, _), (source,) = (_blocks("own_kernels", name) for name in ("python", "c"))
+    (folder / "kernels.py").write_text(kernels, "utf-8")
+    (folder / "dense_f32.c").write_text(source, "utf-8")
+    shutil.copy(sample_model("tflm_hello_world_f32.tflite"), folder / "model.tflite")
+
+
+def _searched(folder: Path, sample_model: Callable[[str], Path]) -> None:
+    """Two files of searches to be merged."""
+    _small(folder, sample_model)
+    for name, core in (("mine", "cortex-m3"), ("yours", "cortex-m0")):
+        assert run(f"edgec tune model.tflite --target {core} --trials 2 -o {name}.tune.json") == 0
+
+
+#: What pages need besides the files of all.
+OTHERS = {
+    "cuda": _small, "pools": _pool, "tune": _searched, "custom_operators": _custom_operator,
+    "own_kernels": _own_kernel,
+}  # fmt: skip
+
+
 def run(command: str) -> int | str | None:
     with pytest.raises(SystemExit) as stop:
         main(shlex.split(command, comments=True)[1:])
     return stop.value.code
 
 
-@pytest.mark.full
-@pytest.mark.parametrize("page", PAGES)
+@pytest.mark.parametrize(
+    "page", [*SHORT, *(pytest.param(page, marks=pytest.mark.full) for page in PAGES)]
+)
 def test_commands_of_a_page(
     page: str, sample_model: Callable[[str], Path], tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str],
 ) -> None:  # fmt: skip
     pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
-    fill(tmp_path, page, sample_model)
     monkeypatch.chdir(tmp_path)
+    fill(tmp_path, page, sample_model)
     commands = commands_of(page)
     assert commands
+    if page == "cuda":
+        pytest.importorskip("nvidia.cuda_nvrtc", reason="edgec[cuda] is not installed")
+        monkeypatch.setenv("EDGEC_CACHE", str(tmp_path / "cache"))
     if page == "export":
         commands.insert(0, "edgec build kws.tflite")
     for command in commands:

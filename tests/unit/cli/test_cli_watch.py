@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from edgec.report.project_text import print_changes
+
 
 @pytest.fixture
 def model(dense_model: Path, tmp_path: Path) -> Path:
@@ -78,3 +80,26 @@ def test_json_is_a_line_for_each_build(
     assert (row["before"], row["after"]) == (192, 0) and second["report"]["macs"] == 0
     failed, stopped = filter(None, ran.err.splitlines())
     assert "may be truncated" in json.loads(failed)["error"]["hint"] and stopped == "stopped"
+
+
+def test_only_layers_that_changed_are_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    def layer(name: str, **figures: tuple[int | None, int | None]) -> dict[str, Any]:
+        sides = {"instructions": (None, None), "macs": (16, 16), "weights_bytes": (64, 64)}
+        rows = {
+            key: dict(zip(("before", "after"), each, strict=True))
+            for key, each in (sides | figures).items()
+        }
+        for row in rows.values():
+            known = None not in row.values()
+            row["delta"] = row["after"] - row["before"] if known else None  # type: ignore[operator]
+        return {"name": name, **rows}
+
+    diff = {"notes": [], "figures": [], "functions": []}
+    print_changes({**diff, "layers": [layer("first"), layer("second", weights_bytes=(64, 256))]})
+    shown = capsys.readouterr().out
+    assert "weights bytes by layer" in shown and "second" in shown and "first" not in shown
+    print_changes({**diff, "layers": [layer("first", macs=(8, 16)), layer("second")]})
+    shown = capsys.readouterr().out
+    assert "macs by layer" in shown and "first" in shown and "second" not in shown
+    print_changes({**diff, "layers": [layer("first")]})
+    assert capsys.readouterr().out.strip() == "nothing changed"
