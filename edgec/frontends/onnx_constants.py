@@ -60,15 +60,7 @@ def computed(
         for name, operand in zip(node.input, operands, strict=True)
         if operand is not None
     }
-    shapes = _output_shapes(onnx, node, opset, given)
-    if any(math.prod(shape) > MOST_ELEMENTS for shape in shapes):
-        raise ImportFailed(f"a constant of shape {list(shapes[0])}")
-    read = sum(array.size for array in given.values())
-    made = sum(math.prod(shape) for shape in shapes) if shapes else read
-    if node.op_type in _LINEAR:
-        spending.work(read + made, _NODE_STEPS, node.name or node.output[0])
-    else:
-        spending.work(max(read, 1) * made, _NODE_STEPS + made, node.name or node.output[0])
+    _spend(node, _output_shapes(onnx, node, opset, given), given, spending)
     try:
         with np.errstate(all="ignore"):
             found = ReferenceEvaluator(_model_of(onnx, node, opset, given)).run(None, given)
@@ -81,6 +73,20 @@ def computed(
     if any(result.dtype.name not in DTYPES for result in results):
         raise ImportFailed("it makes constants of an unknown dtype")
     return results
+
+
+def _spend(
+    node: Any, shapes: Sequence[Sequence[int]], given: dict[str, Array], spending: Spending
+) -> None:
+    """Count the work of outputs of these shapes, which are unknown where there are none."""
+    if any(math.prod(shape) > MOST_ELEMENTS for shape in shapes):
+        raise ImportFailed(f"a constant of shape {list(shapes[0])}")
+    read = sum(array.size for array in given.values())
+    made = sum(math.prod(shape) for shape in shapes) if shapes else read
+    if node.op_type in _LINEAR:
+        spending.work(read + made, _NODE_STEPS, node.name or node.output[0])
+    else:
+        spending.work(max(read, 1) * made, _NODE_STEPS + made, node.name or node.output[0])
 
 
 def _model_of(onnx: Any, node: Any, opset: int, given: dict[str, Array]) -> Any:

@@ -106,11 +106,16 @@ class Trace:
             slot = self.tape.note(function, [value.slot_in(self.tape)])
         else:
             where = grids if stage.at is None else tuple(map(np.asarray, stage.at(*at)))
-            view = view_of(places_of(where, stage.target.shape), np.dtype(dtype))
-            full = np.broadcast_arrays(*where, np.empty(stage.shape))[:-1]
-            operands = [v.slot_in(self.tape) for v in (self.buffers[name], value)]
-            slot = self.tape.note(partial(_stored, tuple(full), view), operands)
+            slot = self._store(stage, where, value)
         self.buffers[name] = ArrayValue.traced(self.tape, slot, dtype)
+
+    def _store(self, stage: Stage, where: tuple[Array, ...], value: ArrayValue) -> int:
+        """Note that values go to these places of the stage's buffer."""
+        target = stage.target
+        view = view_of(places_of(where, target.shape), np.dtype(target.dtype))
+        full = np.broadcast_arrays(*where, np.empty(stage.shape))[:-1]
+        operands = [v.slot_in(self.tape) for v in (self.buffers[target.name], value)]
+        return self.tape.note(partial(_stored, tuple(full), view), operands)
 
 
 def _whole(shape: tuple[int, ...], value: Array) -> Array:

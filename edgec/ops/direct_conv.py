@@ -38,6 +38,17 @@ class DirectConvAttrs:
     groups: int = 1
 
 
+def _placed_windows(
+    attrs: DirectConvAttrs, extents: Sequence[int], sizes: Sequence[int]
+) -> list[int]:
+    """How many windows of these sizes each axis takes."""
+    shape = []
+    for axis, (extent, size) in enumerate(zip(extents, sizes, strict=True)):
+        reach = (size - 1) * attrs.dilations[axis] + 1
+        shape.append((extent + sum(attrs.padding[axis]) - reach) // attrs.strides[axis] + 1)
+    return shape
+
+
 @register
 class DirectConv(Op[DirectConvAttrs]):
     """x [N, C, ...] by weights [O, C / groups, ...] -> [N, O, ...], of float32 or int32."""
@@ -59,10 +70,7 @@ class DirectConv(Op[DirectConvAttrs]):
             raise TypeMismatch(f"{text}: its strides and padding are those of other axes")
         if w.shape[1] * attrs.groups != x.shape[1] or w.shape[0] % attrs.groups:
             raise TypeMismatch(f"{text} in {attrs.groups} groups")
-        shape = []
-        for axis, extent in enumerate(x.shape[2:]):
-            reach = (w.shape[axis + 2] - 1) * attrs.dilations[axis] + 1
-            shape.append((extent + sum(attrs.padding[axis]) - reach) // attrs.strides[axis] + 1)
+        shape = _placed_windows(attrs, x.shape[2:], w.shape[2:])
         if min(shape) < 1:
             raise TypeMismatch(f"{text}: the window exceeds the input")
         return (TensorType((x.shape[0], w.shape[0], *shape), x.dtype),)

@@ -57,20 +57,24 @@ def schedules(nest: Nest) -> list[Schedule]:
     block = _block(nest.core.features, find_param(nest.func, "out").elements // channels, channels)
     if block is None or depth < FEWEST_INPUTS or (is_gathered and channels < FEWEST_CHANNELS):
         return []
-    schedule = Schedule(nest.func)
     try:
-        parts = _parts(schedule, block, is_gathered)
-        for each, end, _ in parts:
-            _place(schedule, each, end)
-        schedule.simplify()
-        for each, end, first in parts:
-            loop = f"acc_p{end}" if each.pixels > 1 else f"acc_c{end}"
-            schedule.tensorize(loop, each.kernel, {"depth": depth, "step": depth})
-            if is_gathered:
-                _gather(nest, schedule, each, end, first)
+        return [_in_blocks(nest, block, depth, is_gathered)]
     except ScheduleError:
         return []
-    return [finish(nest, schedule)]
+
+
+def _in_blocks(nest: Nest, block: Block, depth: int, is_gathered: bool) -> Schedule:
+    schedule = Schedule(nest.func)
+    parts = _parts(schedule, block, is_gathered)
+    for each, end, _ in parts:
+        _place(schedule, each, end)
+    schedule.simplify()
+    for each, end, first in parts:
+        loop = f"acc_p{end}" if each.pixels > 1 else f"acc_c{end}"
+        schedule.tensorize(loop, each.kernel, {"depth": depth, "step": depth})
+        if is_gathered:
+            _gather(nest, schedule, each, end, first)
+    return finish(nest, schedule)
 
 
 def _block(features: frozenset[str], pixels: int, channels: int) -> Block | None:
