@@ -82,4 +82,4 @@ class Origin:
         array = array.reshape(full)
         if self.is_moved:
             array = array.view(np.uint8) ^ np.uint8(128)
-        return np.ascontiguousarray(np.transpose(array, np.argsort(source_axes)))
+        return np.transpose(array, np.argsort(source_axes)).copy()  # also of rank 0

@@ -70,20 +70,18 @@ class Comparison:
             self.beyond += max(expected.size, 1)
             self._first(case, [], _type_text(expected), _type_text(found))
             return
-        same = expected == found
-        if expected.dtype.kind == "f":
-            same &= np.signbit(expected) == np.signbit(found)
-            same |= np.isnan(expected) & np.isnan(found)
+        same = (expected == found) & (np.signbit(expected) == np.signbit(found))
+        same |= np.isnan(expected) & np.isnan(found)
         wrong = np.flatnonzero(~same.reshape(-1))
         if not wrong.size:
             return
         self.mismatches += int(wrong.size)
+        wide = expected.astype(np.float64)
         with np.errstate(invalid="ignore"):
-            difference = np.abs(expected.astype(np.float64) - found.astype(np.float64))
+            difference = np.abs(wide - found.astype(np.float64))
         self.max_abs_diff = max(self.max_abs_diff, float(np.nan_to_num(difference).max()))
-        finite = np.abs(expected[np.isfinite(expected)]) if expected.dtype.kind == "f" else 0.0
-        size = max(float(np.max(finite, initial=0)), self.scale) if self.tolerance else 0.0
-        allowed = self.tolerance * size
+        finite = [] if expected.dtype.kind in "biu" else np.abs(wide[np.isfinite(wide)])
+        allowed = self.tolerance * float(np.max(finite, initial=self.scale))
         wrong = np.flatnonzero(~(same | (difference <= allowed)).reshape(-1))
         self.beyond += int(wrong.size)
         if wrong.size:
@@ -241,7 +239,7 @@ def verify_model(
     if layers and not options.unfused and runner.takes_any_build:
         apart = replace(options, unfused=True, places=())
         loose = compile_model(model, board.core, apart, board=board)
-        rest = {name for name in _tensors(loose.module.main) if name not in seen}
+        rest = _tensors(loose.module.main) - seen
         if rest:
             more = _Comparing(result, oracle, loose, runner, True, rest)
             seen |= _compared(more, board, work / "unfused", inputs)
@@ -295,9 +293,9 @@ def _compared(
     return comparing.compared
 
 
-def _tensors(function: Function) -> dict[str, Value]:
-    """Every value that stands for a source tensor, by that tensor's name."""
-    return {v.origin.tensor: v for v in function.values() if v.origin is not None}
+def _tensors(function: Function) -> set[str]:
+    """The source tensors that nodes' results stand for."""
+    return {v.origin.tensor for n in function.nodes for v in n.outputs if v.origin is not None}
 
 
 def _computed_tensors(function: Function) -> list[str]:
@@ -342,8 +340,8 @@ class _Comparing:
         self.allowed |= tolerances(function, self.oracle.some_in_floats)
         self.least |= scales(function, self.allowed)
         for value in function.values():
-            if steps := steps_of(value, self.allowed.get(value, 0.0)):
-                most = self.result.rounded_steps.get(value.type.dtype, 0)
+            if steps := steps_of(value, self.allowed[value]):
+                most = self.result.rounded_steps.get(value.type.dtype, steps)
                 self.result.rounded_steps[value.type.dtype] = max(steps, most)
 
     @property

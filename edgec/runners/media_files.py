@@ -6,6 +6,8 @@ scale and zero point of its port; one without a scale takes whole numbers as the
 
 from __future__ import annotations
 
+import struct
+import warnings
 import wave
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -19,6 +21,8 @@ from edgec.runners.inputs import Port, describe_port
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
 MEDIA = (*IMAGES, ".wav", ".csv")
+#: What Pillow raises for files that are none of its pictures, or cut off, or damaged.
+DAMAGED = (OSError, EOFError, IndexError, MemoryError, SyntaxError, ValueError, struct.error)
 
 
 #: Makes features of a sound: its file, the input, and the steps that they are for.
@@ -111,11 +115,13 @@ def _csv(path: Path) -> Any:
     """The numbers of a table in reading order; a first line of names is left out."""
     try:
         with path.open(encoding="utf-8") as stream:
-            lines = stream.read().splitlines()
+            lines = [line for line in stream.read().splitlines() if line.split("#")[0].strip()]
         try:
-            np.loadtxt(lines[:1], delimiter=",")
+            np.loadtxt(lines[:1] or ["none"], delimiter=",")
         except ValueError:
             lines = lines[1:]
+        if not lines:
+            raise ValueError("it has no numbers")
         return np.loadtxt(lines, delimiter=",", ndmin=2).reshape(-1)
     except (OSError, ValueError) as error:
         raise EdgecError(
@@ -141,7 +147,7 @@ def image_reader(port: Port, source: Path, pixels: tuple[Any, Any]) -> Callable[
     white, each a number or one for each channel.
     """
     try:
-        from PIL import Image, UnidentifiedImageError
+        from PIL import Image
     except ImportError:
         raise ToolMissing(
             f"{source} holds images, which Pillow reads, and it is not installed",
@@ -160,10 +166,12 @@ def image_reader(port: Port, source: Path, pixels: tuple[Any, Any]) -> Callable[
 
     def read(file: Path) -> Any:
         try:
-            with Image.open(file) as image:
-                grey = image.convert("L" if shape[axis] == 1 else "RGB")
-                data = np.asarray(grey.resize((width, height), Image.Resampling.BILINEAR))
-        except (OSError, UnidentifiedImageError, ValueError) as error:
+            with warnings.catch_warnings():
+                warnings.simplefilter("error", Image.DecompressionBombWarning)
+                with Image.open(file) as image:
+                    grey = image.convert("L" if shape[axis] == 1 else "RGB")
+                    data = np.asarray(grey.resize((width, height), Image.Resampling.BILINEAR))
+        except (Image.DecompressionBombError, Image.DecompressionBombWarning, *DAMAGED) as error:
             raise EdgecError(f"cannot read the image {file}: {error}") from None
         data = data.reshape(height, width, shape[axis])
         real = low + data.astype(np.float64) * ((high - low) / 255.0)

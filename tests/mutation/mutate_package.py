@@ -47,7 +47,7 @@ CHECKERS = {
     "edgec/build/check_image.py": ("tests/unit/build/test_check_image.py",),
     "edgec/oracle/verify.py": (
         "tests/unit/oracle/test_verify_faults.py", "tests/unit/oracle/test_verify_tolerance.py",
-        "tests/unit/oracle/test_verify_choices.py",
+        "tests/unit/oracle/test_verify_choices.py", "tests/unit/oracle/test_verify_parts.py",
     ),
 }  # fmt: skip
 #: Files of which MOST mutants each are tried, by the folder of their tests; C is in `mutate_c.py`.

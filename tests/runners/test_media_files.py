@@ -125,6 +125,9 @@ def test_words_of_the_command_line(tmp_path: Path) -> None:
         ("a.csv", b"1,b,3\n2,c\n", "cannot read the table"),
         ("a.csv", b"1,2,3\n", "has 3 values"),
         ("a.csv", b"1,2,3,4\n5,6,7,8\n9", "cannot read the table"),
+        ("a.csv", b"a,b\n# none\n\n", "it has no numbers"),
+        ("a.csv", b",,,,", "it has no numbers"),
+        ("a.csv", b"", "it has no numbers"),
         ("a.png", b"no picture", "images need"),
     ],
 )
@@ -135,6 +138,20 @@ def test_files_that_do_not_fit(name: str, data: bytes, said: str, tmp_path: Path
     with pytest.raises(EdgecError) as caught:
         read_media(tmp_path / name, Port(), (0, 1), 1)
     assert said in str(caught.value)
+
+
+def test_pictures_of_too_many_pixels(tmp_path: Path, recwarn: pytest.WarningsRecorder) -> None:
+    """A few KB, which become 900 and 170 MB; of the second, Pillow only warns."""
+    image = pytest.importorskip("PIL.Image", reason="pillow is not installed")
+    for size, name in ((30_000, "large.png"), (13_000, "wide.png")):
+        image.new("1", (size, size)).save(tmp_path / name)
+        with pytest.raises(EdgecError, match=r"cannot read the image .* exceeds limit"):
+            read_media(tmp_path / name, Port(shape=(1, 4, 4, 1)), (0, 1), 1)
+    path = tmp_path / "cut.png"
+    path.write_bytes((tmp_path / "wide.png").read_bytes()[:60])
+    with pytest.raises(EdgecError, match="cannot read the image"):
+        read_media(path, Port(shape=(1, 4, 4, 1)), (0, 1), 1)
+    assert len(recwarn) == 0
 
 
 def test_several_runs_are_hinted(tmp_path: Path) -> None:
