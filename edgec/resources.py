@@ -1,4 +1,4 @@
-"""Find the folders of files that are not Python: boards, templates, the C runtime, CMake's.
+"""Find the folders of files that are not Python: boards, templates, the C runtime, CMake's; TOML.
 
 In a checkout they lie at the root of the repository; an installed package carries copies in
 `edgec/_resources/` (see `setup.py`).
@@ -7,10 +7,11 @@ In a checkout they lie at the root of the repository; an installed package carri
 from __future__ import annotations
 
 import os
+import tomllib
 from contextlib import suppress
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from edgec.errors import ToolMissing
 
@@ -19,6 +20,9 @@ if TYPE_CHECKING:
 
 RESOURCE_DIRS = ("boards", "templates", "runtime_c", "cmake")
 """The folders that ship beside the Python code."""
+
+#: Characters of a line of TOML; what a long one costs grows with the square of its dots.
+MOST_COLUMNS = 10_000
 
 _PACKAGE = Path(__file__).resolve().parent
 
@@ -38,6 +42,16 @@ def resource_dir(name: str) -> Path:
         f"this installation of edgec has no '{name}' folder",
         hint="install edgec again, from a complete checkout or a released package",
     )
+
+
+def parse_toml(text: str) -> dict[str, Any]:
+    """The tables of a TOML text. Raises ValueError, which says why it is none."""
+    if max(map(len, text.splitlines()), default=0) > MOST_COLUMNS:
+        raise ValueError(f"a line has more than {MOST_COLUMNS:,} characters")
+    try:
+        return tomllib.loads(text)
+    except RecursionError:
+        raise ValueError("its values are nested too deeply") from None
 
 
 @cache

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import difflib
 import re
-import tomllib
 from dataclasses import dataclass
 from functools import cache
 from itertools import pairwise
@@ -21,7 +20,7 @@ from edgec.boards.flash_waits import FlashWaits, read_flash_waits
 from edgec.boards.power import Power, read_power
 from edgec.boards.table import Table
 from edgec.errors import BoardError
-from edgec.resources import resource_dir
+from edgec.resources import parse_toml, resource_dir
 from edgec.targets.core import Core, find_core
 
 RegionKind = Literal["flash", "ram", "boot"]
@@ -307,8 +306,8 @@ def parse_board(name: str, text: str, where: str) -> Board:
     Raises BoardError for what is missing, unknown or of the wrong type.
     """
     try:
-        table = Table(where, tomllib.loads(text))
-    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        table = Table(where, parse_toml(text))
+    except ValueError as error:
         raise BoardError(f"{where} is not TOML: {error}") from error
     core = find_core(table.text("core"))
     memory = _read_memory(table.table("memory", optional=True))

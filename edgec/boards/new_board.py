@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from edgec.boards.board import Board, load_board, parse_board
 from edgec.boards.board_files import port_sources
 from edgec.errors import BoardError
-from edgec.resources import resource_dir
+from edgec.resources import parse_toml, resource_dir
 from edgec.targets.core import find_core
 
 _NAME = re.compile(r"^[a-z][a-z0-9_]*$")
@@ -104,8 +103,8 @@ def check_new_board(name: str, text: str) -> Board:
 def _setting(key: str, value: str) -> str:
     """A value of `[config]` as TOML has it, checked to be one."""
     try:
-        tomllib.loads(f"{key} = {value}")
-    except (tomllib.TOMLDecodeError, RecursionError):
+        parse_toml(f"{key} = {value}")
+    except ValueError:
         raise BoardError(f"{key}={value} is no setting", hint="write a whole number") from None
     return value
 

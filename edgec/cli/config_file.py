@@ -9,7 +9,6 @@ max-ram = "64K"
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,6 +16,7 @@ from typing import Any
 import click
 
 from edgec.errors import EdgecError
+from edgec.resources import parse_toml
 
 FILE_NAME = "edgec.toml"
 #: What only makes sense on a command line.
@@ -57,8 +57,8 @@ def read_config(path: Path) -> dict[str, dict[str, Any]]:
     has; the values are read as those on a command line are when the command runs.
     """
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError, RecursionError) as problem:
+        data = parse_toml(path.read_text(encoding="utf-8"))
+    except (OSError, ValueError) as problem:
         raise EdgecError(f"{path} cannot be read: {problem}", hint="see https://toml.io") from None
     commands = dict(_commands())
     tables = {"": {key: value for key, value in data.items() if not isinstance(value, dict)}}

@@ -20,7 +20,6 @@ from __future__ import annotations
 
 import difflib
 import math
-import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -31,6 +30,7 @@ from edgec.errors import ImportFailed
 from edgec.graph.ir import Module
 from edgec.ops.audio_features import Features, feature_function
 from edgec.ops.signal_rfft import LENGTHS
+from edgec.resources import parse_toml
 
 SUFFIX = ".toml"
 #: What the frameworks' own functions do by default.
@@ -75,10 +75,10 @@ class FrontEnd:
 def read_features(path: Path) -> FrontEnd:
     """Read a file of features, with the model that it names. Raises ImportFailed."""
     try:
-        data = tomllib.loads(path.read_text(encoding="utf-8"))
+        data = parse_toml(path.read_text(encoding="utf-8"))
     except OSError as problem:
         raise ImportFailed(f"cannot read {path}: {problem.strerror}") from None
-    except (ValueError, RecursionError) as problem:
+    except ValueError as problem:
         raise ImportFailed(f"{path} is no TOML: {problem}", hint="see https://toml.io") from None
     known = _OF_A_MODEL if "model" in data else _OF_A_KIND
     for key, value in data.items():

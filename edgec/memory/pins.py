@@ -13,7 +13,6 @@ Patterns have `*` and `?`. A pattern beats a word for everything, and the later 
 from __future__ import annotations
 
 import difflib
-import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
@@ -22,6 +21,7 @@ from typing import Literal
 
 from edgec.boards.board import Board
 from edgec.errors import PlanError
+from edgec.resources import parse_toml
 
 Kind = Literal["tensor", "state", "weights", "code"]
 
@@ -123,8 +123,8 @@ def _require_region(board: Board, what: str, name: str, kind: Kind) -> None:
 def read_pins(path: Path) -> tuple[tuple[str, str], ...]:
     """The entries of the table [place] of a TOML file. Raises PlanError if it is not one."""
     try:
-        values = tomllib.loads(path.read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
+        values = parse_toml(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
         raise PlanError(f"cannot read the places in {path}: {error}") from None
     table = values.pop("place", None)
     if values or not isinstance(table, dict) or not all(isinstance(v, str) for v in table.values()):

@@ -80,7 +80,7 @@ class Comparison:
         with np.errstate(invalid="ignore"):
             difference = np.abs(wide - found.astype(np.float64))
         self.max_abs_diff = max(self.max_abs_diff, float(np.nan_to_num(difference).max()))
-        finite = [] if expected.dtype.kind in "biu" else np.abs(wide[np.isfinite(wide)])
+        finite = np.abs(wide[np.isfinite(wide) & (expected.dtype.kind not in "biu")])
         allowed = self.tolerance * float(np.max(finite, initial=self.scale))
         wrong = np.flatnonzero(~(same | (difference <= allowed)).reshape(-1))
         self.beyond += int(wrong.size)

@@ -21,7 +21,6 @@ an emulator needs its ELF at the same path.
 from __future__ import annotations
 
 import importlib
-import tomllib
 import traceback
 import uuid
 from collections import Counter
@@ -35,6 +34,7 @@ from typing import Any, TypeVar
 
 from edgec.boards.table import Table
 from edgec.errors import BoardError, EdgecError, RunFailed
+from edgec.resources import parse_toml
 from edgec.runners.engine import ENGINES, Array, Project, RunResult, open_session
 
 T = TypeVar("T")
@@ -83,8 +83,8 @@ def load_devices(path: Path) -> tuple[tuple[Device, ...], str]:
     Raises BoardError for a file that is no pool.
     """
     try:
-        table = Table(str(path), tomllib.loads(path.read_text("utf-8")), "docs/pools.md")
-    except (OSError, ValueError, RecursionError) as error:
+        table = Table(str(path), parse_toml(path.read_text("utf-8")), "docs/pools.md")
+    except (OSError, ValueError) as error:
         raise BoardError(f"cannot read the pool {path}: {error}") from error
     executor = table.text("executor", "")
     devices: list[Device] = []

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from edgec import resources
-from edgec.errors import ToolMissing
+from edgec.boards.board import load_board
+from edgec.errors import BoardError, ToolMissing
 
 
 @pytest.mark.parametrize("name", resources.RESOURCE_DIRS)
@@ -77,3 +78,24 @@ def test_templates_come_from_the_cache(tmp_path: Path, monkeypatch: pytest.Monke
 def test_templates_without_a_cache(folder: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EDGEC_CACHE", folder)
     assert resources.text_templates.__wrapped__().get_template("main.c.j2").name == "main.c.j2"
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("a." * 200_000 + "b = 1", "a line has more than 10,000 characters"),
+        ("a = " + "[" * 5000 + "]" * 5000, "a line has more than 10,000 characters"),
+        ("a = " + "[\n" * 5000 + "]" * 5000, "nested too deeply"),
+        ("a = " + "9" * 9000, "4300 digits"),
+        ("a = ", "Invalid value"),
+    ],
+    ids=["dots", "wide", "deep", "digits", "none"],
+)
+def test_toml_that_is_none_or_costs_minutes(text: str, why: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=why):
+        resources.parse_toml(text)
+    board = tmp_path / "b.toml"
+    board.write_text(text, "utf-8")
+    with pytest.raises(BoardError, match=f"is not TOML: .*{why}"):
+        load_board(str(board))
+    assert resources.parse_toml("[a]\nb = 1\n") == {"a": {"b": 1}}
