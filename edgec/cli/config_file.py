@@ -21,6 +21,8 @@ from edgec.resources import parse_toml
 FILE_NAME = "edgec.toml"
 #: What only makes sense on a command line.
 _NEVER = {"help", "as_json", "model"}
+#: What runs Python: a model that somebody unpacks may have a file beside it that he never saw.
+_PROGRAMS = {"custom-ops", "kernels"}
 
 
 def defaults_for(
@@ -83,6 +85,11 @@ def _table(
         if key not in known:
             said = f"`edgec {name}` has no option" if name else "no command has an option"
             raise EdgecError(f"{path}: {said} --{key}", details=(_near(key, known),))
+        if key in _PROGRAMS:
+            raise EdgecError(
+                f"{path}: --{key} runs Python, which a file beside a model may not ask for",
+                hint="give it on the command line",
+            )
         if not isinstance(value, (str, int, float, bool, list)):
             raise EdgecError(f"{path}: {key} is neither text, number, true or false, nor a list")
         found[known[key]] = value

@@ -92,11 +92,15 @@ def test_a_wrong_value_is_told_as_on_the_command_line(
     assert ran.status == 2 and "speed" in ran.err
 
 
-def test_a_list_of_paths_is_relative_to_the_file(
-    refused: Callable, model: Path, work: Path
+@pytest.mark.parametrize("key", ["custom-ops", "kernels"])
+def test_a_file_beside_a_model_runs_no_python(
+    key: str, refused: Callable, model: Path, work: Path
 ) -> None:
-    write(model, '[build]\nkernels = ["absent.py"]\n')
-    assert str(model.parent / "absent.py") in refused("build", model)
+    (model.parent / "evil.py").write_text("raise SystemExit('it ran')", "utf-8")
+    write(model, f'{key} = ["evil.py"]\n')
+    for command in ("build", "inspect"):
+        said = refused(command, model)
+        assert f"--{key} runs Python" in said and "it ran" not in said
 
 
 def test_a_list_is_for_options_that_may_be_given_several_times(
