@@ -27,7 +27,7 @@ from typing import Any
 
 from edgec.errors import ImportFailed
 
-#: What one archive may expand to; the members are stored, so more is an attack.
+#: What the members of one archive may hold. They are stored, so that a file holds as much, too.
 MAX_ARCHIVE_BYTES = 1 << 30
 #: Targets of nodes: operators of these namespaces, control flow, and arithmetic of sizes.
 _TARGET = re.compile(
@@ -66,8 +66,13 @@ def checked_archive(path: Path) -> io.BytesIO:
     try:
         with zipfile.ZipFile(path) as archive, zipfile.ZipFile(made, "w") as copy:
             members = archive.infolist()
-            if sum(member.file_size for member in members) > MAX_ARCHIVE_BYTES:
-                raise ImportFailed(f"{path.name} expands to more than 1 GiB")
+            total, most = sum(m.file_size for m in members), path.stat().st_size
+            if total > min(most, MAX_ARCHIVE_BYTES):
+                reason = "its own size" if most < MAX_ARCHIVE_BYTES else "1 GiB"
+                raise ImportFailed(
+                    f"{path.name} expands to {total:,} bytes, more than {reason}",
+                    hint="torch.export.save compresses nothing: write it with that",
+                )
             for member in members:
                 content = _checked_member(path, archive, member)
                 if content is not None:

@@ -10,6 +10,7 @@ torch is the extra `edgec[torch]` and is imported only here.
 
 from __future__ import annotations
 
+import logging
 import re
 import warnings
 from collections.abc import Iterable
@@ -43,15 +44,25 @@ def import_torch(path: Path) -> Module:
 def load_program(archive: BinaryIO, name: str) -> Any:
     """The program of a checked archive, as Core ATen. Raises ImportFailed."""
     torch = _torch()
+    log, told = logging.getLogger("torch.export"), list[str]()
+    log.addFilter(taken := lambda record: told.append(_reason(record)) or False)  # type: ignore
     try:
         with warnings.catch_warnings(action="ignore"):
             return decomposed(torch.export.load(archive))
     except Exception as error:  # whatever torch raises for a file that it cannot read
+        reason, *_ = (*told, str(error))
         raise ImportFailed(
             f"torch {torch.__version__} cannot read {name}",
-            details=(str(error).partition("\n")[0][:200],),
+            details=(reason.partition("\n")[0][:200],),
             hint="export the model again with the torch that is installed here",
         ) from None
+    finally:
+        log.removeFilter(taken)
+
+
+def _reason(record: logging.LogRecord) -> str:
+    """What torch logs, with a traceback, in the place of an error that says why."""
+    return str(record.exc_info[1] if record.exc_info else record.getMessage())
 
 
 def import_program(program: Any, source: str = "model.pt2") -> Module:

@@ -21,6 +21,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
+from itertools import product
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
@@ -50,6 +52,7 @@ from edgec.loop.ir import (
 from edgec.loop.microkernel import Microkernel, get_microkernel, meaning_of, written_by
 from edgec.loop.rewrite import subexpressions, walk
 from edgec.loop.simplify import lower_blocks
+from edgec.loop.unify import closed_at
 from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Product, Term, TermLike, Var, as_term
 
 IntArray = npt.NDArray[np.int64]
@@ -60,6 +63,8 @@ NEVER = np.int64(1) << 60  # a byte beyond every buffer
 # Iterations looked at in one array, and in one function: beyond, loops are taken as a whole.
 BATCH = 1 << 18
 MOST_ITERATIONS = 1 << 24
+#: Open sizes at which a function is looked at, one after the other.
+MOST_SIZES = 300
 _CHARACTERS = frozenset({"int8", "uint8"})
 
 
@@ -97,17 +102,40 @@ def overlap_distance(func: PrimFunc, input: Buffer, output: Buffer) -> int | Non
     where sharing saves nothing, and where C's rules on types would let a compiler swap the
     accesses. Both buffers are parameters of the function; nothing is assumed of their data.
     """
-    if input.extents is not None or output.extents is not None:
-        return None  # elements lie elsewhere at each size
     characters = _CHARACTERS & {input.dtype, output.dtype}
     if input.dtype != output.dtype and not characters:
         return None
     if any(isinstance(stmt, (Branch, While)) for stmt, _ in walk(func.body)):
         return None  # data decide what is read after what is written
+    return _largest_distance(func, input, output)
+
+
+def _largest_distance(func: PrimFunc, input: Buffer, output: Buffer) -> int | None:
+    is_open = input.extents is not None or output.extents is not None
+    places = func.params.index(input), func.params.index(output)
+    distance, most = -_nbytes(input), _nbytes(output)
+    versions = _closed(func) if is_open else (func,)  # elements lie elsewhere at each size
+    for version in versions:
+        if distance < most:
+            distance = max(distance, _distance(version, *(version.params[n] for n in places)))
+    return distance if versions and distance < most else None
+
+
+def _distance(func: PrimFunc, input: Buffer, output: Buffer) -> int:
     given = {v: (np.array([v.start]), np.array([v.stop - 1])) for v in func.indices}
     whole = _Walk(input, output).summary(lower_blocks(func.body), _Steps(given, 1))
-    distance = max(int(whole.distance[0]), -_nbytes(input))
-    return distance if distance < _nbytes(output) else None
+    return int(whole.distance[0])
+
+
+@remembered
+def _closed(func: PrimFunc) -> tuple[PrimFunc, ...]:
+    """A function of open sizes at each of them, the largest first; none if there are too many."""
+    ranges = [range(var.stop - 1, var.start - 1, -1) for var in func.indices]
+    if prod(map(len, ranges)) > MOST_SIZES:
+        return ()
+    versions = (closed_at(func, dict(zip(func.indices, at, strict=True)))
+                for at in product(*ranges))  # fmt: skip
+    return tuple(replace(each, body=lower_blocks(each.body)) for each in versions)
 
 
 @dataclass(frozen=True)
@@ -405,8 +433,7 @@ def _groups(kernel: Microkernel, call: Call, extent: int, at_once: int) -> IntAr
     """The steps of a kernel's outermost loop that it takes together: a row for each group."""
     starts = np.arange(0, extent, at_once)
     if kernel.starts is not None:
-        numbers = [argument.value for argument in call.args if isinstance(argument, Const)]
-        sizes = dict(zip(kernel.sizes, numbers, strict=False))  # indices may be numbers, too
+        sizes = dict(zip(kernel.sizes, _numbers(call), strict=False))  # indices follow
         starts = np.array(kernel.starts(**sizes))
     stops = np.append(starts[1:], extent)
     groups: IntArray = np.minimum(starts[:, None] + np.arange(at_once), stops[:, None] - 1)
@@ -419,17 +446,23 @@ def _callee(call: Call) -> tuple[Microkernel, PrimFunc] | None:
         kernel = get_microkernel(call.callee)
     except ContractError:
         return None
-    numbers: list[TermLike] = []
+    numbers = _numbers(call)
+    pointers = sum(isinstance(argument, BufferRef) for argument in call.args)
+    if not len(call.args) - pointers == len(numbers) == len(kernel.sizes) + len(kernel.indices):
+        return None
+    return kernel, meaning_of(kernel, numbers)
+
+
+def _numbers(call: Call) -> tuple[TermLike, ...]:
+    """The numbers and indices that a kernel is given."""
+    found: list[TermLike] = []
     for argument in call.args:
         if isinstance(argument, Const):
-            numbers.append(int(argument.value))
+            found.append(int(argument.value))
         elif isinstance(argument, IndexValue):
-            numbers.append(argument.term)
-        elif not isinstance(argument, BufferRef):
-            return None
-    if len(numbers) != len(kernel.sizes) + len(kernel.indices):
-        return None
-    return kernel, meaning_of(kernel, tuple(numbers))
+            constant = argument.term.constant
+            found.append(argument.term if constant is None else constant)
+    return tuple(found)
 
 
 # addresses ------------------------------------------------------------------------------------

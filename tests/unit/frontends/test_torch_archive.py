@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import zipfile
 from pathlib import Path
@@ -169,3 +170,31 @@ def test_damaged_archives_are_named(tmp_path: Path) -> None:
         checked_archive(write(tmp_path / "j.pt2", program(), {"m/models/other.json": b"{"}))
     with pytest.raises(ImportFailed, match="holds no exported program"):
         checked_archive(write(tmp_path / "e.pt2", []))
+
+
+def test_what_expands_is_refused(tmp_path: Path) -> None:
+    """Compressed zeros, and members that are the same bytes many times over."""
+    path = write(tmp_path / "bomb.pt2", program())
+    with zipfile.ZipFile(path, "a", zipfile.ZIP_DEFLATED) as archive:
+        archive.writestr("m/data/weights/weight_1", bytes(1 << 20))
+    with pytest.raises(ImportFailed, match="more than its own size"):
+        checked_archive(path)
+    with zipfile.ZipFile(path, "w") as archive:
+        archive.writestr("m/data/weights/weight_0", bytes(1 << 10))
+        (first,) = archive.infolist()
+        for number in range(1, 9):
+            again = copy.copy(first)
+            again.filename = f"m/data/weights/weight_{number}"
+            archive.filelist.append(again)
+    with pytest.raises(ImportFailed, match=r"its own size|not a readable"):
+        checked_archive(path)
+
+
+def test_archives_in_archives_are_refused(tmp_path: Path) -> None:
+    inner = write(tmp_path / "inner.pt2", program()).read_bytes()
+    for name in ("m/inner.pt2", "m/data/weights/inner.zip", "inner.pt2"):
+        with pytest.raises(ImportFailed, match="it holds"):
+            checked_archive(write(tmp_path / "outer.pt2", program(), {name: inner}))
+    path = write(tmp_path / "model.pt2", program(), {"m/models/other.json": inner})
+    with pytest.raises(ImportFailed, match=r"other\.json is damaged"):
+        checked_archive(path)

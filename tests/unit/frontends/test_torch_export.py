@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import zipfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -281,3 +282,24 @@ def test_images_are_resized_by_the_factor_itself(factor: float, mode: str) -> No
     main = edgec.from_torch(module, (x,)).module.main
     found = Interpretation(main).run([x.numpy()])[0]
     np.testing.assert_allclose(found, module(x).numpy(), atol=2e-6)
+
+
+def test_sizes_that_no_storage_has_are_one_error(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    """torch logs a traceback of its own, and raises that it did."""
+    program = torch.export.export(nn.Linear(4, 3), (torch.zeros(1, 4),))
+    torch.export.save(program, tmp_path / "m.pt2")
+    with (
+        zipfile.ZipFile(tmp_path / "m.pt2") as whole,
+        zipfile.ZipFile(tmp_path / "huge.pt2", "w") as huge,
+    ):
+        for name in whole.namelist():
+            content = whole.read(name)
+            if name.endswith("weights_config.json"):
+                content = content.replace(b'"as_int": 4', b'"as_int": 1099511627776')
+            huge.writestr(name, content)
+    with pytest.raises(ImportFailed, match=r"cannot read huge\.pt2") as found:
+        import_torch(tmp_path / "huge.pt2")
+    assert "out of bounds" in found.value.details[0]
+    assert all(record.name != "torch.export" for record in caplog.records)

@@ -13,6 +13,8 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel
 from edgec.loop.overlap import overlap_distance, overlap_distances
 from edgec.loop.parser import parse_func
+from edgec.loop.printer import print_func
+from edgec.loop.unify import closed_at
 
 
 def nest(body: str, x: str = "int8[16]", out: str = "int8[16]", more: str = "") -> PrimFunc:
@@ -65,6 +67,27 @@ def test_c_types_that_may_not_alias_never_overlap() -> None:
     body = "for i in 0..8 { out[i] = float32(x[i]) }"
     assert distance(nest(body, "int32[8]", "float32[8]")) is None
     assert distance(nest(body, "int16[8]", "float32[8]")) is None
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        "for i in 0..h { for j in 0..4 { out[i, j] = x[i, j] } }",
+        "for i in 0..h { for j in 0..4 { out[h - 1 - i, j] = x[i, j] } }",
+        "for j in 0..4 { for i in 0..h { out[i, j] = x[min(i + 1, h - 1), j] } }",
+    ],
+)
+def test_at_open_sizes_it_is_the_largest_of_all(body: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    func = parse_func(
+        "func f(x: arena int8[6, 4], out: arena int8[6, 4]) at h[2..7]"
+        f" sizes x[h, 4] sizes out[h, 4] {{ {body} }}"
+    )
+    sizes = [closed_at(func, {func.indices[0]: h}) for h in range(2, 7)]
+    arrays = [{"x": np.ones(each.params[0].shape, np.int8)} for each in sizes]
+    needed = [watched_distances(f, a, "out")[1]["x"] for f, a in zip(sizes, arrays, strict=True)]
+    assert distance(func) == max(each for each in needed if each is not None)
+    monkeypatch.setattr(overlap, "MOST_SIZES", 4)
+    assert distance(parse_func(print_func(func).replace("func f", "func g"))) is None
 
 
 def test_padded_window_reads_a_row_above() -> None:
