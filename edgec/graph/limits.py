@@ -31,7 +31,7 @@ class Budget:
 
     constant_bytes: int = 1 << 29
     elements: int = 1 << 24
-    all_elements: int = 1 << 29
+    all_elements: int = 1 << 28
     macs: int = 1 << 34
     all_macs: int = 1 << 36
     reads: int = 1 << 27

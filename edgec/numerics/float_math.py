@@ -13,6 +13,8 @@ over every float (tests/runtime_c/test_float_math.py):
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -53,6 +55,24 @@ _TWO_OVER_PI = (0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0
 _TURN = _F(3.4061215800e-19)
 
 
+#: Elements that are computed at once: what lies between takes 130 bytes of each.
+_AT_ONCE = 1 << 16
+
+
+def _in_parts(function: Callable[[Any], FloatArray]) -> Callable[[Any], FloatArray]:
+    """The same function, of large arrays part by part."""
+
+    @wraps(function)
+    def of_any_size(x: Any) -> FloatArray:
+        if np.size(x) <= _AT_ONCE:
+            return function(x)
+        flat = np.ravel(x)
+        made = [function(flat[at : at + _AT_ONCE]) for at in range(0, flat.size, _AT_ONCE)]
+        return np.concatenate(made).reshape(np.shape(x))
+
+    return of_any_size
+
+
 def float_minimum(a: Any, b: Any) -> FloatArray:
     """C's `a < b ? a : b`: b if they are equal (zeros of any sign) or either is a NaN."""
     return np.asarray(np.where(a < b, a, b))
@@ -63,16 +83,19 @@ def float_maximum(a: Any, b: Any) -> FloatArray:
     return np.asarray(np.where(a > b, a, b))
 
 
+@_in_parts
 def exp(x: Any) -> FloatArray:
     """e**x."""
     return exp_log.exp(x, exp_log.FLOAT32)
 
 
+@_in_parts
 def log(x: Any) -> FloatArray:
     """The natural logarithm."""
     return exp_log.log(x, exp_log.FLOAT32)
 
 
+@_in_parts
 def sigmoid(x: Any) -> FloatArray:
     """1 / (1 + e**-x), by the exponential of -|x|, which cannot overflow."""
     x = np.asarray(x, _F)
@@ -81,6 +104,7 @@ def sigmoid(x: Any) -> FloatArray:
         return np.asarray(np.where(x < 0, t, _F(1)) / (t + _F(1)))
 
 
+@_in_parts
 def tanh(x: Any) -> FloatArray:
     """A polynomial near zero, 1 - 2 / (e**(2|x|) + 1) elsewhere."""
     x = np.asarray(x, _F)
@@ -92,6 +116,7 @@ def tanh(x: Any) -> FloatArray:
         return np.where(size < _TANH_SMALL, small, np.where(x < 0, -large, large))
 
 
+@_in_parts
 def erf(x: Any) -> FloatArray:
     """The error function: a polynomial near zero, 1 - e**polynomial elsewhere."""
     x = np.asarray(x, _F)
@@ -108,6 +133,7 @@ def sqrt(x: Any) -> FloatArray:
         return np.asarray(np.sqrt(np.asarray(x, _F)))
 
 
+@_in_parts
 def rsqrt(x: Any) -> FloatArray:
     with np.errstate(all="ignore"):
         return np.asarray(_F(1) / sqrt(x))
@@ -167,17 +193,20 @@ def _wave(x: Any, ahead: int) -> FloatArray:
         return np.where(np.isfinite(x), np.where(n & 2, -y, y), _F(np.nan))
 
 
+@_in_parts
 def sin(x: Any) -> FloatArray:
     """The sine, of any finite number as exact as of small ones."""
     x = np.asarray(x, _F)
     return np.where(np.signbit(x), -_wave(x, 0), _wave(x, 0))
 
 
+@_in_parts
 def cos(x: Any) -> FloatArray:
     """The cosine, of any finite number as exact as of small ones."""
     return _wave(x, 1)
 
 
+@_in_parts
 def atan(x: Any) -> FloatArray:
     """The arc tangent: by that of -1 / x or of (x - 1) / (x + 1) where x is not small."""
     x = np.asarray(x, _F)
@@ -192,6 +221,7 @@ def atan(x: Any) -> FloatArray:
         return np.asarray(np.where(x < 0, -y, np.where(x == 0, x, y)))
 
 
+@_in_parts
 def sinh(x: Any) -> FloatArray:
     """A polynomial near zero, half the difference of two exponentials elsewhere."""
     x = np.asarray(x, _F)
@@ -204,6 +234,7 @@ def sinh(x: Any) -> FloatArray:
         return np.where(size < _F(1), small, np.where(x < 0, -large, large))
 
 
+@_in_parts
 def cosh(x: Any) -> FloatArray:
     """Half the sum of two exponentials, by roots that do not overflow."""
     x = np.asarray(x, _F)

@@ -58,6 +58,10 @@ class TopK(Op[TopKAttrs]):
         shape = (*x.shape[: attrs.axis], attrs.count, *x.shape[attrs.axis + 1 :])
         return (x.with_shape(shape), TensorType(shape, attrs.dtype))
 
+    def steps(self, attrs: TopKAttrs, inputs: Sequence[TensorType]) -> int:
+        """Every element is compared with those of its row, one after the other, twice."""
+        return 2 * inputs[0].shape[attrs.axis] * (1 + inputs[0].elements // 2048)
+
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Places in the order first, then what stands at each."""
         attrs: TopKAttrs = node.attrs

@@ -72,7 +72,7 @@ class Comparison:
             return
         same = (expected == found) & (np.signbit(expected) == np.signbit(found))
         same |= np.isnan(expected) & np.isnan(found)
-        wrong = np.flatnonzero(~same.reshape(-1))
+        wrong = np.flatnonzero(~same)
         if not wrong.size:
             return
         self.mismatches += int(wrong.size)
@@ -82,7 +82,7 @@ class Comparison:
         self.max_abs_diff = max(self.max_abs_diff, float(np.nan_to_num(difference).max()))
         finite = np.abs(wide[np.isfinite(wide) & (expected.dtype.kind not in "biu")])
         allowed = self.tolerance * float(np.max(finite, initial=self.scale))
-        wrong = np.flatnonzero(~(same | (difference <= allowed)).reshape(-1))
+        wrong = np.flatnonzero(~(same | (difference <= allowed)))
         self.beyond += int(wrong.size)
         if wrong.size:
             position = np.unravel_index(int(wrong[0]), expected.shape)
@@ -351,21 +351,20 @@ class _Comparing:
 
     def run(self, built: Built, inputs: Sequence[Sequence[Array]]) -> None:
         """Run all cases on the build and compare; rows are added to the result."""
-        outputs = [self._row(v, "output", v.type.shape) for v in self.function.answers]
+        answers = self.function.answers if self.only is None else ()
+        outputs = [self._row(value, "output", value.type.shape) for value in answers]
         self.oracle.reset()
         done = 0
         for case, found in enumerate(self.runner.results(built, inputs, self.layers)):
             expected = self.oracle.run(inputs[case], tensors=self.layers)
             done += 1
-            if self.only is None:
-                self._check(outputs, expected, found)
-                for row, want, got in zip(outputs, expected.outputs, found.outputs, strict=True):
-                    row.add(case, np.asarray(want), got)
+            self._check(expected, found)
+            for row, want, got in zip(outputs, expected.outputs, found.outputs, strict=False):
+                row.add(case, np.asarray(want), got)
             for trace in self._traces(built.manifest, inputs[case], found):
                 self._add_trace(case, trace, expected, found)
         _check_count("cases", len(inputs), done, f"the engine {self.runner.name}")
-        if self.only is None:
-            self.result.outputs = outputs
+        self.result.outputs += outputs
         self.result.layers += self.rows.values()
 
     def _traces(
@@ -385,10 +384,10 @@ class _Comparing:
             return ()
         return manifest.traces_at(sizes)
 
-    def _check(self, outputs: list[Comparison], expected: OracleResult, found: RunResult) -> None:
-        _check_count("outputs", len(expected.outputs), len(outputs), "the compiled model")
-        who = f"the engine {self.runner.name}"
-        _check_count("outputs", len(outputs), len(found.outputs), who)
+    def _check(self, expected: OracleResult, found: RunResult) -> None:
+        count = len(self.function.answers)
+        _check_count("outputs", len(expected.outputs), count, "the compiled model")
+        _check_count("outputs", count, len(found.outputs), f"the engine {self.runner.name}")
 
     def _row(self, value: Value, operator: str, shape: tuple[int, ...]) -> Comparison:
         tolerance, scale = self.allowed.get(value, 0.0), self.least.get(value, 0.0)

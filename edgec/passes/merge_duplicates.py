@@ -29,15 +29,21 @@ Keys = tuple[Hashable, ...]
 Equal = dict[str, dict[int, int]]
 #: Stored weights; -128 is left out, as many kernels have no room for it.
 LARGEST_WEIGHT = 127
+#: Channels of a value from which on they are not told apart; each takes 100 bytes.
+MOST_CHANNELS = 1 << 20
 
 
 def merge_duplicates(function: Function) -> tuple[Function, Equal]:
     """The function that reads fewer channels, and which are equal; nothing if none can go."""
+    if not any(_sums_channels(node) for node in function.nodes) or any(
+        value.type.shape[-1:] > (MOST_CHANNELS,) for value in function.values()
+    ):
+        return function, {}
     keys = _keys(function)
     merges = False
 
     def visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
-        if channels_of(node) is not Channels.MIXED or node.output.type.dtype != "int32":
+        if not _sums_channels(node):
             return None
         x, w = node.inputs[:2]
         if x not in keys or not isinstance(w, Constant) or w.type.dtype != "int8":
@@ -59,6 +65,10 @@ def merge_duplicates(function: Function) -> tuple[Function, Equal]:
         if len(set(keys)) < len(keys)
     }
     return merged, equal
+
+
+def _sums_channels(node: Node) -> bool:
+    return channels_of(node) is Channels.MIXED and node.outputs[0].type.dtype == "int32"
 
 
 def _merged(weights: Array, keys: Keys) -> Array:

@@ -166,6 +166,7 @@ def _replace(module: ModuleType, old: object, new: object) -> None:
         return
     if isinstance(old, FunctionType) and isinstance(new, FunctionType):
         old.__code__, old.__defaults__ = new.__code__, new.__defaults__
+        old.__kwdefaults__ = new.__kwdefaults__
         _replace(module, getattr(old, "__wrapped__", None), getattr(new, "__wrapped__", None))
     elif inspect.isclass(old) and inspect.isclass(new):
         for name, member in vars(old).items():

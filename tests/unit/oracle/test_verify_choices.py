@@ -55,6 +55,7 @@ def test_what_fusion_hides_is_compared_in_a_build_of_its_own(fused: Path) -> Non
     rows = {row.tensor: row for row in result.layers}
     assert {name: row.operator for name, row in rows.items()} == {"r": "clip", "y": "reshape"}
     assert result.beyond == 0 and "r" not in result.uncovered
+    assert [(row.tensor, row.elements) for row in result.outputs] == [("y", 32)]
     # A sigmoid is rounded, and what it may be off is a part of 1, not of its largest value.
     assert rows["y"].tolerance > 0 and rows["y"].scale == 1.0
 

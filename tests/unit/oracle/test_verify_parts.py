@@ -278,18 +278,17 @@ def test_a_row_of_a_value_inside_has_no_tolerance() -> None:
 
 
 @pytest.mark.parametrize(
-    ("expected", "outputs", "found", "said"),
+    ("expected", "found", "said"),
     [
-        (2, 1, 1, "the compiled model answered 1 outputs of 2"),
-        (1, 1, 2, "the engine host answered 2 outputs of 1"),
-        (1, 1, 0, "the engine host answered 0 outputs of 1"),
+        (2, 1, "the compiled model answered 1 outputs of 2"),
+        (1, 2, "the engine host answered 2 outputs of 1"),
+        (1, 0, "the engine host answered 0 outputs of 1"),
     ],
 )
-def test_outputs_are_counted(expected: int, outputs: int, found: int, said: str) -> None:
-    rows: Any = [None] * outputs
+def test_outputs_are_counted(expected: int, found: int, said: str) -> None:
     run: Any = SimpleNamespace(outputs=[None] * found)
     with pytest.raises(RunFailed, match=said) as caught:
-        comparing(joined())._check(rows, OracleResult((np.zeros(1),) * expected), run)
+        comparing(joined())._check(OracleResult((np.zeros(1),) * expected), run)
     assert caught.value.hint == "this is a bug in edgec"
 
 
@@ -385,7 +384,6 @@ def test_channels_that_nobody_computes_are_the_reference_s_own(
     shape: tuple[int, ...], permutation: tuple[int, ...] | None
 ) -> None:
     """Of the value's last axis, of 3, the middle one was removed."""
-    axis = 1 if permutation is None else 0
     origin = Origin("T", shape, permutation=permutation, kept_channels=(0, 2))
     tensor = np.arange(np.prod(shape), dtype=np.float32).reshape(shape)
     value = (tensor.T if permutation else tensor)[..., [0, 2]]
@@ -395,9 +393,8 @@ def test_channels_that_nobody_computes_are_the_reference_s_own(
     assert made.rows["y"].mismatches == 0
     traced(made, trace("y", count=raw.size), {"T": tensor}, raw + 1)
     assert made.rows["y"].mismatches == tensor.size * 2 // 3
-    wrong = np.moveaxis(tensor, axis, -1).reshape(-1, 3)  # a reference of another shape
-    traced(made, trace("y", count=raw.size), {"T": wrong[..., None]}, raw)
-    assert made.rows["y"].mismatches == tensor.size * 2 // 3 + tensor.size
+    traced(made, trace("y", count=raw.size), {"T": np.zeros(1, np.float32)}, raw)  # another shape
+    assert made.rows["y"].mismatches == tensor.size * 2 // 3 + 1
 
 
 def test_a_scalar_is_compared_and_has_no_channels() -> None:
