@@ -93,6 +93,12 @@ class Node:
         return tuple(value for value in self.inputs if not isinstance(value, Constant))
 
     @property
+    def operands(self) -> tuple[Value, ...]:
+        """The inputs that are no constants and hold what results are made of."""
+        steering = {self.inputs[n] for n in self.op.steering}
+        return tuple(value for value in self.activations if value not in steering)
+
+    @property
     def macs(self) -> int:
         """How many products it computes."""
         if self.bodies:

@@ -77,7 +77,9 @@ class Operator(Generic[AttrsT]):
     is_limit: it bounds real numbers by `attrs.minimum` and `attrs.maximum`, and does nothing else.
     rescales: on integers it computes with a multiplier, several instructions for each element.
     keeps_factors: positive factors of its first input's channels are factors of its result's.
-    normalizes: its results are parts of 1, monotonic functions of its input.
+    steering: the inputs that say which elements are taken, and hold none of them.
+    integer_dtypes: in which its integer form can be.
+    normalizes: its results are parts of 1 or their logarithms, monotonic functions of its input.
     approximates: its integers are near what floats give; a framework that computes floats, or has
     other tables, may be a step away.
     is_foreign: a function that the user gives computes it, in C and here.
@@ -96,6 +98,8 @@ class Operator(Generic[AttrsT]):
     is_limit: ClassVar[bool] = False
     rescales: ClassVar[bool] = False
     keeps_factors: ClassVar[bool] = False
+    steering: ClassVar[tuple[int, ...]] = ()
+    integer_dtypes: ClassVar[tuple[str, ...]] = ("int8", "int16")
     normalizes: ClassVar[bool] = False
     approximates: ClassVar[bool] = False
     is_foreign: ClassVar[bool] = False

@@ -63,6 +63,7 @@ class IntegerForm(enum.Enum):
     ONE_OPERAND = enum.auto()  # one operand and the result have parameters of their own
     MEAN = enum.auto()  # a mean: of one operand, with parameters of its own
     SHARED = enum.auto()  # elements are moved or chosen: the result has its operands' parameters
+    ORDER = enum.auto()  # the order of elements decides, which is that of their integers
     RECURRENT = enum.auto()  # an LSTM or GRU over a sequence
 
 

@@ -10,12 +10,15 @@ from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import IntegerForm
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, index, maximum, minimum, select
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.cast import write_places
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reduce import known_axes, without_axes
 from edgec.ops.slice import constant_integers
@@ -39,6 +42,7 @@ class ArgReduce(Op[ArgReduceAttrs]):
     name = "arg_reduce"
     attrs_class = ArgReduceAttrs
     fusion = Fusion.OPAQUE
+    integer_form = IntegerForm.ORDER
 
     def infer(self, attrs: ArgReduceAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The shape with extent 1 along the axis."""
@@ -86,6 +90,14 @@ class ArgReduce(Op[ArgReduceAttrs]):
         return target.compute(
             "element", shape, attrs.dtype, lambda *at: cast(found[at], attrs.dtype)
         )
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """ArgMax and ArgMin."""
+        attrs: ArgReduceAttrs = node.attrs
+        write_places(
+            out, "ArgMax" if attrs.largest else "ArgMin", [out.own(node.inputs[0])], node,
+            axis=attrs.axis, keepdims=1, select_last_index=int(attrs.last),
+        )  # fmt: skip
 
 
 def _unless_nan(element: Any, chosen: Any, other: Any) -> Any:

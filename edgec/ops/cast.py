@@ -22,6 +22,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int32, intrinsic, minimum, select
 from edgec.numerics.narrow_float import FORMATS, stored_in
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx
 
 #: ONNX's numbers of element types.
@@ -31,6 +32,7 @@ ELEMENT_TYPES = {
     18: "float8_e4m3fnuz", 19: "float8_e5m2", 20: "float8_e5m2fnuz", 21: "uint4", 22: "int4",
     23: "float4_e2m1fn", 24: "float8_e8m0fnu", 25: "uint2", 26: "int2",
 }  # fmt: skip
+_NUMBERS = {dtype: number for number, dtype in ELEMENT_TYPES.items()}
 #: How powers of two are rounded.
 ROUND_MODES = ("up", "down", "nearest")
 _POWER_OF_TWO = "float8_e8m0fnu"
@@ -142,6 +144,24 @@ class Cast(Op[CastAttrs]):
             return stored_number(read_number(x[at], dtype), attrs)
 
         return target.compute("element", node.output.type.shape, attrs.dtype, element)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Cast."""
+        inputs, output, _ = out.places(node)
+        out.emit("Cast", inputs, output, to=_NUMBERS[node.attrs.dtype])
+
+
+def write_places(
+    out: OnnxGraph, kind: str, inputs: Sequence[str], node: Node, **attributes: int
+) -> None:
+    """A node whose last output is places: int64 in ONNX, and cast to int32 where it is that."""
+    outputs = [out.define_own(value) for value in node.outputs]
+    if node.outputs[-1].type.dtype == "int64":
+        out.emit_several(kind, inputs, outputs, **attributes)
+        return
+    wide = out.fresh(f"{outputs[-1]}.int64")
+    out.emit_several(kind, inputs, [*outputs[:-1], wide], **attributes)
+    out.emit("Cast", [wide], outputs[-1], to=_NUMBERS["int32"])
 
 
 @register

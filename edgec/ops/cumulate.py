@@ -6,7 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgec.errors import TypeMismatch
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
@@ -14,6 +16,7 @@ from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx, from_tflite
 from edgec.ops.row import INTEGERS
 
@@ -67,6 +70,17 @@ class Cumulate(Op[CumulateAttrs]):
         return target.reduce(
             "acc", x.shape, x.dtype, [bounds], init=lambda *at: int(attrs.is_product), update=update
         )
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """CumSum; opsets that are written have no product."""
+        attrs: CumulateAttrs = node.attrs
+        if attrs.is_product:
+            raise ImportFailed(f"{node.name}: ONNX has products of all before since 26 alone")
+        axis = out.initializer(f"{node.output.name}.axis", np.asarray(attrs.axis, np.int64))
+        out.emit(
+            "CumSum", [out.own(node.inputs[0]), axis], out.define_own(node.output),
+            exclusive=int(attrs.exclusive), reverse=int(attrs.reverse),
+        )  # fmt: skip
 
 
 def cumulate_attrs(raw: RawNode, is_product: bool = False) -> CumulateAttrs:

@@ -225,9 +225,26 @@ def _write_squared_difference(out: OnnxGraph, node: Node) -> None:
     out.emit("Mul", [difference, difference], output)
 
 
-def _write_pow(out: OnnxGraph, node: Node) -> None:
+def _writes(kind: str) -> Callable[[OnnxGraph, Node], None]:
+    """How a row is written that ONNX's operator of this name is read as by others."""
+
+    def write(out: OnnxGraph, node: Node) -> None:
+        inputs, output, _ = out.places(node)
+        out.emit(kind, inputs, output)
+
+    return write
+
+
+def _write_square(out: OnnxGraph, node: Node) -> None:
+    (x,), output, _ = out.places(node)
+    out.emit("Mul", [x, x], output)
+
+
+def _write_not_equal(out: OnnxGraph, node: Node) -> None:
     inputs, output, _ = out.places(node)
-    out.emit("Pow", inputs, output)
+    same = out.fresh(f"{output}.equal")
+    out.emit("Equal", inputs, same)
+    out.emit("Not", [same], output)
 
 
 def _write_cube(out: OnnxGraph, node: Node) -> None:
@@ -281,8 +298,8 @@ ROWS = (
         **_choosing("maximum"), onnx="Max", since=6, tflite="MAXIMUM", variadic=True),
     Row("minimum", "the smaller element", minimum, (*FLOATS, *INTEGERS), stored=True,
         **_choosing("minimum"), onnx="Min", since=6, tflite="MINIMUM", variadic=True),
-    Row("int_add", "a + b of integers", lambda a, b: a + b, INTEGERS),
-    Row("int_mul", "a * b of integers", lambda a, b: a * b, INTEGERS),
+    Row("int_add", "a + b of integers", lambda a, b: a + b, INTEGERS, write=_writes("Add")),
+    Row("int_mul", "a * b of integers", lambda a, b: a * b, INTEGERS, write=_writes("Mul")),
     Row("int_div", "a / b towards zero; b is a constant, and neither 0 nor -1",
         lambda a, b: a / b, INTEGERS, onnx="Div", since=7, tflite="DIV", when=_divides_safely),
     Row("trunc_mod", "the remainder of a / b, with the sign of a", _trunc_mod, (*FLOATS, *INTEGERS),
@@ -290,15 +307,16 @@ ROWS = (
         written={"fmod": 1}),
     Row("floor_mod", "the remainder of a / b, with the sign of b", _floor_mod, (*FLOATS, *INTEGERS),
         onnx="Mod", since=10, tflite="FLOOR_MOD", write=_write_floor_mod),
-    Row("int_sub", "a - b of integers", lambda a, b: a - b, INTEGERS),
+    Row("int_sub", "a - b of integers", lambda a, b: a - b, INTEGERS, write=_writes("Sub")),
     Row("trunc_div", "a / b towards zero; a where b is 0", _trunc_div, INTEGERS,
         onnx="Div", since=7, tflite="DIV"),
     Row("floor_div", "a / b, rounded down", _floor_div, (*FLOAT, *INTEGERS), tflite="FLOOR_DIV"),
-    Row("pow", "a**b", _pow, FLOATS, tflite="POW", write=_write_pow, tolerance=NEAR),
+    Row("pow", "a**b", _pow, FLOATS, tflite="POW", write=_writes("Pow"), tolerance=NEAR),
     Row("int_pow", "a**b of integers, which wraps; 0 or a sign where b is negative", _int_pow,
-        SIGNED, tflite="POW", write=_write_pow),
+        SIGNED, tflite="POW", write=_writes("Pow")),
     Row("reciprocal", "1 / x", lambda x: 1.0 / x, FLOATS, onnx="Reciprocal"),
-    Row("square", "x squared", lambda x: x * x, (*FLOATS, *INTEGERS), tflite="SQUARE"),
+    Row("square", "x squared", lambda x: x * x, (*FLOATS, *INTEGERS), tflite="SQUARE",
+        write=_write_square),
     Row("cube", "x**3 by products", lambda x: x * x * x, write=_write_cube, tolerance=NEAR),
     Row("sign", "-1, 0 or 1", _sign, (*FLOATS, *SIGNED), onnx="Sign", since=9, tflite="SIGN"),
     Row("floor", "rounded down", lambda x: intrinsic("floor_f32", x), onnx="Floor", tflite="FLOOR"),
@@ -357,17 +375,23 @@ ROWS = (
         onnx="IsInf", since=10, parameters={"detect_negative": 1, "detect_positive": 1},
         result="bool"),
     Row("equal", "a = b", lambda a, b: a.equals(b), (*FLOATS, *INTEGERS, "bool"),
-        onnx="Equal", since=7, tflite="EQUAL", result="bool"),
+        onnx="Equal", since=7, tflite="EQUAL", result="bool",
+        integer_form=IntegerForm.ORDER),
     Row("not_equal", "not a = b", lambda a, b: _inverted(a.equals(b)), (*FLOATS, *INTEGERS, "bool"),
-        tflite="NOT_EQUAL", result="bool"),
+        tflite="NOT_EQUAL", result="bool",
+        integer_form=IntegerForm.ORDER, write=_write_not_equal),
     Row("less", "a < b", lambda a, b: a < b, (*FLOATS, *INTEGERS),
-        onnx="Less", since=7, tflite="LESS", result="bool"),
+        onnx="Less", since=7, tflite="LESS", result="bool",
+        integer_form=IntegerForm.ORDER),
     Row("less_equal", "a <= b", lambda a, b: a <= b, (*FLOATS, *INTEGERS),
-        onnx="LessOrEqual", since=12, tflite="LESS_EQUAL", result="bool"),
+        onnx="LessOrEqual", since=12, tflite="LESS_EQUAL", result="bool",
+        integer_form=IntegerForm.ORDER),
     Row("greater", "a > b", lambda a, b: a > b, (*FLOATS, *INTEGERS),
-        onnx="Greater", since=7, tflite="GREATER", result="bool"),
+        onnx="Greater", since=7, tflite="GREATER", result="bool",
+        integer_form=IntegerForm.ORDER),
     Row("greater_equal", "a >= b", lambda a, b: a >= b, (*FLOATS, *INTEGERS),
-        onnx="GreaterOrEqual", since=12, tflite="GREATER_EQUAL", result="bool"),
+        onnx="GreaterOrEqual", since=12, tflite="GREATER_EQUAL", result="bool",
+        integer_form=IntegerForm.ORDER),
     Row("logical_and", "a and b", lambda a, b: a & b, ("bool",),
         onnx="And", since=7, tflite="LOGICAL_AND"),
     Row("logical_or", "a or b", lambda a, b: a | b, ("bool",),
@@ -388,7 +412,8 @@ ROWS = (
         _shift_right, INTEGERS,
         onnx="BitShift", since=11, when=_shifts("RIGHT"), written={"direction": "RIGHT"}),
     Row("where", "a where the condition holds, else b", select, (*FLOATS, *INTEGERS, "bool"),
-        onnx="Where", since=9, tflite="SELECT_V2", fixed={0: "bool"}, stored=True),
+        onnx="Where", since=9, tflite="SELECT_V2", fixed={0: "bool"}, stored=True,
+        integer_form=IntegerForm.SHARED),
 )  # fmt: skip
 
 add_rows(ROWS)

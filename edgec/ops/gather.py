@@ -30,6 +30,7 @@ class Gather(Moved[AxisAttrs]):
     attrs_class = AxisAttrs
     movement = Movement.PICK
     integer_form = IntegerForm.SHARED
+    steering = (1,)
 
     def shape(self, attrs: AxisAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
         """The data's shape with the indices' shape in place of the axis."""

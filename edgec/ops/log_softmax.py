@@ -8,12 +8,13 @@ from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
-from edgec.graph.types import TensorType
+from edgec.graph.traits import IntegerForm, StoredAs
+from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
 from edgec.ops.broadcast import tensor_of
-from edgec.ops.log_softmax_int8 import lower_int8, result_type
+from edgec.ops.log_softmax_int8 import RESULT, lower_int8, result_type
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.softmax_float import along_last_axis, lower_rows
@@ -26,6 +27,9 @@ class LogSoftmax(Op[NoAttrs]):
     name = "log_softmax"
     fusion = Fusion.OPAQUE
     tolerance = 5e-7
+    integer_form = IntegerForm.ONE_OPERAND
+    integer_dtypes = ("int8",)
+    normalizes = True
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The type of the input; of int8 with the one quantization that TFLite has."""
@@ -37,6 +41,17 @@ class LogSoftmax(Op[NoAttrs]):
                 f"log_softmax needs at least one element of float32 or int8, not {x}"
             )
         return (x,)
+
+    def fixed_quant(self, dtype: str) -> Quant | None:
+        """The one quantization that TFLite has."""
+        return RESULT if dtype == "int8" else None
+
+    def attrs_for_integers(
+        self, attrs: NoAttrs, inputs: Sequence[TensorType], result: StoredAs
+    ) -> NoAttrs | None:
+        """Of int8 whose result has that quantization."""
+        is_known = result.is_whole and (result.dtype, result.quant) == ("int8", RESULT)
+        return attrs if is_known else None
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One logarithm for each row."""

@@ -190,6 +190,7 @@ def add_rows(rows: Sequence[Row]) -> None:
             "__doc__": row.meaning, "name": row.name, "row": row, "attrs_class": attrs,
             "fusion": fusion, "tolerance": row.tolerance, "onnx_since": row.since,
             "integer_form": row.integer_form, "computes": row.computes,
+            "steering": tuple(row.fixed),
         }  # fmt: skip
         register(type(camel, (RowOp,), members))
         for format_name, kind in (("onnx", row.onnx), ("tflite", row.tflite)):

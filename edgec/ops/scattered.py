@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -18,6 +18,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import IntegerForm, Movement
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -25,6 +26,7 @@ from edgec.loop.values import Value, clamp, index, int32, maximum, minimum, sele
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.moved import Moved
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx
 from edgec.ops.parts import PLACES, Parts
 from edgec.ops.slice import sliced
@@ -79,10 +81,16 @@ def _check(name: str, data: TensorType, indices: TensorType) -> None:
 
 
 class Gathered(Moved[AxisAttrs]):
-    """A movement by indices that are computed."""
+    """A movement by indices that are computed. onnx_kind, onnx_axis: what ONNX calls it."""
+
+    onnx_kind: ClassVar[str]
+    onnx_axis: ClassVar[str] = "axis"
 
     attrs_class = AxisAttrs
     fusion = Fusion.OPAQUE
+    movement = Movement.PICK
+    integer_form = IntegerForm.SHARED
+    steering = (1,)
 
     def shape(self, attrs: AxisAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
         """As `picked` says, of indices that are integers."""
@@ -92,6 +100,12 @@ class Gathered(Moved[AxisAttrs]):
     def picked(self, axis: int, x: TensorType, indices: TensorType) -> tuple[int, ...]:
         """The shape of what the indices name."""
         raise NotImplementedError
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """`onnx_kind`, whose indices count from the end where they are negative, as here."""
+        operands = [out.own(value) for value in node.inputs]
+        named = {self.onnx_axis: node.attrs.axis}
+        out.emit(self.onnx_kind, operands, out.define_own(node.output), **named)
 
     def axis_after(
         self,
@@ -110,6 +124,7 @@ class GatherAt(Gathered):
     """The rows of data along the axis that computed indices name: as gather, of any places."""
 
     name = "gather_at"
+    onnx_kind = "Gather"
 
     def picked(self, axis: int, x: TensorType, indices: TensorType) -> tuple[int, ...]:
         """The data's shape with the indices' shape in place of the axis."""
@@ -139,6 +154,7 @@ class GatherElements(Gathered):
     """Of each position of the indices the element of that row: out[i, j] = x[indices[i, j], j]."""
 
     name = "gather_elements"
+    onnx_kind = "GatherElements"
 
     def picked(self, axis: int, x: TensorType, indices: TensorType) -> tuple[int, ...]:
         """The indices' shape, which exceeds the data's along the axis at most."""
@@ -160,6 +176,8 @@ class GatherNd(Gathered):
     """The parts of data that tuples name; `axis` is how many first axes both have in common."""
 
     name = "gather_nd"
+    onnx_kind = "GatherND"
+    onnx_axis = "batch_dims"
 
     def picked(self, axis: int, x: TensorType, indices: TensorType) -> tuple[int, ...]:
         """The indices' shape without the tuple, then what the tuple leaves of the data's."""

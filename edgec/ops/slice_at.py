@@ -67,6 +67,7 @@ class SliceAt(Moved[SliceAtAttrs]):
     fusion = Fusion.OPAQUE
     movement = Movement.PICK
     integer_form = IntegerForm.SHARED
+    steering = (1,)
 
     def shape(self, attrs: SliceAtAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
         """The part's."""
@@ -86,6 +87,8 @@ class UpdateSlice(Op[NoAttrs]):
     name = "update_slice"
     fusion = Fusion.OPAQUE
     integer_form = IntegerForm.SHARED
+    steering = (2,)
+    reads_alike = True
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The type of x."""

@@ -6,13 +6,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
+
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
-from edgec.graph.ir import Constant, Value
+from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import register
+from edgec.graph.traits import IntegerForm
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.ops.moved import Moved
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs, declared_shape
 from edgec.ops.slice import constant_integers
@@ -34,6 +38,7 @@ class Tile(Moved[TileAttrs]):
 
     name = "tile"
     attrs_class = TileAttrs
+    integer_form = IntegerForm.SHARED
 
     def shape(self, attrs: TileAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
         """Each extent times its repeats."""
@@ -45,6 +50,12 @@ class Tile(Moved[TileAttrs]):
         """An axis of extent 1 is read again for every index."""
         axes = zip(at, x.shape, attrs.repeats, strict=True)
         return tuple(0 if e == 1 else i if count == 1 else i % e for i, e, count in axes)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Tile."""
+        output = out.define_own(node.output)
+        repeats = out.initializer(f"{output}.repeats", np.asarray(node.attrs.repeats, np.int64))
+        out.emit("Tile", [out.own(node.inputs[0]), repeats], output)
 
 
 def _tiled(builder: GraphBuilder, raw: RawNode, x: Value, repeats: Sequence[int]) -> Value:

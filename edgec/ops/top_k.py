@@ -17,13 +17,15 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
+from edgec.graph.traits import IntegerForm
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, index, select
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
-from edgec.ops.cast import CastAttrs
+from edgec.ops.cast import CastAttrs, write_places
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 
@@ -45,6 +47,7 @@ class TopK(Op[TopKAttrs]):
     name = "top_k"
     attrs_class = TopKAttrs
     fusion = Fusion.OPAQUE
+    integer_form = IntegerForm.ORDER
 
     def infer(self, attrs: TopKAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The count in place of the axis."""
@@ -98,6 +101,13 @@ class TopK(Op[TopKAttrs]):
         target.definition.compute(values, lambda *at: read(at, found[at]))
         target.definition.compute(places, lambda *at: cast(found[at], attrs.dtype))
         return values
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """TopK."""
+        attrs: TopKAttrs = node.attrs
+        count = out.initializer(f"{node.outputs[0].name}.k", np.asarray([attrs.count], np.int64))
+        write_places(out, "TopK", [out.own(node.inputs[0]), count], node, axis=attrs.axis,
+                     largest=int(attrs.largest))  # fmt: skip
 
 
 @from_onnx("TopK")

@@ -18,6 +18,7 @@ and output, and rounding `onnx`:
 7. A float long short-term memory whose operands and sequence are quantized as TFLite's are: the
    integer one (`edgec.passes.fuse_lstm`).
 8. What is computed element by element from one int8 value: a table (`edgec.passes.tabulate`).
+9. Comparisons and places of the largest: the same on integers, brought to one scale.
 
 What does not match stays as it is, in float.
 """
@@ -38,6 +39,7 @@ from edgec.graph.traits import IntegerForm, Movement, Storage, StoredAs, stored_
 from edgec.graph.types import Quant
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.gru_float import GruFloatAttrs
+from edgec.ops.lift import MOST_BITS, Lift, LiftAttrs
 from edgec.ops.lookup import Lookup
 from edgec.ops.lookup_int16 import LookupInt16
 from edgec.ops.quantize import Dequantize, QuantizeAttrs
@@ -72,6 +74,8 @@ def _visit(
 ) -> Sequence[Value] | None:
     if node.op.rearranges:
         return _move_integers(rewriter, node, inputs[0])
+    if node.integer_form is IntegerForm.ORDER:
+        return _ordered(rewriter, node, inputs)
     if node.op.storage is not Storage.QUANTIZE:
         return None
     above = rewriter.producer(inputs[0])
@@ -104,9 +108,10 @@ def _computed(
     if views:
         above, bounds = source, within
     integers = [_integer(rewriter, value) for value in above.inputs]
-    if integers[0] is None:
+    first = next(given for n, given in enumerate(integers) if n not in above.op.steering)
+    if first is None:
         return None
-    if integers[0].type.dtype == "int16" and rounding == "onnx":
+    if first.type.dtype == "int16" and rounding == "onnx":
         rounding = "tflm"
     result = StoredAs(node.attrs.output, node.attrs.dtype, *bounds, rounding)
     form = above.integer_form
@@ -244,25 +249,51 @@ def _moved(
     """The same move of stored integers, if what goes in and comes out has the same parameters."""
     if not result.is_whole:
         return None
-    moved = [given for given in integers if given is not None]
-    if above.op.movement is Movement.PICK:
-        moved = moved[:1]
-    elif len(moved) != len(above.inputs):
-        return None
-    if above.op.reads_alike:
-        moved = [
-            given if given.type.quant == result.quant else _requantized(rewriter, value, node)
-            for given, value in zip(moved, above.inputs, strict=True)
-        ]
-    types = [value.type for value in moved]
+    operands = list(above.inputs)
+    for place, given in enumerate(integers):
+        if place in above.op.steering:
+            continue
+        if given is None:
+            return None
+        if above.op.reads_alike and given.type.quant != result.quant:
+            given = _requantized(rewriter, above.inputs[place], node)
+        operands[place] = given
+    types = [value.type for n, value in enumerate(operands) if n not in above.op.steering]
     if any((type_.quant, type_.dtype) != (result.quant, result.dtype) for type_ in types):
         return None
     attrs = above.op.attrs_for_integers(above.attrs, types, result)
     if attrs is None:
         return None
-    operands = [*moved, *above.inputs[len(moved) :]]
     op = above.op.integer_op(result.dtype)
     return rewriter.builder.op(op, operands, attrs, **_identity(node, above))
+
+
+def _ordered(rewriter: Rewriter, node: Node, inputs: Sequence[Value]) -> Sequence[Value] | None:
+    """The same of stored integers, in one scale where there are several; what it chose of them is
+    dequantized."""
+    stored = [_integer(rewriter, value) for value in inputs]
+    operands = [given for given in stored if given is not None]
+    quants = [given.type.quant for given in operands]
+    if len(operands) < len(inputs) or not all(q is not None and q.per_tensor for q in quants):
+        return None
+    if any(given.type.dtype not in MOST_BITS for given in operands):
+        return None
+    if len(operands) > 1:
+        bits = min(MOST_BITS[given.type.dtype] for given in operands)
+        scales = [given.type.scalar_quant()[0] for given in operands]
+        operands = [
+            rewriter.builder.op(
+                Lift, [given], LiftAttrs(bits, scale / max(scales)), name=f"{node.name}/lift{n}",
+                sources=(),
+            )
+            for n, (given, scale) in enumerate(zip(operands, scales, strict=True))
+        ]  # fmt: skip
+    if not node.outputs[0].type.is_float:
+        return rewriter.keep(node, tuple(operands))
+    made = rewriter.builder.node(node.op, operands, node.attrs, name=node.name).outputs
+    names = f"{node.name}/dequantize"
+    real = rewriter.builder.op(Dequantize, made[:1], name=names, sources=node.sources)
+    return (real, *made[1:])
 
 
 def _requantized(rewriter: Rewriter, real: Value, node: Node) -> Value:

@@ -15,9 +15,11 @@ import numpy as np
 from edgec.errors import EdgecError
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.operator import Fusion
 from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array
 from edgec.quantizer.histogram import Histogram, joined
+from edgec.quantizer.integer_forms import has_infinity
 from edgec.quantizer.moments import Moments
 from edgec.quantizer.recurrent import cells_of
 
@@ -114,7 +116,8 @@ class _Collector:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        values = [value for value in function.values() if value.type.is_float]
+        masked = _masked(function)
+        values = [v for v in function.values() if v.type.is_float and v not in masked]
         self.histograms = tuple({value: Histogram() for value in values} for _ in range(2))
         self.moments = {node: Moments(node) for node in function.nodes if has_weights(node)}
         self._readers: dict[Value, list[Moments]] = {}
@@ -155,6 +158,16 @@ class _Collector:
         )
         whole = {v: joined(seen, second.histograms[v]) for v, seen in first.histograms.items()}
         return Statistics(whole, _both(kept), _both(followed), count, (first, second), self.moments)
+
+
+def _masked(function: Function) -> set[Value]:
+    """Values that infinite constants may have reached: they have no range, and stay in float."""
+    found: set[Value] = set()
+    for node in function.nodes:
+        moves = node.op.fusion in (Fusion.VIEW, Fusion.INJECTIVE) or node.op.is_elementwise
+        if has_infinity(node) or (moves and not found.isdisjoint(node.inputs)):
+            found.update(node.outputs)
+    return found
 
 
 def _has_fixed_states(node: Node) -> bool:

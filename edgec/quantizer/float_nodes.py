@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from edgec.graph.ir import Function, Node
-from edgec.graph.traits import IntegerForm, Storage
+from edgec.graph.traits import Storage
 from edgec.passes.tabulate import is_elementwise
 from edgec.quantizer.integer_forms import EDGE, IntegerForms
 
@@ -70,7 +70,8 @@ def _first(known: dict[str, Node], node: Node) -> Node | None:
 
 def _refusal(old: Node, forms: IntegerForms, asked: Collection[Node]) -> str:
     """Of a node of the float function."""
-    if old.integer_form is IntegerForm.RECURRENT and old in forms.kept and old not in asked:
+    has_int8 = "int16" not in old.op.integer_dtypes
+    if has_int8 and old in forms.kept and old not in asked:
         return "its integer form is of int8 alone"
     is_table = old.integer_form is None and is_elementwise(old)
     return forms.refusal(old) or (UNTABLED if is_table else BEYOND)

@@ -16,6 +16,7 @@ from edgec.graph.traits import IntegerForm, Storage
 from edgec.graph.types import Array, Quant
 from edgec.ops.quantize import Dequantize, Quantize, QuantizeAttrs
 from edgec.passes.rewriter import Rewriter
+from edgec.quantizer.integer_forms import stored_places
 from edgec.quantizer.recurrent import store, stored_operands
 from edgec.quantizer.scheme import Scheme, Stored, quantize_bias
 
@@ -77,19 +78,19 @@ class _Inserter:
         elif form is IntegerForm.PRODUCTS:
             operands = self._weighted_operands(rewriter, node, inputs)
         else:
-            pairs, is_wide = list(zip(node.inputs, inputs, strict=True)), self._in_int16(node)
-            is_shared = form is IntegerForm.SHARED and not node.op.reads_alike
-            count = 1 if is_shared or form is IntegerForm.ONE_OPERAND else len(pairs)
-            stored = (self._operand(rewriter, old, new, is_wide) for old, new in pairs[:count])
-            operands = (*stored, *inputs[count:])
-        (made,) = rewriter.keep(node, operands)
-        if self.forms.ends_in_clip(node):
-            return (made,)
-        return (self._made(rewriter, node, made),)
+            stored, is_wide = stored_places(node), self._in_int16(node)
+            operands = tuple(
+                self._operand(rewriter, old, new, is_wide) if place in stored else new
+                for place, (old, new) in enumerate(zip(node.inputs, inputs, strict=True))
+            )
+        made, *places = rewriter.keep(node, operands)
+        if self.forms.ends_in_clip(node) or not made.type.is_float:
+            return (made, *places)
+        return (self._made(rewriter, node, made), *places)
 
     def _made(self, rewriter: Rewriter, node: Node, made: Value) -> Value:
         """What a node makes, as its value is stored; first as the operator must store it."""
-        output, in_int16 = node.output, self._in_int16(node)
+        output, in_int16 = node.outputs[0], self._in_int16(node)
         dtype = "int16" if in_int16 else self.scheme.values[output].dtype
         fixed, stored = node.op.fixed_quant(dtype), self.scheme.values[output]
         given = stored.widened() if in_int16 else stored
@@ -102,7 +103,7 @@ class _Inserter:
         is_sum = node.integer_form is IntegerForm.OPERANDS and node.op.computes is not None
         if not is_sum and node.integer_form is not IntegerForm.ONE_OPERAND:
             return False
-        values = (*self.forms.stored_inputs(node), self.forms.stored_output(node))
+        values = (*self.forms.stored_inputs(node), node.output)
         return any(self.forms.is_wide(value) for value in values)
 
     def _with_stored_weights(

@@ -5,10 +5,11 @@
    rounded three times, before the operator, in it and after it, where once is enough.
 2. A clip after such an operator is part of it: only the clip's result is quantized.
 3. What moves or chooses elements keeps its inputs' parameters: views, transposes, max pooling,
-   concat, pad, slice, gather, resizing. After floats it stays in float. So do, because inputs and
-   outputs are floats, slices of inputs, concats that no integers are made of, and what moves inputs
-   for floats alone: each part has parameters of its own (states of another range, boxes and scores)
-   or stays as it is.
+   concat, pad, slice, gather, tiles, resizing. What chooses between operands takes of constants
+   those of zeros alone: others may be far from all that is computed. After floats it stays in
+   float. So do, because inputs and outputs are floats, slices of inputs, concats that no integers
+   are made of, and what moves inputs for floats alone: each part has parameters of its own (states
+   of another range, boxes and scores) or stays as it is.
 4. A long short-term memory over a sequence: its hidden state is stored as the sequence it makes
    (`edgec.quantizer.recurrent`).
 5. Values are int8, those that are chosen int16. Where one of those that share parameters is int16,
@@ -19,11 +20,15 @@
 7. Products of two computed matrices have parameters of their own on all sides. So have operators
    of one operand (softmax, normalizations), whose constants stay as they are. What makes parts of 1
    for an output alone stays in float: its last bits are worth more than its few instructions.
+8. What the order of elements decides (comparisons, places of the largest) reads integers that are
+   there anyhow; nothing is rounded for it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+
+import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import IntegerForm, Movement
@@ -46,11 +51,30 @@ def _is_of_one(node: Node) -> bool:
     return node.integer_form in (IntegerForm.PRODUCTS, IntegerForm.ONE_OPERAND)
 
 
+def stored_places(node: Node) -> tuple[int, ...]:
+    """Which inputs a node with an integer form reads as integers, constants or not."""
+    has_several = (IntegerForm.OPERANDS, IntegerForm.MATRICES, IntegerForm.ORDER)
+    if not node.op.reads_alike and node.integer_form not in has_several:
+        return (0,)
+    return tuple(n for n in range(len(node.inputs)) if n not in node.op.steering)
+
+
 def _takes_clip(node: Node) -> bool:
     """Whether the integers that a node makes can be clamped on the way."""
     makes_sums = node.integer_form in (IntegerForm.PRODUCTS, IntegerForm.MATRICES)
     is_bounded = node.op.clamps or makes_sums
     return is_bounded and not shares_parameters(node)
+
+
+def has_infinity(node: Node) -> bool:
+    """Whether a constant of a node is infinite somewhere, or no number: a mask."""
+    constants = (value.data for value in node.inputs if isinstance(value, Constant))
+    return any(data.dtype.kind == "f" and not np.isfinite(data).all() for data in constants)
+
+
+def _makes_places(node: Node) -> bool:
+    """Whether it is the order of elements that decides on a node's results."""
+    return node.integer_form is IntegerForm.ORDER
 
 
 def is_mean(node: Node) -> bool:
@@ -85,6 +109,8 @@ class IntegerForms:
         for node in function.nodes:
             if self._is_moving(node):
                 self._join(node)
+            elif node in self._integer and _makes_places(node) and node.outputs[0].type.is_float:
+                self._join_values(node.inputs[0], node.outputs[0])
         self._wide = {self.leader(value) for value in wide}
         self._join_means()
 
@@ -131,29 +157,25 @@ class IntegerForms:
         """Whether a value is stored in int16, if it is stored."""
         return self.leader(value) in self._wide
 
-    def stored_output(self, node: Node) -> Value:
+    def stored_output(self, node: Node) -> Value | None:
+        """The float value that a node's integers stand for; None if it makes none."""
         if self.ends_in_clip(node):
             return self.consumers[node.output][0].output
-        return node.outputs[0]
+        return node.outputs[0] if node.outputs[0].type.is_float else None
 
     def stored_inputs(self, node: Node) -> tuple[Value, ...]:
         """The values that a node with an integer form reads as integers, without constants."""
-        every = node.op.reads_alike or node.integer_form in (
-            IntegerForm.OPERANDS,
-            IntegerForm.MATRICES,
-        )
-        return tuple(
-            value
-            for value in (node.inputs if every else node.inputs[:1])
-            if not isinstance(value, Constant)
-        )
+        found = (node.inputs[n] for n in stored_places(node))
+        return tuple(value for value in found if not isinstance(value, Constant))
 
     def stored_values(self) -> list[Value]:
         """All values that are stored in integers, in order."""
         found: dict[Value, None] = {}
         for node in self.function.nodes:
             if node in self._integer:
-                found.update(dict.fromkeys((*self.stored_inputs(node), self.stored_output(node))))
+                made = self.stored_output(node)
+                found.update(dict.fromkeys(self.stored_inputs(node)))
+                found.update({} if made is None else {made: None})
         return list(found)
 
     def source(self, value: Value) -> Value:
@@ -180,10 +202,13 @@ class IntegerForms:
             return "the options keep it in float"
         if has_recurrent_form(node, self._read):
             return None
-        data = node.activations
+        data = node.operands
         if not data:
             return "it is of constants alone"
-        others = {v.type.dtype for v in (*data, *node.outputs)} - {"float32"}
+        if has_infinity(node):
+            return "it reads a constant that is no number"
+        made = () if _makes_places(node) else node.outputs
+        others = {v.type.dtype for v in (*data, *made)} - {"float32"}
         if others:
             return f"it reads or makes {' and '.join(sorted(others))}"
         if node.integer_form is IntegerForm.RECURRENT:
@@ -204,7 +229,7 @@ class IntegerForms:
         """Why a node that makes one float value of these has no form on integers, None if it has
         one."""
         form = node.integer_form
-        if form is None or len(node.outputs) != 1:
+        if form is None or (len(node.outputs) != 1 and not _makes_places(node)):
             return f"{node.op.name} has no integer form"
         if node.op.is_elementwise and self.source(node.output) is not node.output:
             return self._without_table(node)
@@ -216,8 +241,14 @@ class IntegerForms:
         if node.integer_form is IntegerForm.OPERANDS:
             return self._misfit_of_operands(node, data)
         is_free = node.integer_form in (IntegerForm.PRODUCTS, IntegerForm.MATRICES)
-        is_fit = is_free or any(map(self.in_integers, data))
-        return None if is_fit else "what it reads is in float"
+        enough = all if _makes_places(node) else any
+        if not is_free and not enough(map(self.in_integers, data)):
+            return "what it reads is in float"
+        constants = [value.data for value in node.inputs if isinstance(value, Constant)]
+        is_chosen = node.op.reads_alike and bool(node.op.steering)
+        if is_chosen and any(array.any() for array in constants if array.dtype.kind == "f"):
+            return "it chooses a constant that may be far from all else"
+        return None
 
     def _misfit_of_operands(self, node: Node, data: Sequence[Value]) -> str | None:
         if data != node.inputs[:1] and node.op.computes is None:
@@ -239,8 +270,13 @@ class IntegerForms:
             if is_split or (is_idle and not self._is_needed(node.output)):
                 self._take_back(node, EDGE)
         for node in self.function.nodes:
-            data = node.activations
-            if self._is_moving(node) and not any(self.in_integers(value) for value in data):
+            known = [self.in_integers(value) for value in node.operands]
+            if node in self._integer and _makes_places(node):
+                if all(map(self._is_moved_input, node.operands)):
+                    self._take_back(node, EDGE)
+                elif not all(known):
+                    self._take_back(node, "what it reads is in float")
+            elif self._is_moving(node) and not any(known):
                 self._take_back(node, "what it reads is in float")
 
     def _take_back(self, node: Node, why: str) -> None:
@@ -252,21 +288,24 @@ class IntegerForms:
 
     def _moves_input(self, node: Node) -> bool:
         """Whether a moving operator is on inputs, moved or not, and nothing else."""
-        above = [self.producers.get(value) for value in node.activations]
-        return shares_parameters(node) and all(e is None or self._moves_input(e) for e in above)
+        return shares_parameters(node) and all(map(self._is_moved_input, node.operands))
+
+    def _is_moved_input(self, value: Value) -> bool:
+        above = self.producers.get(value)
+        return above is None or self._moves_input(above)
 
     def _is_needed(self, value: Value) -> bool:
         """Whether an operator computes integers of a value, moved or through a table or not."""
         return any(
             self._is_needed(node.output)
             if self._is_moving(node) or is_elementwise(node)
-            else node in self._integer
+            else node in self._integer and not _makes_places(node)
             for node in self.consumers.get(value, ())
         )
 
     def _join(self, node: Node) -> None:
-        for value in node.inputs if node.op.reads_alike else node.inputs[:1]:
-            self._join_values(value, node.output)
+        for place in stored_places(node):
+            self._join_values(node.inputs[place], node.output)
 
     def _join_values(self, one: Value, other: Value) -> None:
         first, second = self.leader(one), self.leader(other)
@@ -280,7 +319,9 @@ class IntegerForms:
         while changed:
             changed = False
             for node in means:
-                sides = node.inputs[0], self.stored_output(node)
+                made = self.stored_output(node)
+                assert made is not None
+                sides = node.inputs[0], made
                 leaders = {self.leader(value) for value in sides}
                 if len(leaders) == 2 and leaders & self._wide:
                     self._join_values(*sides)

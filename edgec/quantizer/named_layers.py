@@ -24,7 +24,7 @@ def named_layers(function: Function, names: Collection[str]) -> frozenset[Node]:
     layers = [node for node in function.nodes if forms.has_integer_form(node)]
     known: dict[str, Node] = {}
     for node in layers:
-        for name in _names(node, forms):
+        for name in _names(node, forms.stored_output(node) or node.outputs[0]):
             known.setdefault(name, node)
     shown = [node.name for node in layers]
     return frozenset(_find(names, known, shown, "to keep in float"))
@@ -45,9 +45,10 @@ def named_values(
             known.setdefault(name, value)
         shown[name] = None
     for node in function.nodes:
-        if forms.has_integer_form(node):
-            for name in _names(node, forms):
-                known.setdefault(name, forms.stored_output(node))
+        made = forms.stored_output(node) if forms.has_integer_form(node) else None
+        if made is not None:
+            for name in _names(node, made):
+                known.setdefault(name, made)
     return frozenset(_find(names, known, shown, "to store in int16"))
 
 
@@ -64,11 +65,11 @@ def _find(
         yield known[name]
 
 
-def _names(node: Node, forms: IntegerForms) -> Iterator[str]:
+def _names(node: Node, made: Value) -> Iterator[str]:
+    """made: the node's result, or that of the clip that is part of it."""
     yield node.name
     yield from _words(node.outputs[0])
-    if forms.ends_in_clip(node):
-        yield from _words(forms.stored_output(node))
+    yield from _words(made)
 
 
 def _words(value: Value) -> Iterator[str]:

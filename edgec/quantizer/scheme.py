@@ -115,7 +115,7 @@ def make_scheme(
     forms = decide_integer_forms(function, dtype, kept, wide)
     known = dict(ranges)
     for constant in function.constants():
-        if constant.type.is_float and constant.data.size:
+        if constant.type.is_float and constant.data.size and np.isfinite(constant.data).all():
             known[constant] = (
                 min(float(constant.data.min()), 0.0), max(float(constant.data.max()), 0.0)
             )  # fmt: skip
@@ -155,14 +155,14 @@ def _holds(stored: Stored, seen: Range) -> bool:
 def decide_integer_forms(
     function: Function, dtype: str, kept: Collection[Node], wide: Collection[Value]
 ) -> IntegerForms:
-    """The forms with all values int8 or int16, or these; LSTMs know int8 alone, else floats."""
+    """The forms with all values int8 or int16, or these; floats for what has no form of int16."""
     if dtype == "int16":
         wide = (*function.values(), *function.constants())
     forms = IntegerForms(function, kept, wide)
     floats = {
         node
         for node in function.nodes
-        if node.integer_form is IntegerForm.RECURRENT
+        if "int16" not in node.op.integer_dtypes
         and (forms.is_wide(node.inputs[0]) or forms.is_wide(node.outputs[0]))
     }
     return IntegerForms(function, {*kept, *floats}, wide) if floats else forms

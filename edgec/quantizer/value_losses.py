@@ -67,14 +67,16 @@ def choices_of(forms: IntegerForms) -> list[Choice]:
             join(forms.source(value), value)
     for node in nodes:
         if is_mean(node):
-            join(node.inputs[0], forms.stored_output(node))
+            join(node.inputs[0], node.output)
     members: dict[Value, list[Value]] = {}
     for value in stored:
         members.setdefault(leader(value), []).append(value)
     makers: dict[Value, list[Node]] = {one: [] for one in members}
     readers: dict[Value, list[Node]] = {one: [] for one in members}
     for node in nodes:
-        makers[leader(forms.stored_output(node))].append(node)
+        made = forms.stored_output(node)
+        if made is not None:
+            makers[leader(made)].append(node)
         for one in dict.fromkeys(leader(value) for value in forms.stored_inputs(node)):
             readers[one].append(node)
     return [

@@ -27,6 +27,8 @@ others that make C of ONNX, and by TFLite Micro. To repeat it, with bars:
 `edgec bench --peers --html peers.html`.
 
 """
+#: What the last line of the page begins with.
+BY = "Measured with "
 
 
 def main() -> None:
@@ -37,17 +39,28 @@ def main() -> None:
         print(model.name, flush=True)
     table = peers_table(rows).markdown()
     told = [f"- {line}" for line in refusals(rows)]
+    versions = peers.versions(rows)
     if sys.argv[1:]:
         measured = {row["model"] for row in rows}
         every = [*_kept("| ", measured)[1:], *table[2:]]
         table[2:] = sorted(every, key=lambda line: line.split()[1])
         told = sorted([*_kept("- ", measured), *told])
+        versions = _with_others(PAGE.read_text(encoding="utf-8"), versions)
     lines = [
         peers.METHOD, "", "ratio: our instructions as a part of theirs. differs: the largest"
         " difference of an output from ours.", "", *table, "", *told, "",
-        f"Measured with {peers.versions(rows)}.", "",
+        f"{BY}{versions}.", "",
     ]  # fmt: skip
     PAGE.write_text(HEAD + "\n".join(lines), encoding="utf-8")
+
+
+def _with_others(page: str, versions: str) -> str:
+    """The versions, and those of the page whose tools took none of what was measured now."""
+    (line,) = (line for line in page.splitlines() if line.startswith(BY))
+    *others, compiler = versions.split(", ")
+    known = {text.split()[0]: text for text in line[len(BY) : -1].split(", ")[:-1]}
+    return ", ".join([*sorted({**known, **{text.split()[0]: text for text in others}}.values()),
+                      compiler])  # fmt: skip
 
 
 def _kept(begin: str, measured: set[str]) -> list[str]:

@@ -100,3 +100,10 @@ def test_names_of_models(tmp_path: Path) -> None:
     baselines = tmp_path / "baselines.json"
     with pytest.raises(EdgecError, match="cannot read"):
         find_peer_models(baselines, ["nothing"])
+
+
+def test_a_page_measured_in_part_names_the_tools_of_all_of_it() -> None:
+    from measure_peers import BY, _with_others
+
+    page = f"# Page\n\n{BY}TFLite Micro as told, b 1.0, gcc 12.\n"
+    assert _with_others(page, "a 3, b 2.0, gcc 13") == "TFLite Micro as told, a 3, b 2.0, gcc 13"

@@ -10,6 +10,7 @@ from edgec import ops
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function
 from edgec.graph.types import TensorType
+from edgec.ops.cumulate import CumulateAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.softmax import SoftmaxAttrs
 from edgec.quantizer.post_training import PostTraining, Recipe, quantize_function
@@ -40,8 +41,8 @@ def odd_operators() -> Function:
 
     x = b.param("x", TensorType((3, 8), "float32"))
     y = b.op("dense", [x, b.constant("w", normal(8, 8)), b.constant("b", normal(8))], name="dense")
-    logarithms = b.op("log_softmax", [y], name="logs")
-    scaled = b.op("mul", [logarithms, b.constant("c", normal(8))], MulAttrs(), name="scaled")
+    sums = b.op("cumulate", [y], CumulateAttrs(1), name="sums")
+    scaled = b.op("mul", [sums, b.constant("c", normal(8))], MulAttrs(), name="scaled")
     power = b.op("atan2", [y, scaled], name="angle")
     shares = b.op("softmax", [y], SoftmaxAttrs(), name="shares")
     return b.finish([power, shares])
@@ -51,8 +52,8 @@ def test_edges_options_and_operators() -> None:
     samples = [[np.random.default_rng(n).normal(size=(3, 8)).astype(np.float32)] for n in range(4)]
     assert reasons(quantize_function(odd_operators(), samples, PLAIN)) == {
         "x.q": "it reads an input in float",
-        "dense.dq": "logs, angle, shares read floats",
-        "logs": "log_softmax has no integer form",
+        "dense.dq": "sums, angle, shares read floats",
+        "sums": "cumulate has no integer form",
         "scaled": "what it reads is in float, and what follows rounds once",
         "angle": "atan2 has no integer form of several values",
         "shares": "no integers are made of its result, whose last bits count",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,15 +32,49 @@ CASES: dict[str, tuple[Make, set[str], float]] = {
     "reduce_max": (lambda b, x, y: b.add("ReduceMax", [x], axes=[1]), {"reduce"}, 30),
     "reduce_min": (lambda b, x, y: b.add("ReduceMin", [y], axes=[-1]), {"reduce"}, 30),
     "reduce_mean": (lambda b, x, y: b.add("ReduceMean", [x], axes=[-1]), {"reduce"}, 30),
-    "reduce_sum": (lambda b, x, y: b.add("ReduceSum", [x, axes(b, -1)]), {"reduce"}, 30),
+    "reduce_sum": (lambda b, x, y: b.add("ReduceSum", [x, ints(b, -1)]), {"reduce"}, 30),
     "div": (lambda b, x, y: b.add("Div", [x, b.add("Add", [b.add("Abs", [y]), row(b, 1.0)])]),
             {"quotient"}, 26),
     "div_by_row": (lambda b, x, y: b.add("Div", [x, row(b, 2.0)]), {"mul"}, 28),
+    "where": (lambda b, x, y: b.add("Where", [b.add("Greater", [x, y]), x, y]),
+              {"lift", "greater", "where"}, 26),
+    "masked": (lambda b, x, y: b.add("Where", [below(b, x), x, b.constant(np.float32(0), "zero")]),
+               {"less", "where"}, 18),
+    "tile": (lambda b, x, y: b.add("Tile", [b.add("ReduceMean", [x], axes=[1]), ints(b, 1, 12)]),
+             {"tile"}, 28),
+    "gather_nd": (lambda b, x, y: b.add("GatherND", [x, places(b, (4, 12, 2))]), {"gather_nd"}, 28),
+    "gather_elements": (
+        lambda b, x, y: b.add("GatherElements", [x, places(b, (4, 12))], axis=1),
+        {"gather_elements"}, 28),
+    "top_k": (lambda b, x, y: ordered(b, x), {"top_k"}, 28),
+    "by_place": (
+        lambda b, x, y: b.add("Gather", [x, b.add("ArgMax", [y], axis=0, keepdims=0)], axis=1),
+        {"arg_reduce", "gather_at"}, 20),
 }  # fmt: skip
 
 
-def axes(b: OnnxBuilder, *values: int) -> str:
-    return b.constant(np.asarray(values, np.int64), "axes")
+def ints(b: OnnxBuilder, *values: int) -> str:
+    return b.constant(np.asarray(values, np.int64), "ints")
+
+
+def places(b: OnnxBuilder, shape: tuple[int, ...]) -> str:
+    """Places within four rows."""
+    return b.constant(b.rng.integers(-4, 4, shape), "places")
+
+
+def ordered(b: OnnxBuilder, x: str) -> str:
+    largest = b.add("TopK", [x, ints(b, 12)])
+    b.nodes[-1].output.append(b.name("places"))
+    return largest
+
+
+def weighted_logarithms(b: OnnxBuilder, x: str, y: str) -> str:
+    weights = b.constant(b.rng.normal(0, 0.3, (12, 12)).astype(np.float32), "w")
+    return b.add("MatMul", [b.add("LogSoftmax", [x], axis=-1), weights])
+
+
+def below(b: OnnxBuilder, x: str) -> str:
+    return b.add("Less", [x, row(b, 0.0)])
 
 
 def row(b: OnnxBuilder, least: float) -> str:
@@ -84,11 +119,43 @@ def test_it_is_in_integers_near_float_and_onnxruntime(
         assert off < (9 if dtype == "int16" else 2.01)
 
 
+def test_what_has_int8_alone_stays_in_float_beside_int16(tmp_path: Path) -> None:
+    rng = np.random.default_rng(4)
+    samples = [[rng.uniform(-1.7, 1.7, (4, 10)).astype(np.float32)] for _ in range(12)]
+    path = network(weighted_logarithms, tmp_path / "m.onnx")
+    recipe = Recipe("minmax", equalize="never", reconstruct=False)
+    made = quantize_model(path, samples, recipe)
+    assert {node.operator for node in made.float_nodes()} == {"quantize", "dequantize"}
+    assert made.explain(samples).output_sqnr_db > 26
+    wide = quantize_model(path, samples, replace(recipe, activations="int16"))
+    reasons = {node.operator: node.reason for node in wide.float_nodes()}
+    assert reasons["log_softmax"] == "its integer form is of int8 alone"
+
+
+def test_constants_far_from_all_else_stay_in_float(tmp_path: Path) -> None:
+    """A mask of attention: with a range that holds it nothing would be left of the scores."""
+    rng = np.random.default_rng(5)
+    samples = [[rng.uniform(-1.7, 1.7, (4, 10)).astype(np.float32)] for _ in range(12)]
+    for far in (-1e9, -np.inf):
+        path = network(
+            lambda b, x, y, far=far: b.add("Softmax", [b.add("Where", [
+                below(b, y), x, b.constant(np.float32(far), "far")])], axis=-1),
+            tmp_path / "m.onnx",
+        )  # fmt: skip
+        made = quantize_model(path, samples, Recipe("minmax", equalize="never", reconstruct=False))
+        reasons = {node.operator: node.reason for node in made.float_nodes()}
+        is_finite = bool(np.isfinite(far))
+        why = "chooses a constant that may be far from" if is_finite else "reads a constant that is"
+        assert reasons["where"].startswith(f"it {why}")
+        assert made.explain(samples).output_sqnr_db > 24
+
+
 def test_c_has_the_bits_of_the_interpreter(tmp_path: Path) -> None:
     rng = np.random.default_rng(3)
     samples = [[rng.uniform(-1.7, 1.7, (4, 10)).astype(np.float32)] for _ in range(10)]
-    for name in ("max", "reduce_max", "reduce_sum", "div"):
-        path = network(CASES[name][0], tmp_path / f"{name}.onnx")
+    for name in ("max", "reduce_max", "reduce_sum", "div", "where", "top_k", "by_place", "logs"):
+        make = weighted_logarithms if name == "logs" else CASES[name][0]
+        path = network(make, tmp_path / f"{name}.onnx")
         made = quantize_model(path, samples, Recipe("minmax", equalize="never"))
         path.write_bytes(qdq_bytes(made))
         with compile_model(path, board="stm32", engine="core") as compiled:
