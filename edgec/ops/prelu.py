@@ -63,7 +63,7 @@ def _multipliers(inputs: Sequence[TensorType], output: Quant) -> tuple[float, fl
 
 @register
 class Prelu(Op[PreluAttrs]):
-    """x int8 or int16 and alpha int8, quantized per tensor, or both float32."""
+    """x int8 or int16 and alpha int8 or like x, quantized per tensor, or both float32."""
 
     name = "prelu"
     attrs_class = PreluAttrs
@@ -81,7 +81,8 @@ class Prelu(Op[PreluAttrs]):
         if x.dtype == alpha.dtype == "float32":
             return (TensorType(x.shape, x.dtype),)
         stored = ("int8",) if attrs.rounding == "onnx" else ("int8", "int16")
-        if x.dtype not in stored or alpha.dtype != "int8" or attrs.output is None:
+        slopes = ("int8", x.dtype)
+        if x.dtype not in stored or alpha.dtype not in slopes or attrs.output is None:
             known = " or ".join((*stored, "float32"))
             raise TypeMismatch(f"prelu needs quantized {known}, not {x} and {alpha}")
         quants = (x.quant, alpha.quant, attrs.output)

@@ -201,10 +201,10 @@ class Resize(Op[ResizeAttrs]):
     def attrs_for_integers(
         self, attrs: ResizeAttrs, inputs: Sequence[TensorType], result: StoredAs
     ) -> ResizeAttrs | None:
-        """Bilinear of int8 alone."""
+        """Bilinear of one scale: of int16 in LiteRT's fixed point."""
         if attrs.method == "nearest":
             return attrs
-        if result.dtype != "int8" or not result.quant.per_tensor:
+        if not result.quant.per_tensor:
             return None
         return replace(attrs, rounding=result.rounding)
 

@@ -100,8 +100,7 @@ class _Inserter:
 
     def _in_int16(self, node: Node) -> bool:
         """Whether a node that knows one dtype has int16 on any side, and so on all."""
-        is_sum = node.integer_form is IntegerForm.OPERANDS and node.op.computes is not None
-        if not is_sum and node.integer_form is not IntegerForm.ONE_OPERAND:
+        if node.integer_form not in (IntegerForm.OPERANDS, IntegerForm.ONE_OPERAND):
             return False
         values = (*self.forms.stored_inputs(node), node.output)
         return any(self.forms.is_wide(value) for value in values)

@@ -47,6 +47,12 @@ CASES: dict[str, tuple[Make, set[str], float]] = {
         lambda b, x, y: b.add("GatherElements", [x, places(b, (4, 12))], axis=1),
         {"gather_elements"}, 28),
     "top_k": (lambda b, x, y: ordered(b, x), {"top_k"}, 28),
+    "prelu": (lambda b, x, y: b.add("PRelu", [x, row(b, 0.1)]), {"prelu"}, 24),
+    "resize": (
+        lambda b, x, y: b.add("Reshape", [b.add("Resize", [
+            b.add("Reshape", [x, ints(b, 1, 1, 4, 12)]), "", "", ints(b, 1, 1, 8, 6)],
+            mode="linear"), ints(b, 4, 12)]),
+        {"resize"}, 28),
     "by_place": (
         lambda b, x, y: b.add("Gather", [x, b.add("ArgMax", [y], axis=0, keepdims=0)], axis=1),
         {"arg_reduce", "gather_at"}, 20),
