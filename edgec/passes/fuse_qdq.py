@@ -108,7 +108,7 @@ def _computed(
     if views:
         above, bounds = source, within
     integers = [_integer(rewriter, value) for value in above.inputs]
-    first = next(given for n, given in enumerate(integers) if n not in above.op.steering)
+    first = integers[int(0 in above.op.steering)]
     if first is None:
         return None
     if first.type.dtype == "int16" and rounding == "onnx":

@@ -19,7 +19,7 @@ from edgec.graph.operator import Fusion
 from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array
 from edgec.quantizer.histogram import Histogram, joined
-from edgec.quantizer.integer_forms import has_infinity
+from edgec.quantizer.integer_forms import IntegerForms, has_infinity
 from edgec.quantizer.moments import Moments
 from edgec.quantizer.recurrent import cells_of
 
@@ -116,8 +116,7 @@ class _Collector:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        masked = _masked(function)
-        values = [v for v in function.values() if v.type.is_float and v not in masked]
+        values = _with_ranges(function)
         self.histograms = tuple({value: Histogram() for value in values} for _ in range(2))
         self.moments = {node: Moments(node) for node in function.nodes if has_weights(node)}
         self._readers: dict[Value, list[Moments]] = {}
@@ -160,14 +159,15 @@ class _Collector:
         return Statistics(whole, _both(kept), _both(followed), count, (first, second), self.moments)
 
 
-def _masked(function: Function) -> set[Value]:
-    """Values that infinite constants may have reached: they have no range, and stay in float."""
+def _with_ranges(function: Function) -> list[Value]:
+    """The float values but those that infinite constants may have reached and nothing stores."""
     found: set[Value] = set()
     for node in function.nodes:
         moves = node.op.fusion in (Fusion.VIEW, Fusion.INJECTIVE) or node.op.is_elementwise
         if has_infinity(node) or (moves and not found.isdisjoint(node.inputs)):
             found.update(node.outputs)
-    return found
+    found.difference_update(IntegerForms(function).stored_values())
+    return [value for value in function.values() if value.type.is_float and value not in found]
 
 
 def _has_fixed_states(node: Node) -> bool:

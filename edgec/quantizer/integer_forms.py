@@ -72,6 +72,23 @@ def has_infinity(node: Node) -> bool:
     return any(data.dtype.kind == "f" and not np.isfinite(data).all() for data in constants)
 
 
+def _has_numbers(node: Node) -> bool:
+    """Whether a float constant of a node is not 0 everywhere."""
+    constants = (value.data for value in node.inputs if isinstance(value, Constant))
+    return any(data.dtype.kind == "f" and bool(data.any()) for data in constants)
+
+
+def _strange_operands(node: Node) -> str | None:
+    """Why no integers stand for what a node reads or makes; None if they may."""
+    if not node.operands:
+        return "it is of constants alone"
+    if has_infinity(node):
+        return "it reads a constant that is no number"
+    made = () if _makes_places(node) else node.outputs
+    others = {value.type.dtype for value in (*node.operands, *made)} - {"float32"}
+    return f"it reads or makes {' and '.join(sorted(others))}" if others else None
+
+
 def _makes_places(node: Node) -> bool:
     """Whether it is the order of elements that decides on a node's results."""
     return node.integer_form is IntegerForm.ORDER
@@ -202,19 +219,13 @@ class IntegerForms:
             return "the options keep it in float"
         if has_recurrent_form(node, self._read):
             return None
-        data = node.operands
-        if not data:
-            return "it is of constants alone"
-        if has_infinity(node):
-            return "it reads a constant that is no number"
-        made = () if _makes_places(node) else node.outputs
-        others = {v.type.dtype for v in (*data, *made)} - {"float32"}
-        if others:
-            return f"it reads or makes {' and '.join(sorted(others))}"
+        strange = _strange_operands(node)
+        if strange is not None:
+            return strange
         if node.integer_form is IntegerForm.RECURRENT:
             return "the integer form is of one batch from constant states, for its sequence alone"
         is_of_elements = node.integer_form is None and node.op.is_elementwise
-        return self._without_table(node) if is_of_elements else self._misfit(node, data)
+        return self._without_table(node) if is_of_elements else self._misfit(node, node.operands)
 
     def _without_table(self, node: Node) -> str:
         """Why a function of elements is no table; of one that may be a table: what it reads."""
@@ -244,11 +255,8 @@ class IntegerForms:
         enough = all if _makes_places(node) else any
         if not is_free and not enough(map(self.in_integers, data)):
             return "what it reads is in float"
-        constants = [value.data for value in node.inputs if isinstance(value, Constant)]
-        is_chosen = node.op.reads_alike and bool(node.op.steering)
-        if is_chosen and any(array.any() for array in constants if array.dtype.kind == "f"):
-            return "it chooses a constant that may be far from all else"
-        return None
+        is_far = node.op.reads_alike and bool(node.op.steering) and _has_numbers(node)
+        return "it chooses a constant that may be far from all else" if is_far else None
 
     def _misfit_of_operands(self, node: Node, data: Sequence[Value]) -> str | None:
         if data != node.inputs[:1] and node.op.computes is None:
