@@ -8,7 +8,10 @@ from edgec import ops
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.types import TensorType
 from edgec.ops.add import AddAttrs
+from edgec.ops.arg_reduce import ArgReduceAttrs
+from edgec.ops.cumulate import CumulateAttrs
 from edgec.ops.mul import MulAttrs
+from edgec.ops.softmax import SoftmaxAttrs
 from edgec.quantizer.integer_forms import IntegerForms
 
 ops.load()
@@ -25,7 +28,7 @@ def test_floats_with_constants_stay_floats() -> None:
     y = b.op("mul", [x, b.constant("c0", normal(8))], MulAttrs(), name="of_the_input")
     y = b.op("dense", [y, b.constant("w0", normal(8, 8)), b.constant("b0", normal(8))], name="one")
     y = b.op("add", [y, b.constant("c1", normal(3, 8))], AddAttrs(), name="of_integers")
-    kept = b.op("log_softmax", [y], name="log_softmax")
+    kept = b.op("cumulate", [y], CumulateAttrs(1), name="sums")
     z = b.op("mul", [kept, b.constant("c2", normal(8))], MulAttrs(), name="of_floats")
     z = b.op("add", [z, b.constant("c3", normal(8))], AddAttrs(), name="of_floats_too")
     z = b.op("dense", [z, b.constant("w1", normal(8, 8)), b.constant("b1", normal(8))], name="two")
@@ -33,3 +36,20 @@ def test_floats_with_constants_stay_floats() -> None:
     forms = IntegerForms(b.finish([z]))
     found = [node.name for node in forms.function.nodes if forms.has_integer_form(node)]
     assert found == ["of_the_input", "one", "of_integers", "two", "of_both"]
+
+
+def test_nothing_is_rounded_for_an_order_alone() -> None:
+    """Places of the largest input, or of shares that stay in float, are found among floats."""
+    b = GraphBuilder()
+    x = b.param("x", TensorType((3, 8), "float32"))
+    weights = b.constant("w", np.eye(8, dtype=np.float32))
+    y = b.op("dense", [x, weights, b.constant("b", np.zeros(8, np.float32))], name="dense")
+    shares = b.op("softmax", [y], SoftmaxAttrs(), name="shares")
+    found = [b.op("arg_reduce", [v], ArgReduceAttrs(1), name=v.name) for v in (x, y, shares)]
+    forms = IntegerForms(b.finish(found))
+    places = [n for n in forms.function.nodes if n.op.name == "arg_reduce"]
+    assert [forms.has_integer_form(node) for node in places] == [False, True, False]
+    assert [forms.refusal(node) for node in places] == [
+        "it moves floats at the model's edge", None, "what it reads is in float",
+    ]  # fmt: skip
+    assert forms.stored_values() == [x, y]
