@@ -102,8 +102,9 @@ class _Inserter:
         """Whether a node that knows one dtype has int16 on any side, and so on all."""
         if node.integer_form not in (IntegerForm.OPERANDS, IntegerForm.ONE_OPERAND):
             return False
-        values = (*self.forms.stored_inputs(node), node.output)
-        return any(self.forms.is_wide(value) for value in values)
+        made = self.forms.stored_output(node)
+        assert made is not None
+        return any(map(self.forms.is_wide, (*self.forms.stored_inputs(node), made)))
 
     def _with_stored_weights(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]

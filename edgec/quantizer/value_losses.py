@@ -66,8 +66,9 @@ def choices_of(forms: IntegerForms) -> list[Choice]:
         if forms.source(value) in known:
             join(forms.source(value), value)
     for node in nodes:
-        if is_mean(node):
-            join(node.inputs[0], node.output)
+        made = forms.stored_output(node)
+        if is_mean(node) and made is not None:
+            join(node.inputs[0], made)
     members: dict[Value, list[Value]] = {}
     for value in stored:
         members.setdefault(leader(value), []).append(value)
