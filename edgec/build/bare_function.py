@@ -10,7 +10,7 @@ from edgec.codegen.runtime_source import needed_functions
 from edgec.graph.types import Array
 from edgec.loop.foreign import find_source, prototype
 from edgec.loop.ir import Call
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements
 from edgec.passes.lower_groups import Variant
 
 
@@ -32,7 +32,7 @@ def c_text(variant: Variant, name: str) -> str:
 
 def _prototypes(variant: Variant) -> set[str]:
     """Of the functions of the user's that it calls."""
-    calls = [s for s, _ in walk(variant.function.body) if isinstance(s, Call)]
+    calls = [s for s in statements(variant.function.body) if isinstance(s, Call)]
     theirs = [call for call in calls if find_source(call.callee) is not None]
     return {prototype(call, C_TYPE.__getitem__) for call in theirs}
 

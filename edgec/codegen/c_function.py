@@ -54,7 +54,7 @@ from edgec.loop.ir import (
 )
 from edgec.loop.lanes import private_buffers, why_not_at_once
 from edgec.loop.microkernel import stream_of_call, written_by
-from edgec.loop.rewrite import expressions, subexpressions, walk
+from edgec.loop.rewrite import expressions, statements, subexpressions
 from edgec.numerics.term import Term, Var
 
 INDENT = "    "
@@ -103,7 +103,7 @@ def emit_function(
 
 def writes_param(func: PrimFunc, param: Buffer) -> bool:
     """Whether the function, or something it calls, may write through this parameter."""
-    for stmt, _ in walk(func.body):
+    for stmt in statements(func.body):
         if isinstance(stmt, Store) and stmt.buffer == param:
             return True
         if isinstance(stmt, Call) and param in written_by(stmt):
@@ -113,7 +113,7 @@ def writes_param(func: PrimFunc, param: Buffer) -> bool:
 
 def shows_rows(func: PrimFunc) -> bool:
     """Whether the function shows rows: it then takes the context and its first trace id."""
-    return any(isinstance(s, Call) and s.callee in TRACES for s, _ in walk(func.body))
+    return any(isinstance(s, Call) and s.callee in TRACES for s in statements(func.body))
 
 
 def _parameters(func: PrimFunc, params: Mapping[Buffer, str]) -> tuple[str, ...]:
@@ -203,7 +203,7 @@ class FunctionPrinter:
 
     def unused_params(self) -> list[str]:
         used: set[Buffer] = set()
-        for stmt, _ in walk(Seq(self.body)):
+        for stmt in statements(Seq(self.body)):
             if isinstance(stmt, Store):
                 used.add(stmt.buffer)
             elif isinstance(stmt, Call):

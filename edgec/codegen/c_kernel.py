@@ -33,7 +33,7 @@ from edgec.loop.bound import (
     shared_places,
 )
 from edgec.loop.ir import TRACES, BoundKind, Call, For, PrimFunc, Scope, Seq, Stmt, Sync
-from edgec.loop.rewrite import Rewriter, walk
+from edgec.loop.rewrite import Rewriter, statements
 from edgec.targets.cuda.crew import Crew
 
 #: Macros of `runtime_c/cuda/ec_cuda_kernel.h`.
@@ -212,7 +212,7 @@ class _StepPrinter(_KernelPrinter):
                 yield f"{INDENT}const int32_t {self.index[kind]} = 0;"
 
     def _is_bound(self, kind: str) -> bool:
-        return any(isinstance(s, For) and s.kind == kind for s, _ in walk(self.func.body))
+        return any(isinstance(s, For) and s.kind == kind for s in statements(self.func.body))
 
 
 class _GroupPrinter(_StepPrinter):

@@ -11,7 +11,7 @@ from edgec.codegen.program import Program
 from edgec.errors import BuildFailed
 from edgec.loop.foreign import Foreign, find_source, prototype
 from edgec.loop.ir import Call
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements
 
 #: What the names of files of assembly end in: gcc's preprocessor reads them.
 ASSEMBLY = (".S", ".s")
@@ -33,7 +33,7 @@ def foreign_texts(program: Program) -> tuple[ForeignText, ...]:
 
 def _calls(program: Program) -> Iterator[Call]:
     functions = (*(step.function for step in program.steps), *program.callees.values())
-    return (s for each in functions for s, _ in walk(each.body) if isinstance(s, Call))
+    return (s for each in functions for s in statements(each.body) if isinstance(s, Call))
 
 
 def copies_for(calls: Iterable[Call], model: str) -> tuple[ForeignText, ...]:

@@ -17,7 +17,7 @@ from edgec.codegen.c_types import INT_RANGE
 from edgec.codegen.program import Program, Step
 from edgec.codegen.ranges import Range, range_class
 from edgec.loop.ir import Axis, Block, Buffer, BufferRef, Call, For, PrimFunc, Stmt
-from edgec.loop.rewrite import Rewriter, walk
+from edgec.loop.rewrite import Rewriter, statements
 from edgec.numerics.term import Term, Var, as_term
 
 #: Of a program for a GPU: the GPU's steps, the processor's, or (None) all.
@@ -72,7 +72,7 @@ def share_callees(program: Program, on: Side = None) -> tuple[SharedCallee, ...]
         if not _is_on(step, on):
             continue
         ranges = constant_ranges(step, program.constants)
-        for stmt, _ in walk(step.function.body):
+        for stmt in statements(step.function.body):
             if not isinstance(stmt, Call) or stmt.callee not in program.callees:
                 continue
             function = program.callees[stmt.callee]

@@ -34,7 +34,7 @@ from edgec.graph.types import Array
 from edgec.loop.dtype import is_float, is_integer
 from edgec.loop.foreign import Foreign, find_source
 from edgec.loop.ir import Call
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements
 from edgec.options import Options
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import LoweredGroup, Variant, lowering_of
@@ -77,7 +77,7 @@ class _Use:
     @property
     def calls(self) -> list[Call]:
         body = self.variant.function.body
-        return [s for s, _ in walk(body) if isinstance(s, Call) and find_source(s.callee)]
+        return [s for s in statements(body) if isinstance(s, Call) and find_source(s.callee)]
 
     @property
     def sources(self) -> list[Foreign]:

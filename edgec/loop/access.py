@@ -8,7 +8,8 @@ touched, never smaller.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from types import MappingProxyType
 
 from edgec.loop.ir import (
     Block,
@@ -74,25 +75,28 @@ class Region:
 
 def accesses(
     stmt: Stmt, loops: tuple[For, ...] = (), *, of: Collection[Buffer] | None = None
-) -> Iterator[Access]:
+) -> list[Access]:
     """Every read and write inside, in textual order; of a store, the reads come first.
 
     of: the buffers asked about, all if None.
     """
-    yield from _accesses(stmt, loops, of, {})
+    found: list[Access] = []
+    _collect(stmt, loops, of, {}, found)
+    return found
 
 
-def _accesses(
+def _collect(
     stmt: Stmt,
     loops: tuple[For, ...],
     of: Collection[Buffer] | None,
     values: Mapping[Var, Term],
-) -> Iterator[Access]:
-    """The accesses, with the axes of the blocks around replaced by their `values`."""
-    if not _is_touched(stmt, of):
+    found: list[Access],
+) -> None:
+    """Add the accesses, with the axes of the blocks around replaced by their `values`."""
+    if of is not None and not _is_touched(stmt, of):
         return
     if isinstance(stmt, (Store, Call)):
-        yield from _own(stmt, loops, of, values)
+        _collect_own(stmt, loops, of, values, found)
         return
     if isinstance(stmt, For):
         loops = (*loops, _with_values(stmt, values))
@@ -101,36 +105,36 @@ def _accesses(
     inside = children(stmt)
     before = int(isinstance(stmt, While))  # its head runs before its condition
     for child in inside[:before]:
-        yield from _accesses(child, loops, of, values)
+        _collect(child, loops, of, values, found)
     for condition in expressions(stmt):
-        yield from _reads(condition, loops, of, values)
+        found += _reads(condition, loops, of, values)
     for child in inside[before:]:
-        yield from _accesses(child, loops, of, values)
+        _collect(child, loops, of, values, found)
 
 
-def _own(
+def _collect_own(
     stmt: Store | Call,
     loops: tuple[For, ...],
     of: Collection[Buffer] | None,
     values: Mapping[Var, Term],
-) -> Iterator[Access]:
+    found: list[Access],
+) -> None:
     for value in expressions(stmt):
-        yield from _reads(value, loops, of, values)
+        found += _reads(value, loops, of, values)
     if isinstance(stmt, Store):
-        if _is_asked(stmt.buffer, of):
-            yield Access(stmt.buffer, _substituted(stmt.indices, values), loops, True)
+        if of is None or stmt.buffer in of:
+            found.append(Access(stmt.buffer, _substituted(stmt.indices, values), loops, True))
         return
-    pointers = (argument for argument in stmt.args if isinstance(argument, BufferRef))
-    for pointer in pointers:
-        if _is_asked(pointer.buffer, of):
-            yield from _pointer(pointer, loops, values)
+    for argument in stmt.args:
+        if isinstance(argument, BufferRef) and (of is None or argument.buffer in of):
+            found += _pointer(argument, loops, values)
 
 
 def _with_values(loop: For, values: Mapping[Var, Term]) -> For:
     if not values:
         return loop
     start, stop = loop.start.substitute(values), loop.stop.substitute(values)
-    return replace(loop, start=start, stop=stop)
+    return For(loop.var, start, stop, loop.kind, loop.body)
 
 
 def _substituted(indices: tuple[Term, ...], values: Mapping[Var, Term]) -> tuple[Term, ...]:
@@ -157,9 +161,9 @@ def _pointer(
 
 def _reads(
     expr: Expr,
-    loops: tuple[For, ...],
-    of: Collection[Buffer] | None,
-    values: Mapping[Var, Term],
+    loops: tuple[For, ...] = (),
+    of: Collection[Buffer] | None = None,
+    values: Mapping[Var, Term] = MappingProxyType({}),
 ) -> Iterator[Access]:
     for part in subexpressions(expr):
         if isinstance(part, (Load, Gather)) and (of is None or part.buffer in of):
@@ -177,42 +181,51 @@ def flat_address(buffer: Buffer, indices: tuple[Term, ...]) -> Term:
 
 def reads(stmt: Stmt) -> frozenset[Buffer]:
     """The buffers read inside."""
-    return _touched(stmt)[0]
+    return frozenset(_touched(stmt)[0])
 
 
 def writes(stmt: Stmt) -> frozenset[Buffer]:
     """The buffers written inside."""
-    return _touched(stmt)[1]
+    return frozenset(_touched(stmt)[1])
 
 
-def _is_asked(buffer: Buffer, of: Collection[Buffer] | None) -> bool:
-    return of is None or buffer in of
+def count_uses(stmt: Stmt, buffer: Buffer) -> int:
+    """How many reads and writes of the buffer are inside."""
+    return sum(found.get(buffer, 0) for found in _touched(stmt))
 
 
-def _is_touched(stmt: Stmt, of: Collection[Buffer] | None) -> bool:
-    if of is None:
-        return True
-    read, written = _touched(stmt)
-    return any(buffer in read or buffer in written for buffer in of)
+def count_writes(stmt: Stmt, buffer: Buffer) -> int:
+    """How many writes of the buffer are inside."""
+    return _touched(stmt)[1].get(buffer, 0)
 
 
-def _touched(stmt: Stmt) -> tuple[frozenset[Buffer], frozenset[Buffer]]:
-    """Buffers read, and written; remembered with the statement, which never changes."""
-    known: tuple[frozenset[Buffer], frozenset[Buffer]] | None = stmt.__dict__.get("_touched")
+def _is_touched(stmt: Stmt, of: Collection[Buffer]) -> bool:
+    return not all(found.keys().isdisjoint(of) for found in _touched(stmt))
+
+
+#: How many accesses of each buffer there are.
+_Counts = Mapping[Buffer, int]
+
+
+def _touched(stmt: Stmt) -> tuple[_Counts, _Counts]:
+    """Reads and writes inside; remembered with the statement, which never changes."""
+    known: tuple[_Counts, _Counts] | None = stmt.__dict__.get("_touched")
     if known is None:
-        if isinstance(stmt, (Store, Call)):
-            found = tuple(accesses(stmt))
-            known = (
-                frozenset(access.buffer for access in found if not access.is_write),
-                frozenset(access.buffer for access in found if access.is_write),
-            )
+        inside, conditions = children(stmt), expressions(stmt)
+        if len(inside) == 1 and not conditions:
+            known = _touched(inside[0])
         else:
-            inside = [_touched(child) for child in children(stmt)]
-            conditions = (a.buffer for e in expressions(stmt) for a in _reads(e, (), None, {}))
-            known = (
-                frozenset(conditions).union(*(read for read, _ in inside)),
-                frozenset().union(*(written for _, written in inside)),
-            )
+            is_leaf = isinstance(stmt, (Store, Call))
+            own = accesses(stmt) if is_leaf else [a for e in conditions for a in _reads(e)]
+            pair: tuple[dict[Buffer, int], dict[Buffer, int]] = ({}, {})
+            for access in own:
+                counts = pair[access.is_write]
+                counts[access.buffer] = counts.get(access.buffer, 0) + 1
+            for child in inside:
+                for counts, more in zip(pair, _touched(child), strict=True):
+                    for buffer, count in more.items():
+                        counts[buffer] = counts.get(buffer, 0) + count
+            known = pair
         stmt.__dict__["_touched"] = known
     return known
 

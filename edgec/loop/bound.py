@@ -42,7 +42,7 @@ from edgec.loop.ir import (
     remembered,
 )
 from edgec.loop.microkernel import get_microkernel, is_microkernel, kernels_of
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements, walk
 from edgec.numerics.term import Term, Var
 
 BOUND: tuple[BoundKind, ...] = get_args(BoundKind)
@@ -84,7 +84,7 @@ ONE_THREAD = Launch((1, 1, 1, 1, 1, 1))
 @remembered
 def launch_of(func: PrimFunc) -> Launch | None:
     """How a function is launched; None if no loop of it is bound."""
-    loops = [stmt for stmt, _ in walk(func.body) if isinstance(stmt, For) and stmt.kind in BOUND]
+    loops = [stmt for stmt in statements(func.body) if isinstance(stmt, For) and stmt.kind in BOUND]
     if not loops:
         return None
     x, y, z, *threads = (
@@ -141,7 +141,7 @@ def _aligned_bytes(buffer: Buffer) -> int:
 def does_wait(func: PrimFunc) -> bool:
     """Whether threads wait for each other, at a barrier or in what they run together."""
     together = any(get_microkernel(name).together for name in kernels_of(func))
-    return together or any(isinstance(stmt, Sync) for stmt, _ in walk(func.body))
+    return together or any(isinstance(stmt, Sync) for stmt in statements(func.body))
 
 
 def in_warps(launch: Launch) -> Launch:
@@ -158,7 +158,7 @@ def in_warps(launch: Launch) -> Launch:
 def why_not_bound(func: PrimFunc) -> Iterator[str]:
     """What breaks the contract of bound loops and barriers, each as a phrase."""
     if launch_of(func) is None:
-        if any(isinstance(stmt, Sync) for stmt, _ in walk(func.body)):
+        if any(isinstance(stmt, Sync) for stmt in statements(func.body)):
             yield "a barrier, but no loop is bound"
         if any(buffer.scope == "shared" for buffer in func.allocs):
             yield "shared memory, but no loop is bound"
@@ -223,7 +223,7 @@ def _store_faults(store: Store, around: Collection[str], launch: Launch) -> Iter
 
 def _register_faults(func: PrimFunc) -> Iterator[str]:
     """Registers are a thread's own: their place does not depend on the thread, once simplified."""
-    if any(isinstance(stmt, Block) for stmt, _ in walk(func.body)):
+    if any(isinstance(stmt, Block) for stmt in statements(func.body)):
         return
     for access in accesses(func.body):
         if access.buffer.scope == "register":

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 from math import prod
 
-from edgec.loop.access import accesses, reads, region
+from edgec.loop.access import accesses, count_uses, reads, region
 from edgec.loop.ir import Block, Buffer, Call, For, If, PrimFunc, Seq, Stmt
 from edgec.loop.primitives.lookup import reduce_vars
 from edgec.loop.rewrite import Reindex, children
@@ -52,11 +52,7 @@ def _leaves(stmt: Stmt, path: tuple[Stmt, ...] = ()) -> Iterator[tuple[Stmt, tup
 
 def _common_place(body: Stmt, buffer: Buffer) -> tuple[list[For], Stmt | None]:
     """The loops around all uses of the buffer, and the smallest statement that holds all uses."""
-    paths = [
-        (*path, leaf)
-        for leaf, path in _leaves(body)
-        if any(a.buffer == buffer for a in accesses(leaf))
-    ]
+    paths = [(*path, leaf) for leaf, path in _leaves(body) if count_uses(leaf, buffer)]
     if not paths:
         return [], None
     common: list[Stmt] = []

@@ -48,7 +48,7 @@ from edgec.loop.ir import (
     While,
 )
 from edgec.loop.microkernel import get_microkernel
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements
 from edgec.loop.simplify import lower_blocks
 from edgec.loop.threads import run_grid
 from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Product, Term, Var, as_term
@@ -94,7 +94,7 @@ def run_source(
     `indices` has the function's index arguments by name.
     """
     scope: dict[str, Any] = dict(_RUNTIME)
-    for stmt, _ in walk(func.body):
+    for stmt in statements(func.body):
         if isinstance(stmt, Call):
             unwatched = _show if stmt.callee in TRACES else None
             given = (callees or {}).get(stmt.callee, unwatched)

@@ -62,6 +62,9 @@ class Buffer:
     scope: Scope
     extents: tuple[Term, ...] | None = None
 
+    def __hash__(self) -> int:
+        return hash(self.name)  # a text remembers its hash
+
     @property
     def elements(self) -> int:
         """How many elements the buffer has."""

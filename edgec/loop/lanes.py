@@ -21,11 +21,18 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.errors import ScheduleError
-from edgec.loop.access import accesses, flat_address, term_range
+from edgec.loop.access import (
+    accesses,
+    count_uses,
+    flat_address,
+    reads,
+    term_range,
+    writes,
+)
 from edgec.loop.bound import BLOCKS, BOUND, THREADS
 from edgec.loop.ir import Block, Buffer, Call, For, If, PrimFunc, Stmt, Store
 from edgec.loop.microkernel import is_microkernel, pointed_at, written_by
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements, walk
 from edgec.loop.simplify import lower_blocks
 from edgec.numerics.term import Term, Var, as_term
 
@@ -38,13 +45,10 @@ LANES = (2, 4, 8, 16, 32, 64)
 def private_buffers(func: PrimFunc, loop: For) -> frozenset[Buffer]:
     """The register buffers that nothing outside the loop uses; of a GPU's block shared ones too."""
     scopes = ("register", "shared") if loop.kind in BLOCKS else ("register",)
-    inside: dict[Buffer, int] = {}
-    for access in accesses(loop):
-        inside[access.buffer] = inside.get(access.buffer, 0) + 1
-    for access in accesses(func.body):
-        if access.buffer in inside:
-            inside[access.buffer] -= 1
-    return frozenset(b for b, rest in inside.items() if b.scope in scopes and rest == 0)
+    used = reads(loop) | writes(loop)
+    return frozenset(
+        b for b in used if b.scope in scopes and count_uses(loop, b) == count_uses(func.body, b)
+    )
 
 
 def why_not_at_once(func: PrimFunc, loop: For) -> str:
@@ -92,7 +96,7 @@ def _digits_of(rest: Rest, least: int) -> tuple[dict[int, int], int, int]:
 
 def require_at_once(func: PrimFunc) -> None:
     """Raise ScheduleError unless the steps of every loop may run at once whose kind says so."""
-    for stmt, _ in walk(func.body):
+    for stmt in statements(func.body):
         if isinstance(stmt, For) and stmt.kind in AT_ONCE:
             why = why_not_at_once(func, stmt)
             if why:
@@ -100,8 +104,8 @@ def require_at_once(func: PrimFunc) -> None:
 
 
 def _why_no_vector(loop: For, private: frozenset[Buffer]) -> str:
-    statements = [stmt for stmt, _ in walk(loop.body)]
-    for stmt in statements:
+    inside = list(statements(loop.body))
+    for stmt in inside:
         if isinstance(stmt, Call):
             return f"it calls {stmt.callee}"
         terms: tuple[Term, ...] = ()
@@ -111,9 +115,9 @@ def _why_no_vector(loop: For, private: frozenset[Buffer]) -> str:
             terms = (stmt.left, stmt.right)
         if any(loop.var in term.variables() for term in terms):
             return "what is inside runs for some lanes only"
-    if any(isinstance(stmt, Block) for stmt in statements):
+    if any(isinstance(stmt, Block) for stmt in inside):
         return ""  # temporaries may still move to registers
-    stores = [stmt for stmt in statements if isinstance(stmt, Store)]
+    stores = [stmt for stmt in inside if isinstance(stmt, Store)]
     early = [s for s in stores[:-1] if s.buffer.scope != "register" and s.buffer not in private]
     return f"it stores {early[0].buffer.name} before its last statement" if early else ""
 

@@ -32,7 +32,7 @@ from edgec.loop.ir import (
     SyncScope,
     remembered,
 )
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements
 from edgec.loop.stream import Stream
 from edgec.numerics.term import TermLike
 
@@ -122,7 +122,9 @@ def meaning_of(kernel: Microkernel, numbers: tuple[TermLike, ...]) -> PrimFunc:
 @remembered
 def kernels_of(func: PrimFunc) -> frozenset[str]:
     """The names of the microkernels that a function calls."""
-    return frozenset(s.callee for s, _ in walk(func.body) if isinstance(s, Call)) & set(_REGISTRY)
+    return frozenset(s.callee for s in statements(func.body) if isinstance(s, Call)) & set(
+        _REGISTRY
+    )
 
 
 def is_microkernel(name: str) -> bool:

@@ -50,7 +50,7 @@ from edgec.loop.ir import (
     remembered,
 )
 from edgec.loop.microkernel import Microkernel, get_microkernel, meaning_of, written_by
-from edgec.loop.rewrite import subexpressions, walk
+from edgec.loop.rewrite import statements, subexpressions
 from edgec.loop.simplify import lower_blocks
 from edgec.loop.unify import closed_at
 from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Product, Term, TermLike, Var, as_term
@@ -84,7 +84,7 @@ def overlap_distances(func: PrimFunc) -> dict[Buffer, int]:
 def written_buffers(func: PrimFunc) -> set[Buffer]:
     """What the function writes, of what it passes to microkernels only what these write."""
     written: set[Buffer] = set()
-    for stmt, _ in walk(func.body):
+    for stmt in statements(func.body):
         if isinstance(stmt, Store):
             written.add(stmt.buffer)
         elif isinstance(stmt, Call):
@@ -105,7 +105,7 @@ def overlap_distance(func: PrimFunc, input: Buffer, output: Buffer) -> int | Non
     characters = _CHARACTERS & {input.dtype, output.dtype}
     if input.dtype != output.dtype and not characters:
         return None
-    if any(isinstance(stmt, (Branch, While)) for stmt, _ in walk(func.body)):
+    if any(isinstance(stmt, (Branch, While)) for stmt in statements(func.body)):
         return None  # data decide what is read after what is written
     return _largest_distance(func, input, output)
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
+from operator import is_
 from typing import Any
 
 from edgec.loop.ir import (
@@ -64,7 +65,7 @@ class Rewriter:
         if isinstance(expr, Gather):
             return Gather(self.buffer(expr.buffer), tuple(self.expr(i) for i in expr.indices))
         if isinstance(expr, IndexValue):
-            return replace(expr, term=self.term(expr.term))
+            return IndexValue(self.term(expr.term), expr.dtype)
         if isinstance(expr, Binary):
             return Binary(expr.op, self.expr(expr.left), self.expr(expr.right))
         if isinstance(expr, Cast):
@@ -72,14 +73,14 @@ class Rewriter:
         if isinstance(expr, Select):
             return Select(self.expr(expr.condition), self.expr(expr.yes), self.expr(expr.no))
         if isinstance(expr, Intrinsic):
-            return replace(expr, args=tuple(self.expr(a) for a in expr.args))
+            return Intrinsic(expr.name, tuple(self.expr(a) for a in expr.args), expr.dtype)
         return expr
 
     def argument(self, argument: BufferRef | Expr) -> BufferRef | Expr:
         """An argument of a call."""
         if isinstance(argument, BufferRef):
             buffer, indices = self.buffer(argument.buffer), self.terms(argument.indices)
-            return replace(argument, buffer=buffer, indices=indices)
+            return BufferRef(buffer, indices, argument.use, argument.box)
         return self.expr(argument)
 
     def stmt(self, stmt: Stmt) -> Stmt:
@@ -143,7 +144,18 @@ class ReplaceBuffer(Rewriter):
         return self.buffers.get(buffer, buffer)
 
 
-class ReplaceStmts(Rewriter):
+class StatementRewriter:
+    """Rebuild statements alone. Those whose parts stay are the same objects, and what is known of
+    them stays with them."""
+
+    def stmt(self, stmt: Stmt) -> Stmt:
+        """The statement with its parts replaced."""
+        before = children(stmt)
+        after = tuple(map(self.stmt, before))
+        return stmt if all(map(is_, before, after)) else _REBUILD[type(stmt)](stmt, after)
+
+
+class ReplaceStmts(StatementRewriter):
     """Replace statements, found by identity; None as the new statement removes it."""
 
     def __init__(self, changes: list[tuple[Stmt, Stmt | None]]) -> None:
@@ -154,13 +166,7 @@ class ReplaceStmts(Rewriter):
         if id(stmt) in self.changes:
             new = self.changes[id(stmt)]
             return Seq(()) if new is None else new
-        if isinstance(stmt, (Store, Call, Sync)):
-            return stmt
         return super().stmt(stmt)
-
-    def expr(self, expr: Expr) -> Expr:
-        """Expressions stay."""
-        return expr
 
 
 def sequence(*stmts: Stmt) -> Stmt:
@@ -176,14 +182,12 @@ def is_empty(stmt: Stmt) -> bool:
     return isinstance(stmt, Seq) and not stmt.stmts
 
 
-class _Prune(Rewriter):
+class _Prune(StatementRewriter):
     def stmt(self, stmt: Stmt) -> Stmt:
         new = super().stmt(stmt)
         if isinstance(new, Seq):
-            kept: list[Stmt] = []
-            for child in new.stmts:
-                kept += child.stmts if isinstance(child, Seq) else (child,)
-            return sequence(*kept)
+            is_open = len(new.stmts) != 1 and not any(isinstance(s, Seq) for s in new.stmts)
+            return new if is_open else sequence(*new.stmts)
         if isinstance(new, For) and is_empty(new.body):
             return Seq(())
         if isinstance(new, If):
@@ -192,9 +196,6 @@ class _Prune(Rewriter):
             if is_empty(new.body) and new.otherwise is None:
                 return Seq(())
         return new
-
-    def expr(self, expr: Expr) -> Expr:
-        return expr
 
 
 def prune(stmt: Stmt) -> Stmt:
@@ -205,6 +206,17 @@ def prune(stmt: Stmt) -> Stmt:
 def children(stmt: Stmt) -> tuple[Stmt, ...]:
     """The statements directly inside; a block's init comes before its body."""
     return _CHILDREN[type(stmt)](stmt)
+
+
+#: By class: a statement with others in the place of its children.
+_REBUILD: dict[type, Callable[[Any, tuple[Stmt, ...]], Stmt]] = {
+    For: lambda loop, inside: For(loop.var, loop.start, loop.stop, loop.kind, *inside),
+    Block: lambda b, inside: Block(b.name, b.axes, *(() if b.init else (None,)), *inside),
+    If: lambda stmt, inside: If(stmt.left, stmt.right, *inside),
+    Branch: lambda stmt, inside: Branch(stmt.condition, *inside),
+    While: lambda loop, inside: While(inside[0], loop.condition, inside[1], loop.limit),
+    Seq: lambda _, inside: Seq(inside),
+}
 
 
 def _and_otherwise(stmt: If | Branch) -> tuple[Stmt, ...]:
@@ -225,8 +237,17 @@ _CHILDREN: dict[type, Callable[[Any], tuple[Stmt, ...]]] = {
 }
 
 
+def statements(stmt: Stmt) -> Iterator[Stmt]:
+    """Every statement inside, itself first."""
+    todo = [stmt]
+    while todo:
+        found = todo.pop()
+        yield found
+        todo += reversed(children(found))
+
+
 def walk(stmt: Stmt, path: tuple[Stmt, ...] = ()) -> Iterator[tuple[Stmt, tuple[Stmt, ...]]]:
-    """Every statement inside, itself first, with the statements around it, outermost first."""
+    """The same, each with the statements around it, outermost first."""
     todo = [(stmt, path)]
     while todo:
         found, above = todo.pop()
@@ -300,12 +321,12 @@ def buffers_of(func: PrimFunc) -> dict[str, Buffer]:
 
 def loops_of(stmt: Stmt) -> dict[str, For]:
     """Every loop inside by its variable's name."""
-    return {s.var.name: s for s, _ in walk(stmt) if isinstance(s, For)}
+    return {s.var.name: s for s in statements(stmt) if isinstance(s, For)}
 
 
 def blocks_of(stmt: Stmt) -> dict[str, Block]:
     """Every block inside by its name."""
-    return {s.name: s for s, _ in walk(stmt) if isinstance(s, Block)}
+    return {s.name: s for s in statements(stmt) if isinstance(s, Block)}
 
 
 class Reindex(Rewriter):

@@ -17,7 +17,6 @@ from edgec.loop.compact import compact_buffers, private_buffers
 from edgec.loop.ir import (
     Block,
     Branch,
-    Expr,
     For,
     If,
     PrimFunc,
@@ -27,7 +26,7 @@ from edgec.loop.ir import (
     remembered,
 )
 from edgec.loop.primitives.lookup import reduce_vars
-from edgec.loop.rewrite import Rewriter, Substitute, prune
+from edgec.loop.rewrite import StatementRewriter, Substitute, prune
 from edgec.numerics.term import as_term
 
 
@@ -58,7 +57,8 @@ def lower_blocks(stmt: Stmt, loops: tuple[For, ...] = ()) -> Stmt:
                                              }
     """
     if isinstance(stmt, For):
-        return replace(stmt, body=lower_blocks(stmt.body, (*loops, stmt)))
+        body = lower_blocks(stmt.body, (*loops, stmt))
+        return For(stmt.var, stmt.start, stmt.stop, stmt.kind, body)
     if isinstance(stmt, Seq):
         return Seq(tuple(lower_blocks(s, loops) for s in stmt.stmts))
     if isinstance(stmt, If):
@@ -84,7 +84,7 @@ def lower_blocks(stmt: Stmt, loops: tuple[For, ...] = ()) -> Stmt:
     return stmt
 
 
-class _DropDecided(Rewriter):
+class _DropDecided(StatementRewriter):
     def __init__(self) -> None:
         self.loops: list[For] = []
 
@@ -95,11 +95,13 @@ class _DropDecided(Rewriter):
         if low == high == 1 and loop.kind not in BOUND:  # which says whose step it is
             return self.stmt(Substitute({loop.var: loop.start}).stmt(loop.body))
         self.loops.append(loop)
-        body = self.stmt(loop.body)
+        new = super().stmt(loop)
         self.loops.pop()
-        return replace(loop, body=body)
+        return new
 
     def stmt(self, stmt: Stmt) -> Stmt:
+        if isinstance(stmt, For):
+            return self.loop(stmt)
         if isinstance(stmt, If):
             low, high = term_range(stmt.right - stmt.left, self.loops)
             if low >= 1:
@@ -108,20 +110,20 @@ class _DropDecided(Rewriter):
                 return Seq(()) if stmt.otherwise is None else self.stmt(stmt.otherwise)
         return super().stmt(stmt)
 
-    def expr(self, expr: Expr) -> Expr:
-        return expr
-
 
 def drop_decided(stmt: Stmt) -> Stmt:
     """Remove loops of one step, empty loops and decided conditions."""
     return prune(_DropDecided().stmt(stmt))
 
 
-class _Unroll(Rewriter):
+class _Unroll(StatementRewriter):
+    def stmt(self, stmt: Stmt) -> Stmt:
+        return self.loop(stmt) if isinstance(stmt, For) else super().stmt(stmt)
+
     def loop(self, loop: For) -> Stmt:
         extent = (loop.stop - loop.start).constant
         if loop.kind != "unrolled" or extent is None:
-            return super().loop(loop)
+            return super().stmt(loop)
         steps = [
             self.stmt(Substitute({loop.var: loop.start + step}).stmt(loop.body))
             for step in range(extent)

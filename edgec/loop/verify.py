@@ -38,7 +38,7 @@ from edgec.loop.ir import (
     While,
 )
 from edgec.loop.lanes import AT_ONCE, why_not_at_once
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements, walk
 from edgec.loop.simplify import lower_blocks
 from edgec.numerics.term import Term, Var
 
@@ -127,7 +127,7 @@ class _Verifier:
     def unique_names(self) -> None:
         blocks: set[str] = set()
         loops: set[str] = set()
-        for stmt, _ in walk(self.func.body):
+        for stmt in statements(self.func.body):
             if isinstance(stmt, Block):
                 self.require(stmt.name not in blocks, f"two blocks named {stmt.name}")
                 blocks.add(stmt.name)

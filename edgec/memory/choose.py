@@ -166,7 +166,7 @@ class _Choosing:
     def with_streams(self, ordered: Sequence[Groups], alone: _Found | None) -> _Found | None:
         """The best of single groups and of segments in these orders; it has a front of segments."""
         most = self.most_streamed(alone)
-        streams = [self.streamed(order, most) for order in ordered] if most >= 0 else []
+        streams = [self.streamed(order, most, alone) for order in ordered] if most >= 0 else []
         found, known = _least([alone, *streams]), _least(streams)
         if found is None or known is None or found.front:
             return found
@@ -213,16 +213,27 @@ class _Choosing:
         best = _least(found)
         return None if best is None else self.exchanged(best)
 
-    def streamed(self, groups: Groups, most_bytes: float) -> _Found | None:
-        """The best choice with segments of these groups, of covers that need no more than this."""
-        pieces = Pieces(self.function, groups, self.segments.members(groups), io=self.options.io)
+    def streamed(self, groups: Groups, most_bytes: float, alone: _Found | None) -> _Found | None:
+        """The best choice with segments of these groups, of covers that need no more than this.
+
+        That of single groups, with the front, where all of these are surely worse.
+        """
+        pieces = Pieces(
+            self.function, groups, self.segments.members(groups), io=self.options.io,
+            limit_bytes=most_bytes,
+        )  # fmt: skip
         if self.is_fed:
             _require_rows(self.function, pieces)
         front = pareto_front(pieces)
         points = tuple(_point(cover) for cover in front)
         found: list[_Found] = []
-        for cover in sorted(front, key=partial(self.expected, groups)):
-            if cover.need_bytes > most_bytes or len(found) == MOST_STARTS:
+        within = [cover for cover in front if cover.need_bytes <= most_bytes]
+        is_kept, slow = alone is not None and alone.rank[:2] == (0, 0), 0
+        for cover in sorted(within, key=partial(self.expected, groups)):
+            if len(found) + slow == MOST_STARTS:
+                break
+            if is_kept and self.is_too_slow(pieces, cover):
+                slow += 1
                 continue
             try:
                 running, variants = self.built(pieces, cover)
@@ -234,7 +245,23 @@ class _Choosing:
                 taken = front.index(cover)
                 found.append(_Found(rank, costs, variants, points, taken, pieces.is_complete))
         best = _least(found)
-        return None if best is None else self.exchanged(best)
+        if best is not None:
+            return self.exchanged(best)
+        if alone is None or not slow:
+            return None
+        return replace(alone, front=points, is_complete=pieces.is_complete)
+
+    def is_too_slow(self, pieces: Pieces, cover: Cover) -> bool:
+        """Whether segments surely take more instructions beyond the fewest than may be spent."""
+        over = -self.objective.slack
+        for piece in cover.pieces:
+            if piece.variant is None:
+                # Once it is built, the fewest are scaled as the estimate of its own was wrong.
+                fewest = self.fact(pieces.groups[piece.first : piece.last + 1]).fewest
+                share = 1 - fewest / max(piece.instructions, 1)
+                most = 2 * piece.instructions
+                over += share * (pieces.least_instructions(piece) if share > 0 else most)
+        return over > 0
 
     def expected(self, groups: Groups, cover: Cover) -> Rank:
         """What a cover should be compared by, before its segments are built."""

@@ -92,7 +92,8 @@ class Piece:
 class Pieces:
     """All pieces of a network, by the group that they start with.
 
-    is_complete: no segment was left out because there are too many.
+    is_complete: no segment was left out because there are too many. limit_bytes: where every cover
+    surely needs more, there are no segments: their rows are dear to schedule.
     """
 
     def __init__(
@@ -102,6 +103,7 @@ class Pieces:
         members: Mapping[int, RowGroup | RowSum],
         *,
         io: Io = "arena",
+        limit_bytes: float = math.inf,
     ) -> None:
         self.function = function
         self.groups = groups
@@ -128,7 +130,25 @@ class Pieces:
             self.starting[0] = []  # only what takes the input by rows can come first
         self._best: dict[tuple[int, int], Variant] = {}
         self._useful: dict[int, frozenset[int]] = {}
-        self.is_complete = self._add_segments()
+        self.is_complete = not self.may_stay_within(limit_bytes) or self._add_segments()
+
+    def may_stay_within(self, limit_bytes: float) -> bool:
+        """Whether a cover may need so little, as far as is known before segments are scheduled."""
+        if limit_bytes == math.inf:
+            return True
+        is_reached = [True] + [False] * len(self.groups)
+        for first, own in enumerate(self.starting):
+            if not is_reached[first]:
+                continue
+            is_reached[first + 1] |= any(piece.need_bytes <= limit_bytes for piece in own)
+            for last, flow in self.spans(first):
+                if flow is None:
+                    continue
+                if self.rows_bytes(first, last, flow) > limit_bytes:
+                    break
+                needed = sum(b.size_bytes for b in self.live(first, last))
+                is_reached[last + 1] |= needed <= limit_bytes
+        return is_reached[-1]
 
     def _add_segments(self) -> bool:
         """Add short segments of all places before longer ones; False if MOST_MEMBERS end it."""
@@ -228,6 +248,13 @@ class Pieces:
 
         None of which the rows alone, which lie apart, take more than `most_bytes`.
         """
+        for last, flow in self.spans(first):
+            if flow is not None and self.rows_bytes(first, last, flow) > self.most_bytes:
+                return
+            yield [] if flow is None else self.streams(first, last, flow)
+
+    def spans(self, first: int) -> Iterator[tuple[int, Flow | None]]:
+        """The last groups of segments that start here, and how their rows follow each other."""
         if first not in self.members or isinstance(self.members[first], RowSum):
             return
         source = self.members[first].inputs[0]
@@ -244,13 +271,8 @@ class Pieces:
             flow_members.append(self.flow_member(first, last))
             output = self.groups[last].group.output
             if last > first or self.is_fed(first):
-                pieces: list[Piece] = []
-                if last_use <= last + 1 and output not in self.states:
-                    flow = self.flow(first, flow_members)
-                    if flow is not None and self.rows_bytes(first, last, flow) > self.most_bytes:
-                        return
-                    pieces = [] if flow is None else self.streams(first, last, flow)
-                yield pieces
+                is_whole = last_use <= last + 1 and output not in self.states
+                yield last, self.flow(first, flow_members) if is_whole else None
             if isinstance(self.members[last], RowSum) or output in self.kept | self.viewed:
                 return
             known.add(output)
@@ -292,11 +314,12 @@ class Pieces:
             member = self.members[position]
             found: tuple[Value, ...] = ()
             if isinstance(member, RowGroup):
-                best = member.lowered(member.middle).variants[0]
                 found = tuple(
                     v
                     for v in reversed(member.inputs)
-                    if self._readers[v] == 1 and member.may_replace(v, best)
+                    if self._readers[v] == 1
+                    and member.is_alike(v)
+                    and member.may_replace(v, member.lowered(member.middle).variants[0])
                 )
             self._replaceable[position] = found
         return self._replaceable[position]
@@ -333,6 +356,17 @@ class Pieces:
             variants = member.lowered(member.middle).variants
             self._best[key] = fastest_within(variants, work_bytes)
         return self._best[key]
+
+    def least_instructions(self, piece: Piece) -> int:
+        """What most rows of a segment's members take: the others are not scheduled yet."""
+        total = 0
+        for i in range(piece.first, piece.last + 1):
+            member = self.members[i]
+            if isinstance(member, RowGroup):
+                kind = member.middle
+                row = self.fastest_row(i, member, piece.work_bytes)
+                total += (kind.stop - kind.start) * row.instructions
+        return total
 
     def stream(self, first: int, last: int, flow: Flow, work_bytes: int) -> Piece:
         """The segment with members that need at most so much scratch of their own."""

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import gcd
 from typing import Union
 
@@ -93,23 +92,15 @@ class Term:
     offset: int
 
     def __hash__(self) -> int:
-        return self._hash
+        known = self.__dict__
+        if "_hash" not in known:
+            known["_hash"] = hash((self.parts, self.offset))
+        found: int = known["_hash"]
+        return found
 
     def __reduce__(self) -> tuple[type[Term], tuple[tuple[tuple[Atom, int], ...], int]]:
         # Without the cached values: hashes of strings differ between processes.
         return Term, (self.parts, self.offset)
-
-    @cached_property
-    def _hash(self) -> int:
-        return hash((self.parts, self.offset))
-
-    @cached_property
-    def _bounds(self) -> tuple[int, int]:
-        return _term_bounds(self)
-
-    @cached_property
-    def _variables(self) -> frozenset[Var]:
-        return _term_variables(self)
 
     def __add__(self, other: TermLike) -> Term:
         if not isinstance(other, Term):
@@ -129,7 +120,10 @@ class Term:
         return self * -1
 
     def __sub__(self, other: TermLike) -> Term:
-        return self + as_term(other) * -1
+        other = as_term(other)
+        if not other.parts:
+            return Term(self.parts, self.offset - other.offset) if other.offset else self
+        return self + other * -1
 
     def __rsub__(self, other: TermLike) -> Term:
         return as_term(other) - self
@@ -160,16 +154,26 @@ class Term:
         """The value if the term does not depend on any variable, else None."""
         return None if self.parts else self.offset
 
+    # `cached_property` takes a lock in Python 3.11, which costs more than what it remembers here.
+
     def variables(self) -> frozenset[Var]:
-        return self._variables
+        known = self.__dict__
+        if "_variables" not in known:
+            known["_variables"] = _term_variables(self)
+        found: frozenset[Var] = known["_variables"]
+        return found
 
     def bounds(self) -> tuple[int, int]:
         """Smallest and largest value (both inclusive) that the term can take."""
-        return self._bounds
+        known = self.__dict__
+        if "_bounds" not in known:
+            known["_bounds"] = _term_bounds(self)
+        found: tuple[int, int] = known["_bounds"]
+        return found
 
     def substitute(self, values: Mapping[Var, TermLike]) -> Term:
         """Replace variables by terms."""
-        if self._variables.isdisjoint(values):
+        if not self.parts or self.variables().isdisjoint(values):
             return self
         offset = self.offset
         total: dict[Atom, int] = {}

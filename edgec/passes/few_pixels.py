@@ -29,7 +29,7 @@ from edgec.loop.ir import (
     Store,
 )
 from edgec.loop.microkernel import written_by
-from edgec.loop.rewrite import Rewriter, walk
+from edgec.loop.rewrite import Rewriter, statements
 from edgec.numerics.term import Min, Term, Var, as_term, minimum
 
 
@@ -45,7 +45,7 @@ def with_few_pixels(function: PrimFunc) -> PrimFunc:
     if len(blocks) > 1:
         raise ScheduleError("its kernels take pixels in several ways")
     ((last, at_once),) = blocks
-    calls = (stmt for stmt, _ in walk(function.body) if isinstance(stmt, Call))
+    calls = (stmt for stmt in statements(function.body) if isinstance(stmt, Call))
     few = _Few(last, at_once, frozenset().union(*map(written_by, calls)))
     once = few.stmt(function.body)
     before = [few.copied(buffer) for buffer in few.copies if buffer not in few.written]
@@ -56,7 +56,7 @@ def with_few_pixels(function: PrimFunc) -> PrimFunc:
 
 def _blocks(function: PrimFunc) -> Iterator[tuple[Term, int]]:
     """Where the last block of a call begins, a term over sizes, and how many pixels it has."""
-    for stmt, _ in walk(function.body):
+    for stmt in statements(function.body):
         for term in _terms(stmt.args) if isinstance(stmt, Call) else ():
             for atom, _ in term.parts:
                 if isinstance(atom, Min):
@@ -87,7 +87,7 @@ class _Few(Rewriter):
 
     def loop(self, loop: For) -> Stmt:
         """The loop over blocks has one step."""
-        inside = [s for s, _ in walk(loop.body) if isinstance(s, Call)]
+        inside = [s for s in statements(loop.body) if isinstance(s, Call)]
         is_over = any(loop.var in t.variables() and self.begins(t)
                       for call in inside for t in _terms(call.args))  # fmt: skip
         return self.stmt(loop.body) if is_over else super().loop(loop)

@@ -19,7 +19,7 @@ from edgec.loop.ir import Buffer, Call, PrimFunc
 from edgec.loop.lowering import Lowering
 from edgec.loop.overlap import overlap_distance, overlap_distances, written_buffers
 from edgec.loop.rescale_lines import Accumulators
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
 from edgec.ops.op import op_of
@@ -91,7 +91,7 @@ class Variant:
     @cached_property
     def their_functions(self) -> tuple[str, ...]:
         """The functions of the user's that it calls, by name."""
-        calls = (s for s, _ in walk(self.function.body) if isinstance(s, Call))
+        calls = (s for s in statements(self.function.body) if isinstance(s, Call))
         names = dict.fromkeys(call.callee for call in calls)
         return tuple(name for name in names if find_source(name) is not None)
 

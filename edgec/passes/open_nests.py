@@ -29,7 +29,7 @@ from edgec.loop.in_place import same_place_inputs
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import Buffer, BufferRef, Call, Expr, For, PrimFunc, Stmt, Store
 from edgec.loop.microkernel import is_microkernel
-from edgec.loop.rewrite import Rewriter, walk
+from edgec.loop.rewrite import Rewriter, statements
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
 from edgec.loop.unify import Unifier, closed_at
@@ -144,7 +144,7 @@ def _on_kernels(groups: Sequence[Group], target: Target) -> Iterator[list[Varian
 
 
 def _called(function: PrimFunc) -> list[str]:
-    return [stmt.callee for stmt, _ in walk(function.body) if isinstance(stmt, Call)]
+    return [stmt.callee for stmt in statements(function.body) if isinstance(stmt, Call)]
 
 
 def _versions(groups: Sequence[Group], target: Target) -> Iterator[list[Variant]]:
@@ -186,8 +186,8 @@ def _prepared(function: PrimFunc) -> PrimFunc:
 
     What only kernels get is a matrix of pixels: their numbers need no size to be split by.
     """
-    statements = [stmt for stmt, _ in walk(function.body) if isinstance(stmt, Store)]
-    others = {access.buffer for stmt in statements for access in accesses(stmt)}
+    stores = [stmt for stmt in statements(function.body) if isinstance(stmt, Store)]
+    others = {access.buffer for stmt in stores for access in accesses(stmt)}
     known = {
         buffer: replace(buffer, shape=(buffer.elements // buffer.shape[-1], buffer.shape[-1]))
         for buffer in function.params

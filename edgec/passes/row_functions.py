@@ -77,15 +77,16 @@ class RowGroup:
         """Rows of the input that exist in a window of this kind."""
         return self.window.reach - kind.top - kind.bottom
 
+    def is_alike(self, value: Value) -> bool:
+        """Whether a row of the output is made of the input's row alone, and as large."""
+        out = self.group.output.type
+        is_same = value.type.shape[1:] == out.shape[1:] and value.type.dtype == out.dtype
+        return is_same and self.window == RowWindow() and self.inputs.count(value) == 1
+
     def may_replace(self, value: Value, variant: Variant) -> bool:
         """Whether a row of the output may be computed where the input's row is."""
-        inputs = [v for v in self.inputs if v is value]
-        same = value.type.shape[1:] == self.group.output.type.shape[1:]
-        if len(inputs) != 1 or self.window != RowWindow() or not same:
-            return False
-        if value.type.dtype != self.group.output.type.dtype:
-            return False
-        return any(v.name == value.name and distance <= 0 for v, distance in variant.overlaps)
+        known = variant.overlaps if self.is_alike(value) else ()
+        return any(v.name == value.name and distance <= 0 for v, distance in known)
 
     def lowered(self, kind: RowKind) -> LoweredGroup:
         """The menu for rows of this kind."""

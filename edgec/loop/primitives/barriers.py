@@ -11,7 +11,7 @@ from edgec.loop.access import Access, accesses, flat_address
 from edgec.loop.bound import BLOCKS, BOUND, THREADS, launch_of, why_not_bound
 from edgec.loop.ir import Block, Branch, For, If, PrimFunc, Seq, Stmt, Sync, SyncScope
 from edgec.loop.lanes import are_told_apart
-from edgec.loop.rewrite import children, sequence, walk
+from edgec.loop.rewrite import children, sequence, statements
 from edgec.numerics.term import Term, as_term
 
 
@@ -26,7 +26,7 @@ def place_barriers(func: PrimFunc) -> tuple[PrimFunc, None]:
     serial loop around wait for each other at its end. Requires a simplified function; raises
     ScheduleError where threads would have to wait under a condition that not all of them meet.
     """
-    if any(isinstance(stmt, Block) for stmt, _ in walk(func.body)):
+    if any(isinstance(stmt, Block) for stmt in statements(func.body)):
         raise ScheduleError("place_barriers: simplify first")
     if launch_of(func) is None:
         return func, None

@@ -29,7 +29,7 @@ from edgec.loop.primitives.lookup import (
     with_changes,
 )
 from edgec.loop.primitives.nests import require_box
-from edgec.loop.rewrite import ReplaceBuffer, sequence, walk
+from edgec.loop.rewrite import ReplaceBuffer, sequence, statements
 from edgec.numerics.term import Term, Var, as_term
 
 
@@ -96,7 +96,7 @@ def cache_write(
         raise ScheduleError(f"cache_write: loop {loop} uses {buffer} at indices that data choose")
     if not used[0].is_write:
         raise ScheduleError(f"cache_write: loop {loop} reads {buffer} before it writes it")
-    if any(isinstance(stmt, If) and out in writes(stmt) for stmt, _ in walk(target.body)):
+    if any(isinstance(stmt, If) and out in writes(stmt) for stmt in statements(target.body)):
         raise ScheduleError(f"cache_write: loop {loop} writes {buffer} under a condition")
     outside = {s.var for s in loops_on(*above, target)}
     for block in blocks_inside(target.body):

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Literal
 
 from edgec.errors import ScheduleError
-from edgec.loop.access import Region, reads, region, writes
+from edgec.loop.access import Region, count_uses, reads, region, writes
 from edgec.loop.ir import Buffer, Call, PrimFunc, Stmt, Store
 from edgec.loop.primitives.lookup import find_block, find_loop, loops_on, with_changes
 from edgec.loop.primitives.nests import (
@@ -16,11 +16,10 @@ from edgec.loop.primitives.nests import (
     ranges_of,
     restrict,
     store_indices,
-    uses_of,
     writers,
     written_buffer,
 )
-from edgec.loop.rewrite import ReplaceBuffer, sequence, walk
+from edgec.loop.rewrite import ReplaceBuffer, sequence, statements, walk
 
 # A temporary of at most this many elements becomes C locals by default.
 MOST_REGISTER_ELEMENTS = 64
@@ -62,9 +61,9 @@ def compute_at(
             f"compute_at: several blocks accumulate in {buffer.name}",
             hint="move the block before its loops are cut",
         )
-    inside = sum(1 for _ in uses_of(target, buffer))
-    own = sum(len(uses_of(nest.root, buffer)) for nest in nests)
-    if inside + own != len(uses_of(func.body, buffer)):
+    inside = count_uses(target, buffer)
+    own = sum(count_uses(nest.root, buffer) for nest in nests)
+    if inside + own != count_uses(func.body, buffer):
         raise ScheduleError(f"compute_at: {buffer.name} is also used outside of loop {loop}")
     if not inside:
         raise ScheduleError(f"compute_at: {buffer.name} is not used in loop {loop}")
@@ -101,7 +100,7 @@ def _computed(buffer: Buffer, nests: list[Nest]) -> tuple[int, ...]:
 
 def contains(stmt: Stmt, inner: Stmt) -> bool:
     """Whether `inner`, this very object, is inside the statement."""
-    return any(s is inner for s, _ in walk(stmt))
+    return any(s is inner for s in statements(stmt))
 
 
 def require_temporary(primitive: str, block: str, buffer: Buffer) -> None:

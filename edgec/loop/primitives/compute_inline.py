@@ -5,12 +5,12 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec.errors import ScheduleError
-from edgec.loop.access import accesses, reads
+from edgec.loop.access import accesses, count_uses, reads
 from edgec.loop.dtype import integer_range, is_integer
 from edgec.loop.ir import Buffer, Cast, Expr, Load, PrimFunc, Stmt, Store
 from edgec.loop.primitives.compute_at import require_stable, require_temporary
 from edgec.loop.primitives.lookup import find_block, with_changes
-from edgec.loop.primitives.nests import own_nest, plain_axis, uses_of, writers
+from edgec.loop.primitives.nests import own_nest, plain_axis, writers
 from edgec.loop.rewrite import Rewriter, Substitute, with_constants
 from edgec.numerics.term import Term, Var
 
@@ -52,7 +52,7 @@ def compute_inline(func: PrimFunc, block: str) -> tuple[PrimFunc, None]:
     require_stable("compute_inline", func, [nest], reads(found))
     removed = with_changes(func, [(nest.root, None)])
     body: Stmt = _Inline(buffer, axes, store.value).stmt(removed.body)
-    if uses_of(body, buffer):
+    if count_uses(body, buffer):
         raise ScheduleError(f"compute_inline: {buffer.name} is still used")
     return replace(
         removed,

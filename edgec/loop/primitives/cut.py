@@ -11,14 +11,7 @@ from edgec.loop.ir import Block, Buffer, For, PrimFunc, Seq, Stmt
 from edgec.loop.primitives.compute_at import require_temporary
 from edgec.loop.primitives.lookup import find_block, find_loop, fresh, reduce_vars, with_changes
 from edgec.loop.primitives.nests import written_buffer
-from edgec.loop.rewrite import (
-    ReplaceBuffer,
-    Substitute,
-    blocks_of,
-    loops_of,
-    sequence,
-    walk,
-)
+from edgec.loop.rewrite import ReplaceBuffer, Substitute, blocks_of, loops_of, sequence, statements
 from edgec.numerics.term import TermLike, Var, as_term
 
 
@@ -47,7 +40,7 @@ def cut(
     tops = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
     if not all(isinstance(s, Seq) for s in path):
         raise ScheduleError(f"cut: loop {loop} stands inside another statement")
-    for stmt, _ in walk(target):
+    for stmt in statements(target):
         if isinstance(stmt, Block) and target.var in reduce_vars(stmt):
             raise ScheduleError(f"cut: block {stmt.name} reduces over loop {loop}")
     buffers: dict[Buffer, Buffer] = {}

@@ -6,7 +6,15 @@ from dataclasses import replace
 
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Block, Buffer, For, PrimFunc, Stmt
-from edgec.loop.rewrite import ReplaceStmts, blocks_of, buffers_of, loops_of, prune, walk
+from edgec.loop.rewrite import (
+    ReplaceStmts,
+    blocks_of,
+    buffers_of,
+    loops_of,
+    prune,
+    statements,
+    walk,
+)
 from edgec.numerics.term import Var
 
 Path = tuple[Stmt, ...]
@@ -92,7 +100,7 @@ def _vars(block: Block, kind: str) -> frozenset[Var]:
 
 def blocks_inside(stmt: Stmt) -> list[Block]:
     """The blocks of a subtree in order of execution."""
-    return [s for s, _ in walk(stmt) if isinstance(s, Block)]
+    return [s for s in statements(stmt) if isinstance(s, Block)]
 
 
 def loops_on(*path: Stmt) -> tuple[For, ...]:

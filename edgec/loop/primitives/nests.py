@@ -5,10 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from edgec.errors import ScheduleError
-from edgec.loop.access import Access, Region, accesses
+from edgec.loop.access import Access, Region, accesses, count_writes
 from edgec.loop.ir import Block, Buffer, For, If, PrimFunc, Stmt, Store
 from edgec.loop.primitives.lookup import blocks_inside, find_block
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements
 from edgec.numerics.term import Term, TermLike, Var, as_term
 
 
@@ -35,18 +35,10 @@ def own_nest(func: PrimFunc, name: str) -> Nest:
 
 def writers(func: PrimFunc, buffer: Buffer) -> list[Block]:
     """The blocks that write the buffer, in order; ScheduleError if a bare statement does."""
-    counts = [
-        (block, sum(a.is_write for a in uses_of(block, buffer)))
-        for block in blocks_inside(func.body)
-    ]
-    if sum(a.is_write for a in uses_of(func.body, buffer)) != sum(count for _, count in counts):
+    counts = [(block, count_writes(block, buffer)) for block in blocks_inside(func.body)]
+    if count_writes(func.body, buffer) != sum(count for _, count in counts):
         raise ScheduleError(f"buffer {buffer.name} is also written outside of blocks")
     return [block for block, count in counts if count]
-
-
-def uses_of(stmt: Stmt, buffer: Buffer) -> list[Access]:
-    """The accesses of the buffer inside a statement."""
-    return [a for a in accesses(stmt, of=(buffer,))]
 
 
 def written_buffer(block: Block) -> Buffer:
@@ -86,7 +78,7 @@ def axis_positions(
 
 def store_indices(block: Block, buffer: Buffer) -> tuple[Term, ...]:
     """Where the block stores into the buffer, in terms of its axes; the same place always."""
-    stores = [s for s, _ in walk(block) if isinstance(s, Store) and s.buffer == buffer]
+    stores = [s for s in statements(block) if isinstance(s, Store) and s.buffer == buffer]
     if len({s.indices for s in stores}) != 1:
         raise ScheduleError(f"block {block.name} stores into several places of {buffer.name}")
     return stores[0].indices

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec.errors import ScheduleError
-from edgec.loop.access import accesses, reads, region, writes
+from edgec.loop.access import accesses, count_uses, reads, region, writes
 from edgec.loop.ir import Block, Buffer, Call, For, PrimFunc, Stmt, Store
 from edgec.loop.primitives.compute_at import contains, with_scope
 from edgec.loop.primitives.lookup import find_loop, loops_on, reduce_vars, with_changes
@@ -16,7 +16,6 @@ from edgec.loop.primitives.nests import (
     ranges_of,
     require_box,
     restrict,
-    uses_of,
     writers,
     written_buffer,
 )
@@ -64,13 +63,13 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> tuple[PrimFunc,
     assert box is not None
     positions = axis_positions(consumer.block, _read_indices(consumer.block, buffer), buffer)
     moved = restrict(consumer, ranges_of(positions, box))
-    outside = len(uses_of(func.body, buffer)) - len(uses_of(target, buffer))
+    outside = count_uses(func.body, buffer) - count_uses(target, buffer)
     changes: list[tuple[Stmt, Stmt | None]] = [
         (consumer.root, None),
         (target, replace(target, body=sequence(target.body, moved))),
     ]
     func = with_changes(func, changes)
-    if buffer.scope == "scratch" and outside == len(uses_of(consumer.root, buffer)):
+    if buffer.scope == "scratch" and outside == count_uses(consumer.root, buffer):
         func = with_scope(func, buffer, box, None)
     return func, None
 
@@ -107,7 +106,7 @@ def _require_order(
             raise ScheduleError(
                 f"reverse_compute_at: {names}, which {consumer.block.name} reads, is not ready"
             )
-        if uses_of(stmt, written):
+        if count_uses(stmt, written):
             raise ScheduleError(
                 f"reverse_compute_at: {written.name} is used before {consumer.block.name}"
             )

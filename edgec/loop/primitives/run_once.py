@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from edgec.loop.bound import BOUND
 from edgec.loop.ir import BoundKind, For, PrimFunc, Seq, Stmt
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements
 from edgec.numerics.term import Var, as_term
 
 
@@ -34,7 +34,7 @@ def run_once(func: PrimFunc) -> tuple[PrimFunc, None]:
 
 
 def _kinds(stmt: Stmt) -> frozenset[str]:
-    loops = (part for part, _ in walk(stmt) if isinstance(part, For))
+    loops = (part for part in statements(stmt) if isinstance(part, For))
     return frozenset(loop.kind for loop in loops if loop.kind in BOUND)
 
 

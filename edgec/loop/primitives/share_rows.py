@@ -26,7 +26,7 @@ from edgec.loop.ir import (
 from edgec.loop.lanes import private_buffers, why_not_apart
 from edgec.loop.primitives.lookup import constant_extent, fresh
 from edgec.loop.primitives.warp_tiles import decoded, nested
-from edgec.loop.rewrite import ReplaceBuffer, Substitute, sequence, subexpressions, walk
+from edgec.loop.rewrite import ReplaceBuffer, Substitute, sequence, statements, subexpressions
 from edgec.numerics.term import Term, Var, as_term, minimum
 
 #: Steps of a loop that each thread runs by itself, and parts of a sum that one thread adds up.
@@ -283,6 +283,6 @@ class _Sharing:
 def _is_answer(func: PrimFunc, fold: _Fold) -> bool:
     """Whether a float that is the largest so far is stored as it is, for which NaNs are told apart
     by where they stand."""
-    stores = (stmt for stmt, _ in walk(func.body) if isinstance(stmt, Store))
+    stores = (stmt for stmt in statements(func.body) if isinstance(stmt, Store))
     outside = any(s.value == Load(fold.acc, ZERO) for s in stores if s.buffer.scope != "register")
     return outside and fold.is_first and fold.op != "add" and is_float(fold.acc.dtype)

@@ -23,7 +23,7 @@ from edgec.loop.ir import (
 )
 from edgec.loop.primitives.lookup import find_loop, with_changes
 from edgec.loop.primitives.warp_tiles import decoded, nested, plain_extent
-from edgec.loop.rewrite import Substitute, sequence, walk
+from edgec.loop.rewrite import Substitute, sequence, statements
 from edgec.numerics.term import Term, TermLike, Var, as_term
 
 
@@ -87,7 +87,7 @@ def _match(target: For) -> _Sum:
 
 def _operation(outer: For, acc: Buffer) -> str:
     """What joins the sum and each of its terms; nothing else may be written inside."""
-    inside = [stmt for stmt, _ in walk(outer)]
+    inside = [stmt for stmt in statements(outer)]
     if not all(isinstance(stmt, (For, Seq, Store)) for stmt in inside):
         raise ScheduleError("share_sum: the sum is made under conditions")
     ops = {_joined_by(stmt, acc) for stmt in inside if isinstance(stmt, Store)}

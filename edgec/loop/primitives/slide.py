@@ -8,7 +8,7 @@ from edgec.errors import ScheduleError
 from edgec.loop.access import reads, writes
 from edgec.loop.ir import Block, Buffer, For, PrimFunc, Seq, Stmt
 from edgec.loop.primitives.lookup import find_loop, reduce_vars, with_changes
-from edgec.loop.rewrite import sequence, walk
+from edgec.loop.rewrite import sequence, statements
 from edgec.loop.row_order import touches
 from edgec.loop.simplify import lower_blocks
 from edgec.loop.step_term import step_term
@@ -47,7 +47,7 @@ def slide(func: PrimFunc, loop: str, into: str) -> tuple[PrimFunc, None]:
     steps = (consumer.stop - consumer.start).constant
     if consumer.start.constant != 0 or steps is None:
         raise ScheduleError(f"slide: loop {loop} does not step from 0 to a number")
-    for stmt, _ in walk(consumer):
+    for stmt in statements(consumer):
         if isinstance(stmt, Block) and consumer.var in reduce_vars(stmt):
             raise ScheduleError(f"slide: block {stmt.name} reduces over loop {loop}")
     rows = _require_order(root, tops[first + 1 : last], consumer)

@@ -9,10 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ScheduleError
+from edgec.loop.access import accesses, count_uses
 from edgec.loop.ir import Buffer, Expr, Load, PrimFunc, Store
 from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.lookup import find_block, find_buffer, with_changes
-from edgec.loop.primitives.nests import uses_of
 from edgec.loop.rewrite import Rewriter
 from edgec.numerics.term import Term
 
@@ -36,8 +36,8 @@ def spread(func: PrimFunc, buffer: str, block: str) -> tuple[PrimFunc, Repack]:
     store = found.body
     if not isinstance(store, Store) or not store.indices:
         raise ScheduleError(f"spread: {block} does not store one element")
-    inside, everywhere = uses_of(found, old), uses_of(func.body, old)
-    if len(inside) != len(everywhere) or any(a.indices is None for a in inside):
+    inside = accesses(found, of=(old,))
+    if len(inside) != count_uses(func.body, old) or any(a.indices is None for a in inside):
         raise ScheduleError(f"spread: {buffer} is not read by {block} alone, by its index")
     count = store.buffer.shape[-1]
     new = replace(old, shape=(count,))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgec.loop.in_place import same_place_inputs
 from edgec.loop.ir import Buffer, Const, IndexValue, Select, Store
-from edgec.loop.rewrite import loops_of, subexpressions, walk
+from edgec.loop.rewrite import loops_of, statements, subexpressions
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import (
     decompose,
@@ -51,7 +51,9 @@ def schedule_planes(schedule: Schedule, straight: bool) -> None:
 def gather_plane(schedule: Schedule, x: Buffer, plane: Buffer) -> None:
     """Let the microkernel fill the plane; x, plane: as they were before the first step."""
     func = schedule.func
-    store = next(s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "plane")
+    store = next(
+        s for s in statements(func.body) if isinstance(s, Store) and s.buffer.name == "plane"
+    )
     loops = [name for name in loops_of(func.body) if name.startswith("plane_")]
     if not loops or not isinstance(store.value, Select):
         return

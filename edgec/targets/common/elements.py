@@ -9,7 +9,7 @@ from edgec.errors import ScheduleError
 from edgec.loop.intrinsics import HALF
 from edgec.loop.ir import Binary, Buffer, Cast, Const, Expr, Intrinsic, Load, PrimFunc, Store
 from edgec.loop.primitives.floor_sum import SumOfTwo, find_sum
-from edgec.loop.rewrite import walk, with_constant, with_constants
+from edgec.loop.rewrite import statements, with_constant, with_constants
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import find_param, output_loops
 
@@ -104,13 +104,13 @@ def _operands(func: PrimFunc) -> tuple[tuple[Buffer, Buffer], str, dict[str, int
 
 def sum_of_two(func: PrimFunc) -> SumOfTwo | None:
     """The sum of two int8 that a function of one statement stores; None for all others."""
-    stores = [s for s, _ in walk(func.body) if isinstance(s, Store)]
+    stores = [s for s in statements(func.body) if isinstance(s, Store)]
     return find_sum(stores[0].value) if len(stores) == 1 else None
 
 
 def limited(func: PrimFunc) -> Expr | None:
     """What a function of one statement limits to all of int8 and stores."""
-    stores = [s for s, _ in walk(func.body) if isinstance(s, Store)]
+    stores = [s for s in statements(func.body) if isinstance(s, Store)]
     if len(stores) != 1 or not isinstance(stores[0].value, Cast):
         return None
     found = with_constants(stores[0].value.value, "min", "max")

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from edgec.loop.ir import PrimFunc, Store
 from edgec.loop.rescale_lines import Ending, ending_of
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements
 from edgec.targets.common.kernels.rescaling import (
     ONNX_TO_16,
     RESCALINGS,
@@ -59,7 +59,7 @@ class Limits:
 
 def find_ending(func: PrimFunc) -> Ending | None:
     """How each element of a function's output is made, if that is one rescaled number."""
-    stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
+    stores = [s for s in statements(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
     return ending_of(stores[0]) if len(stores) == 1 else None
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgec.loop.ir import Buffer, Expr, PrimFunc, Store
 from edgec.loop.primitives.lookup import find_block, reduce_vars
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements
 from edgec.loop.schedule import Schedule
 
 
@@ -15,7 +15,7 @@ def find_param(func: PrimFunc, name: str) -> Buffer:
 
 def stored_value(func: PrimFunc) -> Expr | None:
     """What the only statement that stores into the first output stores."""
-    stores = [s for s, _ in walk(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
+    stores = [s for s in statements(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
     return stores[0].value if len(stores) == 1 else None
 
 

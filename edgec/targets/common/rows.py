@@ -6,7 +6,7 @@ from edgec.loop.access import accesses, region
 from edgec.loop.intrinsics import get_intrinsic
 from edgec.loop.ir import Block, For, Intrinsic, PrimFunc, Store
 from edgec.loop.primitives.lookup import find_loop, loops_on
-from edgec.loop.rewrite import loops_of, subexpressions, walk
+from edgec.loop.rewrite import loops_of, statements, subexpressions
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import decompose, find_param, largest_divisor, output_loops
 
@@ -50,7 +50,7 @@ def schedule_rows(schedule: Schedule, straight: int) -> None:
         for buffer in reversed(names):
             at = "total_part" if buffer.name == PART else f"out_d{rank - 2}"
             schedule.compute_at(buffer.name, at)
-            loops = {s.var.name for s, _ in walk(schedule.func.body) if isinstance(s, For)}
+            loops = {s.var.name for s in statements(schedule.func.body) if isinstance(s, For)}
             if {f"{buffer.name}_k", f"{buffer.name}_part"} & loops:
                 decompose(schedule, buffer.name)
         if not _is_long(schedule.func):
@@ -86,7 +86,7 @@ def _is_long(func: PrimFunc) -> bool:
     """Whether an element takes a function of so much code that the loop's own hardly counts."""
     return any(
         get_intrinsic(part.name).instructions >= LONG_FUNCTION
-        for stmt, _ in walk(func.body)
+        for stmt in statements(func.body)
         if isinstance(stmt, Store)
         for part in subexpressions(stmt.value)
         if isinstance(part, Intrinsic)

@@ -24,7 +24,7 @@ from edgec.loop.bound import BLOCKS, BOUND, kernel_parts
 from edgec.loop.ir import For, PrimFunc, Seq, Stmt, Sync
 from edgec.loop.lanes import private_buffers, why_not_apart
 from edgec.loop.primitives.lookup import constant_extent
-from edgec.loop.rewrite import walk
+from edgec.loop.rewrite import statements
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import largest_divisor
 
@@ -67,7 +67,7 @@ def place_whole_barriers(schedule: Schedule) -> None:
 def has_whole_kernels(func: PrimFunc) -> bool:
     """Whether all barriers of the grid stand between statements that share no registers."""
     outside = sum(isinstance(stmt, Sync) for stmt in _statements(func.body))
-    every = [s for s, _ in walk(func.body) if isinstance(s, Sync) and s.scope == "grid"]
+    every = [s for s in statements(func.body) if isinstance(s, Sync) and s.scope == "grid"]
     return len(every) <= outside and _are_apart([part.body for part in kernel_parts(func)])
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Binary, Cast, Const, For, Load, PrimFunc, Store
 from edgec.loop.microkernel import get_microkernel
-from edgec.loop.rewrite import subexpressions, walk
+from edgec.loop.rewrite import statements, subexpressions
 from edgec.loop.schedule import Schedule
 from edgec.numerics.term import Var
 from edgec.targets.common.nests import find_param
@@ -87,7 +87,7 @@ def _window(
     """The sizes of a kernel for a pool by rows; ScheduleError where windows reach outside."""
     found = {"kernel_h": 1, "kernel_w": 1, "channels": out[3]}
     stride = 0
-    for stmt, _ in walk(func.body):
+    for stmt in statements(func.body):
         if isinstance(stmt, For) and stmt.var.name in ("acc_kh", "acc_kw"):
             extent = (stmt.stop - stmt.start).constant
             if stmt.start.constant != 0 or extent is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgec.loop.ir import Load, Store
-from edgec.loop.rewrite import loops_of, subexpressions, walk
+from edgec.loop.rewrite import loops_of, statements, subexpressions
 from edgec.targets.common.elements import schedule_mul
 from edgec.targets.common.gathered import plain_matrix, whole_windows
 from edgec.targets.common.recurrent import is_filter, is_lstm
@@ -38,7 +38,7 @@ def rescaled(dtype: str, *kinds: Kind) -> Match:
 
 def _adds_two(nest: Nest) -> bool:
     """Whether each output is made of one element of each of two int8 tensors."""
-    stores = [s for s, _ in walk(nest.func.body) if isinstance(s, Store)]
+    stores = [s for s in statements(nest.func.body) if isinstance(s, Store)]
     if nest.dtype != "int8" or nest.temporaries or len(stores) != 1:
         return False
     loads = [part for part in subexpressions(stores[0].value) if isinstance(part, Load)]

@@ -8,7 +8,7 @@ import numpy as np
 
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Cast, Const, PrimFunc, Store
-from edgec.loop.rewrite import buffers_of, subexpressions, walk, with_constants
+from edgec.loop.rewrite import buffers_of, statements, subexpressions, with_constants
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.elements import on_elements, sum_of_two
 from edgec.targets.common.nests import find_param, stored_value
@@ -67,7 +67,7 @@ def schedule_real_mean(nest: Nest) -> list[Schedule]:
         return []
     consts = [
         part
-        for stmt, _ in walk(func.body)
+        for stmt in statements(func.body)
         if isinstance(stmt, Store) and stmt.buffer == sums
         for part in subexpressions(stmt.value)
         if isinstance(part, Const)
