@@ -8,9 +8,10 @@ points that should cost least are built and planned, and moves make the best of 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
+from itertools import islice
 
 from edgec.errors import PlanError, ScheduleError
 from edgec.graph.ir import Function
@@ -225,16 +226,25 @@ class _Choosing:
         if self.is_fed:
             _require_rows(self.function, pieces)
         front = pareto_front(pieces)
-        points = tuple(_point(cover) for cover in front)
-        found: list[_Found] = []
         within = [cover for cover in front if cover.need_bytes <= most_bytes]
-        is_kept, slow = alone is not None and alone.rank[:2] == (0, 0), 0
-        for cover in sorted(within, key=partial(self.expected, groups)):
-            if len(found) + slow == MOST_STARTS:
-                break
-            if is_kept and self.is_too_slow(pieces, cover):
-                slow += 1
-                continue
+        worth = within
+        if alone is not None and alone.rank[:2] == (0, 0):
+            worth = [cover for cover in within if not self.is_too_slow(pieces, cover)]
+        covers = sorted(worth, key=partial(self.expected, groups))
+        best = _least(islice(self.planned(pieces, covers, front), MOST_STARTS))
+        if best is not None:
+            return self.exchanged(best)
+        if alone is None or len(worth) == len(within):
+            return None
+        points = tuple(map(_point, front))
+        return replace(alone, front=points, is_complete=pieces.is_complete)
+
+    def planned(
+        self, pieces: Pieces, covers: Iterable[Cover], front: Sequence[Cover]
+    ) -> Iterator[_Found]:
+        """These covers of a front, built and planned, where that can be."""
+        points = tuple(map(_point, front))
+        for cover in covers:
             try:
                 running, variants = self.built(pieces, cover)
             except ScheduleError:
@@ -243,13 +253,7 @@ class _Choosing:
             rank = costs.rank(variants)
             if rank is not None:
                 taken = front.index(cover)
-                found.append(_Found(rank, costs, variants, points, taken, pieces.is_complete))
-        best = _least(found)
-        if best is not None:
-            return self.exchanged(best)
-        if alone is None or not slow:
-            return None
-        return replace(alone, front=points, is_complete=pieces.is_complete)
+                yield _Found(rank, costs, variants, points, taken, pieces.is_complete)
 
     def is_too_slow(self, pieces: Pieces, cover: Cover) -> bool:
         """Whether segments surely take more instructions beyond the fewest than may be spent."""
