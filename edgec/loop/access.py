@@ -93,7 +93,7 @@ def _collect(
     found: list[Access],
 ) -> None:
     """Add the accesses, with the axes of the blocks around replaced by their `values`."""
-    if of is not None and not _is_touched(stmt, of):
+    if not _is_touched(stmt, of):
         return
     if isinstance(stmt, (Store, Call)):
         _collect_own(stmt, loops, of, values, found)
@@ -122,11 +122,11 @@ def _collect_own(
     for value in expressions(stmt):
         found += _reads(value, loops, of, values)
     if isinstance(stmt, Store):
-        if of is None or stmt.buffer in of:
+        if _is_asked(stmt.buffer, of):
             found.append(Access(stmt.buffer, _substituted(stmt.indices, values), loops, True))
         return
     for argument in stmt.args:
-        if isinstance(argument, BufferRef) and (of is None or argument.buffer in of):
+        if isinstance(argument, BufferRef) and _is_asked(argument.buffer, of):
             found += _pointer(argument, loops, values)
 
 
@@ -199,12 +199,16 @@ def count_writes(stmt: Stmt, buffer: Buffer) -> int:
     return _touched(stmt)[1].get(buffer, 0)
 
 
-def _is_touched(stmt: Stmt, of: Collection[Buffer]) -> bool:
-    return not all(found.keys().isdisjoint(of) for found in _touched(stmt))
+def _is_asked(buffer: Buffer, of: Collection[Buffer] | None) -> bool:
+    return of is None or buffer in of
+
+
+def _is_touched(stmt: Stmt, of: Collection[Buffer] | None) -> bool:
+    return of is None or not all(found.keys().isdisjoint(of) for found in _touched(stmt))
 
 
 #: How many accesses of each buffer there are.
-_Counts = Mapping[Buffer, int]
+_Counts = dict[Buffer, int]
 
 
 def _touched(stmt: Stmt) -> tuple[_Counts, _Counts]:
@@ -217,17 +221,24 @@ def _touched(stmt: Stmt) -> tuple[_Counts, _Counts]:
         else:
             is_leaf = isinstance(stmt, (Store, Call))
             own = accesses(stmt) if is_leaf else [a for e in conditions for a in _reads(e)]
-            pair: tuple[dict[Buffer, int], dict[Buffer, int]] = ({}, {})
-            for access in own:
-                counts = pair[access.is_write]
-                counts[access.buffer] = counts.get(access.buffer, 0) + 1
-            for child in inside:
-                for counts, more in zip(pair, _touched(child), strict=True):
-                    for buffer, count in more.items():
-                        counts[buffer] = counts.get(buffer, 0) + count
-            known = pair
+            known = _counted(own, [_touched(child) for child in inside])
         stmt.__dict__["_touched"] = known
     return known
+
+
+def _counted(
+    own: Sequence[Access], inside: Sequence[tuple[_Counts, _Counts]]
+) -> tuple[_Counts, _Counts]:
+    """How often buffers are read, and written, by these accesses and inside."""
+    total: tuple[_Counts, _Counts] = ({}, {})
+    for access in own:
+        counts = total[access.is_write]
+        counts[access.buffer] = counts.get(access.buffer, 0) + 1
+    for pair in inside:
+        for counts, more in zip(total, pair, strict=True):
+            for buffer, count in more.items():
+                counts[buffer] = counts.get(buffer, 0) + count
+    return total
 
 
 def region(

@@ -227,14 +227,11 @@ class _Choosing:
             _require_rows(self.function, pieces)
         front = pareto_front(pieces)
         within = [cover for cover in front if cover.need_bytes <= most_bytes]
-        worth = within
-        if alone is not None and alone.rank[:2] == (0, 0):
-            worth = [cover for cover in within if not self.is_too_slow(pieces, cover)]
-        covers = sorted(worth, key=partial(self.expected, groups))
+        covers = self.worth_building(pieces, within, alone)
         best = _least(islice(self.planned(pieces, covers, front), MOST_STARTS))
         if best is not None:
             return self.exchanged(best)
-        if alone is None or len(worth) == len(within):
+        if alone is None or len(covers) == len(within):
             return None
         points = tuple(map(_point, front))
         return replace(alone, front=points, is_complete=pieces.is_complete)
@@ -255,6 +252,14 @@ class _Choosing:
                 taken = front.index(cover)
                 yield _Found(rank, costs, variants, points, taken, pieces.is_complete)
 
+    def worth_building(
+        self, pieces: Pieces, covers: list[Cover], alone: _Found | None
+    ) -> list[Cover]:
+        """Those that may be better than single groups, what is expected to be the best first."""
+        if alone is not None and alone.rank[:2] == (0, 0):
+            covers = [cover for cover in covers if not self.is_too_slow(pieces, cover)]
+        return sorted(covers, key=partial(self.expected, pieces.groups))
+
     def is_too_slow(self, pieces: Pieces, cover: Cover) -> bool:
         """Whether segments surely take more instructions beyond the fewest than may be spent."""
         over = -self.objective.slack
@@ -267,7 +272,7 @@ class _Choosing:
                 over += share * (pieces.least_instructions(piece) if share > 0 else most)
         return over > 0
 
-    def expected(self, groups: Groups, cover: Cover) -> Rank:
+    def expected(self, groups: Sequence[LoweredGroup], cover: Cover) -> Rank:
         """What a cover should be compared by, before its segments are built."""
         tally = Tally(self.objective, _singles(cover))
         for piece in cover.pieces:

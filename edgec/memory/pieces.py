@@ -141,7 +141,7 @@ class Pieces:
             if not is_reached[first]:
                 continue
             is_reached[first + 1] |= any(piece.need_bytes <= limit_bytes for piece in own)
-            for last, flow in self.spans(first):
+            for last, flow in self.segments(first):
                 if flow is None:
                     continue
                 if self.rows_bytes(first, last, flow) > limit_bytes:
@@ -152,7 +152,7 @@ class Pieces:
 
     def _add_segments(self) -> bool:
         """Add short segments of all places before longer ones; False if MOST_MEMBERS end it."""
-        growing = {first: self.segments(first) for first in range(len(self.groups))}
+        growing = {first: self.scheduled(first) for first in range(len(self.groups))}
         looked_at = 0
         while growing:
             for first, longer in list(growing.items()):
@@ -243,17 +243,17 @@ class Pieces:
 
     # segments ---------------------------------------------------------------------------------
 
-    def segments(self, first: int) -> Iterator[list[Piece]]:
+    def scheduled(self, first: int) -> Iterator[list[Piece]]:
         """Segments of two and more groups that start here, of one if it is fed, by their length.
 
         None of which the rows alone, which lie apart, take more than `most_bytes`.
         """
-        for last, flow in self.spans(first):
+        for last, flow in self.segments(first):
             if flow is not None and self.rows_bytes(first, last, flow) > self.most_bytes:
                 return
             yield [] if flow is None else self.streams(first, last, flow)
 
-    def spans(self, first: int) -> Iterator[tuple[int, Flow | None]]:
+    def segments(self, first: int) -> Iterator[tuple[int, Flow | None]]:
         """The last groups of segments that start here, and how their rows follow each other."""
         if first not in self.members or isinstance(self.members[first], RowSum):
             return
