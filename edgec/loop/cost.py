@@ -48,28 +48,9 @@ ROUNDS = 8
 _MOST_SAMPLES = 256
 
 
-@dataclass(frozen=True)
-class InstructionCosts:
-    """Instructions per operation on one kind of core."""
-
-    load: float
-    store: float
-    multiply: float
-    multiply_add: float
-    arithmetic: float
-    branch: float
-    intrinsic_factor: float  # times the registered cost, which is for Cortex-M4
-    soft_float: float  # instructions of a float operation
-
-
-CORTEX_M4 = InstructionCosts(1, 1, 1, 1, 1, 3, 1, 1)
-CORTEX_M3 = InstructionCosts(1, 1, 1, 1, 1, 3, 1.5, 40)
-# ARMv6-M: no multiply-add, no sign-extending load with an offset, 32x32 -> 64 bits by hand.
-CORTEX_M0 = InstructionCosts(2, 2, 1, 2, 1, 3, 5, 60)
-# RV32IM: every sum of products is two instructions, and so is a product of 64 bits.
-RV32IMC = InstructionCosts(1, 1, 1, 2, 1, 2, 2, 50)
-
-
+#: Instructions of a step of a loop on a Cortex-M4: an addition, a comparison, a branch. Other
+#: operations are one. Other cores differ, but all schedules of a function by about as much.
+LOOP_STEP = 3
 #: Thumb instructions take two or four bytes.
 BYTES_PER_INSTRUCTION = 3
 
@@ -101,24 +82,20 @@ class Cost:
         )
 
 
-def estimate(
-    func: PrimFunc,
-    costs: InstructionCosts = CORTEX_M4,
-    callees: Mapping[str, PrimFunc] | None = None,
-) -> Cost:
+def estimate(func: PrimFunc, callees: Mapping[str, PrimFunc] | None = None) -> Cost:
     """The cost of one call. A call of a microkernel counts what that states.
 
     `callees` are other functions that this one calls.
     """
     if not callees:
-        return _estimate_alone(func, costs)
-    known = {name: estimate(callee, costs) for name, callee in callees.items()}
-    return _Estimator(costs, known).stmt(lower_blocks(func.body))
+        return _estimate_alone(func)
+    known = {name: estimate(callee) for name, callee in callees.items()}
+    return _Estimator(known).stmt(lower_blocks(func.body))
 
 
 @remembered
-def _estimate_alone(func: PrimFunc, costs: InstructionCosts) -> Cost:
-    return _Estimator(costs, {}).stmt(lower_blocks(func.body))
+def _estimate_alone(func: PrimFunc) -> Cost:
+    return _Estimator({}).stmt(lower_blocks(func.body))
 
 
 def thread_instructions(
@@ -134,14 +111,14 @@ def thread_instructions(
 
 
 @remembered
-def estimate_code_bytes(func: PrimFunc, costs: InstructionCosts = CORTEX_M4) -> int:
+def estimate_code_bytes(func: PrimFunc) -> int:
     """About how many bytes its machine code takes, and that of the microkernels that it calls.
 
     Kernels count as if nothing else called them.
     """
     from edgec.loop.microkernel import get_microkernel, kernels_of
 
-    own = _CodeEstimator(costs, {}).stmt(lower_blocks(func.body))
+    own = _CodeEstimator({}).stmt(lower_blocks(func.body))
     kernels = sum(get_microkernel(name).code_bytes for name in kernels_of(func))
     instructions = own.instructions + len(func.params) + len(func.indices)
     return round(instructions * BYTES_PER_INSTRUCTION) + kernels
@@ -196,8 +173,7 @@ def _spread(var: Var, most: int) -> list[int]:
 
 
 class _Estimator:
-    def __init__(self, costs: InstructionCosts, callees: Mapping[str, Cost]) -> None:
-        self.costs = costs
+    def __init__(self, callees: Mapping[str, Cost]) -> None:
         self.callees = callees
 
     def stmt(self, stmt: Stmt) -> Cost:
@@ -216,9 +192,9 @@ class _Estimator:
         assert not isinstance(stmt, Block)
         if isinstance(stmt, For):
             is_serial = stmt.kind == "serial"
-            return Cost(instructions=self.costs.branch * average_trips(stmt) * is_serial)
+            return Cost(instructions=LOOP_STEP * average_trips(stmt) * is_serial)
         if isinstance(stmt, Store):
-            stored = Cost(stores=1, instructions=self.costs.store)
+            stored = Cost(stores=1, instructions=1)
             value = self.expr(stmt.value)
             return value if stmt.buffer.scope == "register" else value + stored
         total = self.all(expressions(stmt))
@@ -248,9 +224,9 @@ class _Estimator:
         if isinstance(expr, Load):
             if expr.buffer.scope == "register":
                 return Cost()
-            return Cost(loads=1, instructions=self.costs.load)
+            return Cost(loads=1, instructions=1)
         if isinstance(expr, Gather):
-            return self.all(expr.indices) + Cost(loads=1, instructions=self.costs.load + 1)
+            return self.all(expr.indices) + Cost(loads=1, instructions=2)
         if isinstance(expr, Binary):
             return self.binary(expr)
         if isinstance(expr, Cast):
@@ -258,7 +234,7 @@ class _Estimator:
             number = expr.value.value if isinstance(expr.value, Cast) else expr.value
             # The load extends, and so does what takes half of a byte.
             widens = isinstance(expr.value, Load) or unpacked_byte(number) is not None
-            return inside if widens else inside + Cost(instructions=self.costs.arithmetic)
+            return inside if widens else inside + Cost(instructions=1)
         if isinstance(expr, Select):
             return self.all((expr.condition, expr.yes, expr.no)) + Cost(instructions=2)
         return self.intrinsic(expr)
@@ -270,31 +246,29 @@ class _Estimator:
         return total
 
     def binary(self, expr: Binary) -> Cost:
-        costs = self.costs
         if half := unpacked_byte(expr):  # a shift or a field; else a choice between them
             byte, is_known = half
-            return self.expr(byte) + Cost(instructions=costs.arithmetic * (1 if is_known else 3))
+            return self.expr(byte) + Cost(instructions=1 if is_known else 3)
         inside = self.expr(expr.left) + self.expr(expr.right)
+        is_product = expr.op == "mul"
         if is_float(expr.left.dtype):
-            multiplies = 1.0 if expr.op == "mul" else 0.0
-            return inside + Cost(multiplies=multiplies, instructions=costs.soft_float)
-        if expr.op == "mul":
-            return inside + Cost(multiplies=1, instructions=costs.multiply)
-        product = any(isinstance(e, Binary) and e.op == "mul" for e in (expr.left, expr.right))
-        if expr.op == "add" and product:
-            return inside + Cost(instructions=costs.multiply_add - costs.multiply)
-        if expr.op in ("min", "max", "div"):
-            return inside + Cost(instructions=2 * costs.arithmetic)
-        return inside + Cost(instructions=costs.arithmetic)
+            return inside + Cost(multiplies=float(is_product), instructions=1)
+        if is_product:
+            return inside + Cost(multiplies=1, instructions=1)
+        if expr.op == "add" and any(
+            isinstance(e, Binary) and e.op == "mul" for e in (expr.left, expr.right)
+        ):
+            return inside  # the multiplication adds
+        return inside + Cost(instructions=2 if expr.op in ("min", "max", "div") else 1)
 
     def intrinsic(self, expr: Intrinsic) -> Cost:
         count = get_intrinsic(expr.name).instructions if is_known(expr.name) else 10
-        return self.all(expr.args) + Cost(instructions=count * self.costs.intrinsic_factor)
+        return self.all(expr.args) + Cost(instructions=count)
 
 
 class _ThreadEstimator(_Estimator):
     def __init__(self, callees: Mapping[str, Cost], launch: Launch, most: bool) -> None:
-        super().__init__(CORTEX_M4, callees)
+        super().__init__(callees)
         self.launch, self.most = launch, most
 
     def parts(self, stmt: Stmt) -> tuple[tuple[Stmt, float], ...]:
@@ -315,7 +289,7 @@ class _CodeEstimator(_Estimator):
     def own(self, stmt: Stmt) -> Cost:
         if isinstance(stmt, For) and stmt.kind == "serial":
             bounds = 2.0 if stmt.stop.constant is not None else 4.0
-            return Cost(instructions=self.costs.branch + bounds)
+            return Cost(instructions=LOOP_STEP + bounds)
         return super().own(stmt)
 
     def call(self, call: Call) -> Cost:

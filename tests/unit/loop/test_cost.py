@@ -3,13 +3,7 @@
 import pytest
 from test_schedule import conv2d, schedule_conv2d
 
-from edgec.loop.cost import (
-    CORTEX_M0,
-    CORTEX_M4,
-    average_trips,
-    estimate,
-    estimate_code_bytes,
-)
+from edgec.loop.cost import average_trips, estimate, estimate_code_bytes
 from edgec.loop.parser import parse_func
 from edgec.loop.primitives.nibbles import pack_nibbles
 from edgec.loop.rewrite import loops_of
@@ -43,15 +37,14 @@ def test_average_trips_of_a_clipped_window():
     assert average_trips(loops_of(func.body)["k"]) == pytest.approx((2 + 3 + 3 + 2) / 4)
 
 
-def test_scheduled_convolution_is_cheaper_on_every_core():
+def test_scheduled_convolution_is_cheaper():
     s = Schedule(conv2d().build())
     plain = simplify(s.func)
     schedule_conv2d(s)
-    for costs in (CORTEX_M0, CORTEX_M4):
-        better, worse = estimate(simplify(s.func), costs), estimate(plain, costs)
-        assert better.instructions < 0.6 * worse.instructions
-        assert better.multiplies == worse.multiplies
-        assert better.loads < worse.loads
+    better, worse = estimate(simplify(s.func)), estimate(plain)
+    assert better.instructions < 0.6 * worse.instructions
+    assert better.multiplies == worse.multiplies
+    assert better.loads < worse.loads
 
 
 def test_code_is_counted_as_written_not_as_run():
