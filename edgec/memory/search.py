@@ -126,6 +126,7 @@ class Search:
             self._first[members] = np.minimum(self._first[members], at)
             self._final[members] = at
             self._highest_shift[at] = instance.shift[members].max()
+        self._by_first = np.argsort(self._first, kind="stable")
         self._blame = np.ones(len(sections))
         self._spans = np.stack([self._first, self._final + 1], axis=1)
 
@@ -255,10 +256,8 @@ class Search:
 
     def _parts(self, state: _State) -> list[_State]:
         """Split the waiting buffers where no one crosses from one section to the next."""
-        waiting = (state.floor < FAR).nonzero()[0]
+        waiting = self._by_first[state.floor[self._by_first] < FAR]
         first = self._first[waiting]
-        order = np.argsort(first, kind="stable")
-        waiting, first = waiting[order], first[order]
         reach = np.maximum.accumulate(self._final[waiting])
         cuts = (first[1:] > reach[:-1]).nonzero()[0] + 1
         if not len(cuts):

@@ -114,6 +114,12 @@ def plan_memory(
     )
 
 
+#: What was solved without a clock, by what was asked, and within how many nodes: variants that are
+#: tried share many problems, and the plan of what is chosen was made when it was compared.
+_SOLVED: dict[object, tuple[RegionSolution, float]] = {}
+_MOST_SOLVED = 512
+
+
 def solve_region(
     buffers: Sequence[Buffer],
     overlaps: Sequence[Overlap],
@@ -123,6 +129,33 @@ def solve_region(
     most_nodes: float = math.inf,
 ) -> RegionSolution:
     """Minimize the peak of one region; see RegionSolution for what comes back."""
+    placed = tuple(
+        (b.name, b.size_bytes, b.start, b.stop, b.align_bytes, b.fixed_offset) for b in buffers
+    )
+    key = placed, tuple(overlaps), capacity_bytes, solver
+    known, within = _SOLVED.get(key, (None, math.nan))
+    # More nodes change nothing where there was no need of them.
+    if known is not None and (
+        within == most_nodes
+        or (within < most_nodes and known.peak_bytes == known.lower_bound_bytes)
+    ):
+        return known
+    found = _solve(buffers, overlaps, capacity_bytes, deadline_s, solver, most_nodes)
+    if deadline_s == math.inf:
+        if len(_SOLVED) == _MOST_SOLVED:
+            _SOLVED.clear()
+        _SOLVED[key] = found, most_nodes
+    return found
+
+
+def _solve(
+    buffers: Sequence[Buffer],
+    overlaps: Sequence[Overlap],
+    capacity_bytes: int | None,
+    deadline_s: float,
+    solver: str,
+    most_nodes: float,
+) -> RegionSolution:
     instance = make_instance(buffers, overlaps)
     bound = max(instance_bound_bytes(instance), stacks_bound_bytes(buffers, overlaps))
     _check_pins(instance)
