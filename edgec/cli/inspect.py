@@ -8,13 +8,7 @@ from typing import Any
 
 import click
 
-from edgec.cli.arguments import (
-    INPUT_SHAPE,
-    MODEL,
-    compile_budget_option,
-    json_option,
-    print_json,
-)
+from edgec.cli.arguments import INPUT_SHAPE, MODEL, compile_budget_option, json_option, print_json
 from edgec.cli.progress import working
 from edgec.report.terminal import echo, echo_lines
 

@@ -21,14 +21,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.errors import ScheduleError
-from edgec.loop.access import (
-    accesses,
-    count_uses,
-    flat_address,
-    reads,
-    term_range,
-    writes,
-)
+from edgec.loop.access import accesses, count_uses, flat_address, reads, term_range, writes
 from edgec.loop.bound import BLOCKS, BOUND, THREADS
 from edgec.loop.ir import Block, Buffer, Call, For, If, PrimFunc, Stmt, Store
 from edgec.loop.microkernel import is_microkernel, pointed_at, written_by

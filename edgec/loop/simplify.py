@@ -14,17 +14,7 @@ from dataclasses import replace
 from edgec.loop.access import term_range
 from edgec.loop.bound import BOUND
 from edgec.loop.compact import compact_buffers, private_buffers
-from edgec.loop.ir import (
-    Block,
-    Branch,
-    For,
-    If,
-    PrimFunc,
-    Seq,
-    Stmt,
-    While,
-    remembered,
-)
+from edgec.loop.ir import Block, Branch, For, If, PrimFunc, Seq, Stmt, While, remembered
 from edgec.loop.primitives.lookup import reduce_vars
 from edgec.loop.rewrite import StatementRewriter, Substitute, prune
 from edgec.numerics.term import as_term

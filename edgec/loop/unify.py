@@ -18,17 +18,7 @@ import numpy as np
 
 from edgec.errors import ScheduleError
 from edgec.loop.dtype import is_float
-from edgec.loop.ir import (
-    Binary,
-    Buffer,
-    Cast,
-    Const,
-    Expr,
-    For,
-    IndexValue,
-    PrimFunc,
-    Stmt,
-)
+from edgec.loop.ir import Binary, Buffer, Cast, Const, Expr, For, IndexValue, PrimFunc, Stmt
 from edgec.loop.rewrite import Rewriter
 from edgec.numerics.fit_term import Sizes, fit_term, value_at
 from edgec.numerics.term import (

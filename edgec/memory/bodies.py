@@ -47,12 +47,7 @@ from edgec.loop.ir import (
 from edgec.loop.rewrite import Rewriter, sequence
 from edgec.loop.schedule import Schedule
 from edgec.loop.spot import Spot
-from edgec.memory.layout import (
-    merged_places,
-    placement_problem,
-    scratch_name,
-    state_places,
-)
+from edgec.memory.layout import merged_places, placement_problem, scratch_name, state_places
 from edgec.memory.problem import Plan
 from edgec.memory.solve import plan_memory
 from edgec.numerics.narrow_float import stored_in

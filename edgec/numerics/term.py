@@ -30,51 +30,41 @@ class Var:
 
 
 @dataclass(frozen=True)
-class FloorDiv:
+class _Divided:
+    dividend: Term
+    divisor: int
+
+    def __str__(self) -> str:
+        return f"({self.dividend}) {'//' if isinstance(self, FloorDiv) else '%'} {self.divisor}"
+
+
+class FloorDiv(_Divided):
     """`floor(dividend / divisor)`, divisor > 0."""
 
-    dividend: Term
-    divisor: int
 
-    def __str__(self) -> str:
-        return f"({self.dividend}) // {self.divisor}"
-
-
-@dataclass(frozen=True)
-class FloorMod:
+class FloorMod(_Divided):
     """`dividend - divisor * floor(dividend / divisor)`, divisor > 0."""
 
-    dividend: Term
-    divisor: int
-
-    def __str__(self) -> str:
-        return f"({self.dividend}) % {self.divisor}"
-
 
 @dataclass(frozen=True)
-class Min:
+class _Pair:
     left: Term
     right: Term
 
     def __str__(self) -> str:
-        return f"min({self.left}, {self.right})"
+        return f"{type(self).__name__.lower()}({self.left}, {self.right})"
 
 
-@dataclass(frozen=True)
-class Max:
-    left: Term
-    right: Term
-
-    def __str__(self) -> str:
-        return f"max({self.left}, {self.right})"
+class Min(_Pair):
+    """The smaller of two terms."""
 
 
-@dataclass(frozen=True)
-class Product:
+class Max(_Pair):
+    """The larger of two terms."""
+
+
+class Product(_Pair):
     """Of two sizes, which are not negative, such as the pixels of an image."""
-
-    left: Term
-    right: Term
 
     def __str__(self) -> str:
         return f"({self.left})*({self.right})"

@@ -29,11 +29,7 @@ from edgec.ops.dynamic_range import append_hybrid, hybrid_rescale
 from edgec.ops.offset_weights import append_products, offset_scales
 from edgec.ops.onnx_graph import TO_FIRST, OnnxGraph, write_convolution
 from edgec.ops.op import Op, RawNode
-from edgec.ops.requantize import (
-    append_requantize,
-    product_multipliers,
-    tflite_operands,
-)
+from edgec.ops.requantize import append_requantize, product_multipliers, tflite_operands
 from edgec.ops.window import (
     NO_PADDING,
     Padding,

@@ -18,12 +18,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, clamp
-from edgec.numerics.fixed_point import (
-    INT32_MAX,
-    ROUNDINGS,
-    Rounding,
-    check_factors,
-)
+from edgec.numerics.fixed_point import INT32_MAX, ROUNDINGS, Rounding, check_factors
 from edgec.ops.accumulate import rescale
 from edgec.ops.activation import activation_range
 from edgec.ops.broadcast import tensors_of

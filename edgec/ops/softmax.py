@@ -31,12 +31,7 @@ from edgec.numerics.fixed_point import (
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
-from edgec.ops.softmax_float import (
-    LONG_ROW_TOLERANCE,
-    along_last_axis,
-    is_long,
-    lower_rows,
-)
+from edgec.ops.softmax_float import LONG_ROW_TOLERANCE, along_last_axis, is_long, lower_rows
 from edgec.ops.softmax_int16 import OUTPUT_QUANT as INT16_QUANT
 from edgec.ops.softmax_int16 import SoftmaxInt16, SoftmaxInt16Attrs
 from edgec.ops.softmax_rounded import ROUNDED, rounded_softmax

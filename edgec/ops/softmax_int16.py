@@ -19,11 +19,7 @@ from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int32, intrinsic, maximum
-from edgec.numerics.fixed_point import (
-    IntArray,
-    quantize_multiplier,
-    round_half_away,
-)
+from edgec.numerics.fixed_point import IntArray, quantize_multiplier, round_half_away
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.op import Op
 

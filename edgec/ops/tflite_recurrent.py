@@ -18,16 +18,7 @@ from edgec.ops.lstm_cell import LstmCell, cell_of
 from edgec.ops.op import RawNode, from_tflite
 from edgec.ops.parts import Parts
 from edgec.ops.slice import sliced
-from edgec.ops.steps import (
-    Step,
-    activated,
-    added,
-    in_steps,
-    product,
-    run_steps,
-    scaled,
-    turned,
-)
+from edgec.ops.steps import Step, activated, added, in_steps, product, run_steps, scaled, turned
 from edgec.ops.tanh import TanhAttrs
 
 

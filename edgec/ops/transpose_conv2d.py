@@ -25,11 +25,7 @@ from edgec.ops.conv2d import centred, check_operands, with_bias
 from edgec.ops.offset_weights import append_products, offset_scales
 from edgec.ops.onnx_graph import OnnxGraph, as_stored
 from edgec.ops.op import Op, RawNode, from_tflite
-from edgec.ops.requantize import (
-    append_requantize,
-    product_multipliers,
-    tflite_operands,
-)
+from edgec.ops.requantize import append_requantize, product_multipliers, tflite_operands
 from edgec.ops.window import Pair, same_padding
 
 

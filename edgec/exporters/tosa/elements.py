@@ -29,17 +29,7 @@ from edgec.exporters.tosa.values import (
 from edgec.graph.types import Array
 from edgec.loop.dtype import integer_range
 from edgec.loop.intrinsics import get_intrinsic
-from edgec.loop.ir import (
-    Binary,
-    Cast,
-    Const,
-    Expr,
-    Gather,
-    IndexValue,
-    Intrinsic,
-    Load,
-    Select,
-)
+from edgec.loop.ir import Binary, Cast, Const, Expr, Gather, IndexValue, Intrinsic, Load, Select
 from edgec.loop.values import function_of
 from edgec.numerics.term import FloorDiv, FloorMod, Min, Term, Var
 

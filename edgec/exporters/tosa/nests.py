@@ -13,14 +13,7 @@ from math import prod
 
 import numpy as np
 
-from edgec.exporters.tosa.elements import (
-    MOST_PLACES,
-    Either,
-    Elements,
-    Leaf,
-    on_grids,
-    walk,
-)
+from edgec.exporters.tosa.elements import MOST_PLACES, Either, Elements, Leaf, on_grids, walk
 from edgec.exporters.tosa.steps import find_steps, level_of
 from edgec.exporters.tosa.text import CannotSay, Tensor, TosaText
 from edgec.exporters.tosa.values import (

@@ -6,19 +6,7 @@ from dataclasses import replace
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import Region, accesses, reads, region, writes
-from edgec.loop.ir import (
-    Axis,
-    Block,
-    Buffer,
-    For,
-    If,
-    Load,
-    PrimFunc,
-    Scope,
-    Seq,
-    Stmt,
-    Store,
-)
+from edgec.loop.ir import Axis, Block, Buffer, For, If, Load, PrimFunc, Scope, Seq, Stmt, Store
 from edgec.loop.primitives.lookup import (
     blocks_inside,
     find_buffer,

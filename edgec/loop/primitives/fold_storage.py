@@ -7,18 +7,7 @@ from itertools import pairwise
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import accesses
-from edgec.loop.ir import (
-    Buffer,
-    BufferRef,
-    Call,
-    Const,
-    For,
-    If,
-    IndexValue,
-    PrimFunc,
-    Seq,
-    Stmt,
-)
+from edgec.loop.ir import Buffer, BufferRef, Call, Const, For, If, IndexValue, PrimFunc, Seq, Stmt
 from edgec.loop.move_rows import kernel_for
 from edgec.loop.primitives.lookup import find_buffer, with_changes
 from edgec.loop.rewrite import Reindex, sequence

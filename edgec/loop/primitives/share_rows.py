@@ -10,19 +10,7 @@ from math import inf, prod
 from edgec.errors import ScheduleError
 from edgec.loop.access import accesses
 from edgec.loop.dtype import integer_range, is_float
-from edgec.loop.ir import (
-    Binary,
-    Buffer,
-    Const,
-    Expr,
-    For,
-    Load,
-    PrimFunc,
-    Scope,
-    Seq,
-    Stmt,
-    Store,
-)
+from edgec.loop.ir import Binary, Buffer, Const, Expr, For, Load, PrimFunc, Scope, Seq, Stmt, Store
 from edgec.loop.lanes import private_buffers, why_not_apart
 from edgec.loop.primitives.lookup import constant_extent, fresh
 from edgec.loop.primitives.warp_tiles import decoded, nested

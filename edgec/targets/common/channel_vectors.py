@@ -20,12 +20,7 @@ from edgec.loop.rewrite import blocks_of, loops_of, subexpressions
 from edgec.loop.schedule import Schedule
 from edgec.numerics.term import as_term
 from edgec.targets.common.gathered import IMAGE_AXES, padding_adds_nothing
-from edgec.targets.common.nests import (
-    find_param,
-    gather_temporaries,
-    output_loops,
-    stored_value,
-)
+from edgec.targets.common.nests import find_param, gather_temporaries, output_loops, stored_value
 from edgec.targets.common.per_element import window_loops
 from edgec.targets.common.sums import WEIGHTED, Kind
 from edgec.targets.core import Core

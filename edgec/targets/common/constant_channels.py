@@ -6,12 +6,7 @@ from collections.abc import Callable, Mapping
 
 import numpy as np
 
-from edgec.loop.intrinsics import (
-    INT32_MAX,
-    INT32_MIN,
-    requantize_onnx,
-    requantize_tflm,
-)
+from edgec.loop.intrinsics import INT32_MAX, INT32_MIN, requantize_onnx, requantize_tflm
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.targets.common.kernels.rescaling import Rescaling

@@ -6,12 +6,7 @@ from edgec.loop.in_place import same_place_inputs
 from edgec.loop.ir import Buffer, Const, IndexValue, Select, Store
 from edgec.loop.rewrite import loops_of, statements, subexpressions
 from edgec.loop.schedule import Schedule
-from edgec.targets.common.nests import (
-    decompose,
-    find_param,
-    gather_temporaries,
-    output_loops,
-)
+from edgec.targets.common.nests import decompose, find_param, gather_temporaries, output_loops
 from edgec.targets.common.per_element import MOST_STRAIGHT, window_loops
 
 

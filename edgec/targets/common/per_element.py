@@ -6,12 +6,7 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.primitives.lookup import constant_extent, find_loop
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
-from edgec.targets.common.nests import (
-    decompose,
-    find_param,
-    gather_temporaries,
-    output_loops,
-)
+from edgec.targets.common.nests import decompose, find_param, gather_temporaries, output_loops
 
 #: Windows of at most this many taps become straight code.
 MOST_STRAIGHT = 16

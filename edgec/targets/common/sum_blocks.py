@@ -104,6 +104,16 @@ def as_matrix(schedule: Schedule, is_gathered: bool) -> None:
     if is_clipped(schedule.func, "acc"):
         schedule.pad_reads("acc", "x", IMAGE_AXES)
     fold_offsets(schedule)
+    flatten_sums(schedule)
+    if is_gathered:
+        schedule.gather("acc", "x", "col", ["p", "k"])
+    elif len(weights.shape) == 4:
+        schedule.flatten("x", 0, 2)
+
+
+def flatten_sums(schedule: Schedule) -> None:
+    """acc[p, c] over k and out[p, c]: pixels are one axis, and so is a window."""
+    weights = find_param(schedule.func, "w")
     if len(weights.shape) == 4:
         schedule.fuse_axes("acc", ["n", "h", "w"], "p")
         schedule.fuse_axes("acc", ["kh", "kw", "ic"], "k")
@@ -114,10 +124,6 @@ def as_matrix(schedule: Schedule, is_gathered: bool) -> None:
         schedule.fuse_axes("acc", ["n"], "p")
         schedule.fuse_axes("out", ["d0"], "p")
     schedule.fuse_axes("out", [f"d{len(weights.shape) - 1}"], "c")
-    if is_gathered:
-        schedule.gather("acc", "x", "col", ["p", "k"])
-    elif len(weights.shape) == 4:
-        schedule.flatten("x", 0, 2)
 
 
 def _place(schedule: Schedule, block: Block, end: str) -> None:

@@ -11,6 +11,7 @@ from edgec.errors import ScheduleError
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.gathered import copy_padded, read_whole
 from edgec.targets.common.nests import find_param
+from edgec.targets.common.sum_blocks import flatten_sums
 from edgec.targets.rule import Nest
 
 #: What a step of each axis counts, in the order of use.
@@ -67,17 +68,8 @@ def _require(nest: Nest, is_block: bool) -> None:
 
 def _as_matrix(schedule: Schedule, source: str, multiple: int) -> None:
     """acc[p, c] = sum over q, s, r of x[...] * w[c, q, s, r], each a multiple of inputs."""
+    flatten_sums(schedule)
     weights = find_param(schedule.func, "w")
-    if len(weights.shape) == 4:
-        schedule.fuse_axes("acc", ["n", "h", "w"], "p")
-        schedule.fuse_axes("acc", ["kh", "kw", "ic"], "k")
-        schedule.fuse_axes("out", ["d0", "d1", "d2"], "p")
-        for buffer, first, last in (("acc", 0, 2), ("out", 0, 2), ("w", 1, 3)):
-            schedule.flatten(buffer, first, last)
-    else:
-        schedule.fuse_axes("acc", ["n"], "p")
-        schedule.fuse_axes("out", ["d0"], "p")
-    schedule.fuse_axes("out", [f"d{len(weights.shape) - 1}"], "c")
     depth = weights.elements // weights.shape[0]
     if depth % multiple:
         schedule.pad_steps("acc", source, "k", multiple)

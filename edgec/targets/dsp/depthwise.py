@@ -11,20 +11,11 @@ from edgec.loop.microkernel import get_microkernel
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
-from edgec.targets.common.constant_channels import (
-    has_plain_scales,
-    replace_constants,
-    settled,
-)
+from edgec.targets.common.constant_channels import has_plain_scales, replace_constants, settled
 from edgec.targets.common.gathered import IMAGE_AXES, fold_offsets, spread_factors
 from edgec.targets.common.kernels.rescaling import TFLM
 from edgec.targets.common.limits import Limits, find_limits
-from edgec.targets.common.nests import (
-    decompose,
-    find_param,
-    largest_divisor,
-    output_loops,
-)
+from edgec.targets.common.nests import decompose, find_param, largest_divisor, output_loops
 from edgec.targets.dsp.kernels.depthwise import ZERO_POINT, fits_stream
 from edgec.targets.dsp.kernels.depthwise_row import KERNELS, fits_row
 from edgec.targets.dsp.kernels.windows import CHANNELS, MOST_TAPS, fits_windows

@@ -20,12 +20,7 @@ from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.stream import Field, Stream, lanes_of, rows_at
 from edgec.targets.common.kernels.rescaling import TFLM16, TFLM16_HIGH, Rescaling
 from edgec.targets.common.kernels.sums import Results, rescaled_sums
-from edgec.targets.helium.kernels.matrix import (
-    CONV_UNIT,
-    slice_of,
-    slices_at,
-    slices_of,
-)
+from edgec.targets.helium.kernels.matrix import CONV_UNIT, slice_of, slices_at, slices_of
 
 Array = npt.NDArray[Any]
 

@@ -20,15 +20,8 @@ from edgec.loop.stream import Field, Stream
 from edgec.targets.common.kernels.costs import UnitCost
 from edgec.targets.common.kernels.rescaling import SHARED, TFLM_ANY
 from edgec.targets.common.kernels.sums import Results, dense_sums
-from edgec.targets.dsp.kernels.matrix import (
-    TWO_PAIRS,
-    product_fields,
-)
-from edgec.targets.helium.kernels.matrix import (
-    DENSE_UNIT,
-    slices_of,
-    vector_fields,
-)
+from edgec.targets.dsp.kernels.matrix import TWO_PAIRS, product_fields
+from edgec.targets.helium.kernels.matrix import DENSE_UNIT, slices_of, vector_fields
 
 Array = npt.NDArray[Any]
 

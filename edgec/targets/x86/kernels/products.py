@@ -4,11 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from edgec.targets.common.kernels.products import (
-    Vectors,
-    register_convolutions,
-    register_depthwise,
-)
+from edgec.targets.common.kernels.products import Vectors, register_convolutions, register_depthwise
 from edgec.targets.common.kernels.rescaling import HOSTED
 from edgec.targets.helium.kernels.depthwise import depthwise
 from edgec.targets.helium.kernels.matrix import conv
