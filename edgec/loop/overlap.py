@@ -378,11 +378,7 @@ class _Walk:
         return _Summary(read, write, write - read)
 
     def ordered_call(
-        self,
-        params: tuple[Buffer, ...],
-        pointers: list[BufferRef],
-        order: _Order,
-        steps: _Steps,
+        self, params: tuple[Buffer, ...], pointers: list[BufferRef], order: _Order, steps: _Steps
     ) -> _Summary:
         """A microkernel that goes through its outermost loop, some steps at a time."""
         loop, (groups, at_once) = order.loop, order.groups.shape

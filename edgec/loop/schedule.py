@@ -393,11 +393,7 @@ class Schedule:
             self.packed[name] = Packed(name, {}, partial(_given, array))
 
     def sample_perfect_tile(
-        self,
-        loop: str,
-        parts: int,
-        max_innermost: int = 16,
-        decision: Sequence[int] | None = None,
+        self, loop: str, parts: int, max_innermost: int = 16, decision: Sequence[int] | None = None
     ) -> list[int]:
         """Choose `parts` factors whose product is the loop's extent."""
         chosen = sampling.sample_perfect_tile(

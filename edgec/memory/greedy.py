@@ -46,11 +46,7 @@ def greedy_order(instance: Instance, name: str) -> list[int]:
     key = keys[name]
     return sorted(
         range(len(instance)),
-        key=lambda i: (
-            instance.buffers[i].fixed_offset is None,
-            *key(i, instance.buffers[i]),
-            i,
-        ),
+        key=lambda i: (instance.buffers[i].fixed_offset is None, *key(i, instance.buffers[i]), i),
     )
 
 

@@ -59,11 +59,7 @@ class WindowProver:
                     self.windows.append(_Window(part, Search(part), strategy))
 
     def excludes(
-        self,
-        capacity_bytes: int,
-        node_limit: int,
-        deadline_s: float,
-        most_nodes: float = math.inf,
+        self, capacity_bytes: int, node_limit: int, deadline_s: float, most_nodes: float = math.inf
     ) -> bool:
         """Return whether some window was proven not to fit; False if none was.
 

@@ -116,13 +116,7 @@ CLANG_WITHOUT_LOOP_VECTORS = ("-fno-vectorize", "-fno-slp-vectorize")
 GCC_WITHOUT_LOOP_VECTORS = ("-fno-tree-vectorize",)
 
 
-def _cortex_m(
-    name: str,
-    features: frozenset[str],
-    gcc: str,
-    zig: str,
-    title: str,
-) -> Core:
+def _cortex_m(name: str, features: frozenset[str], gcc: str, zig: str, title: str) -> Core:
     """Return a Cortex-M core; `gcc` is the -mcpu (and -mfpu) words, `zig` the -mcpu value."""
     hard = "fpu" in features
     cpu, *fpu = gcc.split()
@@ -284,11 +278,7 @@ _TABLE = (
             "riscv32-esp-elf-gcc",
         ),
         gcc_flags=("-march=rv32imc", "-mabi=ilp32"),
-        clang_flags=(
-            "--target=riscv32-freestanding-none",
-            "-mcpu=generic_rv32+m+c",
-            "-mabi=ilp32",
-        ),
+        clang_flags=("--target=riscv32-freestanding-none", "-mcpu=generic_rv32+m+c", "-mabi=ilp32"),
     ),
     Core(
         name="x86_64",

@@ -7,7 +7,4 @@ from edgec.targets.common import channel_vectors
 from edgec.targets.common.products import product_rules
 from edgec.targets.dsp.rules import rescaled
 
-RULES = (
-    *channel_vectors.rules("neon"),
-    *product_rules(rescaled, vectors_of, "neon"),
-)
+RULES = (*channel_vectors.rules("neon"), *product_rules(rescaled, vectors_of, "neon"))

@@ -175,12 +175,7 @@ def _window_rows(schedule: Schedule, limits: Limits, window: Window | None, rows
     _tensorize_padding(schedule, window, rows)
 
 
-def _depthwise_rows(
-    schedule: Schedule,
-    limits: Limits,
-    window: Window | None,
-    rows: int,
-) -> None:
+def _depthwise_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
     """Row by row, a vector of channels at a time; fewer of int8 for several pixels at once."""
     channels = find_param(schedule.func, "out").shape[3]
     if window is None or window.shape[2] != channels:

@@ -7,7 +7,4 @@ from edgec.targets.common.products import product_rules
 from edgec.targets.dsp.rules import rescaled
 from edgec.targets.x86.kernels.products import vectors_of
 
-RULES = (
-    *channel_vectors.rules("avx2"),
-    *product_rules(rescaled, vectors_of, "avx2"),
-)
+RULES = (*channel_vectors.rules("avx2"), *product_rules(rescaled, vectors_of, "avx2"))

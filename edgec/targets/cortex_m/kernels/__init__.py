@@ -2,7 +2,4 @@
 
 from edgec.targets.cortex_m.kernels import float_rows, products
 
-__all__ = [
-    "float_rows",
-    "products",
-]
+__all__ = ["float_rows", "products"]

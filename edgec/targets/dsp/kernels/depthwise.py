@@ -81,10 +81,7 @@ def _packing(
         )
     else:
         b.compute(
-            to,
-            element,
-            shape=(channels, columns, pairs, 2),
-            at=lambda c, w, k, r: (c, w, k, r),
+            to, element, shape=(channels, columns, pairs, 2), at=lambda c, w, k, r: (c, w, k, r)
         )
     return b.build()
 

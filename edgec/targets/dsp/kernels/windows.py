@@ -53,10 +53,7 @@ def depthwise_windows(
     out = b.output("out", (window.out_width, channels), rescaling.result)
     x = b.input("x", (1, *window.shape), rescaling.dtype)
     info = np.iinfo(rescaling.result)
-    limits = (
-        int(info.min) if least is None else least,
-        int(info.max) if most is None else most,
-    )
+    limits = (int(info.min) if least is None else least, int(info.max) if most is None else most)
     w = b.constant("w", (channels, kernel_h, kernel_w), "int8")
 
     def element(p: Any, c: Any, kh: Any, kw: Any) -> Value:

@@ -10,12 +10,4 @@ from edgec.targets.helium.kernels import (
     svdf,
 )
 
-__all__ = [
-    "depthwise",
-    "depthwise_int16",
-    "elements",
-    "matrix",
-    "nibbles",
-    "rows",
-    "svdf",
-]
+__all__ = ["depthwise", "depthwise_int16", "elements", "matrix", "nibbles", "rows", "svdf"]

@@ -43,12 +43,7 @@ def slice_of(rescaling: Rescaling) -> int:
 
 
 def dense(
-    rescaling: Rescaling,
-    depth: int,
-    channels: int,
-    minimum: int,
-    maximum: int,
-    zero_point: int = 0,
+    rescaling: Rescaling, depth: int, channels: int, minimum: int, maximum: int, zero_point: int = 0
 ) -> PrimFunc:
     """out[0, o] = requantized bias[o] + sum over k of x[k] * w[o, k]."""
     b = Definition("dense")

@@ -94,10 +94,7 @@ def _columns_instructions(
 
 
 _PADDED = ("height", "width", "channels", "top", "left", "rows", "out_width", "by")
-for _dtype, _short, _sizes in (
-    ("int8", "s8", (*_PADDED, "zero_point")),
-    ("int16", "s16", _PADDED),
-):
+for _dtype, _short, _sizes in (("int8", "s8", (*_PADDED, "zero_point")), ("int16", "s16", _PADDED)):
     register(
         Microkernel(
             f"ec_pad_rows_{_short}_mve",
