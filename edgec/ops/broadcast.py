@@ -29,16 +29,23 @@ def broadcast_index(shape: tuple[int, ...], indices: tuple[Any, ...]) -> tuple[A
     return tuple(0 if extent == 1 else at for extent, at in zip(shape, own, strict=True))
 
 
-def tensor_of(operand: Tensor | Constant) -> Tensor:
-    """An operand that is no constant. Raises ContractError for one that is."""
+def tensor_of(operand: Tensor | Constant, target: Lowering | None = None) -> Tensor:
+    """An operand as a tensor; one that is a constant is a table of `target`.
+
+    Raises ContractError for a constant without a `target`.
+    """
     if isinstance(operand, Constant):
+        if target is not None:
+            return target.table("x", operand.data)
         raise ContractError(f"{operand} is a constant, where a tensor is needed")
     return operand
 
 
-def tensors_of(operands: Sequence[Tensor | Constant]) -> list[Tensor]:
-    """Operands that are no constants."""
-    return [tensor_of(operand) for operand in operands]
+def tensors_of(
+    operands: Sequence[Tensor | Constant], target: Lowering | None = None
+) -> list[Tensor]:
+    """Operands as tensors, see `tensor_of`."""
+    return [tensor_of(operand, target) for operand in operands]
 
 
 def constant_of(operand: Tensor | Constant) -> Constant:

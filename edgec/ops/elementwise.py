@@ -127,16 +127,19 @@ def _sign(x: Value) -> Value:
 
 
 def _softplus(x: Value) -> Value:
-    """By the exponential e of -|x|, which cannot overflow; log(1 + e) is exact for a small e, too.
+    """By the exponential of -|x|, which cannot overflow."""
+    small = intrinsic("exp_f32", minimum(x, -x))
+    positive: Value = maximum(x, 0.0)
+    return positive + _log_of_1_and(small)
+
+
+def _log_of_1_and(e: Value) -> Value:
+    """log(1 + e) of a finite e, exact for a small one, too.
 
     Source: Kahan's log1p, log(u) * e / (u - 1) of the rounded u = 1 + e.
     """
-    small = intrinsic("exp_f32", minimum(x, -x))
-    sum_ = 1.0 + small
-    positive: Value = maximum(x, 0.0)
-    return positive + select(
-        sum_.equals(1.0), small, intrinsic("log_f32", sum_) * (small / (sum_ - 1.0))
-    )
+    sum_ = 1.0 + e
+    return select(sum_.equals(1.0), e, intrinsic("log_f32", sum_) * (e / (sum_ - 1.0)))
 
 
 def _rising(x: Value) -> Value:
@@ -146,15 +149,25 @@ def _rising(x: Value) -> Value:
 
 def _asinh(x: Value) -> Value:
     size = maximum(x, -x)
-    small = intrinsic("log_f32", size + intrinsic("sqrt_f32", size * size + 1.0))
-    y = select(size > 1e9, intrinsic("log_f32", size) + math.log(2), small)
+    own = select(size > 1e9, 1.0, size)
+    square = own * own
+    near = _log_of_1_and(own + square / (intrinsic("sqrt_f32", square + 1.0) + 1.0))
+    y = select(size > 1e9, intrinsic("log_f32", size) + math.log(2), near)
     return select(x < 0, -y, y)
 
 
 def _acosh(x: Value) -> Value:
-    root = intrinsic("sqrt_f32", x - 1.0) * intrinsic("sqrt_f32", x + 1.0)
-    near = intrinsic("log_f32", x + root)
+    over = select(x > 1e9, 1.0, x) - 1.0
+    near = _log_of_1_and(over + intrinsic("sqrt_f32", over) * intrinsic("sqrt_f32", over + 2.0))
     return select(x > 1e9, intrinsic("log_f32", x) + math.log(2), near)
+
+
+def _atanh(x: Value) -> Value:
+    """Half the logarithm of 1 + 2 |x| / (1 - |x|), which is infinite at 1."""
+    size = maximum(x, -x)
+    e = (size + size) / (1.0 - size)
+    y = 0.5 * select(e < 1.0, _log_of_1_and(e), intrinsic("log_f32", 1.0 + e))
+    return select(x < 0, -y, y)
 
 
 def _atan2(y: Value, x: Value) -> Value:
@@ -344,9 +357,7 @@ ROWS = (
         onnx="Cosh", since=9, tolerance=NEAR),
     Row("asinh", "the inverse of sinh", _asinh, onnx="Asinh", since=9, tolerance=NEAR),
     Row("acosh", "the inverse of cosh", _acosh, onnx="Acosh", since=9, tolerance=NEAR),
-    Row("atanh", "the inverse of tanh",
-        lambda x: 0.5 * intrinsic("log_f32", (1.0 + x) / (1.0 - x)),
-        onnx="Atanh", since=9, tolerance=NEAR),
+    Row("atanh", "the inverse of tanh", _atanh, onnx="Atanh", since=9, tolerance=NEAR),
     Row("elu", "x, but alpha * (e**x - 1) of negative x",
         lambda x, alpha: select(x > 0, x, _rising(x) * alpha),
         onnx="Elu", since=6, tflite="ELU", parameters={"alpha": 1.0}, tolerance=NEAR),

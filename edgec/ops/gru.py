@@ -90,7 +90,7 @@ class Gru(Op[GruAttrs]):
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A loop of steps over the state in its own place."""
         attrs: GruAttrs = node.attrs
-        x, start = tensor_of(inputs[0]), inputs[1]
+        x, start = tensor_of(inputs[0], target), inputs[1]
         if isinstance(start, Constant):
             start = target.table("start", start.data)
         y, state = target.targets

@@ -161,7 +161,7 @@ class Lstm(Op[LstmAttrs]):
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A loop of steps over the states in their own places."""
         attrs: LstmAttrs = node.attrs
-        x = tensor_of(inputs[0])
+        x = tensor_of(inputs[0], target)
         hidden, cell = (
             target.table("start", state.data) if isinstance(state, Constant) else state
             for state in inputs[1:3]

@@ -124,7 +124,7 @@ class LstmFloat(Op[LstmFloatAttrs]):
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A loop of steps over the states in their own places."""
         attrs: LstmFloatAttrs = node.attrs
-        x = tensor_of(inputs[0])
+        x = tensor_of(inputs[0], target)
         hidden, cell = (
             target.table("start", state.data) if isinstance(state, Constant) else state
             for state in inputs[1:3]

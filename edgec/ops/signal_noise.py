@@ -71,7 +71,7 @@ class SignalNoise(Op[SignalNoiseAttrs]):
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element, also where the old noise is."""
         attrs: SignalNoiseAttrs = node.attrs
-        x, noise = tensors_of(inputs)
+        x, noise = tensors_of(inputs, target)
         now = target.table("now", _alternating(attrs.smoothing, x.shape[0]))
         past = target.table("past", _alternating(attrs.rest, x.shape[0]))
 
@@ -118,7 +118,7 @@ class SignalDenoise(Op[SignalDenoiseAttrs]):
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Element by element."""
         attrs: SignalDenoiseAttrs = node.attrs
-        x, noise = tensors_of(inputs)
+        x, noise = tensors_of(inputs, target)
 
         def element(c: Any) -> Any:
             raised = x[c] << attrs.signal_bits

@@ -62,7 +62,7 @@ class SvdfPush(Op[NoAttrs]):
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """All values move at once, also the oldest, which the features are written over."""
-        memory, feature = tensors_of(inputs)
+        memory, feature = tensors_of(inputs, target)
         out = target.target
         assert out is not None  # nothing is fused after it
         filters = feature.shape[1]

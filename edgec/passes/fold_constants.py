@@ -17,18 +17,25 @@ from edgec.passes.rewriter import Rewriter
 
 
 def fold_constants(function: Function) -> Function:
-    return Rewriter(function).run(_visit)
+    copied: dict[Value, Constant] = {}
 
+    def visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+        # A result that is read inside is known there, too.
+        inputs = tuple(copied.get(value, value) for value in inputs)
+        if not inputs or not all(isinstance(value, Constant) for value in inputs):
+            return None
+        if node.op.movement is Movement.COPY or not ends(node):
+            return None
+        found: list[Value] = []
+        for value, constant in zip(node.outputs, evaluate_constant(node, inputs), strict=True):
+            if value not in rewriter.old.results:
+                found.append(constant)
+                continue
+            found.append(_copied(rewriter, node, value, constant))
+            copied[found[-1]] = constant
+        return found
 
-def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
-    if not inputs or not all(isinstance(value, Constant) for value in inputs):
-        return None
-    if node.op.movement is Movement.COPY or not ends(node):
-        return None
-    return [
-        _copied(rewriter, node, value, constant) if value in rewriter.old.results else constant
-        for value, constant in zip(node.outputs, evaluate_constant(node, inputs), strict=True)
-    ]
+    return Rewriter(function).run(visit)
 
 
 def _copied(rewriter: Rewriter, node: Node, value: Value, constant: Constant) -> Value:

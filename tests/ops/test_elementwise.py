@@ -360,6 +360,24 @@ def test_softplus_is_as_exact_below_zero() -> None:
     np.testing.assert_allclose(y, np.logaddexp(0, x.astype(np.float64)), rtol=3e-7)
 
 
+@pytest.mark.parametrize(
+    ("name", "numpys"), [("asinh", np.arcsinh), ("acosh", np.arccosh), ("atanh", np.arctanh)]
+)
+def test_inverses_are_exact_where_they_are_small(
+    name: str, numpys: Callable[[Array], Array]
+) -> None:
+    """The logarithm of a number near 1 has few bits that are right."""
+    op = get_op(name)
+    parts = np.concatenate([10.0 ** np.arange(-30, 0, 0.5), np.linspace(0, 1, 201)])
+    wide = np.concatenate([-parts, parts, [5, 3e9, 1e30, np.inf]])
+    x = np.asarray(parts + 1 if name == "acosh" else wide, np.float32)
+    type_ = TensorType(x.shape, "float32")
+    with np.errstate(all="ignore"):
+        (y,) = op.evaluate(op.attrs_class(), [x], [type_], [type_])
+        wanted = numpys(x.astype(np.float64))
+    np.testing.assert_allclose(y, wanted, rtol=6e-7, atol=1e-37)
+
+
 SHAPES = [[(2, 3, 4), (2, 3, 4), (2, 3, 4)], [(2, 3, 4), (4,), (3, 1)], [(1, 3, 1), (2, 1, 4), ()]]
 
 

@@ -68,13 +68,17 @@ def test_what_is_not_supported_is_refused(
 
 def lstm_model(
     steps: int = 4, batch: int = 1, clip: float = 0.0, time_major: bool = False,
-    weights_dtype: str = "float32", depth: int = DEPTH,
+    weights_dtype: str = "float32", depth: int = DEPTH, is_constant: bool = False,
 ) -> bytes:  # fmt: skip
-    """TFLite's UNIDIRECTIONAL_SEQUENCE_LSTM; its first three absent inputs are peepholes."""
+    """TFLite's UNIDIRECTIONAL_SEQUENCE_LSTM; its first three absent inputs are peepholes.
+
+    is_constant: what it reads; the model's input is another's.
+    """
     rng = np.random.default_rng(steps)
     model = TfliteBuilder()
     outer = (steps, batch) if time_major else (batch, steps)
-    x = model.tensor("x", (*outer, depth), "float32")
+    given = {"data": float_values((*outer, depth))} if is_constant else {}
+    x = model.tensor("x", (*outer, depth), "float32", **given)
 
     def constant(name: str, *shape: int) -> int:
         data = rng.normal(size=shape).astype(weights_dtype)
@@ -91,7 +95,11 @@ def lstm_model(
         "UnidirectionalSequenceLSTMOptions",
         FusedActivationFunction=4, CellClip=clip, TimeMajor=time_major,
     )  # fmt: skip
-    return model.build([x], [y])
+    if not is_constant:
+        return model.build([x], [y])
+    own, size = (model.tensor(name, (2,), "float32") for name in ("own", "size"))
+    model.operator("ABS", [own], [size], "AbsOptions")
+    return model.build([own], [y, size])
 
 
 @pytest.mark.parametrize(
@@ -112,6 +120,26 @@ def test_sequences_near_tflite_micro(changes: dict[str, Any], tmp_path: Path) ->
         np.testing.assert_allclose(mine, wanted, rtol=0, atol=2e-6, strict=True)
         largest = max(largest, float(np.abs(wanted).max()))
     assert largest > 0.2
+
+
+@pytest.mark.parametrize("board", ["host", "mps2_an386"])
+def test_steps_of_a_constant(board: str, tmp_path: Path) -> None:
+    """Its state makes each run another."""
+    if board != "host":
+        pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    path = tmp_path / "m.tflite"
+    path.write_bytes(lstm_model(is_constant=True))
+    target, oracle = load_board(board), open_oracle(path)
+    compiled = compile_model(path, target.core, Options(), board_name=board)
+    reference = Interpretation(compiled.imported.main)
+    built = deploy(compiled, target, tmp_path / "out")
+    with open_session("host" if board == "host" else "core", built) as session:
+        for _ in range(3):
+            x = [np.array([-1, 2], np.float32)]
+            found, wanted = session.run(x).outputs, oracle.run(x).outputs
+            for mine, exact, near in zip(found, reference.run(x), wanted, strict=True):
+                assert mine.tobytes() == exact.tobytes()
+                np.testing.assert_allclose(mine, near, rtol=0, atol=2e-6, strict=True)
 
 
 @pytest.mark.parametrize("changes", [{}, {"batch": 3, "clip": 0.5}], ids=str)

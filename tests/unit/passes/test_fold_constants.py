@@ -34,6 +34,22 @@ def test_a_chain_of_constants_is_computed() -> None:
     np.testing.assert_array_equal(interpret(folded, given)[0], interpret(function, given)[0])
 
 
+def test_a_constant_result_that_is_read_inside_is_known_there() -> None:
+    builder = GraphBuilder()
+    x = builder.param("x", TensorType((2, 3), "float32"))
+    stored = builder.constant("w", np.arange(6, dtype=np.int8).reshape(2, 3), Quant((0.5,), (1,)))
+    y = builder.op("dequantize", [stored], name="y")
+    twice = builder.op("add", [y, y], AddAttrs(), name="twice")
+    z = builder.op("add", [x, twice], AddAttrs(), name="z")
+    function = builder.finish([y, z])
+    folded = fold_constants(function)
+    verify_function(folded)
+    assert [node.op.name for node in folded.nodes] == ["copy", "add"]
+    given = [np.ones((2, 3), np.float32)]
+    for before, after in zip(interpret(function, given), interpret(folded, given), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
 def test_a_constant_result_is_a_copy_of_it() -> None:
     builder = GraphBuilder()
     x = builder.param("x", TensorType((2,), "float32"))
