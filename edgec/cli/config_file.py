@@ -19,6 +19,8 @@ from edgec.errors import EdgecError
 from edgec.resources import parse_toml
 
 FILE_NAME = "edgec.toml"
+#: Two ways to say the same: one on the command line leaves the file none.
+_PLACES = ("board", "target")
 #: What only makes sense on a command line.
 _NEVER = {"help", "as_json", "model"}
 #: What runs Python: a model that somebody unpacks may have a file beside it that he never saw.
@@ -44,9 +46,8 @@ def defaults_for(
     found = read_config(path)
     values = {**found.get("", {}), **found.get(name, {})}
     known = {str(each.name): each for each in _options(command)}
-    if "target" in given or "board" in given:
-        for key in ("board", "target"):
-            values.pop(key, None)
+    if not given.keys().isdisjoint(_PLACES):
+        values = {key: value for key, value in values.items() if key not in _PLACES}
     if Path(model).is_dir():  # compiled already: nothing but the board is left to be said
         known = {"board": known["board"]} if "board" in known else {}
     return {key: _placed(value, known[key], path) for key, value in values.items() if key in known}

@@ -40,8 +40,11 @@ MAX_TENSOR_BYTES = 1 << 30
 
 #: The rounding of each `match`.
 _ROUNDING: dict[str, Rounding] = {"onnx": "onnx", "tflm": "tflm"}
-#: What a node of a body counts as: functions that call others may stand for billions of nodes.
+#: What a node of a body counts as, and one for each body around it: functions that call others may
+#: stand for billions of nodes.
 _STEPS_OF_NODE = 8
+#: Bodies in bodies: PyTorch writes one for each level of modules.
+_MOST_INSIDE = 64
 #: The attributes of which a Constant has one, and their dtypes; a tensor has its own.
 _CONSTANTS = {"value": None, "value_float": "float32", "value_floats": "float32",
               "value_int": "int64", "value_ints": "int64"}  # fmt: skip
@@ -333,8 +336,8 @@ class _GraphImporter:
             return ""
         before, outer, first = self.problems, self.opset, len(self.builder.nodes)
         self.opset, nodes = found
+        self._spend_on_body(len(nodes), raw.name)
         self.problems, self.inside = [], (*self.inside, raw.kind)
-        self.spending.work(0, _STEPS_OF_NODE * len(nodes), raw.name)
         try:
             for inner in nodes:
                 self.node(inner, inner.name)
@@ -346,6 +349,16 @@ class _GraphImporter:
             for output in node.output:
                 self.values.pop(output, None)
         return failed
+
+    def _spend_on_body(self, nodes: int, name: str) -> None:
+        """Count the nodes of a body. Raises TooLarge, also where it lies in too many others."""
+        depth = len(self.inside)
+        if depth == _MOST_INSIDE:
+            raise TooLarge(
+                f"the model is too large: more than {depth} functions call each other at {name!r}",
+                hint="the file may be damaged; inline some of its functions",
+            )
+        self.spending.work(0, (_STEPS_OF_NODE + depth) * nodes, name)
 
     def read_body(
         self, node: str, graphs: Mapping[str, Any], name: str, given: Sequence[TensorType | Array]

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from onnx import AttributeProto, TensorProto, helper, load, numpy_helper, save
 
-from edgec.errors import EdgecError, ImportFailed
+from edgec.errors import EdgecError, ImportFailed, TooLarge
 from edgec.frontends import import_model
 from edgec.frontends.onnx_functions import function_body
 from edgec.graph.interpret import Interpretation
@@ -93,6 +93,19 @@ def test_functions_that_never_end(tmp_path: Path) -> None:
             for n in range(9)]  # fmt: skip
     path = with_functions(tmp_path / "n.onnx", many, "F0")
     with pytest.raises(EdgecError):
+        import_model(path)
+
+
+@pytest.mark.parametrize("calls", [1, 2])
+def test_functions_that_call_each_other_without_end(calls: int, tmp_path: Path) -> None:
+    """One after the other they would exceed Python's stack, two by two any time."""
+    many = [
+        function(f"F{n}", [helper.make_node(f"F{n + 1}", ["a"], ["b"], domain="my")] * calls)
+        for n in range(1000 if calls == 1 else 40)
+    ]
+    many.append(function(f"F{len(many)}", [helper.make_node("Relu", ["a"], ["b"])]))
+    path = with_functions(tmp_path / "m.onnx", many, "F0")
+    with pytest.raises(TooLarge, match="more than 64 functions" if calls == 1 else "steps"):
         import_model(path)
 
 
