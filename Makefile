@@ -15,8 +15,9 @@ else
 BIN := $(VENV)/bin
 endif
 PY := $(BIN)/python
+# What users may want comes first: it is enough for the demo. The tests' tools follow.
+USER_STAMP := $(VENV)/.installed_all
 STAMP := $(VENV)/.installed
-EXTRAS := verify,sim,toolchain,flash,serve,keyed,test
 
 # Two workers: CI has two cores. Work stealing keeps the tests of a file together, which share
 # what they build.
@@ -45,7 +46,7 @@ venv: $(STAMP) ## Create .venv with edgec and all it needs for demo, tests and c
 
 # --no-compile: byte code is made when a file is first used; most of it never is.
 # `venv` needs ensurepip, which Debian packages separately; the system's own pip can stand in.
-$(STAMP): pyproject.toml setup.py
+$(USER_STAMP): pyproject.toml setup.py
 	@test -n "$(PYTHON)" || { echo "error: no Python 3.11 or newer was found" >&2; exit 1; }
 	@$(PY) -m pip --version >/dev/null 2>&1 || $(PYTHON) -m venv $(VENV) 2>/dev/null \
 	  || { $(PYTHON) -m venv --clear --without-pip $(VENV) \
@@ -53,10 +54,14 @@ $(STAMP): pyproject.toml setup.py
 	  || { rm -rf $(VENV); \
 	       echo "error: $(PYTHON) cannot create a virtual environment" >&2; \
 	       echo "hint: install its venv module (Debian: apt-get install python3-venv)" >&2; exit 1; }
-	$(PY) -m pip install --quiet --no-compile --editable '.[$(EXTRAS)]'
+	$(PY) -m pip install --quiet --no-compile --editable '.[all]'
+	@touch $(USER_STAMP)
+
+$(STAMP): $(USER_STAMP)
+	$(PY) -m pip install --quiet --no-compile --editable '.[all,test]'
 	@touch $(STAMP)
 
-demo: $(STAMP) ## Run the digits example on an emulated STM32
+demo: $(USER_STAMP) ## Run the digits example on an emulated STM32
 	$(PY) examples/digits/demo.py
 
 test: $(STAMP) ## Run the tests (about 20 minutes on two cores)
