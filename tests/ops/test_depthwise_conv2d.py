@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 from against_tflm import assert_same_bits
@@ -9,8 +11,12 @@ from quantized_cases import add_accumulation, random_activation, random_window
 from tflite_builder import TfliteBuilder
 
 from edgec.errors import TypeMismatch
+from edgec.frontends import import_model
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.depthwise_conv2d import DepthwiseConv2d, DepthwiseConv2dAttrs
+from edgec.options import Options
+from edgec.pipeline import compile_module
+from edgec.targets.core import host_core
 
 
 def depthwise_model(seed: int, wide: str = "", weight_bits: int = 8) -> bytes:
@@ -45,6 +51,31 @@ def test_random_depthwise_convolutions_equal_tflm(block: int, tmp_path) -> None:
 def test_random_int16_depthwise_convolutions_equal_tflm(tmp_path) -> None:
     for seed in range(60):
         assert_same_bits(depthwise_model(seed, "int64"), tmp_path)
+
+
+def test_rows_whose_windows_lie_in_the_padding(tmp_path: Path) -> None:
+    """Of two rows, seen three apart, one sees neither; the layers are looked at row by row."""
+    rng = np.random.default_rng(1)
+    model = TfliteBuilder()
+    operands = add_accumulation(
+        model, rng, (1, 2, 1, 4), (1, 2, 1, 8), channel_axis=3, taps=2, per_channel=False
+    )
+    made = {"scale": operands.output_scale, "zero_point": operands.output_zero_point}
+    seen, y = (model.tensor(name, (1, 2, 1, 8), "int8", **made) for name in ("seen", "y"))
+    model.operator(
+        "DEPTHWISE_CONV_2D", operands.inputs, [seen], "DepthwiseConv2DOptions", DepthMultiplier=2,
+        StrideW=1, StrideH=1, DilationWFactor=3, DilationHFactor=3, Padding=0,
+    )  # fmt: skip
+    model.operator(
+        "AVERAGE_POOL_2D", [seen], [y], "Pool2DOptions", StrideW=1, StrideH=1, FilterWidth=3,
+        FilterHeight=1, Padding=0,
+    )  # fmt: skip
+    written = model.build([operands.x], [y])
+    assert_same_bits(written, tmp_path)
+    (tmp_path / "m.tflite").write_bytes(written)
+    module = import_model(tmp_path / "m.tflite")
+    most = compile_module(module, host_core(), Options()).program.arena_bytes
+    compile_module(module, host_core(), Options(), arena_limit_bytes=most * 4 // 5)
 
 
 def test_float_meaning_against_direct_sums() -> None:

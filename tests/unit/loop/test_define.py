@@ -168,10 +168,6 @@ def wrong_rank(b, x, out):
     b.compute(out, lambda i: x[i, 0])
 
 
-def empty_reduction(b, x, out):
-    b.reduce(out, [("k", lambda i: 2, 2)], init=lambda i: 0, update=lambda acc, i, k: acc)
-
-
 @pytest.mark.parametrize(
     ("fault", "why"),
     [
@@ -179,7 +175,6 @@ def empty_reduction(b, x, out):
         (wrong_dtype, "computes int32, but out is int8"),
         (twice, "two stages named 'out'"),
         (wrong_rank, "has 1 dimensions, 2 indices"),
-        (empty_reduction, "axis k of out is empty"),
     ],
 )
 def test_faults_are_named(fault, why):
@@ -189,6 +184,19 @@ def test_faults_are_named(fault, why):
     with pytest.raises(ContractError, match=why):
         fault(b, x, out)
         b.build()
+
+
+def test_a_reduction_without_steps_is_its_initial_value():
+    """As that of a window that lies in the padding."""
+    b = Definition("f")
+    x = b.input("x", (3,), "int8")
+    out = b.output("out", (3,), "int8")
+    b.reduce(out, [("k", lambda i: 2, 2)], init=lambda i: x[i], update=lambda acc, i, k: acc + acc)
+    func = b.build()
+    assert "reduce" not in print_func(func)
+    arrays = {"x": np.arange(3, dtype=np.int8)}
+    for found in (interpret(func, arrays), b.evaluate(arrays)):
+        assert found["out"].tolist() == [0, 1, 2]
 
 
 def test_index_outside_is_found_by_both_readings():
