@@ -29,7 +29,7 @@ Keys = tuple[Hashable, ...]
 Equal = dict[str, dict[int, int]]
 #: Stored weights; -128 is left out, as many kernels have no room for it.
 LARGEST_WEIGHT = 127
-#: Channels of a value from which on they are not told apart; each takes 100 bytes.
+#: A value with more channels is not searched for equal ones: each takes 100 bytes.
 MOST_CHANNELS = 1 << 20
 
 
