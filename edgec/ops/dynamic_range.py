@@ -21,7 +21,7 @@ from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
-from edgec.graph.operator import Fusion, get_op, register
+from edgec.graph.operator import Fusion, RowWindow, get_op, register
 from edgec.graph.traits import Storage
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
@@ -223,7 +223,7 @@ class RescaleRows(Op[RescaleRowsAttrs]):
     name = "rescale_rows"
     attrs_class = RescaleRowsAttrs
     constant_inputs = (1,)
-    fusion = Fusion.ELEMENTWISE
+    fusion = Fusion.BROADCAST  # of the ranges: a clip after it joins its group
     storage = Storage.RESCALE_ROWS
 
     def infer(self, attrs: RescaleRowsAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
@@ -237,6 +237,10 @@ class RescaleRows(Op[RescaleRowsAttrs]):
             raise TypeMismatch(f"{len(attrs.scales)} scales for {acc.shape[-1]} channels")
         _check_ranges(self.name, attrs.asymmetric, acc.shape[0], ranges)
         return (TensorType(acc.shape, "float32"),)
+
+    def row_window(self, attrs: RescaleRowsAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
+        """Row by row."""
+        return RowWindow()
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The same three operations; a row's scale is computed once."""

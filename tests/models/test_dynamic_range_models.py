@@ -13,6 +13,7 @@ import edgec
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.oracle.frameworks import open_oracle
+from edgec.passes.fuse_groups import fuse_groups
 
 
 def hybrid_model(path: Path) -> None:
@@ -49,6 +50,14 @@ def hybrid_model(path: Path) -> None:
     model.operator("FULLY_CONNECTED", [d, *constants((4, 6), 0, 1)], [y],
                    "FullyConnectedOptions", AsymmetricQuantizeInputs=True)  # fmt: skip
     path.write_bytes(model.build([x], [y]))
+
+
+def test_activations_join_the_rescaling(tmp_path: Path) -> None:
+    path = tmp_path / "m.tflite"
+    hybrid_model(path)
+    groups = ["+".join(n.op.name for n in g.nodes) for g in fuse_groups(import_model(path).main)]
+    assert groups.count("rescale_rows+clip") == 1
+    assert "clip" not in groups
 
 
 @pytest.mark.parametrize(

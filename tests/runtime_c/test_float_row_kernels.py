@@ -23,7 +23,7 @@ BUILDS = [
     for core in CORES_HERE for tool in available_toolchains(host_core())
     for flags in (("-O3",), ("-O1", "-DEC_NO_VECTORS"))
 ]  # fmt: skip
-LENGTHS = (1, 15, 16, 63, 64, 65, 200)
+LENGTHS = (1, 3, 4, 8, 15, 16, 63, 64, 65, 200)
 #: What is not the nearest of anything: in the middle, outside, and no numbers.
 SPECIAL = [
     0.0, -0.0, 0.5, -0.5, 1.5, -2.5, 126.5, -126.5, 127.5, -127.5, -128.5, 0.49999997, 3e9, -3e9,

@@ -390,13 +390,23 @@ def _has_branches(nest: Nest) -> bool:
     return is_plain and any(isinstance(part, Select) for part in parts)
 
 
+def _is_rescaled(nest: Nest) -> bool:
+    """Whether int32 sums become floats by factors that a row has: the C compiler, which cannot know
+    that no result is stored over a factor, reads them again each time.
+    """
+    is_plain = nest.sums is None and not nest.is_small
+    return is_plain and (nest.dtype, nest.out_dtype) == ("int32", "float32")
+
+
 def _elements(nest: Nest) -> list[Schedule]:
     out = find_param(nest.func, "out")
     if not out.shape:
         return []
     schedule = Schedule(nest.func)
     try:
-        last = output_loops(nest.func, "out", "out")[-1]
+        if "element" in nest.temporaries:  # what the last formula, such as an activation, reads
+            schedule.compute_inline("element")
+        last = output_loops(schedule.func, "out", "out")[-1]
         _vectors(schedule, _whole_lanes(nest, out.shape[-1]), last)
         schedule.simplify()
     except ScheduleError:
@@ -428,5 +438,6 @@ def rules(feature: str) -> tuple[Rule, ...]:
         Rule("rows side by side", _is_computed, _computed, needs=needs, ends_menu=always),
         Rule("pixels of other weights", _is_spread, _pixels, needs=needs, ends_menu=always),
         Rule("floats of two values", _has_branches, _elements, needs=needs, ends_menu=always),
+        Rule("sums that rows rescale", _is_rescaled, _elements, needs=needs, ends_menu=always),
         Rule("pools of channels", _is_pool, _pools, needs=needs, ends_menu=always),
     )

@@ -13,8 +13,19 @@
 /* Values that are compared side by side. */
 #define EC_ROW_LANES 64
 
-/* Values that are quantized side by side. */
+/* Values that are quantized side by side: a vector of the core, since compilers take larger ones
+ * apart, value by value. */
+#if defined(__AVX512BW__)
 #define EC_QUANTIZED 16
+#elif defined(__AVX2__)
+#define EC_QUANTIZED 8
+#else
+#define EC_QUANTIZED 4
+#endif
+
+/* The largest float below a half, as bits: a value of up to 2^22 that has it added, with its sign, and
+ * is cut off then, is rounded half away from zero (compared for all floats up to 128). */
+#define EC_BELOW_HALF 0x3effffff
 
 /* The largest of 0 and of `sign` times each value, or with 0 of their sizes; a NaN counts as 0. */
 static inline EC_INLINE float ec_reach_of_row(const float *x, int32_t count, float sign) {
@@ -89,14 +100,15 @@ static inline EC_INLINE int32_t ec_quantize_vectors(void *out, const float *x, f
         value = (row_f32)((is_below & (row_s32)value) | (~is_below & (row_s32)high));
         const row_s32 is_above = (row_s32)(value > low);
         value = (row_f32)((is_above & (row_s32)value) | (~is_above & (row_s32)low));
-        row_s32 whole = __builtin_convertvector(value, row_s32);
-        const row_f32 rest = value - __builtin_convertvector(whole, row_f32);
-        whole = whole - (row_s32)(rest >= 0.5f - zero) + (row_s32)(rest <= -0.5f - zero);
+        const row_s32 below_half = ((row_s32)value & INT32_MIN) | EC_BELOW_HALF;
+        const row_s32 whole = __builtin_convertvector(value + (row_f32)below_half, row_s32);
         const row_s16 half = __builtin_convertvector(whole - start, row_s16);
         if (is_moved) {
             EC_COPY((int16_t *)out + i, &half, sizeof half);
         } else {
-            const row_s8 found = __builtin_convertvector(half, row_s8);
+            /* AVX-512 has both in one instruction; the others' bytes come from halves. */
+            const row_s8 found = EC_QUANTIZED == 16 ? __builtin_convertvector(whole, row_s8)
+                                                    : __builtin_convertvector(half, row_s8);
             EC_COPY((int8_t *)out + i, &found, sizeof found);
         }
     }
