@@ -7,12 +7,32 @@ from dataclasses import replace
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import writes
-from edgec.loop.ir import Block, Buffer, For, PrimFunc, Seq, Stmt
+from edgec.loop.ir import (
+    Binary,
+    Block,
+    Buffer,
+    Const,
+    Expr,
+    For,
+    IndexValue,
+    PrimFunc,
+    Select,
+    Seq,
+    Stmt,
+)  # fmt: skip
 from edgec.loop.primitives.compute_at import require_temporary
 from edgec.loop.primitives.lookup import find_block, find_loop, fresh, reduce_vars, with_changes
 from edgec.loop.primitives.nests import written_buffer
-from edgec.loop.rewrite import ReplaceBuffer, Substitute, blocks_of, loops_of, sequence, statements
-from edgec.numerics.term import TermLike, Var, as_term
+from edgec.loop.rewrite import (
+    ReplaceBuffer,
+    Rewriter,
+    Substitute,
+    blocks_of,
+    loops_of,
+    sequence,
+    statements,
+)  # fmt: skip
+from edgec.numerics.term import Term, TermLike, Var, as_term
 
 
 def cut(
@@ -30,15 +50,16 @@ def cut(
     `blocks` name those that write the temporaries; all names in copies end in `suffix`. So each
     part can be scheduled in a way of its own: `compute_at` leaves of the copies what is needed.
 
-    Requires: the loop and the blocks' nests stand on their own, one after the other, in this order;
-    the loop steps from 0 to a number and carries no reduction. Returns the new loop's name.
+    Requires: the loop and the blocks' nests stand on their own, one after the other, in this order
+    (without blocks, the loop may stand inside others); it steps from 0 to a number and carries no
+    reduction. Choices by places that each part decides are gone. Returns the new loop's name.
     """
     target, path = find_loop(func, loop)
     stop = (target.stop - target.start).constant
     if target.start.constant != 0 or stop is None or not 0 < at < stop:
         raise ScheduleError(f"cut: {at} is not inside of loop {loop}")
     tops = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
-    if not all(isinstance(s, Seq) for s in path):
+    if blocks and not all(isinstance(s, Seq) for s in path):
         raise ScheduleError(f"cut: loop {loop} stands inside another statement")
     for stmt in statements(target):
         if isinstance(stmt, Block) and target.var in reduce_vars(stmt):
@@ -62,12 +83,18 @@ def cut(
                 raise ScheduleError(f"cut: {func.name} already has {name!r}")
     last = copies.pop()
     assert isinstance(last, For)
-    end = replace(last, start=as_term(at))
-    begin = replace(target, stop=as_term(at))
+    begin, end = _part(target, 0, at), _part(last, at, stop)
     func = with_changes(func, [(target, sequence(*copies, begin, end))])
     params = (*func.params, *(new for old, new in buffers.items() if old in func.params))
     allocs = (*func.allocs, *(new for old, new in buffers.items() if old in func.allocs))
     return replace(func, params=params, allocs=allocs), end.var.name
+
+
+def _part(loop: For, start: int, stop: int) -> For:
+    """The steps of a loop from `start` to `stop`."""
+    var = replace(loop.var, start=start, stop=stop)
+    body = _Decided().stmt(Substitute({loop.var: as_term(var)}).stmt(loop.body))
+    return replace(loop, var=var, start=as_term(start), stop=as_term(stop), body=body)
 
 
 def _copied(stmt: Stmt, buffers: Mapping[Buffer, Buffer], suffix: str) -> Stmt:
@@ -92,3 +119,45 @@ class _Rename(Substitute):
         new = super().block(block)
         assert isinstance(new, Block)
         return replace(new, name=f"{block.name}{self.suffix}")
+
+
+class _Decided(Rewriter):
+    """Leave out choices between values by where an element lies, where loops leave only one."""
+
+    def block(self, block: Block) -> Stmt:
+        narrow: dict[Var, Var] = {}
+        for axis in block.axes:
+            low, high = axis.binding.bounds()
+            narrow[axis.var] = replace(axis.var, start=low, stop=high + 1)
+        new = Substitute({old: as_term(var) for old, var in narrow.items()}).block(block)
+        assert isinstance(new, Block)
+        axes = tuple(replace(axis, var=narrow[axis.var]) for axis in new.axes)
+        return super().block(replace(new, axes=axes))
+
+    def expr(self, expr: Expr) -> Expr:
+        if isinstance(expr, Select):
+            outcome = _outcome(expr.condition)
+            if outcome is not None:
+                return self.expr(expr.yes if outcome else expr.no)
+        return super().expr(expr)
+
+
+def _outcome(condition: Expr) -> bool | None:
+    """What a condition on places is at all of them; None where it may be both."""
+    if not isinstance(condition, Binary):
+        return None
+    if condition.op == "and":
+        outcomes = {_outcome(condition.left), _outcome(condition.right)}
+        return False if False in outcomes else True if outcomes == {True} else None
+    left, right = _place(condition.left), _place(condition.right)
+    if condition.op not in ("le", "lt") or left is None or right is None:
+        return None
+    low, high = (right - left).bounds()
+    least = 0 if condition.op == "le" else 1
+    return True if low >= least else False if high < least else None
+
+
+def _place(expr: Expr) -> Term | None:
+    if isinstance(expr, Const) and isinstance(expr.value, int):
+        return as_term(expr.value)
+    return expr.term if isinstance(expr, IndexValue) else None

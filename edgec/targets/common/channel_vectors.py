@@ -18,6 +18,7 @@ from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.rewrite import blocks_of, loops_of, subexpressions
 from edgec.loop.schedule import Schedule
+from edgec.loop.window import Window
 from edgec.numerics.term import as_term
 from edgec.targets.common.gathered import IMAGE_AXES, padding_adds_nothing
 from edgec.targets.common.nests import find_param, gather_temporaries, output_loops, stored_value
@@ -263,6 +264,7 @@ def _tiles(nest: Nest) -> Schedule:
         schedule.pad_copy("acc", "x", "padded", range(4), IMAGE_AXES)
         with suppress(ScheduleError):  # few inputs: one after the other
             _vectors(schedule, _whole_lanes(nest, window.shape[2]), "padded_c")
+        _cut_edges(schedule, window)
     channels, own_inputs = weights.shape[axes.channel], not axes.packing
     steps = weights.elements // channels
     tile = _best_tile(nest, channels, out.shape[1:3], steps, own_inputs=own_inputs)
@@ -283,6 +285,19 @@ def _tiles(nest: Nest) -> Schedule:
         schedule.unroll(loop)
     schedule.simplify()
     return schedule
+
+
+def _cut_edges(schedule: Schedule, window: Window) -> None:
+    """Make the padding in loops of its own: those that copy the image need not ask where it is."""
+    inside = ""
+    for loop, first, extent in zip(
+        ("padded_h", "padded_w"), window.corner, window.shape[:2], strict=True
+    ):
+        with suppress(ScheduleError):  # no padding there
+            schedule.cut(f"{loop}{inside}", first + extent, (), "_after")
+        with suppress(ScheduleError):
+            schedule.cut(f"{loop}{inside}", first, (), "_in")
+            inside += "_in"
 
 
 def _matrices(nest: Nest) -> Schedule:

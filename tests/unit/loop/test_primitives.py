@@ -233,7 +233,7 @@ def dense():
         (lambda s: s.split("out_k", 0), "not positive"),
         (lambda s: s.split("out_c", 4, tail="exact"), "4 does not divide the extent 6"),
         (lambda s: s.cut("out_c", 6, []), "6 is not inside of loop out_c"),
-        (lambda s: s.cut("out_k", 2, []), "stands inside"),
+        (lambda s: s.cut("out_k", 2, ["out"]), "stands inside"),
         (lambda s: s.cut("out_c", 2, ["out"]), "not a temporary"),
         (lambda s: s.fuse("out_k", "out_c"), "not directly inside"),
         (lambda s: s.fuse("out_c", "out_k"), "reduces in block out"),

@@ -174,6 +174,30 @@ def test_a_row_whose_window_is_always_clipped(
     assert np.array_equal(interpret(s.func, now)["out"], expected), print_func(s.func)
 
 
+def test_parts_of_a_copy_know_what_is_inside() -> None:
+    b = Definition("f")
+    x, w = b.input("x", (6, 2), "int8"), b.constant("w", (3, 2), "int8")
+    out = b.output("out", (6, 2), "int32")
+    first, last = clipped(6, 3, 1, 1, 1)
+    b.reduce(
+        out, [("k", lambda h, c: first(h), lambda h, c: last(h))], name="acc", init=lambda h, c: 0,
+        update=lambda acc, h, c, k: acc + int32(x[h + k - 1, c]) * int32(w[k, c]),
+    )  # fmt: skip
+    s, rng = Schedule(b.build()), np.random.default_rng(5)
+    arrays = {
+        p.name: rng.integers(-9, 9, p.shape, "int8") for p in s.func.params if p.name != "out"
+    }
+    expected = interpret(s.func, arrays)["out"]
+    s.pad_copy("acc", "x", "padded", [0, 1], [0])
+    s.reorder("padded_b", "padded_a")
+    assert "select" in print_func(s.func)
+    s.cut("padded_a", 7, [], "_after")
+    s.cut("padded_a", 1, [], "_in")
+    verify_func(s.func)
+    assert "select" not in print_func(s.func)
+    assert np.array_equal(interpret(s.func, arrays)["out"], expected)
+
+
 def test_the_offset_of_equal_functions_is_folded_once() -> None:
     # Models repeat layers: what follows is then made once, too.
     b = Definition("f")
