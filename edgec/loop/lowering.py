@@ -6,7 +6,7 @@ output or a temporary inside the group is decided here.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from edgec.loop.define import Definition, ReduceAxis, Tensor
@@ -18,18 +18,22 @@ from edgec.loop.window import Window
 from edgec.numerics.narrow_float import stored_in
 from edgec.numerics.term import as_term
 
+#: Which axes are open, by the names of values.
+OpenAxes = Mapping[str, Sequence[bool]]
+
 
 class Lowering:
     """One fusion group being lowered.
 
     `tables` holds the arrays of constants that exist only in the loops: multipliers, shifts,
-    folded biases, lookup tables, and the weights. `is_open`: tables are to begin alike at every
-    size. `accumulators` are the sums that the group's first node makes for the others.
+    folded biases, lookup tables, and the weights. `open_axes` says of each value of open size
+    which axes are open; with it, tables are to begin alike at every size. `accumulators` are the
+    sums that the group's first node makes for the others.
     """
 
-    def __init__(self, name: str, is_open: bool = False) -> None:
+    def __init__(self, name: str, open_axes: OpenAxes | None = None) -> None:
         self.definition = Definition(name)
-        self.is_open = is_open
+        self.open_axes = open_axes
         self.accumulators: Accumulators | None = None
         self.tables: dict[str, Array] = {}
         self.target: Tensor | None = None
@@ -52,6 +56,16 @@ class Lowering:
         array = array.view(stored_in(array.dtype.name))
         self.tables[name] = array
         return self.definition.constant(name, array.shape, array.dtype.name)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether tables are to begin alike at every size."""
+        return self.open_axes is not None
+
+    def is_open_along(self, name: str, axis: int) -> bool:
+        """Whether a value's size along an axis is open."""
+        axes = (self.open_axes or {}).get(name)
+        return axes is not None and axes[axis]
 
     def unique(self, name: str) -> str:
         """`name`, or `name2`, `name3` … if it is taken."""

@@ -38,6 +38,7 @@ SCALES = (2.0**-60, 2.0**60)
 class Axis:
     """For each new position: its neighbours, and their weights in float32 [size].
 
+    row: where arrays are [extents, size], with a row for each extent of an open axis, this one's.
     end: the last position of the image, where the neighbours are not in tables: the upper one is
     the next that there is, and where both are the last one, their weights are halves.
     """
@@ -47,6 +48,7 @@ class Axis:
     low_weight: FloatArray
     high_weight: FloatArray
     end: int | None = None
+    row: int | None = None
 
     @property
     def steps(self) -> IntArray:
@@ -57,7 +59,7 @@ class Axis:
     def is_exact(self) -> bool:
         """Whether `steps`, and what they lack to ONE, are the very weights."""
         steps = self.steps
-        return bool(
+        return self.row is None and bool(
             np.array_equal(steps, self.high_weight * np.float64(ONE))
             and np.array_equal(ONE - steps, self.low_weight * np.float64(ONE))
         )
@@ -93,6 +95,17 @@ def find_open_axis(extent: int, size: int, half_pixel_centers: bool) -> Axis:
     )  # fmt: skip
 
 
+def find_axis_by_extent(
+    extent: int, size: int, align_corners: bool, half_pixel_centers: bool
+) -> Axis:
+    """The axes from all extents to one size; that from 0 is never read."""
+    how = align_corners, half_pixel_centers
+    axes = [find_axis(max(each, 1), size, *how) for each in range(extent + 1)]
+    arrays = zip(*((a.low, a.high, a.low_weight, a.high_weight) for a in axes), strict=True)
+    low, high, low_weight, high_weight = map(np.stack, arrays)
+    return Axis(low, high, low_weight, high_weight, row=extent)
+
+
 def _integer_weights(rows: Axis, columns: Axis) -> list[IntArray]:
     """The weights of the four neighbours in 2**-BITS, each [rows, columns], as loops make them."""
     down, across = rows.steps[:, None], columns.steps[None, :]
@@ -103,9 +116,11 @@ def _integer_weights(rows: Axis, columns: Axis) -> list[IntArray]:
 def doubt(rows: Axis, columns: Axis, quant: Quant) -> int | None:
     """How far the sum of integers may be from the result in floats, in 2**-BITS.
 
-    None where floats lose more than that by being too small or too large.
+    None where floats lose more than that by being too small or too large, and where it would be
+    another at each size.
     """
-    if not SCALES[0] < quant.scale[0] < SCALES[1]:
+    is_by_extent = rows.row is not None or columns.row is not None
+    if is_by_extent or not SCALES[0] < quant.scale[0] < SCALES[1]:
         return None
     vertical, horizontal = (
         [axis.low_weight.astype(np.float64), axis.high_weight.astype(np.float64)]
@@ -184,19 +199,24 @@ class _Places:
     """The tables of an axis that say where a position's neighbours are."""
 
     def __init__(self, target: Lowering, name: str, axis: Axis) -> None:
-        self._end = axis.end
+        self._end, self._row = axis.end, axis.row
         self._low = target.table(f"{name}_low", axis.low.astype(np.int32))
         if axis.end is None:
             self._high = target.table(f"{name}_high", axis.high.astype(np.int32))
 
+    def of(self, table: Tensor, at: Any) -> Value:
+        """What a table has for a position."""
+        found: Value = table[at] if self._row is None else table[self._row, at]
+        return found
+
     def neighbours(self, at: Any) -> tuple[Any, Any]:
         """The lower and the upper one."""
-        low = self._low[at]
-        return low, self._high[at] if self._end is None else minimum(low + 1, self._end)
+        low = self.of(self._low, at)
+        return low, self.of(self._high, at) if self._end is None else minimum(low + 1, self._end)
 
     def weight(self, table: Tensor, at: Any, half: float) -> Value:
         """A weight, of which `half` is one half."""
-        found: Value = table[at]
+        found = self.of(table, at)
         return found if self._end is None else select(self._low[at].equals(self._end), half, found)
 
 
@@ -206,7 +226,9 @@ class _FloatTables(_Places):
     def __init__(self, target: Lowering, name: str, axis: Axis) -> None:
         super().__init__(target, name, axis)
         self._upper = target.table(f"{name}_weight", axis.high_weight)
-        is_rest = np.array_equal(axis.low_weight, np.float32(1) - axis.high_weight)
+        is_rest = axis.row is None and np.array_equal(
+            axis.low_weight, np.float32(1) - axis.high_weight
+        )
         self._lower = None if is_rest else target.table(f"{name}_low_weight", axis.low_weight)
 
     def weights(self, at: Any) -> tuple[Value, Value]:

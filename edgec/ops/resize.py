@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +16,7 @@ from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.dtype import integer_range
 from edgec.loop.lowering import Lowering
@@ -28,6 +28,7 @@ from edgec.ops.intervals import of_elements
 from edgec.ops.onnx_bilinear import (
     Axis,
     find_axis,
+    find_axis_by_extent,
     find_open_axis,
     lower_floats,
     lower_interpolation,
@@ -45,6 +46,8 @@ FloatArray = npt.NDArray[np.float32]
 FRACTION_BITS = 10
 #: Dtypes of the bilinear method, and in what their sums are.
 BILINEAR = {"int8": "int32", "int16": "int64", "float32": "float32"}
+#: Most places in a table that has a row for each extent of an open axis.
+MOST_PLACES = 1 << 16
 METHODS = ("nearest", "bilinear")
 #: ONNX's words for (align_corners, half_pixel_centers): of coordinates, and of nearest pixels.
 _COORDINATES = {
@@ -61,6 +64,7 @@ class ResizeAttrs:
     align_corners: the corner pixels keep their places. half_pixel_centers: pixels are squares
     whose centres are scaled; not together with align_corners. rounding: of the bilinear method;
     `onnx` is what ONNX Runtime makes of floats, for int8 between QDQ nodes, all else TFLite's.
+    fixed: the axes of an open image whose new size is the same for images of all sizes.
     """
 
     size: Pair
@@ -68,6 +72,7 @@ class ResizeAttrs:
     align_corners: bool = False
     half_pixel_centers: bool = False
     rounding: Rounding = "tflm"
+    fixed: tuple[int, ...] = ()
 
     @property
     def is_onnx(self) -> bool:
@@ -146,13 +151,24 @@ class Resize(Op[ResizeAttrs]):
     def attrs_at(
         self, attrs: ResizeAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
     ) -> ResizeAttrs:
-        """A size that is a whole multiple stays that."""
-        before, now = largest[0].shape[1:3], inputs[0].shape[1:3]
+        """A size that is a whole multiple stays that, unless it is fixed."""
         height, width = (
-            size // extent * few if size % extent == 0 else size
-            for size, extent, few in zip(attrs.size, before, now, strict=True)
+            size // largest[0].shape[axis] * inputs[0].shape[axis]
+            if size % largest[0].shape[axis] == 0 and axis not in attrs.fixed
+            else size
+            for axis, size in enumerate(attrs.size, start=1)
         )
         return replace(attrs, size=(height, width))
+
+    def attrs_of_two(
+        self, attrs: ResizeAttrs, other: ResizeAttrs, largest: Sequence[TensorType],
+        inputs: Sequence[TensorType],
+    ) -> ResizeAttrs:  # fmt: skip
+        """Axes are fixed that have one new size while the old ones differ."""
+        sizes = zip((1, 2), attrs.size, other.size, strict=True)
+        shapes = largest[0].shape, inputs[0].shape
+        fixed = (a for a, size, new in sizes if size == new and shapes[0][a] != shapes[1][a])
+        return replace(attrs, fixed=tuple(fixed))
 
     def infer(self, attrs: ResizeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The new height and width; quantization stays."""
@@ -176,18 +192,16 @@ class Resize(Op[ResizeAttrs]):
         """Positions come from tables, except where a whole factor repeats pixels."""
         attrs: ResizeAttrs = node.attrs
         (x,) = tensors_of(inputs)
-        _, height, width, _ = x.shape
         shape = node.output.type.shape
         quant: Quant | None = node.inputs[0].type.quant
         if attrs.is_onnx:
-            axes = _axes(x.shape, attrs, is_open=target.is_open)
+            axes = _axes(node, target)
             if quant is None:
                 return lower_floats(target, x, *axes, shape)
             return lower_interpolation(target, x, *axes, quant, shape)
         if attrs.method == "bilinear":
             return _lower_bilinear(node, target, x)
-        row = _nearest_index(target, "row", height, attrs.size[0], attrs)
-        column = _nearest_index(target, "column", width, attrs.size[1], attrs)
+        row, column = (_nearest_index(node, target, axis) for axis in (1, 2))
         return target.compute(
             "element", shape, x.dtype, lambda n, h, w, c: x[n, row(h), column(w), c]
         )
@@ -228,29 +242,55 @@ class Resize(Op[ResizeAttrs]):
         out.emit("Resize", operands, output, coordinate_transformation_mode=coordinates, **kind)
 
 
-def _axes(shape: Sequence[int], attrs: ResizeAttrs, *, is_open: bool) -> tuple[Axis, Axis]:
+def _axes(node: Node, target: Lowering) -> tuple[Axis, Axis]:
     """Rows and columns of an interpolation with rounding `onnx`.
 
-    is_open: where a whole factor makes the image larger, with tables that begin alike at all sizes.
+    At open sizes its tables begin alike at all of them.
     """
-
-    def found(extent: int, size: int) -> Axis:
-        if is_open and size % extent == 0 and not attrs.align_corners:
-            return find_open_axis(extent, size, attrs.half_pixel_centers)
-        return find_axis(extent, size, attrs.align_corners, attrs.half_pixel_centers)
-
-    rows, columns = (found(*pair) for pair in zip(shape[1:3], attrs.size, strict=True))
+    attrs: ResizeAttrs = node.attrs
+    how = attrs.align_corners, attrs.half_pixel_centers
+    found = []
+    for axis, extent, size in zip((1, 2), node.inputs[0].type.shape[1:3], attrs.size, strict=True):
+        if _is_by_extent(node, target, axis):
+            found.append(find_axis_by_extent(extent, size, *how))
+        elif target.is_open and size % extent == 0 and not attrs.align_corners:
+            found.append(find_open_axis(extent, size, attrs.half_pixel_centers))
+        else:
+            found.append(find_axis(extent, size, *how))
+    rows, columns = found
     return rows, columns
 
 
-def _nearest_index(target: Lowering, name: str, extent: int, size: int, attrs: ResizeAttrs) -> Any:
+def _is_by_extent(node: Node, target: Lowering, axis: int) -> bool:
+    """Whether an open axis becomes one of a fixed size, by tables of a row for each extent."""
+    x, output = node.inputs[0], node.output
+    is_fixed = target.is_open_along(x.name, axis) and not target.is_open_along(output.name, axis)
+    return is_fixed and (x.type.shape[axis] + 1) * output.type.shape[axis] <= MOST_PLACES
+
+
+def _table(
+    node: Node, target: Lowering, axis: int, name: str, of: Callable[[int], Array]
+) -> Callable[[Any], Value]:
+    """A function from a new position to what a table has for it; of: the table by the extent."""
+    name, extent = f"{('row', 'column')[axis - 1]}{name}", node.inputs[0].type.shape[axis]
+    if not _is_by_extent(node, target, axis):
+        table = target.table(name, of(extent))
+        return lambda at: table[at]
+    rows = target.table(name, np.stack([of(max(each, 1)) for each in range(extent + 1)]))
+    return lambda at: rows[extent, at]
+
+
+def _nearest_index(node: Node, target: Lowering, axis: int) -> Any:
     """A function from a new position to the one it is read from."""
-    positions = nearest_positions(extent, size, attrs)
-    factor = size // extent
-    if size % extent == 0 and np.array_equal(positions, np.arange(size) // factor):
+    attrs: ResizeAttrs = node.attrs
+    extent, size = node.inputs[0].type.shape[axis], attrs.size[axis - 1]
+    factor, places = size // extent, nearest_positions(extent, size, attrs)
+    is_factor = size % extent == 0 and np.array_equal(places, np.arange(size) // factor)
+    if is_factor and not _is_by_extent(node, target, axis):
         return lambda at: at // factor
-    table = target.table(name, positions.astype(np.int32))
-    return lambda at: table[at]
+    return _table(
+        node, target, axis, "", lambda each: nearest_positions(each, size, attrs).astype(np.int32)
+    )
 
 
 def _lower_bilinear(node: Node, target: Lowering, x: Tensor) -> Tensor:
@@ -261,27 +301,29 @@ def _lower_bilinear(node: Node, target: Lowering, x: Tensor) -> Tensor:
     positions: Any = float_positions if dtype == "float32" else bilinear_positions
     one: float = 1.0 if dtype == "float32" else 1 << FRACTION_BITS
 
-    def axis(name: str, extent: int, size: int) -> tuple[Tensor, Tensor, Tensor]:
-        low, high, weight = positions(extent, size, attrs)
-        return (
-            target.table(f"{name}_low", low.astype(np.int32)),
-            target.table(f"{name}_high", high.astype(np.int32)),
-            target.table(f"{name}_weight", weight.astype(wide)),
-        )
+    def axis(of: int) -> list[Callable[[Any], Value]]:
+        parts = ("_low", np.int32), ("_high", np.int32), ("_weight", np.dtype(wide))
 
-    top, bottom, down = axis("row", x.shape[1], attrs.size[0])
-    left, right, across = axis("column", x.shape[2], attrs.size[1])
+        def table(at: int) -> Callable[[Any], Value]:
+            def array(extent: int) -> Array:
+                return np.asarray(positions(extent, attrs.size[of - 1], attrs)[at], parts[at][1])
+
+            return _table(node, target, of, parts[at][0], array)
+
+        return [table(at) for at in range(len(parts))]
+
+    (top, bottom, down), (left, right, across) = axis(1), axis(2)
 
     def element(n: Any, h: Any, w: Any, c: Any) -> Value:
-        def part(row: Tensor, column: Tensor, vertical: Value, horizontal: Value) -> Value:
-            return cast(x[n, row[h], column[w], c], wide) * vertical * horizontal
+        def part(row: Value, column: Value, vertical: Value, horizontal: Value) -> Value:
+            return cast(x[n, row, column, c], wide) * vertical * horizontal
 
         # Of int8: |x| <= 2**7 and weights sum to 2**20, so 32 bits hold the sum and its rounding.
         total = (
-            part(top, left, one - down[h], one - across[w])
-            + part(bottom, left, down[h], one - across[w])
-            + part(top, right, one - down[h], across[w])
-            + part(bottom, right, down[h], across[w])
+            part(top(h), left(w), one - down(h), one - across(w))
+            + part(bottom(h), left(w), down(h), one - across(w))
+            + part(top(h), right(w), one - down(h), across(w))
+            + part(bottom(h), right(w), down(h), across(w))
         )
         if wide == "float32":
             return total

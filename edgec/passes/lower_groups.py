@@ -16,7 +16,7 @@ from edgec.loop.cost import estimate, estimate_code_bytes
 from edgec.loop.define import Tensor
 from edgec.loop.foreign import find_source
 from edgec.loop.ir import Buffer, Call, PrimFunc
-from edgec.loop.lowering import Lowering
+from edgec.loop.lowering import Lowering, OpenAxes
 from edgec.loop.overlap import overlap_distance, overlap_distances, written_buffers
 from edgec.loop.rescale_lines import Accumulators
 from edgec.loop.rewrite import statements
@@ -233,12 +233,14 @@ def scratch_parts(function: PrimFunc) -> dict[str, int]:
     }
 
 
-def lowering_of(group: Group, is_open: bool = False) -> tuple[Lowering, dict[str, Value]]:
+def lowering_of(
+    group: Group, open_axes: OpenAxes | None = None
+) -> tuple[Lowering, dict[str, Value]]:
     """The group's loops as its operators define them, and what the parameters stand for.
 
-    is_open: tables are to begin alike at every size.
+    open_axes: of values by name; then tables begin alike at every size.
     """
-    lowering = Lowering(_identifier(group.nodes[0].op.name), is_open)
+    lowering = Lowering(_identifier(group.nodes[0].op.name), open_axes)
     given, made = _named("x", group.activations), _named("out", group.outputs)
     tensors = {v: lowering.input(n, v.type.shape, v.type.dtype) for n, v in given.items()}
     outputs = [lowering.output(n, v.type.shape, v.type.dtype) for n, v in made.items()]
@@ -275,9 +277,9 @@ def _named(name: str, values: Sequence[Value]) -> dict[str, Value]:
     return {name + (str(at) if at > 1 else ""): value for at, value in enumerate(values, 1)}
 
 
-def plain_variant(group: Group, is_open: bool = False) -> Variant:
+def plain_variant(group: Group, open_axes: OpenAxes | None = None) -> Variant:
     """The group's loops as its operators define them, with what they read."""
-    lowering, values = lowering_of(group, is_open)
+    lowering, values = lowering_of(group, open_axes)
     return variant_of(Schedule(lowering.build()), lowering.tables, values)
 
 

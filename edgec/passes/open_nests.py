@@ -28,6 +28,7 @@ from edgec.loop.cost import estimate
 from edgec.loop.in_place import same_place_inputs
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import Buffer, BufferRef, Call, Expr, For, PrimFunc, Stmt, Store
+from edgec.loop.lowering import OpenAxes
 from edgec.loop.microkernel import is_microkernel
 from edgec.loop.rewrite import Rewriter, statements
 from edgec.loop.schedule import Schedule
@@ -59,7 +60,7 @@ def lower_open_nests(group: Group, target: Target) -> LoweredGroup:
     unifier = Unifier(tuple(points), bases)
     problems: list[str] = []
     found: list[Variant] = []
-    for versions in (_on_kernels(groups, target), _versions(groups, target)):
+    for versions in (_on_kernels(groups, target), _versions(groups, target, _open_axes(group))):
         for each in versions:
             try:
                 variant = _unified(group, unifier, each)
@@ -147,14 +148,22 @@ def _called(function: PrimFunc) -> list[str]:
     return [stmt.callee for stmt in statements(function.body) if isinstance(stmt, Call)]
 
 
-def _versions(groups: Sequence[Group], target: Target) -> Iterator[list[Variant]]:
+def _open_axes(group: Group) -> OpenAxes:
+    """Which axes are open, of each value that has such."""
+    values = (v for node in group.nodes for v in (*node.inputs, *node.outputs))
+    return {v.name: [t.constant is None for t in v.type.extents] for v in values if v.type.extents}
+
+
+def _versions(
+    groups: Sequence[Group], target: Target, open_axes: OpenAxes
+) -> Iterator[list[Variant]]:
     """The group's variants at each size, alike as far as schedules are; at last without any."""
     loops = replace(target, only_loops=True)
     menus = [lower_group(group, loops).variants for group in groups]
     for versions in zip(*menus, strict=False):
         yield list(versions)
     yield [plain_variant(group) for group in groups]
-    yield [plain_variant(group, is_open=True) for group in groups]
+    yield [plain_variant(group, open_axes) for group in groups]
 
 
 def _unified(group: Group, unifier: Unifier, versions: Sequence[Variant]) -> Variant:

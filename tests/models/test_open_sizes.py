@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +22,7 @@ from edgec.graph.extents import function_at, open_type
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Module, Node
 from edgec.graph.operator import Fusion, NoAttrs
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.parser import parse_func
@@ -218,3 +219,25 @@ def test_onnx_runtime_computes_the_same(tmp_path: Path) -> None:
             wanted = oracle.run(None, {"x": x, "w1": W1, "w2": W2})
             for mine, theirs in zip(session.run([x]).outputs, wanted, strict=True):
                 np.testing.assert_allclose(mine, theirs, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16", "float32"])
+def test_images_of_any_size_become_one_size(dtype: str, tmp_path: Path) -> None:
+    """By tables with a row for each height; the bits are those of a build for that height."""
+    quant = None if dtype == "float32" else Quant((0.1,), (0,))
+    b = GraphBuilder()
+    x = b.param("x", replace(open_type(dtype, 1, Var("height", 1, 10), 3, 2), quant=quant))
+    ways = (
+        ResizeAttrs((7, 6), "bilinear", half_pixel_centers=True),
+        ResizeAttrs((5, 4), "nearest"),
+        ResizeAttrs((4, 5), "bilinear", align_corners=True),
+    )
+    function = b.finish([b.op("resize", [x], attrs, name=f"to{attrs.size[0]}") for attrs in ways])
+    compiled = compile_module(Module({"main": function}), load_board("host").core, Options())
+    random = np.random.default_rng(3)
+    with open_session("host", deploy(compiled, load_board("host"), tmp_path)) as session:
+        for height in range(1, 10):
+            image = (40 * random.normal(size=(1, height, 3, 2))).astype(dtype)
+            wanted = interpret(function_at(function, {Var("height", 1, 10): height}), [image])
+            for mine, bits in zip(session.run([image]).outputs, wanted, strict=True):
+                np.testing.assert_array_equal(mine, bits)

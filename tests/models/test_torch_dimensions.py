@@ -57,6 +57,15 @@ class Larger(nn.Module):
         return self.last(self.twice(torch.relu(self.first(x)))), self.thrice(x[:, :1])
 
 
+class Fitted(nn.Module):
+    """Images of any size made one size, larger and smaller, between their pixels and not."""
+
+    def forward(self, x: Any) -> Any:
+        smooth = functional.interpolate(x, size=(8, 12), mode="bilinear")
+        corners = functional.interpolate(x, size=(9, 5), mode="bilinear", align_corners=True)
+        return smooth, corners, functional.interpolate(x, size=(5, 8))
+
+
 class Temporal(nn.Module):
     """Causal convolutions over time, and the mean of all of it."""
 
@@ -118,6 +127,15 @@ CASES = {
         Larger, lambda h, w: [(1, 3, h, w)], ({2: Dim("height", min=1, max=9), 3: WIDTH},),
         ((9, 20), (1, 6), (2, 19), (5, 7)), ((10, 8),),
     ),
+    "fitted": Case(
+        Fitted, lambda h, w: [(1, 2, h, w)], ({2: Dim("height", min=1, max=16), 3: FEW},),
+        ((16, 7), (1, 1), (8, 4), (2, 6), (15, 3), (9, 5)), ((17, 3),),
+    ),
+    "fitted_to_multiples": Case(
+        Fitted, lambda h, w: [(1, 2, h, w)],
+        ({2: Dim("height", min=1, max=4), 3: Dim("width", min=2, max=4)},),
+        ((4, 4), (1, 2), (3, 3), (2, 4)), ((5, 3),),
+    ),
     "temporal": Case(
         Temporal, lambda t: [(1, 6, t)], ({2: TIME},),
         ((1,), (2,), (8,), (9,), (50,), (99,), (100,)), ((101,),),
@@ -160,7 +178,7 @@ def as_tuple(outputs: Any) -> tuple[Any, ...]:
             pytest.param(
                 name, board, marks=[pytest.mark.full] * (name == "frames" or board == "stm32")
             )
-            for name in ("larger", "temporal", "frames", "places")
+            for name in ("larger", "fitted", "fitted_to_multiples", "temporal", "frames", "places")
             for board in ("host", "stm32")
         ),
     ],
