@@ -35,7 +35,7 @@ class Budget:
     macs: int = 1 << 34
     all_macs: int = 1 << 36
     reads: int = 1 << 27
-    steps: int = 1 << 18
+    steps: int = 1 << 17
 
     def times(self, factor: float) -> Budget:
         """All limits this many times as large."""

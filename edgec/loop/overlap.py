@@ -63,6 +63,8 @@ NEVER = np.int64(1) << 60  # a byte beyond every buffer
 # Iterations looked at in one array, and in one function: beyond, loops are taken as a whole.
 BATCH = 1 << 18
 MOST_ITERATIONS = 1 << 24
+#: Inputs that are looked at; each costs a walk through a nest as long as there are inputs.
+MOST_INPUTS = 64
 #: Open sizes at which a function is looked at, one after the other.
 MOST_SIZES = 300
 _CHARACTERS = frozenset({"int8", "uint8"})
@@ -74,7 +76,7 @@ def overlap_distances(func: PrimFunc) -> dict[Buffer, int]:
     written = written_buffers(func)
     arena = [param for param in func.params if param.scope == "arena"]
     outputs = [param for param in arena if param in written]
-    if len(outputs) != 1:
+    if len(outputs) != 1 or len(arena) > MOST_INPUTS:
         return {}
     found = {x: overlap_distance(func, x, outputs[0]) for x in arena if x not in written}
     return {x: distance for x, distance in found.items() if distance is not None}

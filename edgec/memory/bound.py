@@ -28,6 +28,18 @@ def live_bytes(buffers: Sequence[Buffer]) -> int:
     )
 
 
+def apart_bytes(buffers: Sequence[Buffer]) -> int | None:
+    """What buffers that are all live at once need without overlaps: the last ends unpadded.
+
+    None where they have several alignments, or offsets are given.
+    """
+    aligns = {b.align_bytes for b in buffers}
+    if len(aligns) != 1 or any(b.fixed_offset is not None for b in buffers):
+        return None
+    paddings = [-b.size_bytes % align for align in aligns for b in buffers]
+    return sum(b.size_bytes for b in buffers) + sum(paddings) - max(paddings)
+
+
 def stacked_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> int:
     """What buffers that are all live at once need, where overlaps are with one buffer only.
 

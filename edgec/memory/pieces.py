@@ -15,7 +15,7 @@ from functools import cached_property
 from edgec.errors import PlanError
 from edgec.graph.ir import Function, Value
 from edgec.loop.microkernel import get_microkernel
-from edgec.memory.bound import lower_bound_bytes, stacked_bytes
+from edgec.memory.bound import apart_bytes, lower_bound_bytes, stacked_bytes
 from edgec.memory.layout import (
     ALIGN_BYTES,
     ARENA,
@@ -66,6 +66,8 @@ class Piece:
     def __post_init__(self) -> None:
         if len({overlap.first for overlap in self.overlaps}) == 1:
             self.exact_bytes = stacked_bytes(self.buffers, self.overlaps)
+        elif not self.overlaps:
+            self.exact_bytes = apart_bytes(self.buffers)
 
     @cached_property
     def bound_bytes(self) -> int:
@@ -118,6 +120,10 @@ class Pieces:
         self.viewed = set(self.roots.values()) | set(self.roots)
         self.position = {v: i for i, g in enumerate(groups) for v in g.group.outputs}
         self._live = self._live_at()
+        self._buffers = {
+            v: Buffer(v.name, v.type.nbytes, 0, 1, self.aligns[v], (ARENA,))
+            for v in self.start if v not in self.outside
+        }  # fmt: skip
         self._readers = Counter(v for member in members.values() for v in member.inputs)
         self._replaceable: dict[int, tuple[Value, ...]] = {}
         self.starting: list[list[Piece]] = [self.singles(i) for i in range(len(groups))]
@@ -175,7 +181,7 @@ class Pieces:
     def live(self, first: int, last: int) -> list[Buffer]:
         """Values from outside that exist while groups `first` to `last` run."""
         return [
-            Buffer(v.name, v.type.nbytes, 0, 1, self.aligns[v], (ARENA,))
+            self._buffers[v]
             for v in self._live[first]
             if not first <= self.position.get(v, -1) <= last
         ]
@@ -192,7 +198,7 @@ class Pieces:
     def outputs(self, last: int) -> list[Buffer]:
         """What group `last` makes, unless it lies elsewhere."""
         return [
-            Buffer(value.name, value.type.nbytes, 0, 1, self.aligns[value], (ARENA,))
+            self._buffers[value]
             for value in self.groups[last].group.outputs
             if value not in self.outside
         ]

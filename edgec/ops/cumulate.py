@@ -52,6 +52,10 @@ class Cumulate(Op[CumulateAttrs]):
             raise TypeMismatch(f"cumulate along axis {attrs.axis} of {x}")
         return (x,)
 
+    def steps(self, attrs: CumulateAttrs, inputs: Sequence[TensorType]) -> int:
+        """Each element is added to those before it."""
+        return inputs[0].shape[attrs.axis]
+
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One accumulation for each element."""
         attrs: CumulateAttrs = node.attrs

@@ -301,7 +301,9 @@ def _graph(compiled: Compiled) -> list[dict[str, Any]]:
     rows += [_graph_row(None, "state", s.before.name, (), s.before) for s in function.states]
     for node in function.nodes:
         if node not in layer_of:
-            rows.append(_graph_row(None, node.op.name, node.name, node.inputs, node.output))
+            rows += [
+                _graph_row(None, node.op.name, node.name, node.inputs, v) for v in node.outputs
+            ]
             continue
         step, group = layer_of[node]
         if node is group.nodes[-1]:

@@ -55,6 +55,19 @@ def test_no_use_is_none() -> None:
     assert distance(nest("for i in 0..16 { out[i] = x[15 - i] }\nout[0] = x[0]")) is None
 
 
+def test_of_many_inputs_none_is_looked_at() -> None:
+    """A concatenation of 2,000 took minutes: each input costs a walk past all the others."""
+
+    def joined(count: int) -> PrimFunc:
+        params = "".join(f", x{n}: arena int8[1]" for n in range(count))
+        body = "\n".join(f"out[{n}] = x{n}[0]" for n in range(count))
+        return parse_func(f"func f(out: arena int8[{count}]{params}) {{\n{body}\n}}\n")
+
+    most = overlap.MOST_INPUTS
+    assert len(overlap_distances(joined(most - 1))) == most - 1
+    assert overlap_distances(joined(most)) == {}
+
+
 def test_wider_elements_count_in_bytes() -> None:
     widen = "for i in 0..8 { out[i] = int32(x[i]) }"
     # Step 7 reads byte 7 after 28 bytes are written.

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.graph.ir import Module
-from edgec.memory.bound import lower_bound_bytes, stacked_bytes
+from edgec.memory.bound import apart_bytes, lower_bound_bytes, stacked_bytes
 from edgec.memory.choose import LEAST_SAVED_BYTES, choose, choose_alone
 from edgec.memory.cover import pareto_front
 from edgec.memory.layout import ARENA, placement_problem
@@ -113,6 +113,16 @@ def test_stacks_are_as_small_as_plans(seed: int, seconds: int, others: int) -> N
     assert plan.certificate.is_optimal
     assert stacked_bytes(buffers, overlaps) == plan.peak_bytes[ARENA]
     assert lower_bound_bytes(buffers, overlaps) == plan.peak_bytes[ARENA]
+
+
+def test_what_lies_apart_is_as_small_as_a_plan() -> None:
+    for sizes in ((8,), (5, 8, 3), (7, 7), (0, 4, 9, 1)):
+        buffers = [Buffer(f"b{i}", size, 0, 1, 4) for i, size in enumerate(sizes)]
+        plan = plan_memory(Problem(tuple(buffers), ()))
+        assert apart_bytes(buffers) == plan.peak_bytes[ARENA] == lower_bound_bytes(buffers)
+    mixed = [Buffer("a", 5, 0, 1, 4), Buffer("b", 5, 0, 1, 8)]
+    assert apart_bytes(mixed) is None
+    assert apart_bytes([]) is None
 
 
 @pytest.mark.parametrize("make", [mobile, residual, pooled])

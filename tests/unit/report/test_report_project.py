@@ -8,6 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import onnx
 import pytest
 from click.testing import CliRunner
 from project_case import make_report
@@ -203,3 +204,19 @@ def test_command_prints_tables(library: Path, tmp_path: Path) -> None:
     assert plain.exit_code == 0 and "nonsense]" in plain.output and "12,345" not in plain.output
     diff = invoke(library, "--diff", tmp_path / "p")
     assert diff.exit_code == 0 and "model file: net.tflite before" in diff.output
+
+
+def test_a_loop_of_two_results_is_reported(tmp_path: Path) -> None:
+    """Of which the model needs one; it was a traceback."""
+    text = """<ir_version: 9, opset_import: ["":17]> g (float[2] x) => (float[2] y)
+        <int64 most = {2147483648}, bool goes = {1}> {
+          y = Loop(most, goes, x) <body = step (int64 n, bool before, float[2] s) =>
+            (bool after, float[2] t) { after = Identity(before) t = Sin(s) }>
+        }"""
+    path = tmp_path / "loop.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    board = load_board("host")
+    made = compile_model(path, board.core, board_name=board.name)
+    built = deploy_library(made, tmp_path / "out", finish=write_report)
+    rows = load_report(built.project)["graph"]
+    assert sorted(row["output"] for row in rows) == ["Loop#0", "Loop#0.1", "x", "y"]
