@@ -244,7 +244,7 @@ class Exchange:
             waiting = sum(len(p.packed) + p.answer_bytes for p in self._pending.values())
             wait += 10.0 * waiting / self.transport.baud
         wait = max(wait, _LEAST_WAIT_S) + 1.25 * expect_s
-        return min(wait * 1.5 ** (pending.tries - 1), max(_MOST_WAIT_S, 2 * wait))
+        return min(wait * 1.5 ** min(pending.tries - 1, 64), max(_MOST_WAIT_S, 2 * wait))
 
     def _measure(self, answered: _Pending) -> None:
         """Learn from an answer: how long the way is, and that frames of this size arrive."""

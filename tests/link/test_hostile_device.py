@@ -112,3 +112,20 @@ def test_whatever_a_device_says_ends_in_words(first: int, monkeypatch: pytest.Mo
         assert len(client._exchange.heard) <= 200 and len(client._exchange._given_up) <= 256
         assert len(client._exchange._reader._part) <= 8192
     assert returned > 30  # some are understood by chance
+
+
+class Complaining(Device):
+    """Hears everything damaged, a thousand times a second."""
+
+    def read(self, timeout_s: float) -> bytes:
+        return Frame(DAMAGED_TYPE, 0).pack()
+
+
+def test_a_device_that_only_complains_is_given_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """After 1,750 tries the time to wait was too large a number, and that a traceback."""
+    device = Complaining(0)
+    for module in (exchange, client_module):
+        monkeypatch.setattr(module, "time", device)
+    with pytest.raises(EdgecError, match="has not answered|damaged"):
+        LinkClient(device).stack()
+    assert device.now < MOST_S
