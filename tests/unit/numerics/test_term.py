@@ -197,3 +197,9 @@ def test_variables_and_constants() -> None:
     assert maximum(x, y).substitute({X: 1, Y: 2}) == as_term(2)
     assert (x * 2 + y).substitute({X: y}) == y * 3
     assert (x * 2 + y).substitute({X: y, Y: x}) == y * 2 + x
+
+
+def test_offsets_of_multiples_are_divided_too() -> None:
+    a = Var("a", 0, 7)
+    term = floor_div(as_term(a) * 4 + 6, 8)  # (a + 1) // 2
+    assert [term.evaluate({"a": n}) for n in range(7)] == [(4 * n + 6) // 8 for n in range(7)]
