@@ -27,6 +27,7 @@ class Det(Op[NoAttrs]):
     name = "det"
     fusion = Fusion.OPAQUE
     tolerance = 1e-5
+    onnx_name = "Det"
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """One number for each matrix."""

@@ -26,6 +26,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import index, minimum, select
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.mul import MulAttrs
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.row import FLOATS
@@ -73,6 +74,7 @@ class Dft(Op[DftAttrs]):
     attrs_class = DftAttrs
     fusion = Fusion.OPAQUE
     tolerance = 2e-6
+    onnx_since = 20
 
     def infer(self, attrs: DftAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The count in place of the axis."""
@@ -134,6 +136,20 @@ class Dft(Op[DftAttrs]):
             dtype=x.dtype,
         )  # fmt: skip
         return target.compute("element", shape, x.dtype, lambda *at: total[at] / float(length))
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """DFT, whose axis is an input since opset 20."""
+        attrs: DftAttrs = node.attrs
+        half = attrs.length // 2 + 1
+        if attrs.parts == 1 or attrs.count not in (attrs.length, half):
+            raise ImportFailed(f"{node.name}: ONNX has no such transform")
+        output = out.define_own(node.output)
+        numbers = [
+            out.initializer(f"{output}.{what}", np.asarray(number, np.int64))
+            for what, number in (("length", attrs.length), ("axis", attrs.axis))
+        ]
+        out.emit("DFT", [out.own(node.inputs[0]), *numbers], output, inverse=int(attrs.inverse),
+                 onesided=int(attrs.count != attrs.length))  # fmt: skip
 
 
 class _Passes:

@@ -22,6 +22,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, index, maximum, minimum, select
 from edgec.ops.add import AddAttrs
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.onnx_graph import OnnxGraph, write_own
 from edgec.ops.op import Op, RawNode
 from edgec.ops.reshape import ReshapeAttrs
 
@@ -105,6 +106,15 @@ class DirectConv(Op[DirectConvAttrs]):
         return target.reduce(
             "sum", node.output.type.shape, x.dtype, reduced, init=lambda *at: 0, update=update
         )
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Conv of floats."""
+        attrs: DirectConvAttrs = node.attrs
+        if node.output.type.dtype != "float32":
+            raise ImportFailed(f"{node.name}: ONNX has no such convolution of {node.output.type}")
+        pads = [pair[side] for side in (0, 1) for pair in attrs.padding]
+        write_own(out, node, "Conv", strides=attrs.strides, dilations=attrs.dilations, pads=pads,
+                  group=attrs.groups)  # fmt: skip
 
 
 def append_direct(builder: GraphBuilder, raw: RawNode) -> Graph:

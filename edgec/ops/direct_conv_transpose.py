@@ -25,6 +25,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, index, int32, maximum, minimum, select
 from edgec.ops.add import AddAttrs
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.onnx_graph import OnnxGraph, write_own
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 
@@ -89,6 +90,22 @@ class DirectConvTranspose(Op[DirectConvTransposeAttrs]):
         steps = [("c", 0, depth), *((f"k{n}", 0, size) for n, size in enumerate(w.shape[2:]))]
         shape = node.output.type.shape
         return target.reduce("acc", shape, x.dtype, steps, init=lambda *at: 0.0, update=update)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """ConvTranspose; where its result is longer than all windows, by output_padding."""
+        attrs: DirectConvTransposeAttrs = node.attrs
+        after = [
+            stride * (extent - 1) + (size - 1) * dilation + 1 - before - wanted
+            for stride, extent, size, dilation, before, wanted in zip(
+                attrs.strides, node.inputs[0].type.shape[2:], node.inputs[1].type.shape[2:],
+                attrs.dilations, attrs.before, attrs.shape, strict=True,
+            )
+        ]  # fmt: skip
+        write_own(
+            out, node, "ConvTranspose", strides=attrs.strides, dilations=attrs.dilations,
+            pads=[*attrs.before, *(max(cut, 0) for cut in after)], group=attrs.groups,
+            output_padding=[max(-cut, 0) for cut in after],
+        )  # fmt: skip
 
 
 def _check_axes(attrs: DirectConvTransposeAttrs, x: TensorType, w: TensorType) -> None:

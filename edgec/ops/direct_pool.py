@@ -24,6 +24,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, index, maximum, minimum, select
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.direct_conv import window_padding
+from edgec.ops.onnx_graph import OnnxGraph, write_own
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.pad import PadAttrs
 from edgec.ops.reshape import ReshapeAttrs
@@ -56,6 +57,7 @@ class DirectPool(Op[DirectPoolAttrs]):
     attrs_class = DirectPoolAttrs
     fusion = Fusion.OPAQUE
     tolerance = 2e-6
+    onnx_since = 19
 
     def infer(self, attrs: DirectPoolAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The new extents."""
@@ -78,6 +80,34 @@ class DirectPool(Op[DirectPoolAttrs]):
         if attrs.kind == "max":
             return target.compute("element", shape, x.dtype, lambda *at: largest[at])
         return _places(attrs, target, x, largest)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """MaxPool, its places, or AveragePool, with gaps in windows since opset 19."""
+        attrs: DirectPoolAttrs = node.attrs
+        named: dict[str, Any] = {
+            "kernel_shape": attrs.kernel, "strides": attrs.strides, "dilations": attrs.dilations,
+            **_onnx_padding(attrs, node.inputs[0].type.shape[2:]),
+        }  # fmt: skip
+        if attrs.kind in ("max", "mean"):
+            write_own(out, node, "MaxPool" if attrs.kind == "max" else "AveragePool", **named)
+            return
+        x, places = out.own(node.inputs[0]), out.define_own(node.output)
+        outputs = [out.fresh(f"{places}.largest"), places]
+        out.emit_several("MaxPool", [x], outputs, **named,
+                         storage_order=int(attrs.kind == "column"))  # fmt: skip
+
+
+def _onnx_padding(attrs: DirectPoolAttrs, extents: Sequence[int]) -> dict[str, Any]:
+    """Pads that place all windows, and the last beyond them where more do not count."""
+    pads, beyond = [], False
+    for axis, (extent, before) in enumerate(zip(extents, attrs.before, strict=True)):
+        reach = (attrs.kernel[axis] - 1) * attrs.dilations[axis] + 1
+        wanted = (attrs.shape[axis] - 1) * attrs.strides[axis] + reach - extent - before
+        counted = attrs.counted[axis][1] if any(map(sum, attrs.counted)) else max(wanted, 0)
+        beyond |= wanted > counted
+        pads.append(counted)
+    counts = {"count_include_pad": 1} if any(map(sum, attrs.counted)) else {}
+    return {"pads": [*attrs.before, *pads], "ceil_mode": int(beyond), **counts}
 
 
 def _check_windows(attrs: DirectPoolAttrs, x: TensorType) -> None:

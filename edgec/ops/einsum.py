@@ -14,6 +14,7 @@ from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.onnx_graph import OnnxGraph, write_own
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.row import FLOATS, INTEGERS
 
@@ -34,6 +35,7 @@ class Einsum(Op[EinsumAttrs]):
     attrs_class = EinsumAttrs
     fusion = Fusion.OPAQUE
     tolerance = 2e-6
+    onnx_since = 12
 
     def infer(self, attrs: EinsumAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The extents of the letters that stay."""
@@ -78,6 +80,11 @@ class Einsum(Op[EinsumAttrs]):
             "acc", shape, dtype, steps, init=lambda *at: 0,
             update=lambda acc, *at: acc + product(*at),
         )  # fmt: skip
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Einsum, every axis with its letter."""
+        equation = f"{','.join(node.attrs.inputs)}->{node.attrs.output}"
+        write_own(out, node, "Einsum", equation=equation)
 
 
 def _extents(attrs: EinsumAttrs, inputs: Sequence[TensorType]) -> dict[str, int]:

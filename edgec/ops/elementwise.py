@@ -253,6 +253,15 @@ def _write_square(out: OnnxGraph, node: Node) -> None:
     out.emit("Mul", [x, x], output)
 
 
+def _write_floor_div(out: OnnxGraph, node: Node) -> None:
+    if not node.output.type.is_float:
+        raise ImportFailed(f"{node.name}: ONNX has no quotient of integers rounded down")
+    inputs, output, _ = out.places(node)
+    quotient = out.fresh(f"{output}.quotient")
+    out.emit("Div", inputs, quotient)
+    out.emit("Floor", [quotient], output)
+
+
 def _write_not_equal(out: OnnxGraph, node: Node) -> None:
     inputs, output, _ = out.places(node)
     same = out.fresh(f"{output}.equal")
@@ -323,7 +332,8 @@ ROWS = (
     Row("int_sub", "a - b of integers", lambda a, b: a - b, INTEGERS, write=_writes("Sub")),
     Row("trunc_div", "a / b towards zero; a where b is 0", _trunc_div, INTEGERS,
         onnx="Div", since=7, tflite="DIV"),
-    Row("floor_div", "a / b, rounded down", _floor_div, (*FLOAT, *INTEGERS), tflite="FLOOR_DIV"),
+    Row("floor_div", "a / b, rounded down", _floor_div, (*FLOAT, *INTEGERS), tflite="FLOOR_DIV",
+        write=_write_floor_div),
     Row("pow", "a**b", _pow, FLOATS, tflite="POW", write=_writes("Pow"), tolerance=NEAR),
     Row("int_pow", "a**b of integers, which wraps; 0 or a sign where b is negative", _int_pow,
         SIGNED, tflite="POW", write=_writes("Pow")),

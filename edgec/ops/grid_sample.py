@@ -20,6 +20,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, index, int32, intrinsic, maximum, minimum, select
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.onnx_graph import OnnxGraph, write_own
 from edgec.ops.op import Op, RawNode, from_onnx
 
 #: Elements around a place along one axis, by the kind of interpolation; ONNX's names for it.
@@ -49,6 +50,7 @@ class GridSample(Op[GridSampleAttrs]):
     attrs_class = GridSampleAttrs
     fusion = Fusion.OPAQUE
     tolerance = 2e-6
+    onnx_since = 20
 
     def infer(self, attrs: GridSampleAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The grid's extents with the channels of x."""
@@ -85,6 +87,14 @@ class GridSample(Op[GridSampleAttrs]):
 
         steps = [(f"k{axis}", 0, TAPS[attrs.kind]) for axis in range(axes)]
         return target.reduce("acc", shape, x.dtype, steps, init=lambda *at: 0.0, update=update)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """GridSample, whose kinds have these names since opset 20."""
+        attrs: GridSampleAttrs = node.attrs
+        write_own(
+            out, node, "GridSample", mode=attrs.kind, padding_mode=attrs.padding,
+            align_corners=int(attrs.corners),
+        )  # fmt: skip
 
 
 def _check_batch(x: TensorType, grid: TensorType) -> None:

@@ -15,7 +15,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
 from edgec.ops.broadcast import tensor_of
 from edgec.ops.log_softmax_int8 import RESULT, lower_int8, result_type
-from edgec.ops.onnx_graph import OnnxGraph
+from edgec.ops.onnx_graph import OnnxGraph, write_own
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.softmax_float import along_last_axis, lower_rows
 
@@ -69,7 +69,7 @@ class LogSoftmax(Op[NoAttrs]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """LogSoftmax."""
-        out.emit("LogSoftmax", [out.own(node.inputs[0])], out.define_own(node.output), axis=-1)
+        write_own(out, node, "LogSoftmax", axis=-1)
 
 
 @from_tflite("LOG_SOFTMAX")

@@ -24,6 +24,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import int32
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.onnx_resize import import_image
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.row import FLOATS
@@ -66,6 +67,21 @@ class Resample(Op[AxisAttrs]):
         shape = node.output.type.shape
         steps = [("k", 0, places.shape[1])]
         return target.reduce("acc", shape, x.dtype, steps, init=lambda *at: 0, update=update)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """The sums as they are: Gather by places, Mul by weights, ReduceSum."""
+        x, places, weights = node.inputs
+        if not isinstance(weights, Constant):
+            raise ImportFailed(f"{node.name}: its weights are computed")
+        axis, rank = node.attrs.axis, len(x.type.shape)
+        line = (*weights.type.shape, *(1 for _ in range(rank - 1 - axis)))
+        output = out.define_own(node.output)
+        taken, parts = (out.fresh(f"{output}.{what}") for what in ("taken", "parts"))
+        by = out.initializer(f"{output}.weights", weights.data.reshape(line))
+        along = out.initializer(f"{output}.axis", np.asarray([axis + 1], np.int64))
+        out.emit("Gather", [out.own(x), out.own(places)], taken, axis=axis)
+        out.emit("Mul", [taken, by], parts)
+        out.emit("ReduceSum", [parts, along], output, keepdims=0)
 
 
 @dataclass(frozen=True)

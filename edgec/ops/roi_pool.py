@@ -22,6 +22,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, index, int32, intrinsic, maximum, minimum, select
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.onnx_graph import OnnxGraph, write_own
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.scattered import place
 
@@ -122,6 +123,7 @@ class RoiAlign(_Roi):
 
     name = "roi_align"
     tolerance = 2e-6
+    onnx_since = 16
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A sum over places of known number; else of the elements, each with its own weight."""
@@ -170,6 +172,16 @@ class RoiAlign(_Roi):
             "total", [("i", 0, rows.most), ("j", 0, columns.most)],
             init=lambda *at: LOWEST if attrs.largest else 0.0, update=update,
             shape=(rows.regions.shape[0], x.shape[1], *attrs.shape), dtype="float32",
+        )  # fmt: skip
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """RoiAlign, which says since opset 16 where elements lie."""
+        attrs: RoiAttrs = node.attrs
+        write_own(
+            out, node, "RoiAlign", mode="max" if attrs.largest else "avg",
+            output_height=attrs.shape[0], output_width=attrs.shape[1], spatial_scale=attrs.scale,
+            sampling_ratio=attrs.samples,
+            coordinate_transformation_mode="half_pixel" if attrs.centered else "output_half_pixel",
         )  # fmt: skip
 
     def _by_elements(

@@ -26,7 +26,7 @@ from edgec.loop.values import Value, clamp, index, int32, maximum, minimum, sele
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.moved import Moved
-from edgec.ops.onnx_graph import OnnxGraph
+from edgec.ops.onnx_graph import OnnxGraph, write_own
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx
 from edgec.ops.parts import PLACES, Parts
 from edgec.ops.slice import sliced
@@ -103,9 +103,7 @@ class Gathered(Moved[AxisAttrs]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """`onnx_kind`, whose indices count from the end where they are negative, as here."""
-        operands = [out.own(value) for value in node.inputs]
-        named = {self.onnx_axis: node.attrs.axis}
-        out.emit(self.onnx_kind, operands, out.define_own(node.output), **named)
+        write_own(out, node, self.onnx_kind, **{self.onnx_axis: node.attrs.axis})
 
     def axis_after(
         self,
@@ -217,6 +215,7 @@ class Scatter(Op[ScatterAttrs]):
     name = "scatter"
     attrs_class = ScatterAttrs
     fusion = Fusion.OPAQUE
+    onnx_since = 18
 
     def infer(self, attrs: ScatterAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The data's type."""
@@ -253,6 +252,12 @@ class Scatter(Op[ScatterAttrs]):
         return target.reduce(
             "acc", node.output.type.shape, x.dtype, axes, init=lambda *at: x[at], update=update
         )
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """ScatterND or ScatterElements, with all reductions since opset 18."""
+        axis, reduction = node.attrs.axis, node.attrs.reduction
+        kind, along = ("ScatterND", {}) if axis < 0 else ("ScatterElements", {"axis": axis})
+        write_own(out, node, kind, reduction=reduction, **along)
 
 
 #: Of a point of the loops whether its update meets the element, and where the update stands.

@@ -19,7 +19,7 @@ from edgec.ops.moved import Moved
 from edgec.ops.onnx_graph import OnnxGraph, written_list
 from edgec.ops.op import NotConstant, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.ops.slice_at import computed_slice
+from edgec.ops.slice_at import SliceAt, SliceAtAttrs, computed_slice
 from edgec.ops.transpose import in_order
 
 
@@ -192,10 +192,13 @@ def constant_integers(value: Value | None, what: str) -> list[int]:
 
 @from_tflite("SLICE")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite SLICE with constant begin and size; size -1 goes to the end."""
-    x = raw.operand(0)
-    begin = constant_integers(raw.operand(1), "begin")
+    """TFLite SLICE of constant size; -1 goes to the end. What begins at a computed place lies
+    inside of x, as TFLite demands: one that would leave it is moved."""
+    x, start = raw.operand(0), raw.operand(1)
     size = constant_integers(raw.operand(2), "size")
+    if not isinstance(start, Constant):
+        return builder.op(SliceAt, [x, start], SliceAtAttrs(tuple(size)), name=raw.name)
+    begin = constant_integers(start, "begin")
     ranges = [
         (first, 1, extent - first if count < 0 else count)
         for extent, first, count in zip(x.type.shape, begin, size, strict=True)

@@ -24,6 +24,7 @@ from edgec.loop.values import index, int32, maximum, minimum, select
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.concat import ConcatAttrs
 from edgec.ops.moved import Moved
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import NotConstant, Op, RawNode, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 
@@ -78,6 +79,31 @@ class SliceAt(Moved[SliceAtAttrs]):
         """Indices shifted by what the starts are."""
         starts = _starts(others[0], x.shape, attrs.shape)
         return tuple(_shifted(i, start) for i, start in zip(at, starts, strict=True))
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """A Slice along each axis, from a start that is limited as here."""
+        (x, starts), taken = node.inputs, out.own(node.inputs[0])
+        output = out.define_own(node.output)
+        cuts = [axis for axis in range(starts.type.shape[0])
+                if node.attrs.shape[axis] < x.type.shape[axis]]  # fmt: skip
+        for axis in cuts:
+            count, name = node.attrs.shape[axis], f"{output}.{axis}"
+            most = x.type.shape[axis] - count
+
+            def number(what: str, value: int, dtype: str, name: str = name) -> str:
+                return out.initializer(f"{name}.{what}", np.asarray([value], dtype))
+
+            def made(kind: str, what: str, *inputs: str, name: str = name) -> str:
+                out.emit(kind, inputs, result := out.fresh(f"{name}.{what}"))
+                return result
+
+            dtype = starts.type.dtype
+            start = made("Gather", "start", out.own(starts), number("place", axis, "int64"))
+            start = made("Max", "least", start, number("zero", 0, dtype))
+            start = made("Min", "most", start, number("last", most, dtype))
+            end = made("Add", "end", start, number("count", count, dtype))
+            taken = made("Slice", "part", taken, start, end, number("axis", axis, dtype))
+        out.emit("Identity", [taken], output)
 
 
 @register

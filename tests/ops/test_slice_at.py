@@ -18,6 +18,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.types import TensorType
 from edgec.ops.slice_at import SliceAt, SliceAtAttrs, UpdateSlice
+from edgec.oracle.frameworks import open_oracle
 
 edgec.ops.load()
 
@@ -36,6 +37,30 @@ def test_updates_as_litert(dtype: str, starts: tuple[int, int], tmp_path: Path) 
     at = model.tensor("at", (2,), "int32", data=np.array(starts, np.int32))
     model.operator("DYNAMIC_UPDATE_SLICE", [x, part, at], [y], "DynamicUpdateSliceOptions")
     assert_same_bits(model.build([x, part], [y]), tmp_path, reference="litert")
+
+
+@pytest.mark.parametrize("dtype", ["float32", "int8", "int16", "int32", "int64", "bool"])
+@pytest.mark.parametrize("starts", [(1, 2), (0, 0), (2, 1)])
+def test_slices_from_computed_starts_as_litert(
+    dtype: str, starts: tuple[int, int], tmp_path: Path
+) -> None:
+    """The starts are an input, and then what an operator makes."""
+    model = TfliteBuilder()
+    quant = {"int8": {"scale": 0.5, "zero_point": 1}, "int16": {"scale": 0.5, "zero_point": 0}}
+    x = model.tensor("x", (4, 5), dtype, **quant.get(dtype, {}))
+    y = model.tensor("y", (2, 3), dtype, **quant.get(dtype, {}))
+    given = model.tensor("given", (2,), "int32")
+    size = model.tensor("size", (2,), "int32", data=np.array([2, 3], np.int32))
+    limit, at = (model.tensor(n, (2,), "int32", **d) for n, d in (
+        ("limit", {"data": np.array(starts, np.int32)}), ("at", {})))  # fmt: skip
+    model.operator("MINIMUM", [given, limit], [at], "MaximumMinimumOptions")
+    model.operator("SLICE", [x, at, size], [y], "SliceOptions")
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model.build([x, given], [y]))
+    main, oracle = import_model(path).main, open_oracle(path, "litert")
+    values = np.random.default_rng(3).integers(0, 2 if dtype == "bool" else 100, (4, 5))
+    inputs = [values.astype(dtype), np.array([7, 7], np.int32)]
+    np.testing.assert_array_equal(interpret(main, inputs)[0], oracle.run(inputs).outputs[0])
 
 
 def test_a_computed_slice_as_onnx_runtime(tmp_path: Path) -> None:
