@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,12 +12,16 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
-from edgec.graph.types import TensorType
-from edgec.loop.define import Tensor
+from edgec.graph.traits import IntegerForm, StoredAs
+from edgec.graph.types import Quant, TensorType
+from edgec.loop.define import ReduceAxis, Tensor
 from edgec.loop.lowering import Lowering
+from edgec.loop.values import cast, clamp, int32, intrinsic
+from edgec.numerics.fixed_point import Rounding, quantize_multiplier
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx, from_tflite
+from edgec.ops.reduce import MOST_ELEMENTS
 from edgec.ops.row import INTEGERS
 
 
@@ -25,31 +29,57 @@ from edgec.ops.row import INTEGERS
 class CumulateAttrs:
     """axis: not negative. exclusive: without the place itself. reverse: of all from it on.
 
-    is_product: products, not sums.
+    is_product: products, not sums. output: quantization of sums of quantized integers, else None.
+    rounding: `tflm` or `onnx`, of these.
     """
 
     axis: int
     exclusive: bool = False
     reverse: bool = False
     is_product: bool = False
+    output: Quant | None = None
+    rounding: Rounding = "tflm"
 
 
 @register
 class Cumulate(Op[CumulateAttrs]):
-    """Floats and integers without quantization; these wrap. Elements are taken in their order."""
+    """Floats and integers without quantization; these wrap. Elements are taken in their order.
+
+    Sums of quantized int8 and int16 are rescaled, each once.
+    """
 
     name = "cumulate"
     attrs_class = CumulateAttrs
     fusion = Fusion.OPAQUE
     tolerance = 2e-6
+    integer_form = IntegerForm.ONE_OPERAND
+    approximates = True
+
+    def form_of(self, attrs: CumulateAttrs) -> IntegerForm | None:
+        """Sums are rescaled; products have none."""
+        return None if attrs.is_product else self.integer_form
+
+    def attrs_for_integers(
+        self, attrs: CumulateAttrs, inputs: Sequence[TensorType], result: StoredAs
+    ) -> CumulateAttrs | None:
+        """The same with the result's parameters, where nothing else limits it."""
+        rounding: Rounding = "onnx" if result.rounding == "onnx" else "tflm"
+        own = replace(attrs, output=result.quant, rounding=rounding)
+        return own if result.is_whole else None
 
     def infer(self, attrs: CumulateAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The input's type."""
         (x,) = inputs
-        if x.dtype not in ("float32", "float64", *INTEGERS) or x.quant is not None:
-            raise TypeMismatch(f"cumulate of {x}")
         if not 0 <= attrs.axis < len(x.shape):
             raise TypeMismatch(f"cumulate along axis {attrs.axis} of {x}")
+        if x.quant is not None:
+            is_known = x.dtype in MOST_ELEMENTS and x.quant.per_tensor and not attrs.is_product
+            fits = is_known and x.shape[attrs.axis] <= MOST_ELEMENTS[x.dtype]
+            if not fits or attrs.output is None or not attrs.output.per_tensor:
+                raise TypeMismatch(f"cumulate of {x} to {attrs.output}")
+            return (TensorType(x.shape, x.dtype, attrs.output),)
+        if x.dtype not in ("float32", "float64", *INTEGERS):
+            raise TypeMismatch(f"cumulate of {x}")
         return (x,)
 
     def steps(self, attrs: CumulateAttrs, inputs: Sequence[TensorType]) -> int:
@@ -60,20 +90,20 @@ class Cumulate(Op[CumulateAttrs]):
         """One accumulation for each element."""
         attrs: CumulateAttrs = node.attrs
         (x,) = operand_tensors(target, inputs)
-        axis, own = attrs.axis, int(attrs.exclusive)
+        axis, own, quant = attrs.axis, int(attrs.exclusive), node.inputs[0].type.quant
+        if attrs.output is not None and quant is not None:
+            return _rescaled_sums(target, x, attrs, attrs.output, quant)
         if own and x.shape[axis] == 1:  # nothing comes before the only element
             return target.compute("element", x.shape, x.dtype, lambda *at: int(attrs.is_product))
 
         def update(acc: Any, *at: Any) -> Any:
-            value = x[(*at[:axis], at[-1], *at[axis + 1 : -1])]
+            value = x[_source(axis, at)]
             return acc * value if attrs.is_product else acc + value
 
-        bounds: tuple[str, Any, Any] = ("k", 0, lambda *at: at[axis] + (1 - own))
-        if attrs.reverse:
-            bounds = ("k", lambda *at: at[axis] + own, x.shape[axis])
         return target.reduce(
-            "acc", x.shape, x.dtype, [bounds], init=lambda *at: int(attrs.is_product), update=update
-        )
+            "acc", x.shape, x.dtype, [_bounds(attrs, x)], init=lambda *at: int(attrs.is_product),
+            update=update,
+        )  # fmt: skip
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """CumSum; opsets that are written have no product."""
@@ -85,6 +115,41 @@ class Cumulate(Op[CumulateAttrs]):
             "CumSum", [out.own(node.inputs[0]), axis], out.define_own(node.output),
             exclusive=int(attrs.exclusive), reverse=int(attrs.reverse),
         )  # fmt: skip
+
+
+def _source(axis: int, at: Sequence[Any]) -> tuple[Any, ...]:
+    return (*at[:axis], at[-1], *at[axis + 1 : -1])
+
+
+def _bounds(attrs: CumulateAttrs, x: Tensor) -> ReduceAxis:
+    """Which elements along the axis a result is made of."""
+    axis, own = attrs.axis, int(attrs.exclusive)
+    if attrs.reverse:
+        return "k", lambda *at: at[axis] + own, x.shape[axis]
+    return "k", 0, lambda *at: at[axis] + (1 - own)
+
+
+def _rescaled_sums(
+    target: Lowering, x: Tensor, attrs: CumulateAttrs, output: Quant, quant: Quant
+) -> Tensor:
+    """Sums of stored elements in 32 bits, then in the output's scale."""
+    ratio, info = quant.scale[0] / output.scale[0], np.iinfo(x.dtype)
+    factor = (float(np.float32(ratio)),) if attrs.rounding == "onnx" else quantize_multiplier(ratio)
+    is_nothing = attrs.exclusive and x.shape[attrs.axis] == 1
+    sums = None if is_nothing else target.definition.reduce(
+        target.unique("sums"), [_bounds(attrs, x)], init=lambda *at: 0,
+        update=lambda acc, *at: acc + (int32(x[_source(attrs.axis, at)]) - quant.zero_point[0]),
+        shape=x.shape, dtype="int32",
+    )  # fmt: skip
+
+    def element(*at: Any) -> Any:
+        if sums is None:
+            return output.zero_point[0]
+        scaled = intrinsic(f"requantize_{attrs.rounding}", sums[at], *factor)
+        moved = clamp(scaled + output.zero_point[0], int(info.min), int(info.max))
+        return cast(moved, x.dtype)
+
+    return target.compute("element", x.shape, x.dtype, element)
 
 
 def cumulate_attrs(raw: RawNode, is_product: bool = False) -> CumulateAttrs:

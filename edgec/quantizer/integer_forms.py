@@ -306,7 +306,7 @@ class IntegerForms:
         """Whether an operator computes integers of a value, moved or through a table or not."""
         return any(
             self._is_needed(node.output)
-            if self._is_moving(node) or is_elementwise(node)
+            if self._is_moving(node) or (node not in self._integer and is_elementwise(node))
             else node in self._integer and not _makes_places(node)
             for node in self.consumers.get(value, ())
         )

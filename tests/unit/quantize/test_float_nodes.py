@@ -41,7 +41,7 @@ def odd_operators() -> Function:
 
     x = b.param("x", TensorType((3, 8), "float32"))
     y = b.op("dense", [x, b.constant("w", normal(8, 8)), b.constant("b", normal(8))], name="dense")
-    sums = b.op("cumulate", [y], CumulateAttrs(1), name="sums")
+    sums = b.op("cumulate", [y], CumulateAttrs(1, is_product=True), name="sums")
     scaled = b.op("mul", [sums, b.constant("c", normal(8))], MulAttrs(), name="scaled")
     power = b.op("atan2", [y, scaled], name="angle")
     shares = b.op("softmax", [y], SoftmaxAttrs(), name="shares")

@@ -28,7 +28,7 @@ def test_floats_with_constants_stay_floats() -> None:
     y = b.op("mul", [x, b.constant("c0", normal(8))], MulAttrs(), name="of_the_input")
     y = b.op("dense", [y, b.constant("w0", normal(8, 8)), b.constant("b0", normal(8))], name="one")
     y = b.op("add", [y, b.constant("c1", normal(3, 8))], AddAttrs(), name="of_integers")
-    kept = b.op("cumulate", [y], CumulateAttrs(1), name="sums")
+    kept = b.op("cumulate", [y], CumulateAttrs(1, is_product=True), name="sums")
     z = b.op("mul", [kept, b.constant("c2", normal(8))], MulAttrs(), name="of_floats")
     z = b.op("add", [z, b.constant("c3", normal(8))], AddAttrs(), name="of_floats_too")
     z = b.op("dense", [z, b.constant("w1", normal(8, 8)), b.constant("b1", normal(8))], name="two")
@@ -53,3 +53,19 @@ def test_nothing_is_rounded_for_an_order_alone() -> None:
         "it moves floats at the model's edge", None, "what it reads is in float",
     ]  # fmt: skip
     assert forms.stored_values() == [x, y]
+
+
+def test_a_sum_of_two_computes_integers() -> None:
+    """Shares that are added are stored for the sum; those that a function takes alone are not."""
+    b = GraphBuilder()
+    x = b.param("x", TensorType((3, 8), "float32"))
+    weights, bias = b.constant("w", np.eye(8, dtype=np.float32)), b.constant("b", np.zeros(8, "f4"))
+    first, second = (
+        b.op("softmax", [b.op("dense", [x, weights, bias], name=f"dense{n}")], SoftmaxAttrs(),
+             name=f"shares{n}")
+        for n in range(2)
+    )  # fmt: skip
+    added = b.op("add", [first, second], AddAttrs(), name="added")
+    forms = IntegerForms(b.finish([added, b.op("abs", [second], name="alone")]))
+    assert all(map(forms.has_integer_form, forms.function.nodes[:5]))
+    assert not forms.has_integer_form(forms.function.nodes[5])

@@ -47,6 +47,9 @@ CASES: dict[str, tuple[Make, set[str], float]] = {
         lambda b, x, y: b.add("GatherElements", [x, places(b, (4, 12))], axis=1),
         {"gather_elements"}, 28),
     "top_k": (lambda b, x, y: ordered(b, x), {"top_k"}, 28),
+    "sums": (lambda b, x, y: b.add("CumSum", [x, ints(b, 1)]), {"cumulate"}, 28),
+    "sums_before": (
+        lambda b, x, y: b.add("CumSum", [x, ints(b, 0)], exclusive=1, reverse=1), {"cumulate"}, 24),
     "prelu": (lambda b, x, y: b.add("PRelu", [x, row(b, 0.1)]), {"prelu"}, 24),
     "resize": (
         lambda b, x, y: b.add("Reshape", [b.add("Resize", [
