@@ -231,6 +231,11 @@ def _write_rsqrt(out: OnnxGraph, node: Node) -> None:
     out.emit("Div", [one, root], output)
 
 
+def is_squared_difference(node: Node) -> bool:
+    """Whether a node is (a - b) squared in one."""
+    return node.op.name == "squared_difference"
+
+
 def _write_squared_difference(out: OnnxGraph, node: Node) -> None:
     inputs, output, _ = out.places(node)
     difference = out.fresh(f"{output}.difference")

@@ -2,7 +2,7 @@
 
 1. A mean over axes that lie side by side, without the last one, is an average pooling.
 2. Subtracting a constant is adding its negative; subtracting a value of the same shape is adding
-   what a table of negatives gives.
+   what a table of negatives gives. A squared difference is the product of such a sum by itself.
 3. Dividing by constants is multiplying by their reciprocals.
 4. A normalization in its parts is one operator (`edgec.passes.fuse_norms`).
 5. The last hidden state of an LSTM or GRU is the last step of its sequence.
@@ -19,6 +19,7 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import Arithmetic, IntegerForm
 from edgec.ops.add import Add, AddAttrs, negated
 from edgec.ops.avg_pool2d import AvgPool2d, AvgPool2dAttrs
+from edgec.ops.elementwise import is_squared_difference
 from edgec.ops.mul import Mul, MulAttrs
 from edgec.ops.reduce import ReduceAttrs
 from edgec.ops.reshape import Reshape, ReshapeAttrs
@@ -42,21 +43,38 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         return _with_last_step(rewriter, node, inputs)
     if node.op.computes is Arithmetic.QUOTIENT:
         return _times_reciprocal(rewriter, node, inputs)
+    if is_squared_difference(node):
+        return _squared(rewriter, node, inputs)
     return _as_sum(rewriter, node, inputs) if node.op.computes is Arithmetic.DIFFERENCE else None
 
 
 def _as_sum(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
     """2. A difference."""
-    if isinstance(inputs[1], Constant):
-        constant = inputs[1]
-        name = f"{constant.name}.negative"
-        return _added(rewriter, node, inputs[0],
-                      rewriter.builder.constant(name, np.negative(constant.data)))  # fmt: skip
-    if inputs[0].type.shape == inputs[1].type.shape:
-        name = f"{node.name}/negative"
-        negative = negated(rewriter.builder, inputs[1], name, node.sources)
-        return _added(rewriter, node, inputs[0], negative)
-    return None
+    negative = _negative(rewriter, node, inputs)
+    if negative is None:
+        return None
+    return rewriter.remake(node, [inputs[0], negative], AddAttrs(), op=Add)
+
+
+def _squared(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+    """2. A difference, by itself."""
+    negative = _negative(rewriter, node, inputs)
+    if negative is None:
+        return None
+    difference = rewriter.builder.op(
+        Add, [inputs[0], negative], AddAttrs(), name=f"{node.name}/difference", sources=()
+    )
+    return rewriter.remake(node, [difference, difference], MulAttrs(), op=Mul)
+
+
+def _negative(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Value | None:
+    """What is added instead of subtracting the second operand."""
+    other = inputs[1]
+    if isinstance(other, Constant):
+        return rewriter.builder.constant(f"{other.name}.negative", np.negative(other.data))
+    if inputs[0].type.shape != other.type.shape:
+        return None
+    return negated(rewriter.builder, other, f"{node.name}/negative", node.sources)
 
 
 def _times_reciprocal(
@@ -102,7 +120,3 @@ def _with_last_step(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -
         origins=[old.origin], sources=node.sources,
     )  # fmt: skip
     return y, hidden, *cells
-
-
-def _added(rewriter: Rewriter, node: Node, x: Value, negative: Value) -> Sequence[Value]:
-    return rewriter.remake(node, [x, negative], AddAttrs(), op=Add)
