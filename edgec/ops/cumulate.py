@@ -41,6 +41,15 @@ class CumulateAttrs:
     rounding: Rounding = "tflm"
 
 
+def _rescaled_type(attrs: CumulateAttrs, x: TensorType, quant: Quant) -> TensorType:
+    """The type of sums of quantized elements."""
+    is_known = x.dtype in MOST_ELEMENTS and quant.per_tensor and not attrs.is_product
+    fits = is_known and x.shape[attrs.axis] <= MOST_ELEMENTS[x.dtype]
+    if not fits or attrs.output is None or not attrs.output.per_tensor:
+        raise TypeMismatch(f"cumulate of {x} to {attrs.output}")
+    return TensorType(x.shape, x.dtype, attrs.output)
+
+
 @register
 class Cumulate(Op[CumulateAttrs]):
     """Floats and integers without quantization; these wrap. Elements are taken in their order.
@@ -73,11 +82,7 @@ class Cumulate(Op[CumulateAttrs]):
         if not 0 <= attrs.axis < len(x.shape):
             raise TypeMismatch(f"cumulate along axis {attrs.axis} of {x}")
         if x.quant is not None:
-            is_known = x.dtype in MOST_ELEMENTS and x.quant.per_tensor and not attrs.is_product
-            fits = is_known and x.shape[attrs.axis] <= MOST_ELEMENTS[x.dtype]
-            if not fits or attrs.output is None or not attrs.output.per_tensor:
-                raise TypeMismatch(f"cumulate of {x} to {attrs.output}")
-            return (TensorType(x.shape, x.dtype, attrs.output),)
+            return (_rescaled_type(attrs, x, x.quant),)
         if x.dtype not in ("float32", "float64", *INTEGERS):
             raise TypeMismatch(f"cumulate of {x}")
         return (x,)
