@@ -3,13 +3,23 @@
 from __future__ import annotations
 
 import re
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from edgec.codegen.c_data import MOST_COMMENT, short_comment
-from edgec.codegen.names import MAX_LENGTH, identifier, model_identifier, unique
+from edgec.codegen.names import (
+    MAX_LENGTH,
+    checked_model_name,
+    identifier,
+    model_identifier,
+    port_names,
+    unique,
+)
+from edgec.errors import BuildFailed
 
 LEGAL = re.compile(r"[A-Za-z_][A-Za-z0-9_]*\Z")
 
@@ -42,7 +52,11 @@ def test_unique_makes_them_differ_without_case(texts: list[str]) -> None:
         ("int32_t", "v_int32_t"),
         ("ec_add_s32", "v_ec_add_s32"),
         ("../../etc/passwd", "etc_passwd"),
+        ("a" * 40, "a" * 40),
         ("a" * 39 + "_b", "a" * 38 + "_b"),
+        # The last words alone, if they are half of the room or more.
+        ("a" * 25 + "_" + "b" * 20, "b" * 20),
+        ("a" * 25 + "_" + "b" * 19, "a" * 20 + "_" + "b" * 19),
     ],
 )
 def test_known_spellings(text: str, name: str) -> None:
@@ -86,3 +100,21 @@ def test_long_comments_lose_their_middle() -> None:
     assert len(short) <= MOST_COMMENT and "*/" not in short
     assert short.startswith("block_0/") and short.endswith("block_39/Relu* /") and " ... " in short
     assert short_comment("block/Relu") == "block/Relu"
+
+
+def test_a_model_has_a_name_that_c_takes() -> None:
+    assert checked_model_name("kws") == "kws"
+    for name, legal in (("int", "model_int"), ("2 words", "model_2_words"), ("math", "model_math")):
+        with pytest.raises(BuildFailed, match=f"'{name}' cannot name a model") as caught:
+            checked_model_name(name)
+        assert caught.value.hint == f"'{legal}' would do"
+
+
+def test_ports_have_names_of_their_own() -> None:
+    def port(name: str, c_name: str | None = None) -> Any:
+        return SimpleNamespace(name=name, c_name=c_name)
+
+    program: Any = SimpleNamespace(
+        inputs=(port("serving/x:0", "x"), port("!"), port("count")), outputs=(port("?"), port("x"))
+    )
+    assert port_names(program) == (("x", "input", "count_2"), ("output", "x_2"))
