@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -10,8 +11,17 @@ import numpy as np
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function, Value
 from edgec.graph.types import Quant, TensorType
-from edgec.memory.layout import placement_problem, variant_distances
-from edgec.memory.problem import Overlap, Problem
+from edgec.memory.layout import (
+    ARENA,
+    STATE,
+    lifetimes,
+    merged_places,
+    placement_problem,
+    value_aligns,
+    variant_distances,
+    with_states,
+)
+from edgec.memory.problem import Overlap, Problem, Region
 from edgec.memory.solve import plan_memory
 from edgec.ops.add import AddAttrs
 from edgec.ops.dense import Dense
@@ -20,18 +30,21 @@ from edgec.ops.requantize import RequantizeAttrs
 from edgec.ops.transpose import Transpose, TransposeAttrs
 from edgec.options import Options
 from edgec.passes.fuse_groups import fuse_groups
-from edgec.passes.lower_groups import lower_group
+from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group
 from edgec.targets.core import find_core
 from edgec.targets.target import target_for
 
 TYPE = TensorType((4, 4), "int8", Quant((0.1,), (0,)))
 
 
-def problem_of(function: Function, *, io: Any = "arena") -> Problem:
+def lowered(function: Function) -> tuple[list[LoweredGroup], list[Variant]]:
     policy = target_for(find_core("cortex-m4"), Options())
     groups = [lower_group(group, policy) for group in fuse_groups(function)]
-    chosen = [lowered.variants[0] for lowered in groups]
-    return placement_problem(function, groups, chosen, io=io)
+    return groups, [each.variants[0] for each in groups]
+
+
+def problem_of(function: Function, *, io: Any = "arena") -> Problem:
+    return placement_problem(function, *lowered(function), io=io)
 
 
 def add(b: GraphBuilder, x: Value, y: Value, name: str) -> Value:
@@ -118,6 +131,8 @@ def test_scratch_may_take_the_place_of_an_input_that_dies() -> None:
     by_scratch = {v.scratch_bytes: v for v in groups[0].variants}
     problem = placement_problem(once, groups, [by_scratch[32]])
     assert Overlap("x", "scratch.0", 0) in problem.overlaps
+    (scratch,) = (b for b in problem.buffers if b.name == "scratch.0")
+    assert (scratch.start, scratch.stop, scratch.size_bytes) == (0, 1, 32)
     assert plan_memory(problem).peak_bytes == {"arena": 40}
     # A copy that is larger than the input would have to start below it.
     for scratch_bytes, io in ((64, "arena"), (32, "caller")):
@@ -142,3 +157,91 @@ def test_a_value_that_one_element_reads_several_times_needs_no_scratch() -> None
     problem = problem_of(b.finish([out]))
     assert [buffer.name for buffer in problem.buffers] == ["x", "out"]
     assert problem.overlaps == (Overlap("x", "out", 0),)
+
+
+def chain() -> tuple[Function, list[LoweredGroup], list[Variant], dict[str, Value]]:
+    """third = transposed(second), second = first + y, first = x + y."""
+    b = GraphBuilder()
+    x, y = b.param("x", TYPE), b.param("y", TYPE)
+    first = add(b, x, y, "first")
+    second = add(b, first, y, "second")
+    function = b.finish([transposed(b, second, "third")])
+    return function, *lowered(function), {value.name: value for value in function.values()}
+
+
+def test_values_live_from_their_group_to_their_last_reader() -> None:
+    function, groups, _, values = chain()
+    start, stop = lifetimes(function, groups, {})
+    assert {v.name: (start[v], stop[v]) for v in start} == {
+        "x": (0, 1), "y": (0, 2), "first": (0, 2), "second": (1, 3), "third": (2, 3),
+    }  # fmt: skip
+    b = GraphBuilder()
+    x = b.param("x", TYPE)
+    assert lifetimes(b.finish([x]), [], {}) == ({x: 0}, {x: 1})
+    # A value that nobody reads lives while it is made.
+    other = replace(function, results=(values["first"],))
+    assert lifetimes(other, groups, {})[1][values["third"]] == 3
+
+
+def test_an_output_replaces_an_input_that_dies() -> None:
+    function, groups, chosen, values = chain()
+
+    def merged(io: Any = "arena", **same_place: tuple[str, ...]) -> dict[str, str]:
+        names = ("first", "second", "third")
+        variants = [
+            replace(variant, same_place=tuple(values[v] for v in same_place.get(name, ())))
+            for name, variant in zip(names, chosen, strict=True)
+        ]
+        found = merged_places(function, groups, variants, io=io)
+        return {value.name: place.name for value, place in found.items()}
+
+    assert merged(second=("first",)) == {"second": "first"}
+    assert merged(second=("first",), third=("second",)) == {"second": "first", "third": "first"}
+    assert merged(first=("y",)) == {}  # y is read again
+    assert merged(first=("y", "x")) == {"first": "x"}
+    assert merged(io="caller", third=("second",)) == {}  # the caller's memory
+    assert merged(io="caller", first=("x",)) == {}
+
+    variants = [chosen[0], replace(chosen[1], same_place=(values["first"],)), chosen[2]]
+    together = placement_problem(function, groups, variants)
+    assert [(b.name, b.start, b.stop) for b in together.buffers] == [
+        ("x", 0, 1), ("y", 0, 2), ("first", 0, 3), ("third", 2, 3),
+    ]  # fmt: skip
+    assert "second" not in {overlap.second for overlap in together.overlaps}
+    assert ("first", "third") in {(o.first, o.second) for o in together.overlaps}
+    apart = placement_problem(function, groups, variants, merge=False)
+    assert Overlap("first", "second", 0) in apart.overlaps
+    assert {"first", "second"} <= {b.name for b in apart.buffers}
+
+
+def test_states_live_all_the_time_in_a_region_of_their_own() -> None:
+    function, groups, chosen, _ = chain()
+    problem = placement_problem(function, groups, chosen)
+    assert with_states(problem, function) is problem
+    b = GraphBuilder()
+    x = b.param("x", TYPE)
+    state = b.state("total", TYPE, np.zeros((4, 4), np.int8))
+    b.become(state, add(b, x, state, "more"))
+    stateful = b.finish([x])
+    before = problem_of(stateful)
+    after = with_states(before, stateful)
+    (kept,) = after.buffers[len(before.buffers) :]
+    assert (kept.name, kept.start, kept.stop, kept.regions) == ("total", 0, 1, (STATE,))
+    assert after.regions == (*before.regions, Region(STATE))
+    empty = Problem((), (), (Region(ARENA),))
+    assert [(b.start, b.stop) for b in with_states(empty, stateful).buffers] == [(0, 1)]
+
+
+def test_values_are_aligned_to_the_widest_that_shares_their_place() -> None:
+    def value(name: str, dtype: str) -> Value:
+        return Value(name, TensorType((4,), dtype))
+
+    byte, wide, other = value("byte", "int8"), value("wide", "float64"), value("other", "int8")
+    function: Any = SimpleNamespace(inner_values=list, values=lambda: (byte, wide, other))
+    assert value_aligns(function, {}) == {byte: 4, wide: 8, other: 4}
+    assert value_aligns(function, {wide: byte}) == {byte: 8, wide: 8, other: 4}
+    assert value_aligns(function, {}, {wide: other}) == {byte: 4, wide: 8, other: 8}
+    inner: Any = SimpleNamespace(
+        inner_values=lambda: [(None, value("inner", "int64"))], values=lambda: (byte, other)
+    )
+    assert value_aligns(inner, {}) == {byte: 8, other: 8}
