@@ -6,7 +6,9 @@
    The bytes live after a set do not depend on its order, so each set is visited once.
 3. A ready step that fits under the peak so far and does not add live bytes is taken at once:
    doing it later can only keep more bytes alive.
-4. After `state_limit` sets the given order is kept, and the answer says that it is not exact.
+4. Steps that differ in nothing but their names run in the given order: every other one means the
+   same.
+5. After `state_limit` sets the given order is kept, and the answer says that it is not exact.
 """
 
 from __future__ import annotations
@@ -97,6 +99,19 @@ class _Graph:
                     raise PlanError(f"step {step.name} writes {value}, which exists already")
                 writer[value] = i
         self.input_bytes = sum(size_bytes[v] for v in inputs)
+        self.twins = self._twins()
+
+    def _twins(self) -> list[int]:
+        """Of each step the mask of the last one before it that is like it in all but names."""
+        last: dict[object, int] = {}
+        twins = []
+        for i, step in enumerate(self.steps):
+            written = ((self.size[v], self.readers.get(v), v in self.is_kept) for v in step.writes)
+            savings = ((first, step.writes.index(v), b) for first, v, b in step.savings)
+            own = self.needs[i], step.reads, step.scratch_bytes, tuple(written), tuple(savings)
+            twins.append(1 << last[own] if own in last else 0)
+            last[own] = i
+        return twins
 
     def run(self, done: int, live: int, i: int) -> tuple[int, int]:
         """Return (bytes during step i, bytes after it) if `done` ran before with `live` bytes."""
@@ -131,8 +146,9 @@ class _Graph:
         return largest
 
     def ready(self, done: int) -> list[int]:
-        """Return the steps that may come next."""
-        return [i for i in range(self.count) if not done >> i & 1 and self.needs[i] & ~done == 0]
+        """Return the steps that may come next, of those that are alike the first."""
+        waits = (needs | twin for needs, twin in zip(self.needs, self.twins, strict=True))
+        return [i for i, mask in enumerate(waits) if not done >> i & 1 and mask & ~done == 0]
 
     def search(self, limit_bytes: int, state_limit: int) -> tuple[tuple[int, ...] | None, bool]:
         """Return (an order with the smallest peak below the limit or None, whether exact)."""

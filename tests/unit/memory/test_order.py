@@ -112,3 +112,19 @@ def test_reading_what_was_not_written_is_refused() -> None:
         smallest_order([Step("s", ("y",), ("z",))], {"y": 1, "z": 1}, inputs=set())
     with pytest.raises(PlanError, match="t writes z"):
         smallest_order([Step("s", (), ("z",)), Step("t", (), ("z",))], {"z": 1}, inputs=set())
+
+
+def test_steps_that_are_alike_are_one_choice() -> None:
+    """40 of them have 2**40 sets; in the given order 41 do."""
+    names = [f"v{i}" for i in range(40)]
+    alike = [Step(f"s{i}", ("x",), (name,)) for i, name in enumerate(names)]
+    last = Step("last", tuple(names), ("y",))
+    sizes = {"x": 100, "y": 1, **dict.fromkeys(names, 3)}
+    order = smallest_order([*alike, last], sizes, inputs=["x"], results=["y"], state_limit=100)
+    assert order.is_exact and order.positions == tuple(range(41))
+    # One whose scratch is another is another step, and runs first.
+    other = Step("other", ("x",), ("o",), scratch_bytes=200)
+    steps = [*alike, other, Step("last", (*names, "o"), ("y",))]
+    order = smallest_order(steps, {**sizes, "o": 3}, inputs=["x"], results=["y"], state_limit=100)
+    assert order.is_exact and order.positions == (40, *range(40), 41)
+    assert order.peak_bytes == 100 + 3 + 200
