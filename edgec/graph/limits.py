@@ -18,6 +18,10 @@ HINT = (
 )
 
 
+#: Dimensions of a value: NumPy, which the reference computes with, has 64; some are for windows.
+MOST_AXES = 32
+
+
 @dataclass(frozen=True)
 class Budget:
     """The limits of a compile, each of all nodes together unless it says otherwise.
@@ -80,6 +84,13 @@ class Spending:
 
 def check_limits(function: Function, budget: Budget = DEFAULT_BUDGET) -> None:
     """Raise TooLarge, with all of them listed, if nodes or inputs are beyond the limits."""
+    for value in (*function.params, *(v for node in function.nodes for v in node.outputs)):
+        if len(value.type.shape) > MOST_AXES:
+            raise TooLarge(
+                f"{value.name!r} has {len(value.type.shape)} dimensions; at most {MOST_AXES} are"
+                " possible",
+                hint="the file may be damaged: no operator needs so many",
+            )
     problems = [
         f'input "{param.name}" has {param.type.elements:,} elements'
         for param in function.params

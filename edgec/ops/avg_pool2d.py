@@ -26,7 +26,14 @@ from edgec.ops.intervals import clamped
 from edgec.ops.onnx_graph import OnnxGraph, write_pool
 from edgec.ops.onnx_pool import real_element, stored_value
 from edgec.ops.op import Op, RawNode, SumParts, from_tflite
-from edgec.ops.window import NO_PADDING, Padding, Pair, output_extent, tflite_padding
+from edgec.ops.window import (
+    NO_PADDING,
+    Padding,
+    Pair,
+    output_extent,
+    tflite_padding,
+    window_steps,
+)
 
 
 @dataclass(frozen=True)
@@ -89,6 +96,10 @@ class Pool2d(Op[AttrsT]):
     def row_window(self, attrs: Any, inputs: Sequence[TensorType]) -> RowWindow | None:
         """By the window's height and stride."""
         return RowWindow(attrs.kernel[0], attrs.stride[0], attrs.padding[0][0])
+
+    def steps(self, attrs: Any, inputs: Sequence[TensorType]) -> int:
+        """Of many windows that are large."""
+        return window_steps(self.infer(attrs, *inputs)[0], attrs.kernel)
 
     def attrs_for_rows(self, attrs: Any, top: int, bottom: int) -> Any:
         """With the padding that this row sees."""

@@ -30,6 +30,7 @@ from edgec.ops.pad import PadAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.row import FLOATS, INTEGERS
 from edgec.ops.scattered import ScatterAttrs
+from edgec.ops.window import window_steps
 
 
 @dataclass(frozen=True)
@@ -68,6 +69,10 @@ class DirectPool(Op[DirectPoolAttrs]):
             raise TypeMismatch(f"the {attrs.kind} of windows needs {' or '.join(known)}, not {x}")
         dtype = "int64" if attrs.kind in ("place", "column") else x.dtype
         return (TensorType((*x.shape[:2], *attrs.shape), dtype),)
+
+    def steps(self, attrs: DirectPoolAttrs, inputs: Sequence[TensorType]) -> int:
+        """Of many windows that are large."""
+        return window_steps(self.infer(attrs, *inputs)[0], attrs.kernel)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """One accumulation over each window."""

@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from edgec.errors import TypeMismatch
+from edgec.graph.types import TensorType
 from edgec.ops.op import RawNode
 
 Pair = tuple[int, int]
 Padding = tuple[Pair, Pair]
 
+#: Elements that the reference reads in a step, of about 100 us.
+READS_PER_STEP = 1 << 17
 NO_PADDING: Padding = ((0, 0), (0, 0))
 
 
@@ -27,6 +31,11 @@ def output_extent(extent: int, kernel: int, stride: int, dilation: int, padding:
     if room < 0:
         raise TypeMismatch(f"a window of {reach} does not fit in {extent} padded by {padding}")
     return room // stride + 1
+
+
+def window_steps(output: TensorType, kernel: Sequence[int]) -> int:
+    """Steps of the reference, in which every element of the output reads a window."""
+    return 1 + output.elements * math.prod(kernel) // READS_PER_STEP
 
 
 def same_padding(extent: int, kernel: int, stride: int, dilation: int = 1) -> Pair:
