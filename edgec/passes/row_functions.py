@@ -88,6 +88,10 @@ class RowGroup:
         known = variant.overlaps if self.is_alike(value) else ()
         return any(v.name == value.name and distance <= 0 for v, distance in known)
 
+    def makes_a_row(self, kind: RowKind) -> bool:
+        """Whether a slab gives one row: not where a constant has rows of its own."""
+        return self._slab(kind).output.type.shape[1] == 1
+
     def lowered(self, kind: RowKind) -> LoweredGroup:
         """The menu for rows of this kind."""
         key = kind.top, kind.bottom
@@ -138,7 +142,8 @@ def row_group(group: Group, policy: Target) -> RowGroup | None:
             return None
         window = window or found
     assert window is not None
-    return RowGroup(group, window, policy)
+    rows = RowGroup(group, window, policy)
+    return rows if all(map(rows.makes_a_row, rows.kinds)) else None
 
 
 @dataclass(frozen=True)

@@ -17,6 +17,7 @@ from edgec.boards.board import load_board
 from edgec.deploy.project import Built, deploy
 from edgec.errors import PlanError
 from edgec.graph.ir import Module
+from edgec.ops.add import AddAttrs
 from edgec.options import Options
 from edgec.pipeline import Compiled, compile_model, compile_module
 from edgec.runners.engine import open_session
@@ -101,6 +102,11 @@ def test_what_cannot_be_fed_is_refused() -> None:
     flat = n.b.finish([n.window(n.input(1, 6, 2), "only", 2, 1)])  # one row is no image
     with pytest.raises(PlanError, match="only does not take an image row by row"):
         compile_module(Module({"main": flat}), core, Options(io="rows"))
+    n = Network()
+    x = n.input(6, 6, 2)
+    y = n.b.op("add", [x, n.constant("c", (1, 6, 6, 2), "int8")], AddAttrs(x.type.quant), name="y")
+    with pytest.raises(PlanError, match="y does not take an image row by row"):
+        compile_module(Module({"main": n.b.finish([y])}), core, Options(io="rows"))
 
 
 @pytest.mark.parametrize("name", ["vww", "person_detect"])

@@ -217,3 +217,18 @@ def test_parts_tell_of_every_row() -> None:
         assert part.hook_calls == calls, part.group.name
     read = {name for part in variant.parts for name in part.constants}
     assert read == set(variant.constants)
+
+
+@pytest.mark.parametrize(("height", "goes_by_rows"), [(8, False), (1, True)])
+def test_a_constant_with_rows_of_its_own_does_not_go_by_rows(
+    height: int, goes_by_rows: bool
+) -> None:
+    """A row would be added to all rows of it, and eight rows written where one is."""
+    n = Network()
+    x = n.input(8, 6, 4)
+    c = n.constant("c", (1, height, 6 if height > 1 else 1, 4), "int8")
+    y = n.b.op("add", [x, c], AddAttrs(QUANT), name="y")
+    function = n.b.finish([n.window(y, "last", 0, 3)])
+    groups = fuse_groups(function)
+    found = row_members(groups, target_for(find_core("cortex-m4"), Options()))
+    assert (0 in found) == goes_by_rows
