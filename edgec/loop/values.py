@@ -16,7 +16,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ContractError
-from edgec.loop.dtype import is_float, is_integer
+from edgec.loop.dtype import integer_range, is_float, is_integer
 from edgec.loop.intrinsics import get_intrinsic
 from edgec.loop.ir import Binary, Cast, Const, Expr, IndexValue, Intrinsic, Select
 from edgec.loop.tape import Tape
@@ -266,6 +266,11 @@ def clamp(value: Value, low: Operand, high: Operand) -> Value:
     """The value limited to [low, high]."""
     limited: Value = minimum(maximum(value, low), high)
     return limited
+
+
+def saturate(value: Value, dtype: str) -> Value:
+    """The value as an integer of a dtype, the nearest that it has."""
+    return cast(clamp(value, *integer_range(dtype)), dtype)
 
 
 def cast(value: Value, dtype: str) -> Value:

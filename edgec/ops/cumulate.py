@@ -16,7 +16,7 @@ from edgec.graph.traits import IntegerForm, StoredAs
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import ReduceAxis, Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import cast, clamp, int32, intrinsic
+from edgec.loop.values import int32, intrinsic, saturate
 from edgec.numerics.fixed_point import Rounding, quantize_multiplier
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.onnx_graph import OnnxGraph
@@ -138,7 +138,7 @@ def _rescaled_sums(
     target: Lowering, x: Tensor, attrs: CumulateAttrs, output: Quant, quant: Quant
 ) -> Tensor:
     """Sums of stored elements in 32 bits, then in the output's scale."""
-    ratio, info = quant.scale[0] / output.scale[0], np.iinfo(x.dtype)
+    ratio = quant.scale[0] / output.scale[0]
     factor = (float(np.float32(ratio)),) if attrs.rounding == "onnx" else quantize_multiplier(ratio)
     is_nothing = attrs.exclusive and x.shape[attrs.axis] == 1
     sums = None if is_nothing else target.definition.reduce(
@@ -151,8 +151,7 @@ def _rescaled_sums(
         if sums is None:
             return output.zero_point[0]
         scaled = intrinsic(f"requantize_{attrs.rounding}", sums[at], *factor)
-        moved = clamp(scaled + output.zero_point[0], int(info.min), int(info.max))
-        return cast(moved, x.dtype)
+        return saturate(scaled + output.zero_point[0], x.dtype)
 
     return target.compute("element", x.shape, x.dtype, element)
 

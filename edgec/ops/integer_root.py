@@ -11,8 +11,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
@@ -21,7 +19,7 @@ from edgec.graph.operator import Fusion, register
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, cast, clamp, int32, intrinsic, maximum, select
+from edgec.loop.values import Value, int32, intrinsic, maximum, saturate, select
 from edgec.numerics.fixed_point import check_factors, quantize_multiplier
 from edgec.ops.broadcast import tensor_of
 from edgec.ops.op import Op, RawNode
@@ -71,13 +69,12 @@ class IntegerRoot(Op[IntegerRootAttrs]):
         """A sum and a root for each row, or a root for each element."""
         x, attrs = tensor_of(inputs[0]), node.attrs
         zero_point = node.inputs[0].type.scalar_quant()[1]
-        info = np.iinfo(x.dtype)
 
         def real(at: Any) -> Value:
             return int32(x[at]) - zero_point
 
         def limited(result: Value) -> Value:
-            return cast(clamp(result, int(info.min), int(info.max)), x.dtype)
+            return saturate(result, x.dtype)
 
         if attrs.of_rows:
             roots = _row_norms(target, x.shape, real)

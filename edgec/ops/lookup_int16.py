@@ -24,7 +24,7 @@ from edgec.graph.traits import Storage
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, cast, clamp, int32
+from edgec.loop.values import Value, int32, saturate
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.op import Op
 
@@ -80,7 +80,7 @@ class LookupInt16(Op[LookupInt16Attrs]):
         attrs: LookupInt16Attrs = node.attrs
         (x,) = tensors_of(inputs)
         table = target.table("results", np.asarray(attrs.results, np.int16))
-        parts, info = attrs.part_bits, np.iinfo(attrs.dtype)
+        parts = attrs.part_bits
         shift, zero_point = parts + FINER[attrs.dtype], attrs.output.zero_point[0]
 
         def element(*at: Any) -> Value:
@@ -89,7 +89,7 @@ class LookupInt16(Op[LookupInt16Attrs]):
             rise = int32(table[(place >> parts) + 1]) - low
             line = (low << parts) + rise * (place & ((1 << parts) - 1))
             rounded = ((line + (1 << (shift - 1))) >> shift) + zero_point
-            return cast(clamp(rounded, int(info.min), int(info.max)), attrs.dtype)
+            return saturate(rounded, attrs.dtype)
 
         return target.compute("element", node.output.type.shape, attrs.dtype, element)
 

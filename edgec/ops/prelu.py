@@ -21,7 +21,6 @@ from edgec.graph.operator import AttrsT, Fusion, NoAttrs, register
 from edgec.graph.traits import IntegerForm, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.dtype import integer_range
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import (
     Value,
@@ -33,6 +32,7 @@ from edgec.loop.values import (
     maximum,
     minimum,
     round_half_even,
+    saturate,
     select,
 )
 from edgec.numerics.fixed_point import Rounding, check_factors, quantize_multiplier
@@ -118,7 +118,7 @@ class Prelu(Op[PreluAttrs]):
                 name, centred * (int32(slope) - alpha_zero), *quantize_multiplier(factors[1])
             )
             result = select(centred >= 0, positive, negative) + attrs.output.zero_point[0]
-            return cast(clamp(result, *integer_range(dtype)), dtype)
+            return saturate(result, dtype)
 
         return target.compute("element", shape, dtype, element)
 

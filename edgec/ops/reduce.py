@@ -19,7 +19,7 @@ from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import ReduceAxis, Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
-from edgec.loop.values import cast, clamp, index, intrinsic, maximum, select
+from edgec.loop.values import cast, index, intrinsic, maximum, saturate, select
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.onnx_graph import OnnxGraph, written_axis
@@ -275,9 +275,7 @@ def _requantized(
     else:
         zero_point = x.scalar_quant()[1] * _count(attrs, x)
         scaled = intrinsic(f"requantize_{attrs.rounding}", total - zero_point, *factor)
-    info = np.iinfo(x.dtype)
-    moved = scaled + attrs.output.zero_point[0]
-    return cast(clamp(moved, int(info.min), int(info.max)), x.dtype)
+    return saturate(scaled + attrs.output.zero_point[0], x.dtype)
 
 
 def without_axes(

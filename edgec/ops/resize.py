@@ -18,9 +18,8 @@ from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
-from edgec.loop.dtype import integer_range
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, cast, clamp, select
+from edgec.loop.values import Value, cast, saturate, select
 from edgec.numerics.fixed_point import IntArray, Rounding
 from edgec.ops.add import AddAttrs
 from edgec.ops.broadcast import tensors_of
@@ -329,7 +328,7 @@ def _lower_bilinear(node: Node, target: Lowering, x: Tensor) -> Tensor:
             return total
         half = 1 << (2 * FRACTION_BITS - 1)
         rounded = select(total > 0, total + half, total - half) / (1 << 2 * FRACTION_BITS)
-        return cast(clamp(rounded, *integer_range(dtype)), dtype)
+        return saturate(rounded, dtype)
 
     return target.compute("element", node.output.type.shape, dtype, element)
 

@@ -14,7 +14,7 @@ from edgec.graph.traits import Interval, Operand
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, cast, clamp, int32
+from edgec.loop.values import Value, int32, saturate
 from edgec.numerics.fixed_point import IntArray
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.op import Op, RawNode
@@ -103,11 +103,9 @@ class ByTable(Op[AttrsT]):
                 "element", output.shape, "int8", lambda *at: table[int32(x[at]) + 128]
             )
         result = self.arithmetic(node.attrs, node.input_types[0], target)
-        info = np.iinfo(output.dtype)
 
         def element(*at: Any) -> Value:
-            limited = clamp(result(int32(x[at])), int(info.min), int(info.max))
-            return cast(limited, output.dtype)
+            return saturate(result(int32(x[at])), output.dtype)
 
         return target.compute("element", output.shape, output.dtype, element)
 

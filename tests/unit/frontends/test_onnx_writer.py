@@ -57,6 +57,14 @@ def part(b: OnnxBuilder, axis: int) -> str:
     return b.add("Slice", ["x", start, end, constant(b, axis)])
 
 
+def mean_of_volumes(b: OnnxBuilder, deep: int, pads: list[int], **attributes: int) -> str:
+    """AveragePool over three axes, the last window cut off."""
+    return b.add(
+        "AveragePool", [image(b, 1, 2, 3, 5)], kernel_shape=[deep, 2, 2], strides=[1, 1, 2],
+        pads=pads, ceil_mode=1, **attributes,
+    )  # fmt: skip
+
+
 def resized(b: OnnxBuilder, **attributes: object) -> str:
     scales = b.constant(np.array([1, 1, 2, 1.5], np.float32), "scales")
     return b.add("Resize", [image(b, 1, 5, 6), "", scales], **attributes)
@@ -123,23 +131,8 @@ CASES: dict[str, Callable[[OnnxBuilder], str]] = {
     "pool_with_gaps": lambda b: b.add(
         "MaxPool", [image(b, 1, 5, 6)], kernel_shape=[2, 2], dilations=[2, 2], pads=[1, 0, 1, 1]
     ),
-    "pool_of_volumes": lambda b: b.add(
-        "AveragePool",
-        [image(b, 1, 2, 3, 5)],
-        kernel_shape=[1, 2, 2],
-        strides=[1, 1, 2],
-        pads=[0, 1, 1, 0, 1, 1],
-        ceil_mode=1,
-    ),
-    "counted_padding": lambda b: b.add(
-        "AveragePool",
-        [image(b, 1, 2, 3, 5)],
-        kernel_shape=[2, 2, 2],
-        strides=[1, 1, 2],
-        pads=[0, 1, 1, 0, 1, 0],
-        ceil_mode=1,
-        count_include_pad=1,
-    ),
+    "pool_of_volumes": lambda b: mean_of_volumes(b, 1, [0, 1, 1, 0, 1, 1]),
+    "counted_padding": lambda b: mean_of_volumes(b, 2, [0, 1, 1, 0, 1, 0], count_include_pad=1),
     "region": regions,
     "det": lambda b: b.add("Det", [b.add("Reshape", ["x", constant(b, 3, 10, 1, 1)])]),
     "cubic": lambda b: resized(b, mode="cubic"),
