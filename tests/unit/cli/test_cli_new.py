@@ -91,3 +91,19 @@ def test_a_main_program_that_cannot_be_built(
     assert ran.status == 1 and "cannot read the main program" in ran.err
     ran = edgec("build", model, "--main", "other.c", "--target", "cortex-m4", "-o", tmp_path / "o")
     assert ran.status == 2 and "--main needs --board" in ran.err
+
+
+def test_the_only_model_of_the_folder_needs_no_name(
+    edgec: Callable[..., Any], dense_model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "here").mkdir()
+    monkeypatch.chdir(tmp_path / "here")
+    none = edgec("new", "sensor", "--board", "stm32")
+    assert none.status == 1 and "this folder has none" in none.err and "--model" in none.err
+    shutil.copy(dense_model, "one.tflite")
+    assert edgec("new", "sensor", "--board", "stm32").status == 0
+    assert Path("sensor", "one.tflite").read_bytes() == dense_model.read_bytes()
+    shutil.copy(dense_model, "two.tflite")
+    several = edgec("new", "other", "--board", "stm32")
+    assert several.status == 1 and "one.tflite" in several.err and "two.tflite" in several.err
+    assert not Path("other").exists()
