@@ -37,7 +37,7 @@ CPPCHECK_FLAGS := --std=c99 --enable=warning,portability,performance --inline-su
 	-I runtime_c/include -I runtime_c/include/edgec -I runtime_c/ports -I runtime_c/link -I runtime_c/mlperf
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test test-full check check-python check-c format devices models docs site bench fuzz misra emit-diff clean
+.PHONY: help venv demo test test-full check check-python check-c format devices models docs site figures bench fuzz misra emit-diff clean
 
 help: ## List these targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -107,7 +107,7 @@ fuzz: $(STAMP) ## Fuzz damaged model files, then compare random valid ones (hour
 
 # Runs on bad lines, flashing with faults, use of the line's rate, inputs for the parser; also those
 # marked full. -rP shows what the tests counted.
-devices: $(STAMP) ## Measure the figures of docs/serial_protocol.md and flashing.md (an hour)
+devices: $(STAMP) ## Test the serial link and flashing at length (an hour)
 	$(PYTEST) -rP tests/link/test_throughput.py tests/link/test_device_c.py \
 	  tests/models/test_link_on_bad_lines.py tests/runners/flash/test_stm32_boot_loader.py
 
@@ -119,6 +119,12 @@ emit-diff: $(STAMP) ## Compare the machine code of two revisions (BASE=commit; m
 
 models: $(STAMP) ## Measure every sample model again for docs/models.md (an hour)
 	$(PY) tests/models/measure_models.py
+	$(PY) tests/pages/write_pages.py
+
+figures: $(STAMP) ## Measure the tables of docs/figures.toml again (an hour)
+	PYTHONPATH=tests:tests/pages $(PY) tests/models/measure_tuned.py
+	PYTHONPATH=tests:tests/pages $(PY) tests/models/measure_mlperf_suite.py
+	PYTHONPATH=tests:tests/pages:tests/unit/memory $(PY) tests/unit/memory/measure_minimalloc.py
 	$(PY) tests/pages/write_pages.py
 
 docs: $(STAMP) ## Write the generated pages of docs/ again

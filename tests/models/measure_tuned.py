@@ -1,6 +1,8 @@
-"""Tune ten layers that no rule was written for, and compare with the rules.
+"""Tune ten layers that no rule was written for, and a model, and compare with the rules.
 
-python tests/models/measure_tuned.py [CORE ...] [--trials N] [--workers N]
+    PYTHONPATH=tests:tests/pages python tests/models/measure_tuned.py [--workers N]
+
+It writes the tables of `docs/tune.md` (half an hour of one core; `make docs` puts them there).
 """
 
 from __future__ import annotations
@@ -11,8 +13,11 @@ from dataclasses import dataclass
 from functools import cache
 
 import numpy as np
+from figure_tables import write_figures
+from shared_folder import find_shared
 
 import edgec.ops.dense  # noqa: F401  registers it
+from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Module
 from edgec.graph.operator import NoAttrs
@@ -26,9 +31,13 @@ from edgec.tune.model import Plan, TunedLayers, tune
 from edgec.tune.workers import open_workers
 from edgec.tuned import Tuned
 
+SCRIPT = "tests/models/measure_tuned.py"
 SAME, NONE = ((1, 1), (1, 1)), ((0, 0), (0, 0))
-#: By core: the dtype of its layers.
-CORES = {"cortex-m0": "int8", "cortex-m3": "int8", "cortex-m4": "float32"}
+#: By core: the dtype of its layers, and the trials of each.
+CORES = {"cortex-m3": ("int8", 48), "cortex-m0": ("int8", 32), "cortex-m4": ("float32", 32)}
+#: The keyword spotter of MLPerf Tiny, and the trials of all its layers together by core.
+MODEL = "mlperf_kws_dscnn_int8.tflite"
+MODEL_TRIALS = {"cortex-m3": 150, "cortex-m0": 80, "cortex-m4": 500}
 
 
 @dataclass(frozen=True)
@@ -40,6 +49,21 @@ class Shape:
     weights: tuple[int, ...]
     stride: tuple[int, int] = (1, 1)
     padding: tuple[tuple[int, int], tuple[int, int]] = NONE
+
+    @property
+    def title(self) -> str:
+        """For people."""
+        size = "x".join(map(str, self.shape[1:]))
+        if self.operator == "dense":
+            return f"dense, {self.shape[0]} x {self.shape[1]} to {self.weights[0]}"
+        if self.operator == "conv2d":
+            outputs, *window, _ = self.weights
+            return f"{window[0]}x{window[1]}{self._by}, {size} to {outputs} channels"
+        return f"depthwise {self.weights[0]}x{self.weights[1]}{self._by}, {size}"
+
+    @property
+    def _by(self) -> str:
+        return f" by {self.stride[0]}" if self.stride[0] > 1 else ""
 
     @property
     def attrs(self) -> Conv2dAttrs | DepthwiseConv2dAttrs | NoAttrs:
@@ -99,26 +123,48 @@ def tuned_layer(
     return layers
 
 
+def measured_layers(workers: str) -> None:
+    """Write each layer's instructions as a part of those of the rules."""
+    shares: dict[str, list[float]] = {}
+    for core, (dtype, trials) in CORES.items():
+        for shape in SHAPES:
+            found = tuned_layer(shape, core, dtype, trials, workers)
+            assert found.default is not None and found.best is not None
+            shares.setdefault(core, []).append(found.best.instructions / found.default.instructions)
+            print(f"{core:10} {shape.title:30} {shares[core][-1]:5.0%}", flush=True)
+    heads = [f"{core}, {dtype}, {trials} trials" for core, (dtype, trials) in CORES.items()]
+    rows = [
+        [shape.title, *(f"{of_core[n]:.0%}" for of_core in shares.values())]
+        for n, shape in enumerate(SHAPES)
+    ]
+    rows.append(["mean", *(f"{np.mean(of_core):.0%}" for of_core in shares.values())])
+    write_figures("tuned_layers", SCRIPT, ["layer", *heads], rows)
+
+
+def measured_model(workers: str) -> None:
+    """Write the instructions of all layers of a model by default and tuned."""
+    module, rows = import_model(find_shared() / "models" / MODEL), []
+    for core, trials in MODEL_TRIALS.items():
+        with open_workers(workers) as pool:
+            plan = Plan(find_core(core), Options(), trials)
+            _, layers = tune(module, plan, pool, Tuned(), lambda _: None, lambda _: None)
+        pairs = [(each.default, each.best or each.default, each.layers.count) for each in layers]
+        default, best = (
+            sum(pair[side].instructions * pair[2] for pair in pairs if pair[side] is not None)
+            for side in (0, 1)
+        )
+        rows.append([core, str(trials), f"{default:,}", f"{best:,}", f"{best / default:.0%}"])
+        print(*rows[-1], flush=True)
+    heads = ["core", "trials", "instructions by default", "tuned", "share"]
+    write_figures("tuned_model", SCRIPT, heads, rows)
+
+
 def main(words: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("cores", nargs="*", default=list(CORES))
-    parser.add_argument("--trials", type=int, default=60)
     parser.add_argument("--workers", default="2")
     given = parser.parse_args(words)
-    for core in given.cores:
-        shares = []
-        for shape in SHAPES:
-            found = tuned_layer(shape, core, CORES[core], given.trials, given.workers)
-            assert found.default is not None and found.best is not None
-            shares.append(found.best.instructions / found.default.instructions)
-            print(
-                f"{core:10} {CORES[core]:8} {shape.operator:17} {shape.shape!s:17} "
-                f"{shape.weights!s:16} {found.default.instructions:9,} "
-                f"{found.best.instructions:9,} {shares[-1]:5.0%} "
-                f"{found.default.code_bytes:5} {found.best.code_bytes:5}",
-                flush=True,
-            )
-        print(f"{core}: {np.mean(shares):.1%} of the default on average, {max(shares):.1%} at most")
+    measured_layers(given.workers)
+    measured_model(given.workers)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from measure_tuned import CORES, SHAPES, tuned_layer
 def share(number: int, core: str, trials: int) -> float:
     """Instructions of a tuned layer, as a part of the default's."""
     pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
-    found = tuned_layer(SHAPES[number], core, CORES[core], trials)
+    found = tuned_layer(SHAPES[number], core, CORES[core][0], trials)
     assert found.default is not None and found.best is not None
     return found.best.instructions / found.default.instructions
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from c_reference_page import c_reference_page
 from errors_page import errors_page
+from figure_tables import PAGES, page_with_figures
 from mixed_page import mixed_page
 from models_page import models_page
 from operators_page import operators_page
@@ -71,6 +72,7 @@ def pages() -> dict[str, str]:
         ),
         "mixed_precision_figures.md": mixed_page(FOLDER / "mixed_precision.toml"),
         "../README.md": readme_page(FOLDER.parent / "README.md"),
+        **{name: page_with_figures(FOLDER / name) for name in PAGES},
     }
 
 
