@@ -11,7 +11,6 @@ from edgec.cli.arguments import MODEL, json_option, print_json
 from edgec.cli.progress import working
 from edgec.report.terminal import echo
 
-
 #: How names of models end.
 SUFFIXES = (".onnx", ".pt2", ".tflite")
 
