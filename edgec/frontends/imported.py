@@ -4,7 +4,8 @@ source.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from edgec.errors import BadNode, EdgecError, ImportFailed, TooLarge
@@ -102,23 +103,44 @@ def require_open(
         )
 
 
-def named(builder: GraphBuilder, value: Value, name: str, first: int) -> Value:
-    """Give a value of the nodes from `first` on the source tensor's name and provenance.
+def mentions(builder: GraphBuilder, first: int) -> dict[Value, list[int]]:
+    """Where the nodes from `first` on make or read each value, in order."""
+    places: dict[Value, list[int]] = defaultdict(list)
+    for at, node in enumerate(builder.nodes[first:], first):
+        for value in {*node.inputs, *node.outputs}:
+            places[value].append(at)
+    return places
 
-    A later node among them may read the value, as that of a variance reads the mean.
+
+def is_made(builder: GraphBuilder, value: Value, places: Mapping[Value, list[int]]) -> bool:
+    """Whether one of the nodes at these places makes a value."""
+    own = places.get(value)
+    return own is not None and value in builder.nodes[own[0]].outputs
+
+
+def put_in_place(builder: GraphBuilder, value: Value, fresh: Value, at: Sequence[int]) -> None:
+    """Let the nodes at these positions make and read `fresh` for a value.
+
+    A later node may read the value, as that of a variance reads the mean.
     """
-    nodes = builder.nodes[first:]
-    if not any(value in node.outputs for node in nodes):
-        return value
-    origin = None if value in builder.undefined else Origin(name, value.type.shape)
-    fresh = Value(builder.unique(name), value.type, origin)
-    for axis, number in builder.open_axes.pop(value, {}).items():
-        builder.open(fresh, axis, number)
 
     def renamed(values: tuple[Value, ...]) -> tuple[Value, ...]:
         return tuple(fresh if v is value else v for v in values)
 
-    builder.nodes[first:] = [
-        replace(node, inputs=renamed(node.inputs), outputs=renamed(node.outputs)) for node in nodes
-    ]
+    for i in at:
+        node = builder.nodes[i]
+        builder.nodes[i] = replace(node, inputs=renamed(node.inputs), outputs=renamed(node.outputs))
+
+
+def named(
+    builder: GraphBuilder, value: Value, name: str, places: Mapping[Value, list[int]]
+) -> Value:
+    """Give a value of the nodes at `places` the source tensor's name and provenance."""
+    if not is_made(builder, value, places):
+        return value
+    origin = None if value in builder.undefined else Origin(name, value.type.shape)
+    fresh = Value(builder.unique(name), value.type, origin)
+    put_in_place(builder, value, fresh, places[value])
+    for axis, number in builder.open_axes.pop(value, {}).items():
+        builder.open(fresh, axis, number)
     return fresh

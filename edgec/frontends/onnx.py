@@ -13,7 +13,7 @@ import numpy as np
 
 import edgec.ops
 from edgec.errors import BadNode, EdgecError, ImportFailed, TooLarge
-from edgec.frontends.imported import folded, imported, named, require_open
+from edgec.frontends.imported import folded, imported, mentions, named, require_open
 from edgec.frontends.onnx_constants import computed
 from edgec.frontends.onnx_file import read_onnx
 from edgec.frontends.onnx_functions import function_body, function_key
@@ -247,8 +247,9 @@ class _GraphImporter:
             return
         for output in node.output[len(made) :]:
             self.lacking[output] = f": node {name!r} makes {len(made)} values"
+        places = mentions(self.builder, first)
         for output, value in zip(node.output, made, strict=False):
-            self.values[output] = named(self.builder, value, output, first)
+            self.values[output] = named(self.builder, value, output, places)
 
     def lacks_input(self, node: Any, name: str) -> bool:
         """Whether a node reads what an unsupported one makes; ImportFailed if nothing makes it."""

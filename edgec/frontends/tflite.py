@@ -17,8 +17,14 @@ from typing import Any
 import numpy as np
 
 import edgec.ops
-from edgec.errors import EdgecError, ImportFailed
-from edgec.frontends.imported import imported, require_open
+from edgec.errors import EdgecError, ImportFailed, TooLarge
+from edgec.frontends.imported import (
+    imported,
+    is_made,
+    mentions,
+    put_in_place,
+    require_open,
+)
 from edgec.frontends.pauses import with_pauses
 from edgec.frontends.tflite_bytes import Bytes, signed_type
 from edgec.frontends.tflite_reader import (
@@ -195,6 +201,7 @@ class _GraphImporter:
             )
         for tensor, each in zip(inner.graph.inputs, given, strict=True):
             inner.param(tensor, each)
+        self.spending.work(0, len(inner.graph.operators), f"subgraph {number}")
         results = inner.results()
         if inner.problems:
             raise ImportFailed(f"in its {name}: {'; '.join(problem_lines(inner.problems))}")
@@ -221,6 +228,8 @@ class _GraphImporter:
             self.append(operator, name)
         except _Skip:
             pass
+        except TooLarge:
+            raise
         except EdgecError as failure:
             self.problems.append((operator.kind, name, failure.message))
         except MALFORMED_NODE as failure:
@@ -266,12 +275,13 @@ class _GraphImporter:
         require_open(self.builder, inputs, made)
         if len(made) != len(operator.outputs):
             raise ImportFailed(f"it has {len(operator.outputs)} outputs, not {len(made)}")
+        places = mentions(self.builder, first)
         for number, value, type_ in zip(operator.outputs, made, declared, strict=True):
             if not _fits(value.type, type_, self.graph.tensors[number].signature):
                 raise ImportFailed(f"its output is {value.type}, the file declares {type_}")
             if value.type.nbytes > MAX_TENSOR_BYTES:
                 raise ImportFailed(f"its output {value.type} is larger than 1 GiB")
-            named = self.named(value, self.graph.tensors[number], first)
+            named = self.named(value, self.graph.tensors[number], places)
             if type_ == tensor_type(self.graph.tensors[number], computed=True):
                 self.values[number] = named
             else:
@@ -280,7 +290,7 @@ class _GraphImporter:
             before = self.states.get(number)
             if before is not None and (after := self.builder.next_of(before)) is not before:
                 # The file's tensor holds the new value when the run has ended.
-                named = self.named(after, self.graph.tensors[number], first)
+                named = self.named(after, self.graph.tensors[number], places)
                 self.builder.become(before, named)
 
     def types_of(
@@ -356,7 +366,7 @@ class _GraphImporter:
         self.names.add(name)
         return name
 
-    def named(self, value: Value, tensor: RawTensor, first: int) -> Value:
+    def named(self, value: Value, tensor: RawTensor, places: Mapping[Value, list[int]]) -> Value:
         """The value with the provenance of the tensor that it stands for."""
         if tensor.dtype == COMPLEX:
             return value  # pairs of parts are no tensor of the file
@@ -366,18 +376,10 @@ class _GraphImporter:
             return replace(value, origin=origin)
         if value in self.builder.undefined:
             return value
-        made = self.builder.nodes[first:]
-        if not any(value in node.outputs for node in made):
-            return value
         fresh = Value(value.name, value.type, origin)
-
-        def renamed(values: tuple[Value, ...]) -> tuple[Value, ...]:
-            return tuple(fresh if v is value else v for v in values)
-
-        self.builder.nodes[first:] = [
-            replace(node, inputs=renamed(node.inputs), outputs=renamed(node.outputs))
-            for node in made
-        ]
+        if not is_made(self.builder, value, places):
+            return value
+        put_in_place(self.builder, value, fresh, places[value])
         self.builder.rename_next(value, fresh)
         return fresh
 

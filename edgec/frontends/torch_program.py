@@ -16,7 +16,7 @@ import numpy as np
 from edgec.errors import BadNode, EdgecError, ImportFailed, TooLarge
 from edgec.frontends.aten import Call, find_aten
 from edgec.frontends.aten_complex import PARTS, Complex, find_complex, holds_complex
-from edgec.frontends.imported import NARROW, named
+from edgec.frontends.imported import NARROW, mentions, named
 from edgec.frontends.torch_bodies import visit
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
@@ -214,13 +214,14 @@ class ProgramImporter:
             reason = f"its importer failed ({type(error).__name__}: {error})"
             self.problems.append(f"{name}  {self.place(node, layer)}: {reason}")
             return
+        places = mentions(self.builder, first)
         if isinstance(made, tuple):
             self.values[node.name] = tuple(
-                self.named(value, f"{node.name}.{i}" if i else node.name, first)
+                self.named(value, f"{node.name}.{i}" if i else node.name, places)
                 for i, value in enumerate(made)
             )
         else:
-            self.values[node.name] = self.named(made, node.name, first)
+            self.values[node.name] = self.named(made, node.name, places)
 
     def has_no_importer(self, node: Any, name: str, layer: str, is_complex: bool) -> None:
         """Note it, unless it is arithmetic of sizes, of which `mapped` knows the largest."""
@@ -296,14 +297,14 @@ class ProgramImporter:
         memory = (source.stride(), source.storage_offset()) if hasattr(source, "stride") else None
         return Call(self.builder, layer, shape, dtype, used, memory)
 
-    def named(self, value: Any, name: str, first: int) -> Any:
+    def named(self, value: Any, name: str, places: Mapping[Value, list[int]]) -> Any:
         """The value under the program's name of it, if a new node makes it."""
         if isinstance(value, Complex):
             parts = (("real", value.real), ("imag", value.imag))
-            return Complex(*(self.named(each, f"{name}.{part}", first) for part, each in parts))
+            return Complex(*(self.named(each, f"{name}.{part}", places) for part, each in parts))
         if value is None or isinstance(value, Constant):
             return value
-        return named(self.builder, value, name, first)
+        return named(self.builder, value, name, places)
 
     def part(self, node: Any) -> Any:
         """One result of a node with several."""

@@ -7,6 +7,7 @@ near these limits; `--compile-budget` raises all of them.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, fields
 
 from edgec.errors import TooLarge
@@ -31,6 +32,7 @@ class Budget:
     all_elements: of all values. macs: multiply-accumulates of one node. all_macs: of all nodes.
     reads: elements that the windows of one convolution read, each of which the reference copies.
     steps: computations that follow one another in the reference, about 100 us each.
+    pairs: of values that live together, each of which the memory plan keeps apart.
     """
 
     constant_bytes: int = 1 << 29
@@ -40,6 +42,7 @@ class Budget:
     all_macs: int = 1 << 36
     reads: int = 1 << 27
     steps: int = 1 << 17
+    pairs: int = 1 << 18
 
     def times(self, factor: float) -> Budget:
         """All limits this many times as large."""
@@ -134,12 +137,25 @@ def _sums(function: Function, budget: Budget) -> list[str]:
         ("elements in all values", sum(v.type.elements for node in nodes for v in node.outputs),
          budget.all_elements),
         ("multiply-accumulates in all nodes", sum(node.macs for node in nodes), budget.all_macs),
-        ("steps one after the other",
-         sum(node.steps for node in nodes),
-         budget.steps),
+        ("steps one after the other", sum(node.steps for node in nodes), budget.steps),
+        ("pairs of values that live together", _pairs(function), budget.pairs),
     )  # fmt: skip
     return [
         f"{count:,} {what}; at most {most:,} are possible"
         for what, count, most in sums
         if count > most
     ]
+
+
+def _pairs(function: Function) -> int:
+    """Pairs of values of which one is made while the other waits to be read, in the given order."""
+    nodes = function.nodes
+    last = {value: at for at, node in enumerate(nodes) for value in node.inputs}
+    last |= dict.fromkeys(function.results, len(nodes))
+    made = (function.params, *(node.outputs for node in nodes))
+    ends = Counter(last[value] for values in made for value in values if value in last)
+    pairs = live = 0
+    for at, values in enumerate(made, -1):
+        pairs += live * len(values) + len(values) * (len(values) - 1) // 2
+        live += sum(value in last for value in values) - ends[at]
+    return pairs + sum(_pairs(body) for node in nodes for body in node.bodies)

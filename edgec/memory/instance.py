@@ -104,11 +104,14 @@ def make_instance(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> Ins
     size_bytes = np.array([b.size_bytes for b in kept], dtype=np.int64)
     size = -(-size_bytes // granule)
     distance: dict[tuple[int, int], int] = {}
+    sharing: list[set[int]] = [set() for _ in kept]
     for o in overlaps:
         if o.first in index and o.second in index:
             pair = (index[o.second], index[o.first])
             granules = -(-o.distance_bytes // granule)
             distance[pair] = min(distance.get(pair, granules), granules)
+            sharing[pair[0]].add(pair[1])
+            sharing[pair[1]].add(pair[0])
     gaps = _gaps(kept, size.tolist(), distance)
     scale, shift, is_exact = _positive_coordinate(gaps)
     return Instance(
@@ -121,7 +124,7 @@ def make_instance(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> Ins
         gaps=gaps,
         scale=scale,
         shift=shift,
-        sections=_sections(kept, size.tolist(), gaps),
+        sections=_sections(kept, size.tolist(), gaps, sharing),
         is_exact=is_exact,
     )
 
@@ -152,7 +155,7 @@ def _positive_coordinate(gaps: tuple[dict[int, int], ...]) -> tuple[int, IntArra
     """
     n = len(gaps)
     shift = [0] * n
-    pulling = [a for a, of in enumerate(gaps) if any(gap < 1 for gap in of.values())]
+    pulling = [a for a, of in enumerate(gaps) if min(of.values(), default=1) < 1]
     if not pulling:
         return 1, np.zeros(n, dtype=np.int64), True
     scale = n + 1  # a cycle has at most n pairs, each of which needs 1 in the new coordinate
@@ -177,8 +180,9 @@ def _positive_coordinate(gaps: tuple[dict[int, int], ...]) -> tuple[int, IntArra
 
 
 def _sections(
-    buffers: tuple[Buffer, ...], size: list[int], gaps: tuple[dict[int, int], ...]
-) -> tuple[Section, ...]:
+    buffers: tuple[Buffer, ...], size: list[int], gaps: tuple[dict[int, int], ...],
+    sharing: Sequence[set[int]],
+) -> tuple[Section, ...]:  # fmt: skip
     # The live set only shrinks between two starts, so the maximal sets are found at starts.
     # Lifetimes are intervals: if any live set contains this one, the next one does.
     live: list[int] = []
@@ -191,25 +195,29 @@ def _sections(
         live = still + list(starting)
     if live:
         sections.append((buffers[live[-1]].start, tuple(live)))
-    return tuple(Section(t, members, _weights(members, size, gaps)) for t, members in sections)
+    return tuple(Section(t, own, _weights(own, size, gaps, sharing)) for t, own in sections)
 
 
 def _weights(
-    members: tuple[int, ...], size: list[int], gaps: tuple[dict[int, int], ...]
-) -> tuple[int, ...]:
+    members: tuple[int, ...], size: list[int], gaps: tuple[dict[int, int], ...],
+    sharing: Sequence[set[int]],
+) -> tuple[int, ...]:  # fmt: skip
     """Return the granules that each member surely adds beyond the members before it.
 
     A pair with `sep[low, high] < size[low]` shares at most size[low] - max(sep[low, high], 0)
-    granules, and never more than the smaller of the two.
+    granules, and never more than the smaller of the two. `sharing[b]`: the pairs of b that a rule
+    lets overlap; no others do.
     """
     weights = []
-    for at, b in enumerate(members):
+    before = set[int]()
+    for b in members:
         saved = 0
-        for a in members[:at]:
+        for a in sharing[b] & before:
             if b not in gaps[a]:  # such a pair shares all it can
                 saved += min(size[a], size[b])
                 continue
             up, down = max(gaps[a][b], 0), max(gaps[b][a], 0)
             saved += max(0, min(max(size[a] - up, size[b] - down), size[a], size[b]))
         weights.append(max(0, size[b] - saved))
+        before.add(b)
     return tuple(weights)

@@ -7,7 +7,7 @@ others become the smaller the more they overlap it: Gaussian soft suppression of
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -19,7 +19,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.types import TensorType
-from edgec.loop.define import Tensor
+from edgec.loop.define import Definition, Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, index, intrinsic, maximum, minimum, select
@@ -65,19 +65,19 @@ class SoftNonMaxSuppression(Op[NonMaxSuppressionAttrs]):
         (numbers,) = NonMaxSuppression().infer(attrs, *first)
         return numbers, TensorType(numbers.shape, "float32")
 
+    def steps(self, attrs: NonMaxSuppressionAttrs, inputs: Sequence[TensorType]) -> int:
+        """Those of all choices."""
+        return _steps(attrs, inputs)
+
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A loop of choices over the scores that are left; what is out has none above the limit."""
         attrs: NonMaxSuppressionAttrs = node.attrs
         boxes, scores, most, overlap, threshold, sigma = operand_tensors(target, inputs)
-        define, (batch, classes, count) = target.definition, scores.shape
+        define, (batch, classes, _) = target.definition, scores.shape
         chosen, shown = target.targets
         now = define.compute(
             "now", lambda b, c, n: scores[b, c, n], shape=scores.shape, dtype="float32"
         )
-
-        def better(acc: LoopValue, t: Any, b: Any, c: Any, n: Any) -> LoopValue:
-            exceeds = (acc < 0) | (now[b, c, n] > now[b, c, maximum(acc, 0)])
-            return select((now[b, c, n] > threshold[0]) & exceeds, index(n), acc)
 
         def after(t: Any, b: Any, c: Any, n: Any) -> LoopValue:
             taken = maximum(best[b, c], 0)
@@ -88,10 +88,7 @@ class SoftNonMaxSuppression(Op[NonMaxSuppressionAttrs]):
             return select(best[b, c] < 0, now[b, c, n], lowered)
 
         with define.steps("choices", attrs.limit):
-            best = define.reduce(
-                "best", [("n", 0, count)], init=lambda t, b, c: -1, update=better,
-                shape=(batch, classes), dtype="int32",
-            )  # fmt: skip
+            best = _best(define, now, lambda b, c, n: now[b, c, n] > threshold[0])
             is_wanted = partial(_is_wanted, most)
             define.compute(
                 chosen, lambda t, b, c: select(is_wanted(t), best[b, c], -1),
@@ -132,21 +129,21 @@ class NonMaxSuppression(Op[NonMaxSuppressionAttrs]):
             raise TypeMismatch(f"non_max_suppression: {attrs.limit} of {count} boxes")
         return (TensorType((batch, classes, attrs.limit), "int32"),)
 
+    def steps(self, attrs: NonMaxSuppressionAttrs, inputs: Sequence[TensorType]) -> int:
+        """Those of all choices."""
+        return _steps(attrs, inputs)
+
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A loop of choices over which boxes are left."""
         attrs: NonMaxSuppressionAttrs = node.attrs
         boxes, scores, most, overlap, threshold = operand_tensors(target, inputs)
-        define, (batch, classes, count) = target.definition, scores.shape
+        define, (batch, classes, _) = target.definition, scores.shape
         assert target.target is not None
         chosen = target.target
         left = define.compute(
             "left", lambda b, c, n: cast(scores[b, c, n] > threshold[0], "uint8"),
             shape=scores.shape, dtype="uint8",
         )  # fmt: skip
-
-        def better(acc: LoopValue, t: Any, b: Any, c: Any, n: Any) -> LoopValue:
-            exceeds = (acc < 0) | (scores[b, c, n] > scores[b, c, maximum(acc, 0)])
-            return select((left[b, c, n] > 0) & exceeds, index(n), acc)
 
         def stays(t: Any, b: Any, c: Any, n: Any) -> LoopValue:
             taken = maximum(best[b, c], 0)
@@ -155,16 +152,43 @@ class NonMaxSuppression(Op[NonMaxSuppressionAttrs]):
             return select(goes, 0, left[b, c, n])
 
         with define.steps("choices", attrs.limit):
-            best = define.reduce(
-                "best", [("n", 0, count)], init=lambda t, b, c: -1, update=better,
-                shape=(batch, classes), dtype="int32",
-            )  # fmt: skip
+            best = _best(define, scores, lambda b, c, n: left[b, c, n] > 0)
             define.compute(
                 chosen, lambda t, b, c: select(index(t, "int64") < most[0], best[b, c], -1),
                 shape=(batch, classes), at=lambda t, b, c: (b, c, t), name="choice",
             )  # fmt: skip
             define.compute(left, stays, name="stay")
         return chosen
+
+
+def _best(
+    define: Definition, scores: Tensor, is_left: Callable[[Any, Any, Any], LoopValue]
+) -> Tensor:
+    """Where the first of the largest scores stands that are left, -1 where none is."""
+    *shape, count = scores.shape
+    boxes = [("n", 0, count)]
+    lowest = float(np.finfo(np.float32).min)
+    top = define.reduce(
+        "top", boxes, init=lambda t, b, c: lowest, shape=shape, dtype="float32",
+        update=lambda acc, t, b, c, n: maximum(
+            acc, select(is_left(b, c, n), scores[b, c, n], lowest)
+        ),
+    )  # fmt: skip
+    first = define.reduce(
+        "first", boxes, init=lambda t, b, c: count, shape=shape, dtype="int32",
+        update=lambda acc, t, b, c, n: minimum(
+            acc, select(is_left(b, c, n) & scores[b, c, n].equals(top[b, c]), index(n), count)
+        ),
+    )  # fmt: skip
+    return define.compute(
+        "best", lambda t, b, c: select(first[b, c] < count, first[b, c], -1), shape=shape,
+        dtype="int32",
+    )  # fmt: skip
+
+
+def _steps(attrs: NonMaxSuppressionAttrs, inputs: Sequence[TensorType]) -> int:
+    """A choice looks at all boxes about sixteen times."""
+    return attrs.limit * 16 * (1 + inputs[1].elements // 8192)
 
 
 def _is_wanted(most: Tensor, step: Any) -> LoopValue:
@@ -205,6 +229,8 @@ def _number(builder: GraphBuilder, raw: RawNode, position: int, absent: np.ndarr
         return builder.constant(f"{raw.name}.default", absent)
     if value.type.elements != 1 or value.type.dtype != absent.dtype.name:
         raise ImportFailed(f"input {position} is {value.type}, not one {absent.dtype.name}")
+    if isinstance(value, Constant):
+        return builder.constant(f"{raw.name}.{position}", value.data.reshape(1))
     attrs = ReshapeAttrs((1,))
     return builder.op("reshape", [value], attrs, name=f"{raw.name}/{position}", sources=())
 

@@ -73,6 +73,17 @@ def test_c_under_sanitizers(name: str, tmp_path: Path) -> None:
     check_official_c(name, tmp_path)
 
 
+def test_a_constant_number_of_boxes_is_the_most_that_there_are(tmp_path: Path) -> None:
+    path = model(0, tmp_path)
+    known = onnx.load(path)
+    (most,) = [entry for entry in known.graph.input if entry.name == "most"]
+    known.graph.input.remove(most)
+    known.graph.initializer.append(onnx.numpy_helper.from_array(np.array(2, np.int64), "most"))
+    onnx.save(known, path)
+    y = import_model(path).main.outputs[0]
+    assert y.type.shape == (2 * 3 * 2, 3)
+
+
 def test_refusals() -> None:
     op, attrs = NonMaxSuppression(), NonMaxSuppressionAttrs(3)
     one, number = TensorType((1,), "float32"), TensorType((1,), "int64")

@@ -13,7 +13,9 @@ import pytest
 from one_operator import Operand, one_operator
 from tflite_builder import TfliteBuilder
 
+import edgec.ops
 from edgec.errors import ImportFailed, TooLarge
+from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function
 from edgec.graph.limits import DEFAULT_BUDGET, Budget, Spending, check_limits
@@ -24,6 +26,8 @@ from edgec.ops.reshape import ReshapeAttrs
 from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.targets.core import host_core
+
+edgec.ops.load()
 
 
 def failure(data: bytes, folder: Path) -> ImportFailed:
@@ -169,7 +173,7 @@ def two_layers() -> Function:
 #: accumulates of one node and of all, elements that windows read.
 EXACT = Budget(
     constant_bytes=4 * (108 + 4 + 320), elements=108, all_elements=64 + 64 + 5, macs=1728,
-    all_macs=1728 + 320, reads=432, steps=1,
+    all_macs=1728 + 320, reads=432, steps=1, pairs=3,
 )  # fmt: skip
 
 
@@ -182,6 +186,7 @@ EXACT = Budget(
         ("macs", 'conv2d  node "conv": 1,728 multiply-accumulates; at most 1,727'),
         ("all_macs", "2,048 multiply-accumulates in all nodes; at most 2,047"),
         ("reads", 'conv2d  node "conv": its windows read 432 elements; at most 431'),
+        ("pairs", "3 pairs of values that live together; at most 2"),
     ],
 )
 def test_each_limit_is_exact(limit: str, words: str) -> None:
@@ -298,3 +303,67 @@ def test_values_of_too_many_dimensions(tmp_path: Path) -> None:
     path = save_onnx(f"g (float[{shape}] x) => (float[{shape}] y) {{ y = Relu(x) }}", tmp_path)
     with pytest.raises(ImportFailed, match="'x' has 65 dimensions; at most 32 are possible"):
         compile_model(path, host_core(), Options())
+
+
+def test_pairs_of_values_that_live_together_are_counted(tmp_path: Path) -> None:
+    """A thousand outputs took the memory plan minutes."""
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 9), "float32"))
+    one, two = (b.op("concat", [x, x], ConcatAttrs(1), name=f"y{n}") for n in range(2))
+    last = b.op("concat", [one, two], ConcatAttrs(1), name="z")
+    function = b.finish([last, one])
+    # x with each of both; these with each other; the last one with both that it reads.
+    check_limits(function, replace(DEFAULT_BUDGET, pairs=5))
+    with pytest.raises(TooLarge) as caught:
+        check_limits(function, replace(DEFAULT_BUDGET, pairs=4))
+    assert caught.value.details == ("5 pairs of values that live together; at most 4 are possible",)
+    names = [f"y{n}" for n in range(1000)]
+    nodes = "\n".join(f"{name} = Sin(x)" for name in names)
+    outputs = ", ".join(f"float[8] {name}" for name in names)
+    path = save_onnx(f"g (float[8] x) => ({outputs}) {{ {nodes} }}", tmp_path)
+    assert "500,500 pairs of values that live together; at most 262,144" in refused(path)
+
+
+def test_choices_among_many_boxes_are_steps(tmp_path: Path) -> None:
+    """20,000 of 20,000 boxes did not end; to choose looked at one box after the other."""
+    text = (
+        "g (float[1,{0},4] b, float[1,1,{0}] s) => (int64[n,3] y) <int64[1] k = {{{1}}}>"
+        " {{ y = NonMaxSuppression(b, s, k) }}"
+    )
+    found = refused(save_onnx(text.format(20_000, 20_000), tmp_path))
+    assert "steps one after the other; at most 131,072" in found
+    assert compile_model(save_onnx(text.format(3000, 20), tmp_path), host_core(), Options())
+
+
+def test_bodies_that_double_are_steps(tmp_path: Path) -> None:
+    """29 subgraphs, each of which has the next one as both branches, would be read 2**29 times."""
+    model = TfliteBuilder()
+    x, y = (model.tensor(name, (1,), "float32") for name in "xy")
+    k = model.tensor("k", (1,), "bool")
+    model.operator("IF", [k, x], [y], "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=1)
+    for depth in range(1, 30):
+        inner = model.subgraph()
+        p, r = (inner.tensor(name, (1,), "float32") for name in "pr")
+        is_less = inner.tensor("c", (1,), "bool")
+        inner.operator("LESS", [p, p], [is_less], "LessOptions")
+        if depth < 29:
+            inner.operator("IF", [is_less, p], [r], "IfOptions", ThenSubgraphIndex=depth + 1,
+                           ElseSubgraphIndex=depth + 1)  # fmt: skip
+        else:
+            inner.operator("ADD", [p, p], [r], "AddOptions")
+        inner.ends = [p], [r]
+    path = tmp_path / "m.tflite"
+    path.write_bytes(model.build([x, k], [y]))
+    assert "steps one after the other up to 'subgraph" in refused(path, factor=0.01)
+
+
+def test_reading_many_outputs_of_a_node_takes_linear_time(tmp_path: Path) -> None:
+    """5,000 pieces took minutes: each was given its name in all nodes."""
+    pieces = ", ".join(f"p{n}" for n in range(3000))
+    path = save_onnx(
+        f"g (float[3000] x) => (float[1] p0) {{ {pieces} = Split<axis=0>(x) }}",
+        tmp_path,
+    )  # fmt: skip
+    start = time.process_time()
+    assert len(import_model(path).main.nodes) == 3000
+    assert time.process_time() - start < 5
