@@ -177,6 +177,15 @@ def angle(call: Call, y: Value, x: Value) -> Result:
     return call.onnx("Where", origin, zero, turned)
 
 
+@aten("angle.default")
+def angle_of_real(call: Call, x: Value) -> Result:
+    """0, pi below zero, NaN of NaN: the angle of a number without an imaginary part."""
+    number = call.cast(x, call.dtype)
+    zero, half = call.like(0.0, call.dtype), call.like(math.pi, call.dtype)
+    turned = call.onnx("Where", call.onnx("Less", number, zero), half, zero)
+    return call.onnx("Where", call.onnx("IsNaN", number), number, turned)
+
+
 @aten("_cdist_forward.default")
 def distances(call: Call, x: Value, y: Value, p: float, mode: int | None = None) -> Result:
     """Distances by the norm p between all rows of two matrices."""
