@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -32,7 +33,8 @@ _BY_PARTS = frozenset(
         "_unsafe_index.Tensor", "embedding.default", "unfold.default", "as_strided.default",
         "diagonal.default", "slice_scatter.default", "select_scatter.default", "index_put.default",
         "scatter.src", "copy.default", "where.self", "neg.default", "sum.dim_IntList",
-        "sum.default", "mean.dim", "mean.default", "cumsum.default",
+        "sum.default", "mean.dim", "mean.default", "cumsum.default", "resolve_conj.default",
+        "resolve_neg.default",
     )
 )  # fmt: skip
 _TABLE: dict[str, Import] = {}
@@ -185,16 +187,9 @@ def full(call: Call, *arguments: Any, **_: object) -> Any:
                      for part in (number.real, number.imag)))  # fmt: skip
 
 
-@complex_aten("zeros.default", "zeros_like.default", "empty.memory_format")
-def zeros(call: Call, *_: object, **__: object) -> Any:
-    """Zeros."""
-    return full(call, 0)
-
-
-@complex_aten("ones.default", "ones_like.default")
-def ones(call: Call, *_: object, **__: object) -> Any:
-    """Ones."""
-    return full(call, 1)
+for _number, _names in ((0, ("zeros.default", "zeros_like.default", "empty.memory_format")),
+                        (1, ("ones.default", "ones_like.default"))):  # fmt: skip
+    complex_aten(*_names)(lambda call, *_, number=_number, **__: full(call, number))
 
 
 @complex_aten("constant_pad_nd.default")
@@ -209,12 +204,6 @@ def pad(call: Call, z: Complex, widths: Sequence[int], value: complex = 0) -> An
 def conjugate(call: Call, z: Complex) -> Any:
     """real - i imag."""
     return Complex(z.real, call.onnx("Neg", z.imag))
-
-
-@complex_aten("resolve_conj.default", "resolve_neg.default")
-def resolved(call: Call, z: Complex) -> Any:
-    """Numbers as they are."""
-    return z
 
 
 @complex_aten("abs.default")
@@ -243,29 +232,22 @@ def _product(call: Call, a: Any, b: Any, kind: str = "Mul") -> Any:
     )
 
 
-def _sum(call: Call, kind: str, a: Any, b: Any, alpha: Any) -> Any:
-    pairs = zip(_parts(call, a), _parts(call, b if alpha == 1 else _product(call, b, alpha)),
-                strict=True)  # fmt: skip
+def _sum(call: Call, a: Any, b: Any, alpha: Any = 1, *, kind: str) -> Any:
+    """a + alpha b, or a - alpha b."""
+    b = b if alpha == 1 else _product(call, b, alpha)
+    pairs = zip(_parts(call, a), _parts(call, b), strict=True)
     return Complex(*(call.onnx("Expand", call.onnx(kind, *pair), ints(call.shape))
                      for pair in pairs))  # fmt: skip
 
 
-@complex_aten("add.Tensor", "add.Scalar")
-def add(call: Call, a: Any, b: Any, alpha: Any = 1) -> Any:
-    """a + alpha b."""
-    return _sum(call, "Add", a, b, alpha)
-
-
-@complex_aten("sub.Tensor", "sub.Scalar")
-def subtract(call: Call, a: Any, b: Any, alpha: Any = 1) -> Any:
-    """a - alpha b."""
-    return _sum(call, "Sub", a, b, alpha)
+for _name, _kind in (("add", "Add"), ("sub", "Sub")):
+    complex_aten(f"{_name}.Tensor", f"{_name}.Scalar")(partial(_sum, kind=_kind))
 
 
 @complex_aten("rsub.Tensor", "rsub.Scalar")
 def subtract_reversed(call: Call, a: Any, b: Any, alpha: Any = 1) -> Any:
     """b - alpha a."""
-    return _sum(call, "Sub", b, a, alpha)
+    return _sum(call, b, a, alpha, kind="Sub")
 
 
 @complex_aten("mul.Tensor", "mul.Scalar")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -62,105 +63,135 @@ def hardsigmoid(call: Call, x: Value) -> Result:
 
 
 @aten("instance_norm.default")
-def instance_norm(call: Call, x: Value, weight: Value | None, bias: Value | None,
-                  mean: Value | None, variance: Value | None, use_input_stats: bool,
-                  momentum: float, eps: float, cudnn_enabled: bool) -> Result:  # fmt: skip
-    """Normalization of each channel by its own mean and variance."""
+def instance_norm(
+    call: Call, x: Value, weight: Value | None, bias: Value | None, *form: Any
+) -> Result:
+    """Normalization of each channel by its own mean and variance, or by stored ones."""
+    mean, variance, is_own, _, eps, _ = form
     channels = x.type.shape[1]
     scale = weight if weight is not None else np.ones(channels, np.float32)
     shift = bias if bias is not None else np.zeros(channels, np.float32)
-    if use_input_stats:
+    if is_own:
         return call.onnx("InstanceNormalization", x, scale, shift, epsilon=eps)
     return call.onnx("BatchNormalization", x, scale, shift, mean, variance, epsilon=eps)
 
 
 @aten("scaled_dot_product_attention.default")
 def attention(call: Call, query: Value, key: Value, value: Value, mask: Value | None = None,
-              dropout_p: float = 0, is_causal: bool = False, scale: float | None = None,
-              enable_gqa: bool = False) -> Result:  # fmt: skip
-    """softmax(query @ key^T * scale + mask) @ value."""
+              dropout_p: float = 0, is_causal: bool = False, **options: Any) -> Result:  # fmt: skip
+    """softmax(query @ key^T * scale + mask) @ value. options: scale, and enable_gqa."""
     if dropout_p:
         raise ImportFailed("dropout is random: call .eval() before the export")
-    if enable_gqa:
-        raise ImportFailed("grouped queries are not supported")
+    if options.get("enable_gqa"):
+        key, value = (_for_heads(call, each, query.type.shape[-3]) for each in (key, value))
     rank, depth = len(query.type.shape), query.type.shape[-1]
+    scale = options.get("scale")
     factor = 1 / math.sqrt(depth) if scale is None else scale
     order = (*range(rank - 2), rank - 1, rank - 2)
     scaled = call.onnx("Mul", query, call.like(factor, call.dtype))
     scores = call.onnx("MatMul", scaled, call.onnx("Transpose", key, perm=order))
-    rows, columns = query.type.shape[-2], key.type.shape[-2]
     if is_causal:
-        later = np.triu(np.ones((rows, columns), bool), 1)
-        scores = call.onnx("Add", scores, _bias_of(later, call.dtype))
-    if isinstance(mask, Constant) and mask.type.dtype == "bool":
-        scores = call.onnx("Add", scores, _bias_of(~mask.data, call.dtype))
-    elif mask is not None and mask.type.dtype == "bool":
-        raise ImportFailed("a mask that is computed is not supported")
-    elif mask is not None:
-        scores = call.onnx("Add", scores, mask)
-    return call.onnx("MatMul", call.onnx("Softmax", scores, axis=-1), value)
+        mask = call.value(np.tri(query.type.shape[-2], key.type.shape[-2], dtype=bool))
+    return call.onnx("MatMul", _weights(call, scores, mask), value)
 
 
-def _bias_of(is_hidden: Array, dtype: str) -> Array:
-    """What is added to scores: so little where a key is hidden that its weight is exactly 0."""
-    return np.where(is_hidden, np.finfo(dtype).min / 2, 0).astype(dtype)
+def _for_heads(call: Call, x: Value, heads: int) -> Value:
+    """Keys or values repeated for the heads of queries: several of these share one."""
+    *outer, own, steps, width = x.type.shape
+    each = call.shaped(x, (*outer, own, 1, steps, width))
+    wide = call.onnx("Expand", each, ints((*outer, own, heads // own, steps, width)))
+    return call.shaped(wide, (*outer, heads, steps, width))
+
+
+def _weights(call: Call, scores: Value, mask: Value | None) -> Value:
+    """The softmax of scores, to which a mask is added; of truth values: of those where it holds.
+
+    A hidden score is so low that its weight is exactly 0. Rows without any other are all 0.
+    """
+    if mask is None or mask.type.dtype != "bool":
+        masked = scores if mask is None else call.onnx("Add", scores, mask)
+        return call.onnx("Softmax", masked, axis=-1)
+    zero, hidden = (call.like(n, call.dtype) for n in (0.0, float(np.finfo(call.dtype).min) / 2))
+    masked = call.onnx("Add", scores, call.onnx("Where", mask, zero, hidden))
+    weights = call.onnx("Softmax", masked, axis=-1)
+    if isinstance(mask, Constant) and mask.data.any(-1).all():
+        return weights
+    return call.onnx("Where", mask, weights, zero)
+
+
+@dataclass(frozen=True)
+class _Layers:
+    """What torch's recurrent operators are called with after their weights."""
+
+    has_biases: bool
+    count: int
+    dropout: float
+    train: bool
+    bidirectional: bool
+    batch_first: bool
 
 
 @aten("lstm.input")
-def lstm(call: Call, x: Value, state: Sequence[Value], weights: Sequence[Value], has_biases: bool,
-         layers: int, dropout: float, train: bool, bidirectional: bool,
-         batch_first: bool) -> Result:  # fmt: skip
+def lstm(
+    call: Call, x: Value, state: Sequence[Value], weights: Sequence[Value], *form: Any
+) -> Result:
     """Long short-term memory; torch's gates are i, f, g, o and ONNX's i, o, f, g."""
-    return _recurrent(call, "LSTM", (0, 3, 1, 2), x, state, weights,
-                      (has_biases, layers, bidirectional, batch_first), {})  # fmt: skip
+    return _recurrent(call, "LSTM", x, state, weights, _Layers(*form))
 
 
 @aten("gru.input")
-def gru(call: Call, x: Value, state: Value, weights: Sequence[Value], has_biases: bool,
-        layers: int, dropout: float, train: bool, bidirectional: bool,
-        batch_first: bool) -> Result:  # fmt: skip
+def gru(call: Call, x: Value, state: Value, weights: Sequence[Value], *form: Any) -> Result:
     """Gated recurrent unit; torch's gates are r, z, n and ONNX's z, r, n."""
-    return _recurrent(call, "GRU", (1, 0, 2), x, [state], weights,
-                      (has_biases, layers, bidirectional, batch_first),
-                      {"linear_before_reset": 1})  # fmt: skip
+    return _recurrent(call, "GRU", x, [state], weights, _Layers(*form))
 
 
-def _recurrent(
-    call: Call, kind: str, gates: Sequence[int], x: Value, states: Sequence[Value],
-    weights: Sequence[Value], form: tuple[bool, int, bool, bool], extra: dict[str, Any],
-) -> Result:  # fmt: skip
+#: Where ONNX's gates are among torch's, and what an ONNX node says in addition.
+_GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2)}
+_SAYS: dict[str, dict[str, int]] = {"LSTM": {}, "GRU": {"linear_before_reset": 1}}
+
+
+def _recurrent(call: Call, kind: str, x: Value, states: Sequence[Value],
+               weights: Sequence[Value], form: _Layers) -> Result:  # fmt: skip
     """All layers, each an ONNX node; then the last states of all layers."""
-    has_biases, layers, bidirectional, batch_first = form
-    directions = 2 if bidirectional else 1
-    each = 4 if has_biases else 2
     if not all(isinstance(value, Constant) for value in weights):
         raise ImportFailed("weights that are computed are not supported")
-    if len(weights) > layers * directions * each:
+    directions = 2 if form.bidirectional else 1
+    each = directions * (4 if form.has_biases else 2)
+    if len(weights) > form.count * each:
         raise ImportFailed("a projection of the hidden state (proj_size) is not supported")
-    sequence = call.onnx("Transpose", x, perm=(1, 0, 2)) if batch_first else x
-    last: list[list[Value]] = [[] for _ in states]
-    for layer in range(layers):
-        chosen = weights[layer * directions * each : (layer + 1) * directions * each]
-        parts = [
-            np.stack([_in_order(value, gates) for value in chosen[place::each]])
-            for place in range(each)
-        ]
-        bias = np.concatenate(parts[2:], axis=1) if has_biases else None
+    sequence = call.onnx("Transpose", x, perm=(1, 0, 2)) if form.batch_first else x
+    last: list[Sequence[Value]] = []
+    for layer in range(form.count):
         first, stop = layer * directions, (layer + 1) * directions
-        own = [_rows(call, state, first, stop, layers == 1) for state in states]
+        own = [_rows(call, state, first, stop, form.count == 1) for state in states]
+        parts = _parameters(weights[layer * each : (layer + 1) * each], directions, _GATES[kind])
         hidden = parts[1].shape[-1]
-        outputs = call.onnx_all(
-            kind, sequence, parts[0], parts[1], bias, None, *own, results=1 + len(states),
-            hidden_size=hidden, direction="bidirectional" if bidirectional else "forward", **extra,
+        output, *ends = call.onnx_all(
+            kind, sequence, *parts, None, *own, results=1 + len(states), hidden_size=hidden,
+            direction="bidirectional" if form.bidirectional else "forward", **_SAYS[kind],
         )  # fmt: skip
-        steps, _, batch, _ = outputs[0].type.shape
-        joined = call.onnx("Transpose", outputs[0], perm=(0, 2, 1, 3))
+        steps, _, batch, _ = output.type.shape
+        joined = call.onnx("Transpose", output, perm=(0, 2, 1, 3))
         sequence = call.shaped(joined, (steps, batch, directions * hidden))
-        for found, value in zip(last, outputs[1:], strict=True):
-            found.append(value)
-    result = call.onnx("Transpose", sequence, perm=(1, 0, 2)) if batch_first else sequence
-    ends = [values[0] if layers == 1 else call.onnx("Concat", *values, axis=0) for values in last]
-    return (result, *ends)
+        last.append(ends)
+    result = call.onnx("Transpose", sequence, perm=(1, 0, 2)) if form.batch_first else sequence
+    joined_ends = (
+        ends[0] if len(ends) == 1 else call.onnx("Concat", *ends, axis=0)
+        for ends in zip(*last, strict=True)
+    )  # fmt: skip
+    return (result, *joined_ends)
+
+
+def _parameters(
+    weights: Sequence[Value], directions: int, gates: Sequence[int]
+) -> tuple[Array, Array, Array | None]:
+    """ONNX's W, R and B of one layer; torch has all of a direction one after the other."""
+    count = len(weights) // directions
+    w, r, *biases = (
+        np.stack([_in_order(value, gates) for value in weights[place::count]])
+        for place in range(count)
+    )
+    return w, r, np.concatenate(biases, axis=1) if biases else None
 
 
 def _in_order(value: Value, gates: Sequence[int]) -> Array:

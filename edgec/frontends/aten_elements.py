@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from edgec.errors import ImportFailed
-from edgec.frontends.aten import Call, Operand, Result, aten, axes_of, ints
+from edgec.frontends.aten import Call, Import, Operand, Result, aten, axes_of, ints
 from edgec.graph.ir import Value
 
 #: One value in, one out, the same meaning.
@@ -31,9 +32,10 @@ _COMPARISONS = {"eq": "Equal", "lt": "Less", "le": "LessOrEqual", "gt": "Greater
 _LOGIC = {"logical_and": "And", "logical_or": "Or", "logical_xor": "Xor"}
 #: Over axes, or over all.
 _REDUCTIONS = {
-    "ReduceMean": ("mean.dim", "mean.default"), "ReduceSum": ("sum.dim_IntList", "sum.default"),
-    "ReduceMax": ("amax.default", "max.default"), "ReduceMin": ("amin.default", "min.default"),
-    "ReduceProd": ("prod.default", "prod.dim_int"),
+    "mean.dim": "ReduceMean", "mean.default": "ReduceMean", "sum.dim_IntList": "ReduceSum",
+    "sum.default": "ReduceSum", "amax.default": "ReduceMax", "max.default": "ReduceMax",
+    "amin.default": "ReduceMin", "min.default": "ReduceMin", "prod.default": "ReduceProd",
+    "prod.dim_int": "ReduceProd",
 }  # fmt: skip
 #: The same of truth values.
 _OF_TRUTHS = {"Mul": "And", "Max": "Or", "Min": "And", "Add": "Or", "BitwiseAnd": "And",
@@ -57,46 +59,84 @@ def _common(a: Operand, b: Operand) -> str:
     return types[0]
 
 
-def _register() -> None:
-    for name, kind in _UNARY.items():
-
-        def unary(call: Call, x: Value, kind: str = kind) -> Result:
-            kind = _OF_TRUTHS.get(kind, kind) if call.dtype == "bool" else kind
-            if kind == "Not":
-                return call.onnx(kind, call.cast(x, "bool"))
-            in_floats = call.dtype in _FLOATS
-            return call.onnx(kind, call.cast(x, call.dtype) if in_floats else x)
-
-        aten(f"{name}.default")(unary)
-    for name, kind in _ARITHMETIC.items():
-
-        def binary(call: Call, a: Operand, b: Operand, kind: str = kind) -> Result:
-            kind = _OF_TRUTHS.get(kind, kind) if call.dtype == "bool" else kind
-            return call.onnx(kind, *_operands(call, call.dtype, a, b))
-
-        aten(f"{name}.Tensor", f"{name}.Scalar", f"{name}.default")(binary)
-    for name, kind in _COMPARISONS.items():
-
-        def compare(call: Call, a: Operand, b: Operand, kind: str = kind) -> Result:
-            return call.onnx(kind, *_operands(call, _common(a, b), a, b))
-
-        aten(f"{name}.Tensor", f"{name}.Scalar")(compare)
-    for name, kind in _LOGIC.items():
-
-        def logic(call: Call, a: Value, b: Value, kind: str = kind) -> Result:
-            return call.onnx(kind, *_operands(call, "bool", a, b))
-
-        aten(f"{name}.default")(logic)
-    for kind, names in _REDUCTIONS.items():
-
-        def reduce(call: Call, x: Value, axes: int | Sequence[int] | None = None,
-                   keep: bool = False, kind: str = kind) -> Result:  # fmt: skip
-            return _reduced(call, kind, x, axes, keep)
-
-        aten(*names)(reduce)
+def _unary(call: Call, x: Value, *, kind: str) -> Result:
+    kind = _OF_TRUTHS.get(kind, kind) if call.dtype == "bool" else kind
+    if kind == "Not":
+        return call.onnx(kind, call.cast(x, "bool"))
+    return call.onnx(kind, call.cast(x, call.dtype) if call.dtype in _FLOATS else x)
 
 
-_register()
+def _arithmetic(call: Call, a: Operand, b: Operand, *, kind: str) -> Result:
+    kind = _OF_TRUTHS.get(kind, kind) if call.dtype == "bool" else kind
+    return call.onnx(kind, *_operands(call, call.dtype, a, b))
+
+
+def _scaled(call: Call, a: Operand, b: Operand, alpha: float = 1, *, kind: str) -> Result:
+    """a + alpha b, or a - alpha b."""
+    if alpha != 1:
+        b = call.onnx("Mul", *_operands(call, call.dtype, b, alpha))
+    return _arithmetic(call, a, b, kind=kind)
+
+
+def _compared(call: Call, a: Operand, b: Operand, *, kind: str) -> Result:
+    return call.onnx(kind, *_operands(call, _common(a, b), a, b))
+
+
+def _logic(call: Call, a: Value, b: Value, *, kind: str) -> Result:
+    return call.onnx(kind, *_operands(call, "bool", a, b))
+
+
+def _shifted(call: Call, a: Value, b: Operand, *, kind: str) -> Result:
+    """a * 2^b, or a / 2^b rounded down."""
+    return call.onnx("BitShift", *_operands(call, call.dtype, a, b), direction=kind)
+
+
+def _reduced(call: Call, x: Value, axes: int | Sequence[int] | None = None, keep: bool = False, *,
+             kind: str) -> Value:  # fmt: skip
+    chosen = axes_of(axes, x.type)
+    if not chosen:
+        return call.cast(x, call.dtype)
+    return call.onnx(kind, call.cast(x, call.dtype), ints(chosen), keepdims=int(keep))
+
+
+def _extreme(call: Call, x: Value, axis: int, keep: bool = False, *, kind: str) -> Result:
+    """The largest or smallest along an axis, and its index where something reads it."""
+    return (_reduced(call, x, axis, keep, kind=f"Reduce{kind}"),
+            _place(call, x, axis, keep, kind=f"Arg{kind}") if 1 in call.used else None)  # fmt: skip
+
+
+def _place(call: Call, x: Value, axis: int | None = None, keep: bool = False, *,
+           kind: str) -> Value:  # fmt: skip
+    """The index of the largest or smallest."""
+    if not x.type.shape:
+        return call.builder.constant(call.name, np.asarray(0, np.int64))
+    if axis is None:
+        x, axis = call.shaped(x, [x.type.elements]), 0
+    return call.onnx(kind, x, axis=axis % max(len(x.type.shape), 1), keepdims=int(keep))
+
+
+def _logarithm(call: Call, x: Value, *, kind: str) -> Result:
+    return call.onnx("Mul", call.onnx("Log", x), call.like(1 / math.log(int(kind)), call.dtype))
+
+
+#: Forms of operators, the importer of each, and by the operator's name what it is told.
+_TABLES: tuple[tuple[tuple[str, ...], Import, dict[str, str]], ...] = (
+    (("{}.default",), _unary, _UNARY),
+    (("{}.Tensor", "{}.Scalar", "{}.default"), _arithmetic, _ARITHMETIC),
+    (("{}.Tensor", "{}.Scalar"), _scaled, {"add": "Add", "sub": "Sub"}),
+    (("{}.Tensor", "{}.Scalar"), _compared, _COMPARISONS),
+    (("{}.default",), _logic, _LOGIC),
+    (("__{}__.Scalar", "__{}__.Tensor"), _shifted, {"lshift": "LEFT", "rshift": "RIGHT"}),
+    (("bitwise_{}_shift.Tensor", "bitwise_{}_shift.Tensor_Scalar"), _shifted,
+     {"left": "LEFT", "right": "RIGHT"}),
+    (("{}",), _reduced, _REDUCTIONS),
+    (("{}.dim",), _extreme, {"max": "Max", "min": "Min"}),
+    (("{}.default",), _place, {"argmax": "ArgMax", "argmin": "ArgMin"}),
+    (("{}.default",), _logarithm, {"log2": "2", "log10": "10"}),
+)  # fmt: skip
+for _forms, _importer, _kinds in _TABLES:
+    for _name, _kind in _kinds.items():
+        aten(*(form.format(_name) for form in _forms))(partial(_importer, kind=_kind))
 
 
 @aten("ne.Tensor", "ne.Scalar")
@@ -105,45 +145,10 @@ def not_equal(call: Call, a: Operand, b: Operand) -> Result:
     return call.onnx("Not", call.onnx("Equal", *_operands(call, _common(a, b), a, b)))
 
 
-@aten("__lshift__.Scalar", "__lshift__.Tensor", "bitwise_left_shift.Tensor",
-      "bitwise_left_shift.Tensor_Scalar")  # fmt: skip
-def shift_left(call: Call, a: Value, b: Operand) -> Result:
-    """a * 2^b."""
-    return call.onnx("BitShift", *_operands(call, call.dtype, a, b), direction="LEFT")
-
-
-@aten("__rshift__.Scalar", "__rshift__.Tensor", "bitwise_right_shift.Tensor",
-      "bitwise_right_shift.Tensor_Scalar")  # fmt: skip
-def shift_right(call: Call, a: Value, b: Operand) -> Result:
-    """a / 2^b, rounded down."""
-    return call.onnx("BitShift", *_operands(call, call.dtype, a, b), direction="RIGHT")
-
-
-@aten("add.Tensor", "add.Scalar")
-def add(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Result:
-    """a + alpha b."""
-    return _scaled(call, "Add", a, b, alpha)
-
-
-@aten("sub.Tensor", "sub.Scalar")
-def subtract(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Result:
-    """a - alpha b."""
-    return _scaled(call, "Sub", a, b, alpha)
-
-
 @aten("rsub.Tensor", "rsub.Scalar")
 def subtract_reversed(call: Call, a: Operand, b: Operand, alpha: float = 1) -> Result:
     """b - alpha a."""
-    return _scaled(call, "Sub", b, a, alpha)
-
-
-def _scaled(call: Call, kind: str, a: Operand, b: Operand, alpha: float) -> Value:
-    first, second = _operands(call, call.dtype, a, b)
-    if call.dtype == "bool":
-        return call.onnx(_OF_TRUTHS.get(kind, kind), first, second)
-    if alpha != 1:
-        second = call.onnx("Mul", second, call.like(alpha, call.dtype))
-    return call.onnx(kind, first, second)
+    return _scaled(call, b, a, alpha, kind="Sub")
 
 
 @aten("div.Tensor", "div.Scalar", "div.Tensor_mode", "div.Scalar_mode")
@@ -328,18 +333,6 @@ def logarithm_of_one_more(call: Call, x: Value) -> Result:
     return call.onnx("Log", call.onnx("Add", x, call.like(1.0, call.dtype)))
 
 
-@aten("log2.default")
-def logarithm_base_2(call: Call, x: Value) -> Result:
-    """The logarithm to base 2."""
-    return call.onnx("Mul", call.onnx("Log", x), call.like(1 / math.log(2), call.dtype))
-
-
-@aten("log10.default")
-def logarithm_base_10(call: Call, x: Value) -> Result:
-    """The logarithm to base 10."""
-    return call.onnx("Mul", call.onnx("Log", x), call.like(1 / math.log(10), call.dtype))
-
-
 @aten("gelu.default")
 def gelu(call: Call, x: Value, approximate: str = "none") -> Result:
     """x times the probability that a normal number is smaller."""
@@ -361,6 +354,15 @@ def leaky_relu(call: Call, x: Value, negative_slope: float = 0.01) -> Result:
     return call.onnx("LeakyRelu", x, alpha=float(negative_slope))
 
 
+@aten("rrelu_with_noise_functional.default")
+def mean_relu(call: Call, x: Value, noise: Value, lower: float = 1 / 8, upper: float = 1 / 3,
+              training: bool = False, *_: object) -> Result:  # fmt: skip
+    """`nn.RReLU` where nothing is trained: a leaky ReLU by the mean of its slopes."""
+    if training:
+        raise ImportFailed("its slopes are random: call .eval() before the export")
+    return call.onnx("LeakyRelu", x, alpha=(lower + upper) / 2), noise
+
+
 @aten("hardtanh.default", "clamp.default", "clamp.Tensor")
 def clamp(call: Call, x: Value, low: Operand = None, high: Operand = None) -> Result:
     """x within bounds, each of which may be absent."""
@@ -380,37 +382,13 @@ def where(call: Call, condition: Value, a: Operand, b: Operand) -> Result:
     return call.onnx("Where", call.cast(condition, "bool"), *_operands(call, call.dtype, a, b))
 
 
-@aten("max.dim")
-def maximum_and_place(call: Call, x: Value, axis: int, keep: bool = False) -> Result:
-    """The largest along an axis, and its index where something reads it."""
-    return _reduced(call, "ReduceMax", x, axis, keep), _place(call, "ArgMax", x, axis, keep)
-
-
-@aten("min.dim")
-def minimum_and_place(call: Call, x: Value, axis: int, keep: bool = False) -> Result:
-    """The smallest along an axis, and its index where something reads it."""
-    return _reduced(call, "ReduceMin", x, axis, keep), _place(call, "ArgMin", x, axis, keep)
-
-
-@aten("argmax.default")
-def place_of_maximum(call: Call, x: Value, axis: int | None = None, keep: bool = False) -> Result:
-    """The index of the largest."""
-    return _argument(call, "ArgMax", x, axis, keep)
-
-
-@aten("argmin.default")
-def place_of_minimum(call: Call, x: Value, axis: int | None = None, keep: bool = False) -> Result:
-    """The index of the smallest."""
-    return _argument(call, "ArgMin", x, axis, keep)
-
-
 @aten("var.correction", "var.dim")
 def variance(call: Call, x: Value, axes: Sequence[int] | None = None, correction: float | None = 1,
              keepdim: bool = False) -> Result:  # fmt: skip
     """The mean of squared differences to the mean, with Bessel's correction."""
     chosen = axes_of(axes, x.type)
-    centred = call.onnx("Sub", x, _reduced(call, "ReduceMean", x, chosen, True))
-    squares = _reduced(call, "ReduceSum", call.onnx("Mul", centred, centred), chosen, keepdim)
+    centred = call.onnx("Sub", x, _reduced(call, x, chosen, True, kind="ReduceMean"))
+    squares = _reduced(call, call.onnx("Mul", centred, centred), chosen, keepdim, kind="ReduceSum")
     count = math.prod(x.type.shape[axis] for axis in chosen)
     divisor = max(count - (1 if correction is None else correction), 0)
     return call.onnx("Div", squares, call.like(float(divisor), call.dtype))
@@ -422,7 +400,7 @@ def variance_and_mean(call: Call, x: Value, axes: Sequence[int] | None = None,
     """The variance, and the mean."""
     spread = variance(call, x, axes, correction, keepdim)
     assert isinstance(spread, Value)
-    return spread, _reduced(call, "ReduceMean", x, axes, keepdim)
+    return spread, _reduced(call, x, axes, keepdim, kind="ReduceMean")
 
 
 @aten("cumsum.default")
@@ -431,28 +409,3 @@ def running_sum(call: Call, x: Value, axis: int, dtype: object = None) -> Result
     if not x.type.shape:
         return call.cast(x, call.dtype)
     return call.onnx("CumSum", call.cast(x, call.dtype), np.asarray(axis, np.int64))
-
-
-def _reduced(
-    call: Call, kind: str, x: Value, axes: int | Sequence[int] | None, keep: bool
-) -> Value:
-    chosen = axes_of(axes, x.type)
-    if not chosen:
-        return call.cast(x, call.dtype)
-    return call.onnx(kind, call.cast(x, call.dtype), ints(chosen), keepdims=int(keep))
-
-
-def _place(call: Call, kind: str, x: Value, axis: int, keep: bool) -> Value | None:
-    """The second result of max and min, which most models drop: None if it is not supported."""
-    try:
-        return _argument(call, kind, x, axis, keep)
-    except ImportFailed:
-        return None
-
-
-def _argument(call: Call, kind: str, x: Value, axis: int | None, keep: bool) -> Value:
-    if not x.type.shape:
-        return call.builder.constant(call.name, np.asarray(0, np.int64))
-    if axis is None:
-        x, axis = call.shaped(x, [x.type.elements]), 0
-    return call.onnx(kind, x, axis=axis % max(len(x.type.shape), 1), keepdims=int(keep))

@@ -4,48 +4,47 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.frontends.aten import Call, Operand, Result, aten, ints, library
-from edgec.frontends.aten_windows import adaptive_average, largest, mean_of, pool_windows
+from edgec.frontends.aten_windows import adaptive_average, every, largest, mean_of, pool_windows
 from edgec.graph.ir import Constant, Value
 
 
-def _doubled(padding: Sequence[int]) -> tuple[int, ...]:
-    """ONNX's pads: all at the beginning of the axes, then all at their end."""
-    return (*padding, *padding)
+@dataclass(frozen=True)
+class _Convolution:
+    """What a convolution is called with after its bias: a number for each axis, or one for all."""
 
-
-def _repeated(numbers: Sequence[int], count: int) -> tuple[int, ...]:
-    """One number for each axis; torch allows one for all."""
-    return tuple(numbers) * (count if len(numbers) == 1 else 1)
+    stride: Sequence[int]
+    padding: Sequence[int]
+    dilation: Sequence[int]
+    transposed: bool
+    output_padding: Sequence[int]
+    groups: int
 
 
 @aten("convolution.default")
-def convolution(
-    call: Call, x: Value, weights: Value, bias: Value | None, stride: Sequence[int],
-    padding: Sequence[int], dilation: Sequence[int], transposed: bool,
-    output_padding: Sequence[int], groups: int,
-) -> Result:  # fmt: skip
+def convolution(call: Call, x: Value, weights: Value, bias: Value | None, *form: Any) -> Result:
     """A convolution or, transposed, its gradient, over one to three axes."""
-    rank = len(weights.type.shape) - 2
-    operands: list[Operand] = [x, weights] if bias is None else [x, weights, bias]
+    given, kernel = _Convolution(*form), weights.type.shape[2:]
+    rank = len(kernel)
     common = {
-        "strides": _repeated(stride, rank), "dilations": _repeated(dilation, rank),
-        "pads": _doubled(_repeated(padding, rank)), "group": groups,
-        "kernel_shape": weights.type.shape[2:],
+        "strides": every(given.stride, rank), "dilations": every(given.dilation, rank),
+        "pads": every(given.padding, rank) * 2, "group": given.groups, "kernel_shape": kernel,
     }  # fmt: skip
-    if transposed:
-        extra = {"output_padding": _repeated(output_padding, rank)}
-        return call.onnx("ConvTranspose", *operands, **common, **extra)
-    return call.onnx("Conv", *operands, **common)
+    if given.transposed:
+        extra = {"output_padding": every(given.output_padding, rank)}
+        return call.onnx("ConvTranspose", x, weights, bias, **common, **extra)
+    return call.onnx("Conv", x, weights, bias, **common)
 
 
-@aten("addmm.default")
+@aten("addmm.default", "baddbmm.default")
 def dense(call: Call, bias: Value, x: Value, y: Value, beta: float = 1, alpha: float = 1) -> Result:
-    """beta * bias + alpha * x @ y."""
+    """beta * bias + alpha * x @ y, of matrices or of batches of them."""
     if isinstance(y, Constant) and alpha == beta == 1 and len(bias.type.shape) == 1:
         return call.onnx("Gemm", x, y, bias)
     product = _times(call, call.onnx("MatMul", x, y), alpha)
@@ -56,14 +55,6 @@ def dense(call: Call, bias: Value, x: Value, y: Value, beta: float = 1, alpha: f
 def product(call: Call, x: Value, y: Value) -> Result:
     """The product of matrices."""
     return call.onnx("MatMul", x, y)
-
-
-@aten("baddbmm.default")
-def batched_dense(call: Call, bias: Value, x: Value, y: Value, beta: float = 1,
-                  alpha: float = 1) -> Result:  # fmt: skip
-    """beta * bias + alpha * x @ y, for each matrix of a batch."""
-    return call.onnx("Add", _times(call, call.onnx("MatMul", x, y), alpha),
-                     _times(call, bias, beta))  # fmt: skip
 
 
 def _times(call: Call, x: Value, factor: float) -> Value:
@@ -78,7 +69,7 @@ def max_pool(call: Call, x: Value, kernel: Sequence[int], stride: Sequence[int] 
     if 1 in call.used or any(apart != 1 for apart in dilation):
         return largest(call, x, pool_windows(call, x, 2, kernel, stride, padding, dilation))
     window = _window(kernel, stride, padding, ceil_mode)
-    return _pooled(call, "MaxPool", x, {**window, "dilations": _repeated(dilation, 2)}), None
+    return _pooled(call, "MaxPool", x, {**window, "dilations": every(dilation, 2)}), None
 
 
 @aten("avg_pool2d.default")
@@ -125,10 +116,10 @@ def _window(
     kernel: Sequence[int], stride: Sequence[int], padding: Sequence[int], ceil_mode: bool
 ) -> dict[str, object]:
     """The attributes that pools share."""
-    shape = _repeated(kernel, 2)
+    shape = every(kernel, 2)
     return {
-        "kernel_shape": shape, "strides": _repeated(stride or shape, 2),
-        "pads": _doubled(_repeated(padding, 2)), "ceil_mode": int(ceil_mode),
+        "kernel_shape": shape, "strides": every(stride or shape, 2),
+        "pads": every(padding, 2) * 2, "ceil_mode": int(ceil_mode),
     }  # fmt: skip
 
 
@@ -159,10 +150,7 @@ def batch_norm_of_batch(call: Call, x: Value, weight: Value | None, bias: Value 
     axes = [axis for axis in range(rank) if axis != 1]
     mean, factor = _statistics(call, x, axes, eps, keep=True)
     made = call.onnx("Mul", call.onnx("Sub", x, mean), factor)
-    form = [channels, *(1 for _ in x.type.shape[2:])]
-    for kind, operand in (("Mul", weight), ("Add", bias)):
-        if operand is not None:
-            made = call.onnx(kind, made, call.shaped(operand, form))
+    made = _by_channel(call, made, weight, bias)
     return made, call.shaped(mean, [channels]), call.shaped(factor, [channels])
 
 
@@ -194,21 +182,29 @@ def _statistics(
     return call.shaped(found[0], shape), call.shaped(found[1], shape)
 
 
-@aten("native_group_norm.default")
-def group_norm(call: Call, x: Value, weight: Value | None, bias: Value | None, batch: int,
-               channels: int, size: int, groups: int, eps: float) -> Result:  # fmt: skip
-    """Normalization over groups of channels: of rows, then a factor and a sum for each channel."""
-    rows = call.shaped(x, [batch * groups, channels // groups * size])
-    ones = np.ones(channels // groups * size, np.float32)
-    made = call.shaped(call.onnx("LayerNormalization", rows, ones, axis=-1, epsilon=eps),
-                       x.type.shape)  # fmt: skip
-    form = [channels, *(1 for _ in x.type.shape[2:])]
+def _by_channel(call: Call, x: Value, weight: Value | None, bias: Value | None) -> Value:
+    """x by a factor and a sum for each channel, where there are."""
+    form = [x.type.shape[1], *(1 for _ in x.type.shape[2:])]
     for kind, operand in (("Mul", weight), ("Add", bias)):
         if operand is not None:
-            made = call.onnx(kind, made, call.shaped(operand, form))
+            x = call.onnx(kind, x, call.shaped(operand, form))
+    return x
+
+
+@aten("native_group_norm.default")
+def group_norm(
+    call: Call, x: Value, weight: Value | None, bias: Value | None, *form: Any
+) -> Result:
+    """Normalization over groups of channels: of rows, then a factor and a sum for each channel."""
+    batch, channels, size, groups, eps = form
+    width = channels // groups * size
+    rows = call.shaped(x, [batch * groups, width])
+    ones = np.ones(width, np.float32)
+    made = call.onnx("LayerNormalization", rows, ones, axis=-1, epsilon=eps)
+    made = _by_channel(call, call.shaped(made, x.type.shape), weight, bias)
     if not call.used & {1, 2}:
         return made, None, None
-    parts = call.shaped(x, [batch, groups, channels // groups * size])
+    parts = call.shaped(x, [batch, groups, width])
     return made, *_statistics(call, parts, (2,), eps, keep=False)
 
 
@@ -293,48 +289,40 @@ def _resized(call: Call, x: Value, factors: Sequence[float] | None) -> tuple[Ope
 
 @library("quantized_decomposed", "quantize_per_tensor.default", "quantize_per_tensor.tensor")
 def quantize(call: Call, x: Value, scale: Operand, zero_point: Operand, low: int, high: int,
-             dtype: object) -> Result:  # fmt: skip
+             dtype: object, axis: int | None = None) -> Result:  # fmt: skip
     """Stored integers of a value; fewer bits than the dtype has are a Clip."""
-    return _quantized(call, x, scale, zero_point, (low, high), {})
+    steps = _number(call, scale, "float32"), _number(call, zero_point, call.dtype)
+    stored = call.onnx("QuantizeLinear", x, *steps, **_along(axis))
+    info = np.iinfo(np.dtype(call.dtype))
+    if (low, high) == (info.min, info.max):
+        return stored
+    return call.onnx("Clip", stored, *(call.like(limit, call.dtype) for limit in (low, high)))
 
 
 @library("quantized_decomposed", "quantize_per_channel.default")
 def quantize_by_channel(call: Call, x: Value, scales: Value, zero_points: Value, axis: int,
-                        low: int, high: int, dtype: object) -> Result:  # fmt: skip
+                        *limits: Any) -> Result:  # fmt: skip
     """Stored integers of a value with a scale for each channel."""
-    return _quantized(call, x, scales, zero_points, (low, high), {"axis": axis})
-
-
-def _quantized(
-    call: Call, x: Value, scale: Operand, zero_point: Operand, limits: tuple[int, int],
-    attributes: dict[str, int],
-) -> Value:  # fmt: skip
-    stored = call.onnx(
-        "QuantizeLinear", x, _number(call, scale, "float32"), _number(call, zero_point, call.dtype),
-        **attributes,
-    )  # fmt: skip
-    info = np.iinfo(np.dtype(call.dtype))
-    if limits == (info.min, info.max):
-        return stored
-    bounds = [call.like(limit, call.dtype) for limit in limits]
-    return call.onnx("Clip", stored, *bounds)
+    return quantize(call, x, scales, zero_points, *limits, axis=axis)
 
 
 @library("quantized_decomposed", "dequantize_per_tensor.default", "dequantize_per_tensor.tensor")
-def dequantize(call: Call, x: Value, scale: Operand, zero_point: Operand, low: int, high: int,
-               dtype: object, out_dtype: object = None) -> Result:  # fmt: skip
+def dequantize(call: Call, x: Value, scale: Operand, zero_point: Operand, *_: object,
+               axis: int | None = None, **__: object) -> Result:  # fmt: skip
     """The real numbers that stored integers stand for."""
-    return call.onnx("DequantizeLinear", x, _number(call, scale, "float32"),
-                     _number(call, zero_point, x.type.dtype))  # fmt: skip
+    steps = _number(call, scale, "float32"), _number(call, zero_point, x.type.dtype)
+    return call.onnx("DequantizeLinear", x, *steps, **_along(axis))
 
 
 @library("quantized_decomposed", "dequantize_per_channel.default")
 def dequantize_by_channel(call: Call, x: Value, scales: Value, zero_points: Value | None,
-                          axis: int, low: int, high: int, dtype: object,
-                          out_dtype: object = None) -> Result:  # fmt: skip
+                          axis: int, *_: object, **__: object) -> Result:  # fmt: skip
     """The real numbers that stored integers stand for, with a scale for each channel."""
-    zeros = None if zero_points is None else _number(call, zero_points, x.type.dtype)
-    return call.onnx("DequantizeLinear", x, _number(call, scales, "float32"), zeros, axis=axis)
+    return dequantize(call, x, scales, zero_points, axis=axis)
+
+
+def _along(axis: int | None) -> dict[str, int]:
+    return {} if axis is None else {"axis": axis}
 
 
 def _number(call: Call, given: Operand, dtype: str) -> Operand:

@@ -29,8 +29,8 @@ def view(call: Call, x: Value, *_: object) -> Result:
 
 
 @aten("clone.default", "alias.default", "detach.default", "lift_fresh_copy.default",
-      "contiguous.default", "_to_copy.default", "_to_dim_order_copy.default",
-      "to.dtype")  # fmt: skip
+      "contiguous.default", "_to_copy.default", "_to_dim_order_copy.default", "to.dtype",
+      "resolve_conj.default", "resolve_neg.default")  # fmt: skip
 def copy(call: Call, x: Value, *_: object, **__: object) -> Result:
     """The same elements, perhaps in another dtype; layouts of memory have no meaning here."""
     return call.cast(x, call.dtype)

@@ -112,9 +112,9 @@ def mean_of(call: Call, x: Value, windows: Windows, counts: Array) -> Value:
     return call.shaped(call.onnx("Div", sums, counts[None].astype(x.type.dtype)), call.shape)
 
 
-def every(numbers: Sequence[int], count: int) -> list[int]:
+def every(numbers: Sequence[int], count: int) -> tuple[int, ...]:
     """One number for each axis; torch allows one for all."""
-    return list(numbers) * (count if len(numbers) == 1 else 1)
+    return tuple(numbers) * (count if len(numbers) == 1 else 1)
 
 
 @aten("max_pool3d_with_indices.default")

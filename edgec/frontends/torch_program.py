@@ -226,8 +226,11 @@ class ProgramImporter:
     def has_no_importer(self, node: Any, name: str, layer: str, is_complex: bool) -> None:
         """Note it, unless it is arithmetic of sizes, of which `mapped` knows the largest."""
         if not _is_symbol(node.meta.get("val")):
-            kind = "no importer for complex numbers" if is_complex else "no importer"
-            self.problems.append(f"{name}  {self.place(node, layer)}: there is {kind}")
+            tags = [tag.name for tag in getattr(node.target, "tags", ())]
+            reason = "there is no importer" + (" for complex numbers" if is_complex else "")
+            if "nondeterministic_seeded" in tags:
+                reason = "random numbers have no C: leave them out when the module is in .eval()"
+            self.problems.append(f"{name}  {self.place(node, layer)}: {reason}")
 
     def made(self, function: Callable[..., Any], node: Any, call: Call, arguments: list[Any],
              options: dict[str, Any]) -> Any:  # fmt: skip

@@ -64,6 +64,18 @@ def written_twice(module: Any, x: Any) -> Any:
     return before, module.seen
 
 
+def attention(module: Any, x: Any, y: Any, count: Any) -> Any:
+    """By a mask that is computed, one with a row that sees nothing, and heads that share keys."""
+    call = torch.nn.functional.scaled_dot_product_attention
+    heads, some = x[None, None, :, :2].expand(1, 4, 3, 2) * y[:, None, None], x[None, None, :, 2:]
+    seen, nothing = torch.arange(3) < count, torch.ones(3, 3, dtype=torch.bool)
+    nothing[1] = False
+    return (
+        call(heads, heads, heads, attn_mask=seen[None]), call(heads, heads, heads, nothing),
+        call(heads, some.expand(1, 2, 3, 2), heads[:, :2], enable_gqa=True, scale=0.3),
+    )  # fmt: skip
+
+
 def x(dtype: Any = torch.float32) -> Any:
     return torch.randn(3, 4, generator=torch.Generator().manual_seed(1)).to(dtype)
 
@@ -81,6 +93,9 @@ CASES: dict[str, tuple[Callable[..., Any], tuple[Any, ...]]] = {
         lambda m, x: (x.as_strided((2, 3), (1, 2)), x[1:].as_strided((2,), (1,)),
                       x.t().clone().as_strided((2, 2), (3, 1), 1)), (x().t(),)
     ),
+    "attention": (attention, (x(), torch.arange(1.0, 5), torch.tensor(2))),
+    "attention that sees nothing": (attention, (x(), torch.arange(1.0, 5), torch.tensor(0))),
+    "leaky lines": (lambda m, x: (nn.RReLU().eval()(x), nn.RReLU(0.5, 0.7).eval()(x)), (x(),)),
     "no elements": (lambda m, x: (torch.cat([x, m.seen]), x * 2, x.sum()), (torch.zeros(0, 4),)),
     "bits of integers": (
         lambda m, x: ((x * 100).int() >> 3, (x * 9).to(torch.int8) << 4, x.byte() >> 1),
@@ -239,6 +254,13 @@ def test_weights_that_pruning_and_norms_make() -> None:
     require_same(edgec.from_torch(module, (x(),)).module.main, module, (x(),))
 
 
+def test_a_tensor_that_is_given_twice_is_two_inputs() -> None:
+    torch.manual_seed(2)
+    module = nn.MultiheadAttention(4, 2).eval()
+    main = edgec.from_torch(module, (x(),) * 3).module.main
+    require_same(main, module, (x(), 2 * x(), x() - 1))
+
+
 def test_buffers_that_share_memory_and_change_are_named() -> None:
     module = Calls(lambda m, x: (m.seen.add_(x) * 1, m.part * 2))
     module.register_buffer("part", module.seen[1])
@@ -254,6 +276,8 @@ def test_buffers_that_share_memory_and_change_are_named() -> None:
         (lambda m, x: [m.seen.copy_(x)][1:], "returns no tensor"),
         (assigns, "assigns tensors that are no buffers"),
         (lambda m, x: x.t().as_strided((2, 9), (9, 1)), "reaches outside"),
+        (lambda m, x: x + torch.rand_like(x), "random numbers have no C"),
+        (lambda m, x: torch.nn.functional.rrelu(x, training=True), "its slopes are random"),
     ],
 )  # fmt: skip
 def test_what_has_no_meaning_in_c_is_refused(function: Callable[..., Any], message: str) -> None:
