@@ -153,18 +153,13 @@ _SAYS: dict[str, dict[str, int]] = {"LSTM": {}, "GRU": {"linear_before_reset": 1
 def _recurrent(call: Call, kind: str, x: Value, states: Sequence[Value],
                weights: Sequence[Value], form: _Layers) -> Result:  # fmt: skip
     """All layers, each an ONNX node; then the last states of all layers."""
-    if not all(isinstance(value, Constant) for value in weights):
-        raise ImportFailed("weights that are computed are not supported")
     directions = 2 if form.bidirectional else 1
-    each = directions * (4 if form.has_biases else 2)
-    if len(weights) > form.count * each:
-        raise ImportFailed("a projection of the hidden state (proj_size) is not supported")
     sequence = call.onnx("Transpose", x, perm=(1, 0, 2)) if form.batch_first else x
     last: list[Sequence[Value]] = []
-    for layer in range(form.count):
+    for layer, own_weights in enumerate(_by_layer(weights, form)):
         first, stop = layer * directions, (layer + 1) * directions
         own = [_rows(call, state, first, stop, form.count == 1) for state in states]
-        parts = _parameters(weights[layer * each : (layer + 1) * each], directions, _GATES[kind])
+        parts = _parameters(own_weights, directions, _GATES[kind])
         hidden = parts[1].shape[-1]
         output, *ends = call.onnx_all(
             kind, sequence, *parts, None, *own, results=1 + len(states), hidden_size=hidden,
@@ -180,6 +175,16 @@ def _recurrent(call: Call, kind: str, x: Value, states: Sequence[Value],
         for ends in zip(*last, strict=True)
     )  # fmt: skip
     return (result, *joined_ends)
+
+
+def _by_layer(weights: Sequence[Value], form: _Layers) -> list[Sequence[Value]]:
+    """The weights of each layer, constants all of them."""
+    if not all(isinstance(value, Constant) for value in weights):
+        raise ImportFailed("weights that are computed are not supported")
+    each = (2 if form.bidirectional else 1) * (4 if form.has_biases else 2)
+    if len(weights) > form.count * each:
+        raise ImportFailed("a projection of the hidden state (proj_size) is not supported")
+    return [weights[first : first + each] for first in range(0, len(weights), each)]
 
 
 def _parameters(
