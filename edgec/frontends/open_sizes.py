@@ -95,9 +95,8 @@ def require_same(opened: Function, fixed: Function, sizes: Sizes) -> None:
     if mine.signature != fixed.signature:
         raise ImportFailed(
             f"at {words} the inputs and outputs are others than their sizes say",
-            details=(str(mine.signature), str(fixed.signature)),
-            hint=HINT,
-        )
+            details=(f"as its sizes say: {_words(mine)}", f"as it is: {_words(fixed)}"), hint=HINT,
+        )  # fmt: skip
     inputs = [*_random_inputs(fixed.inputs), *initial_state(fixed)]
     for result, answer, wanted in zip(
         fixed.results, interpret(mine, inputs), interpret(fixed, inputs), strict=True
@@ -107,6 +106,13 @@ def require_same(opened: Function, fixed: Function, sizes: Sizes) -> None:
                 f"{result.name!r} at {words} is not what the model computes there",
                 details=("a constant of it follows from a size",), hint=HINT,
             )  # fmt: skip
+
+
+def _words(function: Function) -> str:
+    """The types of a function, such as `float32[4, 3] -> float32[3]`."""
+    signature = function.signature
+    given, made = (", ".join(map(str, types)) for types in (signature.params, signature.results))
+    return f"{given} -> {made}"
 
 
 def _random_inputs(params: Sequence[Value]) -> list[Array]:

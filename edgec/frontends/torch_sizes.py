@@ -52,8 +52,10 @@ def import_dynamic(
         program = exported(module, examples[0], kwargs=examples[1], dynamic_shapes=dynamic_shapes)
     except ImportFailed:
         program = exported(module, examples[0], kwargs=examples[1])
-        inputs = list(_inputs(program))
-        extents = _given_terms(inputs, dynamic_shapes, source)
+        try:
+            extents = _given_terms(list(_inputs(program)), dynamic_shapes, source)
+        except (IndexError, TypeError):  # of no form that torch takes: its own words say so
+            extents = {}
         if not extents:
             raise
         return _import_at_sizes(program, extents, module, source)
