@@ -240,8 +240,8 @@ def _sum(call: Call, a: Any, b: Any, alpha: Any = 1, *, kind: str) -> Any:
                      for pair in pairs))  # fmt: skip
 
 
-for _name, _kind in (("add", "Add"), ("sub", "Sub")):
-    complex_aten(f"{_name}.Tensor", f"{_name}.Scalar")(partial(_sum, kind=_kind))
+complex_aten("add.Tensor", "add.Scalar")(partial(_sum, kind="Add"))
+complex_aten("sub.Tensor", "sub.Scalar")(partial(_sum, kind="Sub"))
 
 
 @complex_aten("rsub.Tensor", "rsub.Scalar")

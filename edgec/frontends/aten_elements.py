@@ -123,7 +123,8 @@ def _logarithm(call: Call, x: Value, *, kind: str) -> Result:
 _TABLES: tuple[tuple[tuple[str, ...], Import, dict[str, str]], ...] = (
     (("{}.default",), _unary, _UNARY),
     (("{}.Tensor", "{}.Scalar", "{}.default"), _arithmetic, _ARITHMETIC),
-    (("{}.Tensor", "{}.Scalar"), _scaled, {"add": "Add", "sub": "Sub"}),
+    (("{}",), _scaled, {"add.Tensor": "Add", "add.Scalar": "Add", "sub.Tensor": "Sub",
+                        "sub.Scalar": "Sub"}),
     (("{}.Tensor", "{}.Scalar"), _compared, _COMPARISONS),
     (("{}.default",), _logic, _LOGIC),
     (("__{}__.Scalar", "__{}__.Tensor"), _shifted, {"lshift": "LEFT", "rshift": "RIGHT"}),
