@@ -18,7 +18,7 @@ from edgec.report.table import Column, Table, number
 
 FIGURES = Path(__file__).resolve().parents[2] / "docs" / "figures.toml"
 #: The pages that have such tables.
-PAGES = ("memory.md", "tune.md")
+PAGES = ("memory.md", "mlperf_tiny.md", "tune.md")
 _TABLE = re.compile(r"(<!-- figures: (\w+) -->\n)((?:\n|\|.*\n)*)")
 
 
