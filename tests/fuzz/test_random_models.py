@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
+from against_frameworks import Wrong, check_nodes
 from compare_models import Case, case_of, failure, inputs_of, run, shrink
 from random_models import Model, Step, Tensor
 from random_onnx import MAKERS
@@ -101,3 +104,23 @@ def test_tflite_operators_are_generated() -> None:
     made = rows | set(generated()) | set(KINDS)
     missing = set(importer_kinds("tflite")) - made
     assert missing == set(WITHOUT_TFLITE), f"makers are missing: {sorted(missing)}"
+
+
+@pytest.mark.parametrize(
+    ("number", "answer", "is_finding"), [(3e9, -(2**31), False), (3.0, 3, False), (3.0, 4, True)]
+)
+def test_floats_that_an_integer_does_not_hold_are_no_finding(
+    number: float, answer: int, is_finding: bool
+) -> None:
+    from edgec.graph.builder import GraphBuilder
+    from edgec.graph.provenance import Origin
+    from edgec.graph.types import TensorType
+    from edgec.ops.cast import CastAttrs
+
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1,), "float32"))
+    y = b.op("cast", [x], CastAttrs("int32"), name="y", origins=[Origin("y", (1,))])
+    answers = [SimpleNamespace(tensors={"y": np.array([answer], np.int32)}, indexed={})]
+    inputs = [[np.array([number], np.float32)]]
+    with pytest.raises(Wrong, match="differ") if is_finding else nullcontext():
+        check_nodes(b.finish([y]), inputs, answers, is_litert=False)
