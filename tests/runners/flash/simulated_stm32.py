@@ -328,6 +328,9 @@ class LineTime:
     def monotonic(self) -> float:
         return self._now_s
 
+    def sleep(self, seconds: float) -> None:
+        self._now_s += seconds
+
     def pass_read(self, data: bytes, timeout_s: float) -> bytes:
         """Let the time go by of a read that found `data`, and return that."""
         self._now_s += 10 * len(data) / self.baud if data else max(timeout_s, 0.001)
@@ -389,3 +392,47 @@ class TerminalLine(LineTime):
 
     def close(self) -> None:
         self._transport.close()
+
+
+class FailingPort:
+    """What SerialTransport uses of pyserial, with the chip behind it; one of its calls fails."""
+
+    def __init__(
+        self, chip: SimulatedStm32, line: DirectLine, fail_at: int | None, problem: Exception
+    ) -> None:
+        self._chip, self._line = chip, line
+        self._fail_at, self._problem = fail_at, problem
+        self._waiting = b""
+        self.calls: list[str] = []
+        self.is_open = False
+
+    def _call(self, what: str) -> None:
+        self.calls.append(what)
+        if len(self.calls) - 1 == self._fail_at:
+            raise self._problem
+
+    def __setattr__(self, name: str, value: object) -> None:
+        if name in ("timeout", "dtr", "rts"):
+            self._call(name)
+        super().__setattr__(name, value)
+
+    @property
+    def in_waiting(self) -> int:
+        self._call("in_waiting")
+        return len(self._waiting)
+
+    def open(self) -> None:
+        self._call("open")
+        self.is_open = True
+
+    def write(self, data: bytes) -> None:
+        self._call("write")
+        self._waiting += self._chip.feed(data)
+
+    def read(self, count: int) -> bytes:
+        self._call("read")
+        data, self._waiting = self._waiting[:count], self._waiting[count:]
+        return self._line.pass_read(data, self.timeout)
+
+    def close(self) -> None:
+        self.is_open = False

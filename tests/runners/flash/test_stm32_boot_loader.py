@@ -2,19 +2,33 @@
 
 from __future__ import annotations
 
+import errno
 import shutil
 import subprocess
 from pathlib import Path
 
 import numpy as np
 import pytest
-from simulated_stm32 import FLASH, DirectLine, Faults, SimulatedStm32, TerminalLine, on_pty
+import serial
+from simulated_stm32 import (
+    FLASH,
+    DirectLine,
+    FailingPort,
+    Faults,
+    SimulatedStm32,
+    TerminalLine,
+    on_pty,
+)
 
+from edgec.boards.board import load_board
 from edgec.errors import BoardError
+from edgec.link.errors import PortUnavailable
 from edgec.link.transport import SerialTransport
-from edgec.runners.flash import stm32_protocol
+from edgec.runners.flash import stm32_protocol, stm32_uart
 from edgec.runners.flash.image import FlashImage, Segment
+from edgec.runners.flash.runner import Job
 from edgec.runners.flash.stm32_protocol import BootLoader, BootLoaderError
+from edgec.runners.flash.stm32_uart import Stm32Uart
 from edgec.runners.flash.stm32_write import ImageWriter, Written, parse_sectors
 
 F405 = "4x16K 64K 7x128K"
@@ -96,6 +110,39 @@ def test_good_line_on_a_pseudo_terminal(on_terminal) -> None:
     assert chip.erased == [0, 1, 2, 3]  # and nothing after the image
     assert chip.started == FLASH
     assert seen == sorted(seen) and seen[-1][0] == seen[-1][1]
+
+
+@pytest.mark.parametrize("reset", ["", "dtr"])
+def test_each_call_of_the_port_fails_once(reset: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """No program starts that is not whole, the port is closed, and the next run writes it all."""
+    image, board = make_image(5, 700), load_board("netduinoplus2")
+    options = {"sectors": F405, "reset": reset, "boot0": "rts" if reset else ""}
+    job = Job(board, image, options, port="line")
+    chip, older = make_chip(), bytes(range(1, 201))
+    ports: list[FailingPort] = []
+
+    def flash(fail_at: int | None) -> FailingPort:
+        line, gone = DirectLine(chip), OSError(errno.EIO, "Input/output error")
+        chip.flash[:] = older + b"\xff" * (len(chip.flash) - len(older))
+        chip.started = None
+        chip.press_reset()
+        ports.append(FailingPort(chip, line, fail_at, gone))
+        for module in (stm32_protocol, stm32_uart):
+            monkeypatch.setattr(module, "time", line)
+        monkeypatch.setattr(serial, "serial_for_url", lambda *_, **__: ports[-1])
+        Stm32Uart().flash(job)
+        return ports[-1]
+
+    calls = flash(None).calls
+    assert {"open", "read", "write", "timeout", "in_waiting"} <= set(calls) and len(calls) > 100
+    assert holds(chip, image)
+    for at, what in enumerate(calls):
+        with pytest.raises(PortUnavailable, match="line"):
+            flash(at)
+        assert not ports[-1].is_open, (at, what)
+        first = chip.flash[:200]
+        is_known = first in (older, image.segments[0].data[:200]) or set(first[:8]) == {0xFF}
+        assert is_known and (chip.started is None or holds(chip, image)), (at, what)
 
 
 def check_with_faults(loader: BootLoader, chip: SimulatedStm32, image: FlashImage) -> None:

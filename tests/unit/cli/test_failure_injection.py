@@ -1,4 +1,5 @@
-"""Each write, rename and process start of a command fails once, in turn; commands die at any time.
+"""Each write, rename, process start and serial call of a command fails once, in turn; commands die
+at any time.
 
 Whatever fails: what was there stays as it was or is replaced whole, nothing else is left behind,
 and there is one error without a traceback.
@@ -23,6 +24,9 @@ from typing import Any
 import numpy as np
 import pytest
 from onnx_builder import float_network
+
+sys.path.insert(0, str(Path(__file__).parents[2] / "runners" / "flash"))
+from simulated_stm32 import DirectLine, FailingPort, SimulatedStm32
 
 #: What a disk and a system say: full, an error of the medium, no permission, a read-only one.
 PROBLEMS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS)
@@ -96,8 +100,38 @@ def tree(folder: Path) -> dict[str, str]:
     }  # fmt: skip
 
 
+#: A flashing tool whose chip is the file `flash` beside it.
+ST_FLASH = """#!/bin/sh
+chip="${0%/*}/flash"
+case "$1" in
+    write) cp "$2" "$chip" ;;
+    read) head -c "$(($4))" "$chip" > "$2" ;;
+esac
+"""
+
+
 @pytest.fixture
-def command_of(dense_model: Path, work: Path) -> Callable[[str], list[object]]:
+def flash_words(
+    dense_model: Path, work: Path, edgec: Callable, monkeypatch: pytest.MonkeyPatch
+) -> Callable[[], list[object]]:
+    """Builds a project and puts a flashing tool beside it; the words that run it."""
+
+    def words() -> list[object]:
+        folder = work.parent / "bin"
+        folder.mkdir()
+        (folder / "st-flash").write_text(ST_FLASH)
+        (folder / "st-flash").chmod(0o755)
+        monkeypatch.setenv("PATH", f"{folder}{os.pathsep}{os.environ['PATH']}")
+        assert edgec("build", dense_model, "--board", "nucleo_g0b1re", "-o", "out").status == 0
+        return ["flash", "out", "--runner", "st-flash"]
+
+    return words
+
+
+@pytest.fixture
+def command_of(
+    dense_model: Path, work: Path, flash_words: Callable[[], list[object]]
+) -> Callable[[str], list[object]]:
     """The words of a command that writes `out`."""
 
     def words(name: str) -> list[object]:
@@ -109,6 +143,8 @@ def command_of(dense_model: Path, work: Path) -> Callable[[str], list[object]]:
             return ["quantize", model, "--calibration", work.parent / "s.npz", "-o", "out.onnx",
                     "--html", "out.html", "--no-blame", "--observer", "minmax", "--nearest",
                     "--keep-biases", "--equalize", "never"]  # fmt: skip
+        if name == "flash":
+            return flash_words()
         if name == "export":
             return ["export", dense_model, "--format", "cmake", "-o", "out"]
         if name == "tosa":
@@ -133,7 +169,7 @@ def _input_shape(model: Path) -> tuple[int, ...]:
     return tuple(d.dim_value for d in entry.type.tensor_type.shape.dim[1:])
 
 
-@pytest.mark.parametrize("name", ["build", "quantize", "export", "tosa", *SLOW])
+@pytest.mark.parametrize("name", ["build", "quantize", "flash", "export", "tosa", *SLOW])
 def test_each_operation_fails_once(
     name: str, command_of: Callable, edgec: Callable, work: Path, faults: Faults
 ) -> None:
@@ -159,6 +195,39 @@ def test_each_operation_fails_once(
         assert found in (before, after), (what, sorted(set(found) ^ set(before)))
         assert not tree(temporary), (what, tree(temporary))
     assert edgec(*words).status == 0 and tree(work) == after
+
+
+@pytest.mark.parametrize("share", [0.0, 0.01, 0.3, 0.6, 0.9, 1.0])
+def test_a_serial_call_of_flash_fails(
+    share: float, dense_model: Path, work: Path, edgec: Callable, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of a whole command; each of all calls: `tests/runners/flash/test_stm32_boot_loader.py`."""
+    import serial
+
+    assert edgec("build", dense_model, "--board", "stm32", "-o", "out").status == 0
+    before = tree(work)
+    chip = SimulatedStm32([16384] * 4 + [65536] + [131072] * 7)
+    line, ports = DirectLine(chip), list[FailingPort]()
+    monkeypatch.setattr("edgec.runners.flash.stm32_protocol.time", line)
+    gone = OSError(errno.EIO, os.strerror(errno.EIO))
+
+    def flash(fail_at: int | None) -> Any:
+        chip.started = None
+        chip.flash[:] = bytes(4096) + b"\xff" * (len(chip.flash) - 4096)  # another program
+        chip.press_reset()
+        ports.append(FailingPort(chip, line, fail_at, gone))
+        monkeypatch.setattr(serial, "serial_for_url", lambda *_, **__: ports[-1])
+        return edgec("flash", "out", "--port", "line", "--runner", "stm32-uart")
+
+    assert flash(None).status == 0 and chip.started
+    whole = bytes(chip.flash)
+    calls = len(ports[-1].calls)
+    ran = flash(round(share * (calls - 1)))
+    assert ran.status == 1 and ran.out == "" and ran.err.count("error: ") == 1, ran
+    assert "Traceback" not in ran.err and "line" in ran.err, ran
+    assert not ports[-1].is_open and tree(work) == before and not tree(work.parent / "tmp")
+    assert chip.started is None or chip.flash == whole
+    assert flash(None).status == 0 and chip.flash == whole
 
 
 def test_new_makes_a_folder_whole_or_not_at_all(
