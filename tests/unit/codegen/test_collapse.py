@@ -10,7 +10,17 @@ from hypothesis import strategies as st
 from edgec.codegen.collapse import collapse
 from edgec.codegen.expand import expand
 from edgec.loop.interpret import interpret
-from edgec.loop.ir import Binary, Buffer, For, PrimFunc, Seq, Stmt
+from edgec.loop.ir import (
+    Binary,
+    Buffer,
+    BufferRef,
+    Call,
+    For,
+    IndexValue,
+    PrimFunc,
+    Seq,
+    Stmt,
+)
 from edgec.loop.rewrite import walk
 from edgec.numerics.term import Term, Var, as_term, minimum
 
@@ -78,3 +88,54 @@ def test_meaning_is_kept(extents: tuple[int, int, int], order: list[int], paddin
     expected = interpret(func, arrays)["out"]
     changed = PrimFunc("f", func.params, (), collapse(func.body))
     np.testing.assert_array_equal(interpret(changed, arrays)["out"], expected)
+
+
+H, W = Var("h", 0, 4), Var("w", 0, 5)
+
+
+def pair(*index: Term, extents: tuple[Term, ...] | None) -> Stmt:
+    x = Buffer("x", (8, 64), "int32", "arena", extents)
+    return loop(H, loop(W, store(x, index, load(x, *index))))
+
+
+def test_rows_of_an_open_width_stay() -> None:
+    """Elements lie as far apart as the width of the run says, not as the largest one."""
+    rows, width = as_term(Var("rows", 1, 8)), as_term(Var("width", 1, 64))
+    row, column, even = as_term(H), as_term(W), as_term(H) * 5 + W
+    x = Buffer("x", (8, 5), "int32", "arena", (rows, as_term(Var("width", 1, 5))))
+    walk_over = loop(H, loop(W, store(x, (row, column), load(x, row, column))))
+    assert loops(collapse(walk_over)) == ["h", "w"]
+    closed = Buffer("x", (8, 5), "int32", "arena")
+    walk_over = loop(H, loop(W, store(closed, (row, column), load(closed, row, column))))
+    assert loops(collapse(walk_over)) == ["h_w"]
+    within = (as_term(0), even)
+    assert loops(collapse(pair(*within, extents=(rows, width)))) == ["h_w"]
+    assert loops(collapse(pair(as_term(0), as_term(H) * 7 + W, extents=(rows, width)))) == [
+        "h", "w"
+    ]  # fmt: skip
+    # Only the first extent is open, which says nothing about where elements lie.
+    assert loops(collapse(pair(*within, extents=(rows, as_term(64))))) == ["h_w"]
+
+
+def test_where_a_call_points_to_counts() -> None:
+    x = Buffer("x", (64,), "int32", "arena")
+
+    def calls(index: Term) -> Stmt:
+        return loop(H, loop(W, Call("kernel", (BufferRef(x, (index,)), IndexValue(as_term(3))))))
+
+    assert loops(collapse(calls(as_term(H) * 5 + W))) == ["h_w"]
+    assert loops(collapse(calls(as_term(W) * 4 + H))) == ["h", "w"]
+    odd = loop(H, loop(W, Call("kernel", (IndexValue(as_term(W)),))))
+    assert loops(collapse(odd)) == ["h", "w"]
+
+
+def test_names_say_what_was_joined_once() -> None:
+    def name(outer: str, inner: str) -> str:
+        h, w = Var(outer, 0, 4), Var(inner, 0, 5)
+        (only,) = loops(collapse(nest(as_term(h) * 5 + w, 20, h, w).body))
+        return only
+
+    assert name("acc", "acc_ic_o") == "acc_ic_o"
+    assert name("acc_kw", "acc_ic_o") == "acc_kw_ic_o"
+    assert name("out_d1", "out_d2") == "out_d1_d2"
+    assert name("h", "w") == "h_w"

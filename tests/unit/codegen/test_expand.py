@@ -5,7 +5,21 @@ from __future__ import annotations
 from c_harness import int32, load, loop, store
 
 from edgec.codegen.expand import expand
-from edgec.loop.ir import Axis, Binary, Block, Buffer, For, If, PrimFunc, Seq, Stmt, Store
+from edgec.loop.ir import (
+    Axis,
+    Binary,
+    Block,
+    Branch,
+    Buffer,
+    For,
+    If,
+    IndexValue,
+    PrimFunc,
+    Select,
+    Seq,
+    Stmt,
+    Store,
+)
 from edgec.loop.rewrite import walk
 from edgec.numerics.term import Var, as_term
 
@@ -65,3 +79,30 @@ def test_unrolled_outer_loop_keeps_inner_variables_apart() -> None:
     assert isinstance(first, For) and isinstance(second, For)
     assert first.var == second.var
     assert first.body != second.body
+
+
+def test_what_the_number_of_a_step_chooses_is_chosen() -> None:
+    chosen = Select(Binary("eq", IndexValue(as_term(COL)), int32(1)), int32(10), int32(20))
+    stored = loop(COL, store(OUT, (0, COL), chosen), "unrolled")
+    steps = expand(func(stored))
+    assert steps == (store(OUT, (0, 0), int32(20)), store(OUT, (0, 1), int32(10)))
+    (open_loop,) = expand(func(loop(ROW, store(OUT, (ROW, 0), Select(
+        Binary("eq", IndexValue(as_term(ROW)), int32(1)), int32(10), int32(20)
+    )))))  # fmt: skip
+    assert isinstance(open_loop, For) and isinstance(open_loop.body, Store)
+    assert isinstance(open_loop.body.value, Select)
+
+
+def test_both_sides_of_what_data_decide_are_kept() -> None:
+    yes, no = store(OUT, (0, 0), int32(1)), store(OUT, (0, 1), int32(2))
+    condition = load(X, 0, 0)
+    assert expand(func(Branch(condition, yes, no))) == (Branch(condition, yes, no),)
+    assert expand(func(Branch(condition, yes))) == (Branch(condition, yes),)
+
+
+def test_loops_of_open_extents_are_not_written_out() -> None:
+    """One that should be becomes serial; one that threads share stays theirs."""
+    many = as_term(Var("n", 1, 8))
+    for kind, expected in (("unrolled", "serial"), ("parallel", "parallel")):
+        (left,) = expand(func(loop(ROW, store(OUT, (ROW, 0), int32(1)), kind, stop=many)))
+        assert isinstance(left, For) and left.kind == expected and left.stop == many

@@ -8,8 +8,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from edgec.codegen.expand import expand
-from edgec.codegen.ranges import Ranges, accumulated_range, range_class
-from edgec.loop.ir import Binary, Buffer, Cast, Const, For, PrimFunc, Seq, Store
+from edgec.codegen.ranges import (
+    REQUANTIZE_TFLM,
+    Range,
+    Ranges,
+    accumulated_range,
+    range_class,
+)
+from edgec.loop.ir import Binary, Buffer, Cast, Const, For, Intrinsic, PrimFunc, Seq, Store
 from edgec.numerics.term import Var
 
 OPS = {
@@ -83,3 +89,78 @@ def test_classes_contain_their_range(a: int, b: int) -> None:
     class_low, class_high = range_class("int32", low, high)
     assert class_low <= low and high <= class_high
     assert (high < 0) == (class_high < 0) and (low > 0) == (class_low > 0)
+
+
+X = Buffer("x", (4,), "int8", "arena")
+ACC = Buffer("acc", (2,), "int32", "register")
+WHOLE = (-(2**31), 2**31 - 1)
+
+
+def test_a_register_that_feeds_itself_is_not_guessed() -> None:
+    """3 - acc, again and again, is 3 - acc of any earlier round."""
+    turned = store(ACC, (0,), Binary("sub", int32(3), load(ACC, 0)))
+    first = store(ACC, (0,), int32(3))
+    again = loop(Var("i", 0, 9), turned)
+    assert accumulated_range(Ranges(), (ACC, 0), first, [again]) is None
+
+
+@pytest.mark.parametrize(("op", "holds"), [("min", (-128, 5)), ("max", (3, 127))])
+def test_limits_of_a_register_cover_all_that_it_was(op: str, holds: tuple[int, int]) -> None:
+    start = Buffer("start", (1,), "int32", "constant")
+    first = store(ACC, (0,), load(start, 0))
+    update = store(ACC, (0,), Binary(op, load(ACC, 0), Cast("int32", load(X, 0))))
+    found = accumulated_range(Ranges({start: (3, 5)}), (ACC, 0), first, [update])
+    assert found is not None
+    assert -128 <= found[0] <= holds[0] and holds[1] <= found[1] <= 127
+
+
+@pytest.mark.parametrize("name", REQUANTIZE_TFLM)
+def test_a_right_shift_leaves_few_bits(name: str) -> None:
+    """acc * multiplier * 2**(shift - 31), of 32 bits each, with the multiplier below 1."""
+    acc = Buffer("a", (1,), "int32", "arena")
+
+    def of(intrinsic: str, shift: int) -> Range | None:
+        args = (load(acc, 0), int32(2**31 - 1), int32(shift))
+        return Ranges().exact(Intrinsic(intrinsic, args, "int32"))
+
+    assert of(name, -8) == (-(2**23), 2**23)
+    assert of(name, -31) == (-1, 1)
+    assert of(name, 0) == WHOLE and of("clamp", -8) == WHOLE
+
+
+def test_bits_of_numbers_that_are_not_negative_are_as_few() -> None:
+    a, b = (Buffer(name, (1,), "int32", "constant") for name in "ab")
+    both = Binary("and", load(a, 0), load(b, 0))
+    assert Ranges({a: (0, 10), b: (0, 12)}).exact(both) == (0, 10)
+    assert Ranges({a: (-1, 10), b: (0, 12)}).exact(both) == WHOLE
+    assert Ranges({a: (0, 10), b: (-1, 12)}).exact(both) == WHOLE
+
+
+def test_shifts_that_c_leaves_open_are_not_guessed() -> None:
+    def shifted(op: str, by: int) -> Range | None:
+        return Ranges().exact(Binary(op, Cast("int32", load(X, 0)), int32(by)))
+
+    assert shifted("shr", 63) == (-1, 0) and shifted("shr", 2) == (-32, 31)
+    assert shifted("shl", 3) == (-1024, 1016)
+    for by in (64, -1):
+        assert shifted("shr", by) == WHOLE and shifted("shl", by) is None
+
+
+def test_what_is_known_of_one_element_is_not_said_of_others() -> None:
+    ranges = Ranges()
+    ranges.elements[ACC, 0] = (1, 2)
+    assert ranges.of(load(ACC, 0)) == (1, 2)
+    assert ranges.of(load(ACC, 1)) == WHOLE
+    assert ranges.of(load(ACC, Var("i", 0, 2))) == WHOLE
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "expected"),
+    [(0, 0, (0, 0)), (-5, -1, (-(2**24), -1)), (1, 5, (1, 2**24)), (-5, 0, (-(2**24), 0)),
+     (0, 1, (0, 2**24)), (-(2**24) - 1, 2**24 + 1, (-(2**29), 2**29)),
+     (-(2**29) - 1, 2**29 + 1, WHOLE)],
+)  # fmt: skip
+def test_classes_keep_the_sign_and_few_sizes(
+    low: int, high: int, expected: tuple[int, int]
+) -> None:
+    assert range_class("int32", low, high) == expected
