@@ -22,7 +22,8 @@ _NPY, _NPZ = b"\x93NUMPY", b"PK"
 MOST_BYTES, MOST_EXPANSION = 1 << 28, 20
 
 #: What np.load raises for damaged files, depending on where the damage is.
-_DAMAGED = (ValueError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError, MemoryError)
+_DAMAGED = (ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error, NotImplementedError,
+            MemoryError)  # fmt: skip
 
 
 class Port(Protocol):

@@ -98,7 +98,7 @@ def _column_of_file(port: Port, source: Path) -> Samples:
     """An .npy, mapped: only what is read of it is in memory."""
     try:
         mapped: Any = np.load(source, mmap_mode="r", allow_pickle=False)
-    except (OSError, ValueError):
+    except (OSError, ValueError, TypeError):
         mapped = load_arrays(source)[""]  # says what is wrong, or reads what cannot be mapped
     column = _find({"": mapped}, port, 1, source)
     return Samples(len(column), lambda number: [fit_input(np.array(column[number]), port)])

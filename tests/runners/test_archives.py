@@ -34,3 +34,16 @@ def test_archives_of_samples_are_read(tmp_path: Path, monkeypatch: pytest.Monkey
     path, data = tmp_path / "x.npz", np.random.default_rng(1).integers(0, 256, 1 << 16, np.uint8)
     np.savez_compressed(path, x=data)
     np.testing.assert_array_equal(inputs.load_arrays(path)["x"], data)
+
+
+def test_a_shape_that_is_no_number(tmp_path: Path) -> None:
+    """NumPy takes `True` for an extent until it reads the elements."""
+    text = b"{'descr': '<f4', 'fortran_order': False, 'shape': (True,)}"
+    head = text + b" " * (117 - len(text)) + b"\n"
+    data = b"\x93NUMPY\x01\x00" + len(head).to_bytes(2, "little") + head + bytes(4)
+    (tmp_path / "x.npy").write_bytes(data)
+    with zipfile.ZipFile(tmp_path / "x.npz", "w") as archive:
+        archive.writestr("x.npy", data)
+    for name in ("x.npy", "x.npz"):
+        with pytest.raises(EdgecError, match=f"cannot read .*{name} as a NumPy file"):
+            inputs.load_arrays(tmp_path / name)

@@ -129,3 +129,9 @@ def test_flat_indices_read_well() -> None:
         ((a,), (1,), "a"), ((a * 2 + 1, 0), (9, 3), "(a * 2 + 1) * 3"),
     ]:  # fmt: skip
         assert flat_index([as_term(i) for i in indices], shape, lambda v: v.name).text == expected
+
+
+def test_each_dimension_has_an_index() -> None:
+    for indices in ((as_term(A),), (as_term(A),) * 3):
+        with pytest.raises(ValueError, match="zip"):
+            flat_index(indices, (4, 4), lambda v: v.name)

@@ -164,3 +164,14 @@ def test_classes_keep_the_sign_and_few_sizes(
     low: int, high: int, expected: tuple[int, int]
 ) -> None:
     assert range_class("int32", low, high) == expected
+
+
+@pytest.mark.parametrize(
+    ("op", "expected"),
+    [("add", (3, 15)), ("sub", (-9, 3)), ("mul", (2, 50)), ("min", (1, 5)), ("max", (2, 10)),
+     ("div", (0, 5))],
+)  # fmt: skip
+def test_intervals_are_as_small_as_can_be(op: str, expected: tuple[int, int]) -> None:
+    a, b = (Buffer(name, (1,), "int32", "constant") for name in "ab")
+    ranges = Ranges({a: (1, 5), b: (2, 10)})
+    assert ranges.exact(Binary(op, load(a, 0), load(b, 0))) == expected

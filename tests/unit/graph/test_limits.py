@@ -367,3 +367,11 @@ def test_reading_many_outputs_of_a_node_takes_linear_time(tmp_path: Path) -> Non
     start = time.process_time()
     assert len(import_model(path).main.nodes) == 3000
     assert time.process_time() - start < 5
+
+
+def test_rows_among_which_a_pivot_is_looked_for_are_steps(tmp_path: Path) -> None:
+    """The determinant of one matrix of 1,000,000 elements did not end."""
+    text = "g (float[{0},{0}] x) => (float y) {{ y = Det(x) }}"
+    found = refused(save_onnx(text.format(1000), tmp_path))
+    assert "4,000,000 steps one after the other; at most 131,072" in found
+    assert compile_model(save_onnx(text.format(8), tmp_path), host_core(), Options())
