@@ -18,11 +18,13 @@ class OnnxBuilder:
     choices come from `rng`, so a model is the same for the same seed.
     """
 
-    def __init__(self, seed: int, input_shape: Sequence[int]) -> None:
+    def __init__(
+        self, seed: int, input_shape: Sequence[int], element: int = TensorProto.FLOAT
+    ) -> None:
         self.rng = np.random.default_rng(seed)
         self.nodes: list[Any] = []
         self.initializers: list[Any] = []
-        self.input_shape = tuple(input_shape)
+        self.input_shape, self.element = tuple(input_shape), element
         self.count = 0
 
     def constant(self, data: np.ndarray, name: str) -> str:
@@ -66,16 +68,16 @@ class OnnxBuilder:
         ], axis=0)  # fmt: skip
         return weights, bias, scales
 
-    def save(self, output: str, path: Path) -> Path:
+    def save(self, output: str, path: Path, opset: int = 17) -> Path:
         graph = helper.make_graph(
             self.nodes,
             "test",
-            [helper.make_tensor_value_info("x", TensorProto.FLOAT, self.input_shape)],
+            [helper.make_tensor_value_info("x", self.element, self.input_shape)],
             [onnx.ValueInfoProto(name=output)],
             self.initializers,
         )
-        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
-        model.ir_version = 9
+        model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", opset)])
+        model.ir_version = 9 if opset < 21 else 10
         model = onnx.shape_inference.infer_shapes(model, strict_mode=True)
         onnx.checker.check_model(model)
         path.write_bytes(model.SerializeToString())

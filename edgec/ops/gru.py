@@ -9,8 +9,8 @@ bits, and functions of them with 15:
     hidden = (1 - z) * n + z * hidden                        in int16 with 15 fraction bits
     y[t] = requantize(hidden)
 
-What products read is int8, as the sequence is stored. The state itself keeps 16 bits, so that a
-gate near 1 still moves it.
+What products read is int8 or int16, as the sequence is stored. The state itself keeps 16 bits, so
+that a gate near 1 still moves it.
 """
 
 from __future__ import annotations
@@ -28,10 +28,11 @@ from edgec.graph.traits import Interval, Operand
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, clamp, int8, int16, int32, intrinsic
+from edgec.loop.values import Value, cast, clamp, int16, int32, intrinsic, saturate
 from edgec.numerics.fixed_point import check_factors, quantize_multiplier, wrap_int32
 from edgec.ops.accumulate import rescale
 from edgec.ops.broadcast import constant_of, tensor_of
+from edgec.ops.lstm_gates import accumulators, gate_rounding
 from edgec.ops.op import Op
 from edgec.ops.sigmoid_table import ARGUMENT_BITS, SigmoidLoops
 
@@ -57,8 +58,8 @@ class GruAttrs:
 
 @register
 class Gru(Op[GruAttrs]):
-    """x int8 [T, K], hidden int16 [1, U], weights int8 [3U, K] and [3U, U], biases int32 [3U] and
-    [3U] -> y int8 [T, 1, U], the next hidden.
+    """x int8 or int16 [T, K], hidden int16 [1, U], weights int8 [3U, K] and [3U, U], biases int32
+    [3U] and [3U] -> y [T, 1, U] of x's dtype, the next hidden. int16 has no zero point.
     """
 
     name = "gru"
@@ -76,8 +77,11 @@ class Gru(Op[GruAttrs]):
             raise TypeMismatch(f"gru of {x}: it needs quantization per tensor")
         if hidden.quant != STATE or {len(attrs.given), len(attrs.recurrent)} != {GATES * units}:
             raise TypeMismatch(f"gru of {hidden} with {len(attrs.given)} factors")
-        check_factors((*attrs.given, *attrs.recurrent, _to_output(attrs)), "tflm")
-        return TensorType((x.shape[0], 1, units), "int8", attrs.output), hidden
+        if x.dtype == "int16" and (x.quant.zero_point[0] or attrs.output.zero_point[0]):
+            raise TypeMismatch(f"gru of {x}: int16 has no zero point")
+        check_factors((*attrs.given, *attrs.recurrent), gate_rounding(x.dtype))
+        check_factors([_to_output(attrs)], "tflm")
+        return TensorType((x.shape[0], 1, units), x.dtype, attrs.output), hidden
 
     def macs(self, attrs: GruAttrs, inputs: Sequence[TensorType]) -> int:
         """Those of all weights, in each step."""
@@ -95,20 +99,19 @@ class Gru(Op[GruAttrs]):
             start = target.table("start", start.data)
         y, state = target.targets
         define, steps = target.definition, y.shape[0]
-        zeros = node.inputs[0].type.scalar_quant()[1], attrs.output.zero_point[0]
-        given = _Sums(target, inputs[2], inputs[4], zeros[0], attrs.given)
-        own = _Sums(target, inputs[3], inputs[5], zeros[1], attrs.recurrent)
+        given = _Sums(target, inputs[2], inputs[4], node.inputs[0].type, attrs.given)
+        own = _Sums(target, inputs[3], inputs[5], node.outputs[0].type, attrs.recurrent)
         define.compute(state, lambda n, c: start[n, c], name="start_hidden")
         with define.steps("steps", steps):
             # Copies, so that the sums do not depend on the step.
-            now = define.compute("now", lambda t, k: x[t, k], shape=x.shape[1:], dtype="int8")
+            now = define.compute("now", lambda t, k: x[t, k], shape=x.shape[1:], dtype=x.dtype)
             last = define.compute(
-                "last", lambda t, k: _stored(attrs, state[0, k]), shape=state.shape[1:],
-                dtype="int8",
+                "last", lambda t, k: _stored(attrs, state[0, k], y.dtype), shape=state.shape[1:],
+                dtype=y.dtype,
             )  # fmt: skip
             _Step(target, attrs, (given, given.of("given", now)), own, (last, state)).make()
             define.compute(
-                y, lambda t, n, c: _stored(attrs, state[n, c]), shape=state.shape,
+                y, lambda t, n, c: _stored(attrs, state[n, c], y.dtype), shape=state.shape,
                 at=lambda t, n, c: (t, n, c), name="out",
             )  # fmt: skip
         return y
@@ -116,32 +119,37 @@ class Gru(Op[GruAttrs]):
     def sums(self, attrs: GruAttrs, operands: Sequence[Operand]) -> Sequence[Interval]:
         """The products with the input and with the sequence."""
         x, _, weights, recurrent, bias, own = operands
+        if x.type.dtype == "int16":  # sums that need more are in int64
+            return ()
         output = TensorType((1,), "int8", attrs.output)
         return _ends(x.type, weights, bias), _ends(output, recurrent, own)
 
 
 def _check_shapes(x: TensorType, units: int, inputs: Sequence[TensorType]) -> None:
     rows = GATES * units
-    wanted = [(x.shape, "int8"), ((1, units), "int16"), ((rows, *x.shape[1:]), "int8"),
+    dtype = "int16" if x.dtype == "int16" else "int8"
+    wanted = [(x.shape, dtype), ((1, units), "int16"), ((rows, *x.shape[1:]), "int8"),
               ((rows, units), "int8"), ((rows,), "int32"), ((rows,), "int32")]  # fmt: skip
     if [(each.shape, each.dtype) for each in inputs] != wanted or len(x.shape) != 2:
         raise TypeMismatch(f"gru of {', '.join(map(str, inputs))}")
 
 
 class _Sums:
-    """Products of one side's int8 values with its weights, from the bias on: [unit, gate]."""
+    """Products of one side's stored values with its weights, from the bias on: [unit, gate]."""
 
     def __init__(
-        self, target: Lowering, weights: Any, bias: Any, zero_point: int, factors: Sequence[float]
+        self, target: Lowering, weights: Any, bias: Any, x: TensorType, factors: Sequence[float]
     ) -> None:
         self.target, data = target, constant_of(weights).data
         self.units = len(data) // GATES
-        self.zero_point = zero_point
+        self.zero_point = zero_point = x.scalar_quant()[1]
         self.bias: Array = constant_of(bias).data
         self.by_unit = data.reshape(GATES, self.units, -1).transpose(1, 2, 0)
         self.folded = wrap_int32(self.bias - zero_point * data.sum(axis=1, dtype=np.int64))
+        self.dtype = accumulators(x.dtype, data, self.bias)
         by_unit = np.asarray(factors).reshape(GATES, self.units).T.reshape(-1)
-        self.rescale = rescale(target, tuple(by_unit.tolist()), "tflm")
+        scales = tuple(by_unit.tolist())
+        self.rescale = rescale(target, scales, gate_rounding(x.dtype), self.dtype)
 
     def of(
         self, name: str, read: Tensor, gates: slice = slice(None), *, is_centred: bool = False
@@ -151,16 +159,18 @@ class _Sums:
         is_centred: what is read has no zero point.
         """
         bias = self.bias if is_centred else self.folded
-        rows = np.ascontiguousarray(bias.astype(np.int32).reshape(GATES, -1).T[:, gates])
+        rows = np.ascontiguousarray(bias.astype(self.dtype).reshape(GATES, -1).T[:, gates])
         weights = np.ascontiguousarray(self.by_unit[:, :, gates])
         table, biases = self.target.table("w", weights), self.target.table("bias", rows)
         made = self.target.definition.reduce(
             name,
             [("k", 0, weights.shape[1])],
             init=lambda t, c, g: biases[c, g],
-            update=lambda acc, t, c, g, k: acc + int32(read[k]) * int32(table[c, k, g]),
+            update=lambda acc, t, c, g, k: (
+                acc + cast(read[k], self.dtype) * cast(table[c, k, g], self.dtype)
+            ),
             shape=rows.shape,
-            dtype="int32",
+            dtype=self.dtype,
         )
         return made, gates.start or 0
 
@@ -232,11 +242,11 @@ def _to_output(attrs: GruAttrs) -> float:
     return STATE.scale[0] / attrs.output.scale[0]
 
 
-def _stored(attrs: GruAttrs, state: Value) -> Value:
+def _stored(attrs: GruAttrs, state: Value, dtype: str) -> Value:
     """The state as y stores it."""
     factor = quantize_multiplier(_to_output(attrs))
     moved = intrinsic("requantize_tflm", int32(state), *factor) + attrs.output.zero_point[0]
-    return int8(clamp(moved, -128, 127))
+    return saturate(moved, dtype)
 
 
 def _ends(x: TensorType, weights: Operand, bias: Operand) -> Interval:

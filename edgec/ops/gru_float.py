@@ -144,7 +144,6 @@ class GruFloat(_Recurrence):
     attrs_class = GruFloatAttrs
     gates = 3
     integer_form = IntegerForm.RECURRENT
-    integer_dtypes = ("int8",)
 
     def lower_step(
         self, node: Node, target: Lowering, inputs: Sequence[Any], given: Tensor, state: Tensor

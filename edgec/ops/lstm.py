@@ -36,7 +36,7 @@ from edgec.numerics.fixed_point import (
 )
 from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.lstm_float import append_tflite_lstm
-from edgec.ops.lstm_gates import GATES, GateShare
+from edgec.ops.lstm_gates import GATES, GateShare, gate_rounding
 from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.requantize import weight_scales
 from edgec.ops.reshape import ReshapeAttrs
@@ -90,7 +90,8 @@ def _sums(x: TensorType, weights: Operand, start: Array) -> Interval:
 @register
 class Lstm(Op[LstmAttrs]):
     """x int8 [T, K], hidden int8 [1, U], cell int16 [1, U], weights int8 [4U, K] and [4U, U],
-    bias int32 [4U] -> y int8 [1, T, U], the next hidden and cell.
+    bias int32 [4U] -> y int8 [1, T, U], the next hidden and cell. Or x, hidden and y are int16
+    without a zero point, and the bias int32 or int64.
 
     Gates lie one after the other in the order i, f, g, o. Exact as TFLite Micro's.
     """
@@ -104,13 +105,15 @@ class Lstm(Op[LstmAttrs]):
         """Types of the sequence and of both states."""
         x, hidden, cell, weights, recurrent, bias = inputs
         units = hidden.shape[-1] if hidden.shape else 0
+        dtype = "int16" if x.dtype == "int16" else "int8"
+        is_long = dtype == "int16" and bias.dtype == "int64"
         wanted = (
-            (x.shape[1:], x.dtype, weights.shape[1:], "int8"),
-            (hidden.shape, hidden.dtype, (1, units), "int8"),
+            (x.shape[1:], x.dtype, weights.shape[1:], dtype),
+            (hidden.shape, hidden.dtype, (1, units), dtype),
             (cell.shape, cell.dtype, (1, units), "int16"),
             (weights.shape[:1], weights.dtype, (GATES * units,), "int8"),
             (recurrent.shape, recurrent.dtype, (GATES * units, units), "int8"),
-            (bias.shape, bias.dtype, (GATES * units,), "int32"),
+            (bias.shape, bias.dtype, (GATES * units,), "int64" if is_long else "int32"),
         )
         if any((shape, dtype) != (want, kind) for shape, dtype, want, kind in wanted):
             raise TypeMismatch(f"lstm of {', '.join(map(str, inputs))}")
@@ -118,9 +121,11 @@ class Lstm(Op[LstmAttrs]):
             raise TypeMismatch(f"lstm of {hidden} and {cell} with rounding {attrs.rounding!r}")
         if x.quant is None or not x.quant.per_tensor or len(x.shape) != 2:
             raise TypeMismatch(f"lstm of {x}")
+        if dtype == "int16" and (x.quant.zero_point[0] or attrs.hidden.zero_point[0]):
+            raise TypeMismatch(f"lstm of {x} and {hidden}: int16 has no zero point")
         _cell_bits(cell)
         outer = (x.shape[0], 1) if attrs.time_major else (1, x.shape[0])
-        return (TensorType((*outer, units), "int8", attrs.hidden), hidden, cell)
+        return (TensorType((*outer, units), dtype, attrs.hidden), hidden, cell)
 
     def evaluate(
         self,
@@ -134,12 +139,17 @@ class Lstm(Op[LstmAttrs]):
         zero_point = attrs.hidden.zero_point[0]
         bits = _cell_bits(input_types[2])
         forget, update, output = _products(attrs, input_types[2])
-        sums = wrap_int32((x - input_types[0].scalar_quant()[1]) @ weights.T + bias)
-        given = _gate_share(sums, attrs.given, attrs.rounding)
-        y = np.empty((x.shape[0], hidden.size), np.int8)
+        dtype = output_types[0].dtype
+        limits = np.iinfo(dtype)
+
+        def share(sums: IntArray, factors: Sequence[float]) -> IntArray:
+            stored = wrap_int32(sums) if dtype == "int8" else sums
+            return _gate_share(stored, factors, gate_rounding(dtype))
+
+        given = share((x - input_types[0].scalar_quant()[1]) @ weights.T + bias, attrs.given)
+        y = np.empty((x.shape[0], hidden.size), dtype)
         for step, now in enumerate(given):
-            sums = wrap_int32((hidden - zero_point) @ recurrent.T)
-            own = _gate_share(sums, attrs.recurrent, attrs.rounding)
+            own = share((hidden - zero_point) @ recurrent.T, attrs.recurrent)
             gates = np.clip(now + own, -32768, 32767)[0]
             i, f, g, o = np.split(gates, GATES)
             kept = _rescaled(logistic_int16(f) * cell[0], forget)
@@ -149,10 +159,10 @@ class Lstm(Op[LstmAttrs]):
                 cell = np.clip(cell, -attrs.clip, attrs.clip)
             product = tanh_int16(cell[0], tanh_factor(bits)) * logistic_int16(o)
             rounded = requantize_tflm(product, *map(np.asarray, quantize_multiplier(output)))
-            hidden = np.clip(rounded + zero_point, -128, 127)[None]
+            hidden = np.clip(rounded + zero_point, limits.min, limits.max)[None]
             y[step] = hidden[0]
         y = y.reshape(output_types[0].shape)
-        return y, hidden.astype(np.int8), cell.astype(np.int16)
+        return y, hidden.astype(dtype), cell.astype(np.int16)
 
     def macs(self, attrs: LstmAttrs, inputs: Sequence[TensorType]) -> int:
         """Those of all weights, in each step."""
@@ -170,11 +180,11 @@ class Lstm(Op[LstmAttrs]):
         units, steps = hidden.shape[1], x.shape[0]
         zero_point = attrs.hidden.zero_point[0]
         own = GateShare(
-            target, constant_of(inputs[4]).data, zero_point, None, attrs.recurrent, attrs.rounding
+            target, constant_of(inputs[4]).data, node.inputs[1].type, None, attrs.recurrent
         )
         given = GateShare(
-            target, constant_of(inputs[3]).data, node.inputs[0].type.scalar_quant()[1],
-            constant_of(inputs[5]).data, attrs.given, attrs.rounding,
+            target, constant_of(inputs[3]).data, node.inputs[0].type, constant_of(inputs[5]).data,
+            attrs.given,
         )  # fmt: skip
         forget, update, output = _products(attrs, node.inputs[2].type)
         bits = _cell_bits(node.inputs[2].type)
@@ -192,7 +202,7 @@ class Lstm(Op[LstmAttrs]):
         define.compute(next_cell, lambda n, c: cell[n, c], name="start_cell")
         with define.steps("steps", steps):
             # A copy of this step's inputs, so that the sums do not depend on the step.
-            now = define.compute("now", lambda t, k: x[t, k], shape=x.shape[1:], dtype="int8")
+            now = define.compute("now", lambda t, k: x[t, k], shape=x.shape[1:], dtype=x.dtype)
             gates = given.gates("given", lambda t, k: now[k])
             gates = own.gates("own", lambda t, k: next_hidden[0, k], gates)
 
@@ -214,8 +224,7 @@ class Lstm(Op[LstmAttrs]):
             def new_hidden(t: Any, n: Any, c: Any) -> Any:
                 active = sigmoid.tanh(loops.int32(next_cell[n, c]), tanh_factor(bits))
                 product = active * sigmoid.logistic(of_gate(3, c))
-                rounded = scaled(product, output)
-                return loops.int8(loops.clamp(rounded + zero_point, -128, 127))
+                return loops.saturate(scaled(product, output) + zero_point, y.dtype)
 
             define.compute(next_cell, new_cell, name="cell")
             define.compute(next_hidden, new_hidden, name="hidden")
@@ -232,6 +241,8 @@ class Lstm(Op[LstmAttrs]):
         """The products with the input and with the hidden state."""
         x, hidden, _, weights, recurrent, bias = operands
         assert bias.data is not None
+        if x.type.dtype == "int16":  # sums that need more are in int64
+            return ()
         start = bias.data.astype(np.int64)
         return _sums(x.type, weights, start), _sums(hidden.type, recurrent, np.zeros_like(start))
 
@@ -264,7 +275,7 @@ _HIDDEN, _CELL, _COUNT = 18, 19, 24
 
 @from_tflite("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite's LSTM on int8 with int16 cells, or on floats.
+    """TFLite's LSTM on int8 or int16 with int16 cells, or on floats.
 
     Source: TFLite Micro's unidirectional_sequence_lstm.cc; factors of gates are float32 products.
     """
@@ -285,9 +296,11 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
         raise ImportFailed(f"the input {x.type} is not of rank 3")
     if x.type.is_float:
         return append_tflite_lstm(builder, raw, x, [hidden, cell], gates)
-    if (x.type.dtype, hidden.type.dtype, cell.type.dtype) != ("int8", "int8", "int16"):
+    dtypes = x.type.dtype, hidden.type.dtype, cell.type.dtype
+    if dtypes not in (("int8", "int8", "int16"), ("int16", "int16", "int16")):
         raise ImportFailed(
-            f"{x.type.dtype} input with {cell.type.dtype} cells: only int8 and int16, or floats"
+            f"{x.type.dtype} input with {cell.type.dtype} cells: only int8 or int16 with int16"
+            " cells, or floats"
         )
     declared = raw.output_types[0]
     quant = hidden.type.quant
@@ -305,7 +318,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     stacked = _Stacked(builder, raw, units)
     weights, given = stacked.weights("weights", gates[0], x.type)
     recurrent, factors = stacked.weights("recurrent", gates[1], hidden.type)
-    bias = stacked.bias(gates[2])
+    bias = stacked.bias(gates[2], "int64" if x.type.dtype == "int16" else "int32")
     clip = raw.attribute("cell_clip", 0.0) / cell.type.scalar_quant()[0]
     attrs = LstmAttrs(
         given=given,
@@ -361,10 +374,10 @@ class _Stacked:
         constant = self.builder.constant(f"{self.raw.name}.{name}", data, quant)
         return constant, (i, f, g, o)
 
-    def bias(self, biases: Sequence[Any]) -> Constant:
+    def bias(self, biases: Sequence[Any], dtype: str) -> Constant:
         """[4 units], of the input's share."""
-        if any(not isinstance(b, Constant) or b.type.dtype != "int32" for b in biases):
-            raise ImportFailed("its biases are not int32 constants")
+        if any(not isinstance(b, Constant) or b.type.dtype != dtype for b in biases):
+            raise ImportFailed(f"its biases are not {dtype} constants")
         data = np.concatenate([b.data for b in biases])
         if data.shape != (GATES * self.units,):
             raise ImportFailed(f"{data.size} biases for {self.units} units")

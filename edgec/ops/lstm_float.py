@@ -62,7 +62,6 @@ class LstmFloat(Op[LstmFloatAttrs]):
     fusion = Fusion.OPAQUE
     tolerance = 2e-6
     integer_form = IntegerForm.RECURRENT
-    integer_dtypes = ("int8",)
 
     @property
     def weight_inputs(self) -> tuple[int, ...]:

@@ -10,10 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from edgec.graph.types import Array
+from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, clamp, int16, int32
+from edgec.loop.values import Value, cast, clamp, int16, int32
 from edgec.numerics.fixed_point import Rounding, wrap_int32
 from edgec.ops.accumulate import rescale
 
@@ -23,10 +23,26 @@ LIMITS = (-32768, 32767)
 Read = Callable[[Any, Any], Value]
 
 
+def gate_rounding(dtype: str) -> Rounding:
+    """How TFLite rescales sums of values of this dtype."""
+    return "tflm16" if dtype == "int16" else "tflm"
+
+
+def accumulators(dtype: str, weights: Array, bias: Array) -> str:
+    """The dtype of sums of values of this dtype by the rows of weights [R, K], and bias [R].
+
+    Those of int8 wrap in int32, as TFLite's do; those of int16 are in int64 if they may not fit.
+    """
+    if dtype == "int8":
+        return "int32"
+    most = np.abs(weights.astype(np.int64)).sum(axis=1) * 2**15 + np.abs(bias.astype(np.int64))
+    return "int32" if int(most.max(initial=0)) < 2**31 else "int64"
+
+
 class GateShare:
     """One of the two products, limited to int16.
 
-    weights: int8 [4U, K], gate by gate, of inputs with this zero point. bias: int32 [4U] or None.
+    weights: int8 [4U, K], gate by gate, of inputs of type x. bias: integers [4U] or None.
     factors: of the sums, to the gates' scale.
     """
 
@@ -34,22 +50,23 @@ class GateShare:
         self,
         target: Lowering,
         weights: Array,
-        zero_point: int,
+        x: TensorType,
         bias: Array | None,
         factors: Sequence[float],
-        rounding: Rounding,
     ) -> None:
         self.target = target
         units, self.depth = len(weights) // GATES, weights.shape[1]
-        folded = -zero_point * weights.sum(axis=1, dtype=np.int64)
+        folded = -x.scalar_quant()[1] * weights.sum(axis=1, dtype=np.int64)
         if bias is not None:
             folded = folded + bias
-        biases = wrap_int32(folded).astype(np.int32).reshape(GATES, units).T
+        self.dtype = accumulators(x.dtype, weights, folded)
+        stored = wrap_int32(folded) if self.dtype == "int32" else folded
+        biases = stored.astype(self.dtype).reshape(GATES, units).T
         by_unit: Array = weights.reshape(GATES, units, -1).transpose(1, 2, 0)
         self.shape = (units, GATES)
         self.weights = target.table("w", np.ascontiguousarray(by_unit))
         self.biases = target.table("bias", np.ascontiguousarray(biases))
-        self.rescale = rescale(target, factors, rounding)
+        self.rescale = rescale(target, factors, gate_rounding(x.dtype), self.dtype)
 
     def gates(self, name: str, read: Read, others: Tensor | None = None) -> Tensor:
         """Add the stages of the sums of each gate of each unit, and of gates: `<name>_gates`.
@@ -61,9 +78,11 @@ class GateShare:
             name,
             [("k", 0, self.depth)],
             init=lambda t, c, g: self.biases[c, g],
-            update=lambda acc, t, c, g, k: acc + int32(read(t, k)) * int32(self.weights[c, k, g]),
+            update=lambda acc, t, c, g, k: (
+                acc + cast(read(t, k), self.dtype) * cast(self.weights[c, k, g], self.dtype)
+            ),
             shape=self.shape,
-            dtype="int32",
+            dtype=self.dtype,
         )
 
         def gate(t: Any, c: Any, g: Any) -> Value:

@@ -4,6 +4,7 @@ With m the mean of x over the last axis, v that of (x - m)**2, or of x**2, and r
 
     (x - m) / r, x / r                       the quotient, or a product with 1 / r
     x * t + (c - m * t), t = scale / r       Keras' form with its scale and bias c
+    x / max(length of x, small)              of lengths that may be 0: x / r with scales 1 / sqrt(C)
 """
 
 from __future__ import annotations
@@ -19,6 +20,9 @@ from edgec.graph.types import Array
 from edgec.ops.reduce import ReduceAttrs
 
 Producer = Callable[[Value], Node | None]
+
+#: A limit of lengths that only keeps quotients finite; and an epsilon that changes no float.
+MOST_SMALL, LEAST_EPSILON = 1e-5, 1e-30
 
 
 @dataclass(frozen=True)
@@ -59,7 +63,7 @@ class NormParts:
         """n / r, or a product with 1 / r: the normalization with that root, and n."""
         divided = self._made(value, "div")
         if divided is not None:
-            norm = self._root(divided[1])
+            norm = self._root(divided[1]) or self._length(divided[1])
             return None if norm is None else (norm, divided[0])
         for one, other in self._either(value, "mul"):
             norm = self._inverse(other)
@@ -98,13 +102,45 @@ class NormParts:
                 return self._squares(squares, epsilon)
         return None
 
-    def _mean(self, value: Value) -> Value | None:
-        """What a value is the mean of, over the last axis."""
+    def _mean(self, value: Value, kind: str = "mean") -> Value | None:
+        """What a value is the mean of, over the last axis, or another reduction."""
         node = self.producer(value)
-        if node is None or not isinstance(node.attrs, ReduceAttrs) or node.attrs.kind != "mean":
+        if node is None or not isinstance(node.attrs, ReduceAttrs) or node.attrs.kind != kind:
             return None
         x = node.inputs[0]
         return x if node.attrs.axes == (len(x.type.shape) - 1,) and x.type.is_float else None
+
+    def _length(self, value: Value) -> Norm | None:
+        """The length of rows, if nothing but rows of zeros has another divisor."""
+        tiled = self._made(value, "tile")
+        found = self._above_zero(tiled[0] if tiled else value)
+        if found is None:
+            return None
+        length, small = found
+        roots = self._made(length, "sqrt")
+        squares = None if roots is None else self._mean(roots[0], "sum")
+        x = self._mean(length, "l2") if squares is None else self._square(squares)
+        if x is None:
+            return None
+        channels = x.type.shape[-1]
+        scale = np.full(channels, channels**-0.5, np.float32)
+        return Norm(x, False, max(small**2 / channels, LEAST_EPSILON), scale)
+
+    def _above_zero(self, value: Value) -> tuple[Value, float] | None:
+        """What a divisor is but where that is about 0, and what it is at least."""
+        node = self.producer(value)
+        if node is not None and node.op.is_limit:
+            small = node.attrs.minimum if node.attrs.maximum > 1 / LEAST_EPSILON else 0.0
+            return (node.inputs[0], small) if 0 < small <= MOST_SMALL else None
+        for length, constant in self._either(value, "maximum"):
+            least = _number(constant)
+            if least is not None and 0 < least <= MOST_SMALL:
+                return length, least
+        chosen = self._made(value, "where") or (value,)
+        for compared, zero in self._either(chosen[0], "equal"):
+            if _number(zero) == 0 and compared is chosen[-1] and _number(chosen[1]):
+                return compared, 0.0
+        return None
 
     def _squares(self, value: Value, epsilon: float) -> Norm | None:
         """Squares of x, or of x without its mean."""
@@ -112,11 +148,16 @@ class NormParts:
         if pair is not None:
             x, mean = pair
             return Norm(x, True, epsilon) if self._mean(mean) is x else None
-        product = self._made(value, "square") or self._made(value, "mul")
-        if product is None or product[0] is not product[-1]:
+        root = self._square(value)
+        if root is None:
             return None
-        centre = self._centre(product[0])
-        return Norm(product[0] if centre is None else centre, centre is not None, epsilon)
+        centre = self._centre(root)
+        return Norm(root if centre is None else centre, centre is not None, epsilon)
+
+    def _square(self, value: Value) -> Value | None:
+        """What a value is the square of."""
+        product = self._made(value, "square") or self._made(value, "mul")
+        return product[0] if product is not None and product[0] is product[-1] else None
 
     def _centre(self, value: Value) -> Value | None:
         """What a value is without its mean."""

@@ -80,8 +80,7 @@ def as_stored(data: Array) -> Array:
 
 def write_own(out: OnnxGraph, node: Node, kind: str, **attributes: Any) -> None:
     """Append a node of the same operands and one output, each in the order of its own axes."""
-    operands = [out.own(value) for value in node.inputs]
-    out.emit(kind, operands, out.define_own(node.output), **attributes)
+    out.emit(kind, own_operands(out, node), out.define_own(node.output), **attributes)
 
 
 def own_operands(out: OnnxGraph, node: Node) -> list[str]:

@@ -60,11 +60,11 @@ class Reduce(Op[ReduceAttrs]):
     approximates = True
 
     def form_of(self, attrs: ReduceAttrs) -> IntegerForm | None:
-        """Elements are chosen, or their sums rescaled; products and roots have none."""
+        """Elements are chosen, or their sums and products rescaled; roots have none."""
         row = BY_NAME[attrs.kind]
         if row.chooses:
             return IntegerForm.SHARED
-        return None if row.multiplier is None or row.steps else self.integer_form
+        return None if row.multiplier is None else self.integer_form
 
     def attrs_for_integers(
         self, attrs: ReduceAttrs, inputs: Sequence[TensorType], result: StoredAs
@@ -72,9 +72,10 @@ class Reduce(Op[ReduceAttrs]):
         """The same with the result's parameters, where nothing else limits it."""
         if not result.is_whole:
             return None
-        is_own = not BY_NAME[attrs.kind].chooses
-        rounding: Rounding = "onnx" if result.rounding == "onnx" else "tflm"
-        return replace(attrs, output=result.quant, rounding=rounding) if is_own else attrs
+        row = BY_NAME[attrs.kind]
+        is_onnx = result.rounding == "onnx" and not row.steps
+        rounding: Rounding = "onnx" if is_onnx else "tflm"
+        return attrs if row.chooses else replace(attrs, output=result.quant, rounding=rounding)
 
     def scale(self, attrs: ReduceAttrs, *scales: float) -> float:
         """That of the input: only sums are larger, and their errors with them."""

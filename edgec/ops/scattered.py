@@ -216,6 +216,13 @@ class Scatter(Op[ScatterAttrs]):
     attrs_class = ScatterAttrs
     fusion = Fusion.OPAQUE
     onnx_since = 18
+    integer_form = IntegerForm.SHARED
+    steering = (1,)
+    reads_alike = True
+
+    def form_of(self, attrs: ScatterAttrs) -> IntegerForm | None:
+        """Stored integers take the place of others; what combines them has none."""
+        return self.integer_form if attrs.reduction == "none" else None
 
     def infer(self, attrs: ScatterAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The data's type."""

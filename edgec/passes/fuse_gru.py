@@ -1,7 +1,7 @@
 """Turn a float GRU between dequantized operands and a quantize into the integer GRU.
 
-Sequence in int8, weights in int8 with a scale for each row or one for all and no zero point.
-Biases and the first state are floats, which are rounded. Whatever differs stays in float.
+Sequence in int8 or int16, weights in int8 with a scale for each row or one for all and no zero
+point. Biases and the first state are floats, which are rounded. Whatever differs stays in float.
 """
 
 from __future__ import annotations
@@ -32,8 +32,8 @@ def fused_gru(
     constants = [above.inputs[1], *above.inputs[4:]]
     if x is None or len(scales) < 2 or not all(map(_is_finite, constants)):
         return None
-    is_plain = _fits(x.type, "int8") and constants[0].type.shape[0] == 1
-    if not is_plain or node.attrs.dtype != "int8" or not node.attrs.output.per_tensor:
+    is_plain = _fits(x.type, node.attrs.dtype) and constants[0].type.shape[0] == 1
+    if not is_plain or not node.attrs.output.per_tensor:
         return None
     return _appended(rewriter, above, (x, integers[2], integers[3]), (scales[0], scales[1]), node)
 

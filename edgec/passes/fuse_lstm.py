@@ -1,6 +1,6 @@
 """Turn a float LSTM between dequantized operands and a quantize into the integer LSTM.
 
-The integers are those of TFLite Micro's LSTM: sequence and hidden state in int8 with one
+The integers are those of TFLite Micro's LSTM: sequence and hidden state in int8 or int16 with one
 quantization, cells in int16 with a scale of a power of two, weights in int8 with one scale for each
 gate and no zero point, and biases in int32, in the scale of the input times that of the weights.
 Whatever differs from this stays in float.
@@ -45,12 +45,12 @@ def fused_lstm(
     """
     operands = [value for value in integers if value is not None]
     quant = node.attrs.output
-    if len(operands) != len(above.inputs) or node.attrs.dtype != "int8":
+    if len(operands) != len(above.inputs):
         return None
     x, hidden, cell, weights, recurrent, bias = operands
     if not quant.per_tensor or hidden.type.quant != quant or above.inputs[1].type.shape[0] != 1:
         return None
-    if x.type.dtype != "int8" or x.type.quant is None or not x.type.quant.per_tensor:
+    if x.type.dtype != node.attrs.dtype or x.type.quant is None or not x.type.quant.per_tensor:
         return None
     (x_scale,) = x.type.quant.scale
     given, own = _gate_scales(weights), _gate_scales(recurrent)

@@ -25,7 +25,7 @@ from edgec.passes.rewriter import Rewriter
 
 def fuse_norms(function: Function, *, stored: bool = False) -> Function:
     """stored: only those of values that are dequantized."""
-    if not any(node.op.computes is Arithmetic.SUM for node in function.nodes):
+    if not {Arithmetic.SUM, Arithmetic.QUOTIENT} & {node.op.computes for node in function.nodes}:
         return function
     return Rewriter(function).run(_Fusing(function, stored))
 

@@ -34,11 +34,12 @@ import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Function, Node, Value
-from edgec.graph.operator import get_op
+from edgec.graph.operator import Operator, get_op
 from edgec.graph.traits import IntegerForm, Movement, Storage, StoredAs, stored_number
 from edgec.graph.types import Quant
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.gru_float import GruFloatAttrs
+from edgec.ops.integer_root import IntegerRoot, IntegerRootAttrs
 from edgec.ops.lift import MOST_BITS, Lift, LiftAttrs
 from edgec.ops.lookup import Lookup
 from edgec.ops.lookup_int16 import LookupInt16
@@ -350,8 +351,14 @@ def _table_of_int16(
     wide = tabulate_int16(dequantize, nodes, real, node.attrs)
     if wide is None:
         return None
-    op = Reinterpret if isinstance(wide, ReinterpretAttrs) else LookupInt16
-    return (rewriter.builder.op(get_op(op), [stored], wide, **identity),)
+    ops: dict[type, type[Operator[Any]]] = {
+        ReinterpretAttrs: Reinterpret, IntegerRootAttrs: IntegerRoot
+    }  # fmt: skip
+    try:
+        op = get_op(ops.get(type(wide), LookupInt16))
+        return (rewriter.builder.op(op, [stored], wide, **identity),)
+    except TypeMismatch:
+        return None
 
 
 def _is_stored(stored: Value, attrs: QuantizeAttrs) -> bool:

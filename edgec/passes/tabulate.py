@@ -15,6 +15,7 @@ import numpy as np
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import get_op
 from edgec.graph.types import Array, TensorType
+from edgec.ops.integer_root import IntegerRootAttrs
 from edgec.ops.lookup import LookupAttrs
 from edgec.ops.lookup_int16 import FEWEST_BITS, FINER, MOST_BITS, LookupInt16, LookupInt16Attrs
 from edgec.ops.quantize import Quantize, QuantizeAttrs
@@ -87,9 +88,9 @@ def tabulate(
 
 def tabulate_int16(
     dequantize: Node, nodes: list[Node], result: Value, attrs: QuantizeAttrs
-) -> LookupInt16Attrs | ReinterpretAttrs | None:
-    """The same of an int16 input, or that its integers stay as they are; None if no table is near
-    enough.
+) -> LookupInt16Attrs | ReinterpretAttrs | IntegerRootAttrs | None:
+    """The same of an int16 input, or that its integers stay as they are, or the inverse of a root,
+    which is too steep for a table; None if no table is near enough.
 
     Each length is compared with all results. Entries are moved by half of what the line is off in
     the middle, on the average of both sides.
@@ -110,7 +111,9 @@ def tabulate_int16(
         off = int(np.abs(found.astype(np.int64) - exact).max())
         if off <= NEAR_STEPS or (bits == MOST_BITS and off <= MOST_STEPS):
             return LookupInt16Attrs(entries, attrs.output, attrs.dtype, off)
-    return None
+    above = operands[operands > 0].astype(np.float64) * dequantize.inputs[0].type.scalar_quant()[0]
+    is_root = np.allclose(reals[operands > 0], above**-0.5, rtol=1e-6, atol=0)
+    return IntegerRootAttrs(attrs.output) if is_root else None
 
 
 def _entries(steps: Array, bits: int) -> Array:

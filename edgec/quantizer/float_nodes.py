@@ -8,8 +8,7 @@ from dataclasses import dataclass
 
 from edgec.graph.ir import Function, Node
 from edgec.graph.traits import Storage
-from edgec.passes.tabulate import is_elementwise
-from edgec.quantizer.integer_forms import EDGE, IntegerForms
+from edgec.quantizer.integer_forms import EDGE, IDLE, IntegerForms
 
 #: Why a node that has an integer form is in float after the passes all the same.
 BEYOND = "no integer form has its dtype, scales and attributes"
@@ -73,8 +72,9 @@ def _refusal(old: Node, forms: IntegerForms, asked: Collection[Node]) -> str:
     has_int8 = "int16" not in old.op.integer_dtypes
     if has_int8 and old in forms.kept and old not in asked:
         return "its integer form is of int8 alone"
-    is_table = old.integer_form is None and is_elementwise(old)
-    return forms.refusal(old) or (UNTABLED if is_table else BEYOND)
+    refusal = forms.refusal(old)
+    is_needed = refusal == IDLE and forms.is_needed(old.output)
+    return UNTABLED if is_needed else refusal or BEYOND
 
 
 def _names(node: Node) -> Iterator[str]:

@@ -20,6 +20,9 @@ from edgec.quantizer.integer_forms import stored_places
 from edgec.quantizer.recurrent import store, stored_operands
 from edgec.quantizer.scheme import Scheme, Stored, quantize_bias
 
+#: Operators whose integers are all of one dtype.
+ONE_DTYPE = (IntegerForm.OPERANDS, IntegerForm.ONE_OPERAND, IntegerForm.RECURRENT)
+
 
 @dataclass(frozen=True)
 class Quantized:
@@ -100,7 +103,7 @@ class _Inserter:
 
     def _in_int16(self, node: Node) -> bool:
         """Whether a node that knows one dtype has int16 on any side, and so on all."""
-        if node.integer_form not in (IntegerForm.OPERANDS, IntegerForm.ONE_OPERAND):
+        if node.integer_form not in ONE_DTYPE:
             return False
         made = self.forms.stored_output(node)
         assert made is not None
@@ -127,7 +130,8 @@ class _Inserter:
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> tuple[Value, ...]:
         """An LSTM or GRU on integers, or in float where what it makes is left out."""
-        operands = [self._operand(rewriter, node.inputs[0], inputs[0]), *inputs[1:]]
+        in_int16 = self._in_int16(node)
+        operands = [self._operand(rewriter, node.inputs[0], inputs[0], in_int16), *inputs[1:]]
         if not self._makes_left_out(node):
             forms = stored_operands(node)
             operands[1:] = [
@@ -137,7 +141,7 @@ class _Inserter:
             if node.outputs[2:]:  # stored cells have a limit of their own
                 node = replace(node, attrs=replace(node.attrs, clip=0.0))
         y, *last = rewriter.keep(node, tuple(operands))
-        return (self._through(rewriter, node.outputs[0], y), *last)
+        return (self._through(rewriter, node.outputs[0], y, in_int16), *last)
 
     def _stored_constant(self, rewriter: Rewriter, old: Value) -> Value:
         """A constant in the integers that the scheme has for it, dequantized."""

@@ -5,7 +5,8 @@
    rounded three times, before the operator, in it and after it, where once is enough.
 2. A clip after such an operator is part of it: only the clip's result is quantized.
 3. What moves or chooses elements keeps its inputs' parameters: views, transposes, max pooling,
-   concat, pad, slice, gather, tiles, resizing. What chooses between operands takes of constants
+   concat, pad, slice, gather, tiles, resizing; and what picks rows of a constant by computed
+   places, where integers are made of them. What chooses between operands takes of constants
    those of zeros alone: others may be far from all that is computed. After floats it stays in
    float. So do, because inputs and outputs are floats, slices of inputs, concats that no integers
    are made of, and what moves inputs for floats alone: each part has parameters of its own (states
@@ -37,6 +38,8 @@ from edgec.quantizer.recurrent import has_recurrent_form
 
 #: Why what only moves elements stays in float beside inputs and outputs of floats.
 EDGE = "it moves floats at the model's edge"
+#: Why a function of elements is none of integers, where what it reads is in integers.
+IDLE = "its result is read in float"
 
 
 def shares_parameters(node: Node) -> bool:
@@ -80,13 +83,19 @@ def _has_numbers(node: Node) -> bool:
 
 def _strange_operands(node: Node) -> str | None:
     """Why no integers stand for what a node reads or makes; None if they may."""
-    if not node.operands:
+    if not node.operands and not picks_of_constant(node):
         return "it is of constants alone"
     if has_infinity(node):
         return "it reads a constant that is no number"
     made = () if _makes_places(node) else node.outputs
     others = {value.type.dtype for value in (*node.operands, *made)} - {"float32"}
     return f"it reads or makes {' and '.join(sorted(others))}" if others else None
+
+
+def picks_of_constant(node: Node) -> bool:
+    """Whether a node moves elements of a constant, by places that are computed: an embedding."""
+    is_pick = shares_parameters(node) and not node.op.reads_alike
+    return is_pick and not node.operands and bool(node.activations)
 
 
 def _makes_places(node: Node) -> bool:
@@ -225,7 +234,9 @@ class IntegerForms:
         if node.integer_form is IntegerForm.RECURRENT:
             return "the integer form is of one batch from constant states, for its sequence alone"
         is_of_elements = node.integer_form is None and node.op.is_elementwise
-        return self._without_table(node) if is_of_elements else self._misfit(node, node.operands)
+        if is_of_elements:
+            return self._without_table(node)
+        return None if picks_of_constant(node) else self._misfit(node, node.operands)
 
     def _without_table(self, node: Node) -> str:
         """Why a function of elements is no table; of one that may be a table: what it reads."""
@@ -234,7 +245,7 @@ class IntegerForms:
             return f"{node.op.name} has no integer form of several values"
         if not self.in_integers(source):
             return "what it reads is in float"
-        return "its result is read in float"
+        return IDLE
 
     def _misfit(self, node: Node, data: Sequence[Value]) -> str | None:
         """Why a node that makes one float value of these has no form on integers, None if it has
@@ -269,13 +280,14 @@ class IntegerForms:
         """Take back the integer forms of what moves floats at the function's edges, or makes parts
         of 1 for outputs alone."""
         for node in reversed(self.function.nodes):
-            if node in self._integer and node.op.normalizes and not self._is_needed(node.output):
+            if node in self._integer and node.op.normalizes and not self.is_needed(node.output):
                 self._take_back(node, "no integers are made of its result, whose last bits count")
             if not self._is_moving(node):
                 continue
             is_split = node.op.movement is Movement.PART and self._moves_input(node)
             is_idle = node.op.movement is Movement.JOIN or self._moves_input(node)
-            if is_split or (is_idle and not self._is_needed(node.output)):
+            is_idle = is_idle or picks_of_constant(node)
+            if is_split or (is_idle and not self.is_needed(node.output)):
                 self._take_back(node, EDGE)
         for node in self.function.nodes:
             known = [self.in_integers(value) for value in node.operands]
@@ -284,7 +296,7 @@ class IntegerForms:
                     self._take_back(node, EDGE)
                 elif not all(known):
                     self._take_back(node, "what it reads is in float")
-            elif self._is_moving(node) and not any(known):
+            elif self._is_moving(node) and not (any(known) or picks_of_constant(node)):
                 self._take_back(node, "what it reads is in float")
 
     def _take_back(self, node: Node, why: str) -> None:
@@ -296,16 +308,17 @@ class IntegerForms:
 
     def _moves_input(self, node: Node) -> bool:
         """Whether a moving operator is on inputs, moved or not, and nothing else."""
-        return shares_parameters(node) and all(map(self._is_moved_input, node.operands))
+        given = node.operands
+        return shares_parameters(node) and bool(given) and all(map(self._is_moved_input, given))
 
     def _is_moved_input(self, value: Value) -> bool:
         above = self.producers.get(value)
         return above is None or self._moves_input(above)
 
-    def _is_needed(self, value: Value) -> bool:
+    def is_needed(self, value: Value) -> bool:
         """Whether an operator computes integers of a value, moved or through a table or not."""
         return any(
-            self._is_needed(node.output)
+            self.is_needed(node.output)
             if self._is_moving(node) or (node not in self._integer and is_elementwise(node))
             else node in self._integer and not _makes_places(node)
             for node in self.consumers.get(value, ())

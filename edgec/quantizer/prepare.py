@@ -6,12 +6,15 @@
 3. Dividing by constants is multiplying by their reciprocals.
 4. A normalization in its parts is one operator (`edgec.passes.fuse_norms`).
 5. The last hidden state of an LSTM or GRU is the last step of its sequence.
+6. Masks before a softmax are finite (`edgec.quantizer.masks`).
+7. Updates that are added to zeros, each at a place of its own, are placed there.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -23,15 +26,17 @@ from edgec.ops.elementwise import is_squared_difference
 from edgec.ops.mul import Mul, MulAttrs
 from edgec.ops.reduce import ReduceAttrs
 from edgec.ops.reshape import Reshape, ReshapeAttrs
+from edgec.ops.scattered import ScatterAttrs
 from edgec.ops.slice import Slice, SliceAttrs
 from edgec.passes.fuse_norms import fuse_norms
 from edgec.passes.rewriter import Rewriter
 from edgec.passes.simplify_views import simplify_views
+from edgec.quantizer.masks import with_masks
 
 
 def prepare(function: Function) -> Function:
     """The same function in operators that have an integer form."""
-    return simplify_views(Rewriter(fuse_norms(function)).run(_visit))
+    return simplify_views(Rewriter(with_masks(fuse_norms(function))).run(_visit))
 
 
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
@@ -45,6 +50,8 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         return _times_reciprocal(rewriter, node, inputs)
     if is_squared_difference(node):
         return _squared(rewriter, node, inputs)
+    if isinstance(node.attrs, ScatterAttrs) and _adds_to_zeros(node):
+        return rewriter.remake(node, inputs, replace(node.attrs, reduction="none"))
     return _as_sum(rewriter, node, inputs) if node.op.computes is Arithmetic.DIFFERENCE else None
 
 
@@ -65,6 +72,17 @@ def _squared(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Seque
         Add, [inputs[0], negative], AddAttrs(), name=f"{node.name}/difference", sources=()
     )
     return rewriter.remake(node, [difference, difference], MulAttrs(), op=Mul)
+
+
+def _adds_to_zeros(node: Node) -> bool:
+    """Whether the sums that a scatter makes are one update and 0 each."""
+    x, indices, _ = node.inputs
+    if node.attrs != ScatterAttrs(-1, "add") or not isinstance(indices, Constant):
+        return False
+    is_zero = isinstance(x, Constant) and not x.data.any()
+    depth = indices.type.shape[-1]
+    places = (indices.data % x.type.shape[:depth]).reshape(-1, depth)
+    return is_zero and len(np.unique(places, axis=0)) == len(places)
 
 
 def _negative(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Value | None:

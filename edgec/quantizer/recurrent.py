@@ -1,6 +1,7 @@
 """Which LSTMs and GRUs have an integer form, and how their operands are stored.
 
-Of a GRU weights alone are stored, in int8 with a scale for each row. LSTMs are TFLite's int8 LSTM.
+Of a GRU weights alone are stored, in int8 with a scale for each row. LSTMs are TFLite's, of int8 or
+int16.
 
 Weights are int8 with one scale for each gate and biases int32, as any product's. The hidden state
 is stored as the sequence is. Cells are int16 with a scale of a power of two, so that a forgotten
@@ -70,12 +71,10 @@ def _logistic(values: Array) -> Array:
     return np.asarray(0.5 + 0.5 * np.tanh(0.5 * values))
 
 
-def operand_forms(
-    node: Node, x_scale: float, y_quant: Quant, largest_cell: float
-) -> dict[Value, Form]:
+def operand_forms(node: Node, x_scale: float, y: Form, largest_cell: float) -> dict[Value, Form]:
     """How the constants of an LSTM are stored: quantization and dtype of each.
 
-    x_scale: of its input. y_quant: of the sequence it makes. largest_cell: magnitude that was seen.
+    x_scale: of its input. y: of the sequence it makes. largest_cell: magnitude that was seen.
     """
     _, hidden, cell, weights, recurrent, bias = node.inputs
     units = hidden.type.shape[1]
@@ -83,7 +82,7 @@ def operand_forms(
     given = _gate_quant(_gates(weights), units, least)
     sums = np.float32(x_scale) * np.asarray(given.scale, np.float32)
     return {
-        hidden: (y_quant, "int8"),
+        hidden: y,
         cell: (cell_quant(largest_cell, node.attrs.clip), "int16"),
         weights: (given, "int8"),
         recurrent: (_gate_quant(_gates(recurrent), units, np.zeros(GATES)), "int8"),

@@ -18,6 +18,7 @@ from edgec.ops.requantize import WIDENING
 from edgec.quantizer.calibrate import has_weights
 from edgec.quantizer.group_scales import group_of, group_scales
 from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.masks import masked_sums
 from edgec.quantizer.moments import as_rows, from_rows
 from edgec.quantizer.recurrent import gru_forms, operand_forms
 
@@ -158,6 +159,7 @@ def decide_integer_forms(
     """The forms with all values int8 or int16, or these; floats for what has no form of int16."""
     if dtype == "int16":
         wide = (*function.values(), *function.constants())
+    wide = (*wide, *masked_sums(function))
     forms = IntegerForms(function, kept, wide)
     floats = {
         node
@@ -183,13 +185,19 @@ def _weights_alone(
 def _recurrent_operands(
     node: Node, values: Mapping[Value, Stored], ranges: Mapping[Value, Range]
 ) -> dict[Value, Stored]:
-    """How the constants of an LSTM or GRU are stored. A last cell has the range of all cells."""
-    x, y = values[node.inputs[0]].quant, values[node.outputs[0]].quant
-    if not node.outputs[2:]:
-        own = gru_forms(node, x.scale[0], y.scale[0])
-        return {value: Stored(*form) for value, form in own.items()}
-    largest = max(map(abs, ranges[node.outputs[2]]))
-    found = operand_forms(node, x.scale[0], y, largest)
+    """How the constants of an LSTM or GRU are stored. A last cell has the range of all cells.
+
+    With int16 on one side it is one of int16.
+    """
+    x, y = values[node.inputs[0]], values[node.outputs[0]]
+    if "int16" in (x.dtype, y.dtype):
+        x, y = x.widened(), y.widened()
+    (x_scale,), (y_scale,) = x.quant.scale, y.quant.scale
+    if node.outputs[2:]:
+        largest = max(map(abs, ranges[node.outputs[2]]))
+        found = operand_forms(node, x_scale, (y.quant, y.dtype), largest)
+    else:
+        found = gru_forms(node, x_scale, y_scale)
     return {value: Stored(*form) for value, form in found.items()}
 
 

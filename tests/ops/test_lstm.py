@@ -27,27 +27,32 @@ INPUTS, UNITS = 7, 6
 
 def lstm_model(
     steps: int = 4, cell_bits: int = 4, clip: float = 0.0, zero_point: int = -3, batch: int = 1,
-    time_major: bool = False, activation: int = 4, **absent: Any,
+    time_major: bool = False, activation: int = 4, dtype: str = "int8",
+    depth: int = INPUTS, **absent: Any,
 ) -> bytes:  # fmt: skip
     rng = np.random.default_rng(steps + cell_bits)
     model = TfliteBuilder()
     outer = (steps, batch) if time_major else (batch, steps)
-    x = model.tensor("x", (*outer, INPUTS), "int8", scale=0.05, zero_point=11)
+    step, is_wide = (0.05, False) if dtype == "int8" else (0.05 / 256, True)
+    x = model.tensor("x", (*outer, depth), dtype, scale=step, zero_point=0 if is_wide else 11)
 
     def constant(name: str, shape: tuple[int, ...], dtype: str, scale: float) -> int:
-        high = 127 if dtype == "int8" else 5000
+        high = {"int8": 127, "int64": 5000 * 256}.get(dtype, 5000)
         data = rng.integers(-high, high + 1, shape).astype(dtype)
         data.flat[0] = absent.get(name, data.flat[0])
         return model.tensor(name, shape, dtype, scale=scale, data=data)
 
-    weights = [constant(f"w{g}", (UNITS, INPUTS), "int8", 0.004 + 0.001 * g) for g in range(4)]
+    weights = [constant(f"w{g}", (UNITS, depth), "int8", 0.004 + 0.001 * g) for g in range(4)]
     own = [constant(f"r{g}", (UNITS, UNITS), "int8", 0.011 - 0.001 * g) for g in range(4)]
-    biases = [constant(f"b{g}", (UNITS,), "int32", 0.05 * (0.004 + 0.001 * g)) for g in range(4)]
-    state = {"scale": 0.0078, "zero_point": zero_point}
-    hidden = model.tensor("hidden", (batch, UNITS), "int8", **state, variable=True)
+    sums = "int64" if is_wide else "int32"
+    biases = [constant(f"b{g}", (UNITS,), sums, step * (0.004 + 0.001 * g)) for g in range(4)]
+    state: dict[str, Any] = {"scale": 0.0078, "zero_point": zero_point}
+    if is_wide:
+        state = {"scale": 2.0**-15, "zero_point": 0}
+    hidden = model.tensor("hidden", (batch, UNITS), dtype, **state, variable=True)
     cell = model.tensor("cell", (batch, UNITS), "int16", scale=2.0 ** (cell_bits - 15),
                         variable=True)  # fmt: skip
-    y = model.tensor("y", (*outer, UNITS), "int8", **state)
+    y = model.tensor("y", (*outer, UNITS), dtype, **state)
     inputs = [x, *weights, *own, -1, -1, -1, *biases, -1, -1, hidden, cell, -1, -1, -1, -1]
     for position in absent.get("positions", ()):
         inputs[position] = -1
@@ -60,36 +65,49 @@ def lstm_model(
     return model.build([x], [y])
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
 @pytest.mark.parametrize("cell_bits", [2, 3, 4, 6])
 @pytest.mark.parametrize("steps", [1, 5])
-def test_the_bits_of_tflite_micro(steps: int, cell_bits: int, tmp_path: Path) -> None:
-    module = assert_same_bits(lstm_model(steps, cell_bits), tmp_path, range(1, 7))
-    assert [state.before.type.dtype for state in module.main.states] == ["int8", "int16"]
+def test_the_bits_of_tflite_micro(steps: int, cell_bits: int, dtype: str, tmp_path: Path) -> None:
+    module = assert_same_bits(lstm_model(steps, cell_bits, dtype=dtype), tmp_path, range(1, 7))
+    assert [state.before.type.dtype for state in module.main.states] == [dtype, "int16"]
 
 
-@pytest.mark.parametrize("changes", [{"clip": 0.5}, {"time_major": True}, {"zero_point": 0}],
-                         ids=str)  # fmt: skip
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"clip": 0.5},
+        {"time_major": True},
+        {"zero_point": 0},
+        {"dtype": "int16", "clip": 0.5},
+        {"dtype": "int16", "depth": 600},
+    ],
+    ids=str,
+)
 def test_options(changes: dict[str, Any], tmp_path: Path) -> None:
     assert_same_bits(lstm_model(**changes), tmp_path, range(1, 7))
 
 
+@pytest.mark.parametrize(("dtype", "depth"), [("int8", INPUTS), ("int16", INPUTS), ("int16", 600)])
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4", "cortex-m55"])
 @pytest.mark.parametrize("steps", [1, 3])
-def test_loops(steps: int, core: str, tmp_path: Path) -> None:
+def test_loops(steps: int, core: str, dtype: str, depth: int, tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
-    path.write_bytes(lstm_model(steps, clip=0.9))
+    path.write_bytes(lstm_model(steps, clip=0.9, dtype=dtype, depth=depth))
     function = import_model(path).main
     reference = Interpretation(function)
     rng = np.random.default_rng(5)
     shape = function.inputs[0].type.shape
     policy = target_for(find_core(core), Options())
     (group,) = [g for g in fuse_groups(function) if g.nodes[0].op.name == "lstm"]
+    has_kernel = core != "cortex-m0" and dtype == "int8"
     for _ in range(3):
-        inputs = [rng.integers(-128, 128, shape).astype(np.int8), *reference.state]
+        info = np.iinfo(dtype)
+        inputs = [rng.integers(info.min, info.max, shape).astype(dtype), *reference.state]
         seen = dict(zip(function.params, inputs, strict=True))
         interpret(function, inputs, seen.__setitem__)
         variants = lower_group(group, policy).variants
-        assert any(kernels_of(v.function) for v in variants) == (core != "cortex-m0")
+        assert any(kernels_of(v.function) for v in variants) == has_kernel
         for variant in variants:
             arrays = dict(variant.constants)
             for param, value in zip(variant.function.params, variant.args, strict=True):

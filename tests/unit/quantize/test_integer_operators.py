@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx import TensorProto
 from onnx_builder import OnnxBuilder
 from quantized_files import qdq_bytes, quantize_model
 
@@ -57,6 +58,15 @@ CASES: dict[str, tuple[Make, set[str], float]] = {
     "sums": (lambda b, x, y: b.add("CumSum", [x, ints(b, 1)]), {"cumulate"}, 28),
     "sums_before": (
         lambda b, x, y: b.add("CumSum", [x, ints(b, 0)], exclusive=1, reverse=1), {"cumulate"}, 24),
+    "unit_rows": (lambda b, x, y: b.add("LpNormalization", [x], axis=-1, p=2),
+                  {"integer_norm"}, 28),
+    "unit_rows_of_torch": (lambda b, x, y: unit_rows(b, x), {"integer_norm"}, 28),
+    "product_of_rows": (lambda b, x, y: b.add("ReduceProd", [close_to_one(b, x)], axes=[0]),
+                        {"reduce"}, 26),
+    "scatter": (lambda b, x, y: b.add("ScatterND", [x, ints(b, 1, 0, shape=(2, 1)), half(b, y)]),
+                {"scatter"}, 28),
+    "inverse_root": (lambda b, x, y: b.add("Reciprocal", [b.add("Sqrt", [positive(b, x)])]),
+                     set(), 26),
     "prelu": (lambda b, x, y: b.add("PRelu", [x, row(b, 0.1)]), {"prelu"}, 24),
     "resize": (
         lambda b, x, y: b.add("Reshape", [b.add("Resize", [
@@ -69,8 +79,30 @@ CASES: dict[str, tuple[Make, set[str], float]] = {
 }  # fmt: skip
 
 
-def ints(b: OnnxBuilder, *values: int) -> str:
-    return b.constant(np.asarray(values, np.int64), "ints")
+def ints(b: OnnxBuilder, *values: int, shape: tuple[int, ...] = (-1,)) -> str:
+    return b.constant(np.asarray(values, np.int64).reshape(shape), "ints")
+
+
+def number(b: OnnxBuilder, value: float) -> str:
+    return b.constant(np.float32(value), "number")
+
+
+def positive(b: OnnxBuilder, x: str) -> str:
+    return b.add("Add", [b.add("Abs", [x]), number(b, 1.0)])
+
+
+def close_to_one(b: OnnxBuilder, x: str) -> str:
+    return b.add("Add", [b.add("Mul", [x, number(b, 0.1)]), number(b, 1.0)])
+
+
+def half(b: OnnxBuilder, x: str) -> str:
+    return b.add("Slice", [x, ints(b, 0), ints(b, 2), ints(b, 0)])
+
+
+def unit_rows(b: OnnxBuilder, x: str) -> str:
+    """torch.nn.functional.normalize, as its exporter writes it."""
+    length = b.add("Clip", [b.add("ReduceL2", [x], axes=[-1], keepdims=1), number(b, 1e-12)])
+    return b.add("Div", [x, b.add("Expand", [length, ints(b, 4, 12)])])
 
 
 def places(b: OnnxBuilder, shape: tuple[int, ...]) -> str:
@@ -133,6 +165,39 @@ def test_it_is_in_integers_near_float_and_onnxruntime(
         assert np.array_equal(mine, interpret(made.integers, sample)[0])
         off = np.abs(mine - oracle.run(sample).outputs[0]).max() / step
         assert off < (9 if dtype == "int16" else 2.01)
+
+
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_an_embedding_is_stored_in_integers(dtype: str, tmp_path: Path) -> None:
+    """Rows of a constant that computed places pick; ONNX Runtime has the same of the file."""
+    b = OnnxBuilder(5, (1, 7), TensorProto.INT64)
+    table = b.constant(b.rng.normal(size=(20, 16)).astype(np.float32), "rows")
+    weights = b.constant(b.rng.normal(0, 0.3, (16, 5)).astype(np.float32), "w")
+    made_of_rows = b.add("MatMul", [b.add("Gather", [table, "x"]), weights])
+    path = b.save(made_of_rows, tmp_path / "m.onnx")
+    samples = [[b.rng.integers(-20, 20, (1, 7))] for _ in range(30)]
+    recipe = Recipe("minmax", activations=dtype, reconstruct=False)
+    made = quantize_model(path, samples[:20], recipe)
+    assert {node.operator for node in made.float_nodes()} == {"dequantize"}
+    assert made.integers.nodes[0].inputs[0].type.dtype == dtype
+    assert made.explain(samples[20:]).output_sqnr_db > (42 if dtype == "int16" else 34)
+    path.write_bytes(qdq_bytes(made))
+    oracle = open_oracle(path)
+    back = run_passes(import_model(path).main, "onnx")
+    step = made.integers.nodes[-1].inputs[0].type.scalar_quant()[0]
+    for sample in samples[20:]:
+        (mine,) = interpret(back, sample)
+        np.testing.assert_array_equal(mine, interpret(made.integers, sample)[0])
+        assert np.abs(mine - oracle.run(sample).outputs[0]).max() < 1.01 * step
+
+
+def test_an_embedding_that_makes_an_output_stays_in_float(tmp_path: Path) -> None:
+    b = OnnxBuilder(5, (1, 7), TensorProto.INT64)
+    rows = b.constant(b.rng.normal(size=(20, 16)).astype(np.float32), "rows")
+    path = b.save(b.add("Gather", [rows, "x"]), tmp_path / "m.onnx")
+    samples = [[b.rng.integers(0, 20, (1, 7))] for _ in range(4)]
+    (node,) = quantize_model(path, samples, Recipe("minmax")).float_nodes()
+    assert node.reason == "it moves floats at the model's edge"
 
 
 def test_what_has_int8_alone_stays_in_float_beside_int16(tmp_path: Path) -> None:

@@ -30,6 +30,7 @@ from edgec.targets.core import find_core
 from edgec.targets.target import target_for
 
 STEPS, DEPTH, UNITS, CLASSES = 6, 5, 7, 3
+INTEGERS = {"int8": (-128, 128), "int16": (-32768, 32768)}
 
 
 def lstm_file(path: Path, output: str = "Y", start: float = 0.0, weight: float = 1.0) -> Path:
@@ -67,10 +68,10 @@ def sequences(count: int, seed: int = 1) -> list[list[np.ndarray]]:
 
 
 @cache
-def made_of(output: str = "Y", start: float = 0.0) -> PostTraining:
+def made_of(output: str = "Y", start: float = 0.0, dtype: str = "int8") -> PostTraining:
     with tempfile.TemporaryDirectory() as folder:
         path = lstm_file(Path(folder) / "f.onnx", output, start)
-        return quantize_model(path, sequences(60), Recipe("minmax"))
+        return quantize_model(path, sequences(60), Recipe("minmax", activations=dtype))
 
 
 def lstm_node(function: Function) -> Node:
@@ -83,23 +84,23 @@ def as_tflite(node: Node) -> bytes:
     x, hidden, cell, weights, recurrent, bias = node.inputs
     model = TfliteBuilder()
     (x_scale,), (x_zero,) = x.type.quant.scale, x.type.quant.zero_point
-    given = model.tensor(
-        "x", (1, *x.type.shape), "int8", scale=x_scale, zero_point=x_zero
-    )  # fmt: skip
+    dtype = x.type.dtype
+    given = model.tensor("x", (1, *x.type.shape), dtype, scale=x_scale, zero_point=x_zero)
 
     def gates(name: str, value: Constant) -> list[int]:
         scales = np.asarray(value.type.quant.scale).reshape(4, -1)[:, 0]
+        stored = value.data.astype("int64") if name + dtype == "bint16" else value.data
         return [
-            model.tensor(f"{name}{n}", data.shape, value.type.dtype, scale=float(scale), data=data)
-            for n, (scale, data) in enumerate(zip(scales, np.split(value.data, 4), strict=True))
+            model.tensor(f"{name}{n}", data.shape, str(data.dtype), scale=float(scale), data=data)
+            for n, (scale, data) in enumerate(zip(scales, np.split(stored, 4), strict=True))
         ]
 
     y_quant = {"scale": node.attrs.hidden.scale[0], "zero_point": node.attrs.hidden.zero_point[0]}
     states = [
-        model.tensor("h", hidden.type.shape, "int8", **y_quant, variable=True),
+        model.tensor("h", hidden.type.shape, dtype, **y_quant, variable=True),
         model.tensor("c", cell.type.shape, "int16", scale=cell.type.quant.scale[0], variable=True),
     ]
-    y = model.tensor("y", (1, x.type.shape[0], hidden.type.shape[1]), "int8", **y_quant)
+    y = model.tensor("y", (1, x.type.shape[0], hidden.type.shape[1]), dtype, **y_quant)
     operands = [*gates("w", weights), *gates("r", recurrent), -1, -1, -1, *gates("b", bias)]
     model.operator(
         "UNIDIRECTIONAL_SEQUENCE_LSTM", [given, *operands, -1, -1, *states, -1, -1, -1, -1], [y],
@@ -109,34 +110,44 @@ def as_tflite(node: Node) -> bytes:
 
 
 @pytest.mark.parametrize("name", ["x", "lstm.y"])
-def test_beside_int16_it_stays_in_float(name: str, tmp_path: Path) -> None:
+def test_beside_int16_it_is_of_int16(name: str, tmp_path: Path) -> None:
     path = lstm_file(tmp_path / "f.onnx")
     made = quantize_model(path, sequences(20), Recipe("minmax", int16=(name,)))
     kinds = [node.op.name for node in made.integers.nodes]
-    assert kinds.count("lstm_float") == 1 and "lstm" not in kinds and "dense" in kinds
+    assert kinds.count("lstm") == 1 and "lstm_float" not in kinds and "dense" in kinds
+    assert lstm_node(made.integers).outputs[0].type.dtype == "int16"
+    rows = {row.name: row for row in made.explain(sequences(20, 2)).rows}
+    assert rows["lstm.y"].sqnr_db > 36
 
 
-def test_the_bits_of_tflite_micro(tmp_path: Path) -> None:
-    node = lstm_node(made_of().integers)
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
+def test_the_bits_of_tflite_micro(dtype: str, tmp_path: Path) -> None:
+    node = lstm_node(made_of(dtype=dtype).integers)
     path = tmp_path / "m.tflite"
     path.write_bytes(as_tflite(node))
     constants = [value.data for value in node.inputs[1:]]
     types = tuple(value.type for value in node.outputs)
     for seed in range(5):
         rng = np.random.default_rng(seed)
-        x = rng.integers(-128, 128, node.inputs[0].type.shape).astype(np.int8)
+        x = rng.integers(*INTEGERS[dtype], node.inputs[0].type.shape).astype(dtype)
         oracle = open_oracle(path, "tflm")  # from the initial state
         (wanted,) = oracle.run([x[np.newaxis]]).outputs
         found = node.op.evaluate(node.attrs, [x, *constants], node.input_types, types)[0]
         np.testing.assert_array_equal(found.ravel(), wanted.ravel())
 
 
-@pytest.mark.parametrize(("output", "start"), [("Y", 0.0), ("H", 0.0), ("Y", 0.25)])
-def test_close_to_float_and_back_from_the_file(output: str, start: float, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("output", "start", "dtype"),
+    [("Y", 0.0, "int8"), ("H", 0.0, "int8"), ("Y", 0.25, "int8"), ("Y", 0.25, "int16")],
+)
+def test_close_to_float_and_back_from_the_file(
+    output: str, start: float, dtype: str, tmp_path: Path
+) -> None:
     ort = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
-    made = made_of(output, start)
+    made = made_of(output, start, dtype)
     rows = {row.name: row for row in made.explain(sequences(30, 2)).rows}
-    assert rows["lstm.y"].operator == "lstm_float" and rows["lstm.y"].sqnr_db > 30.0
+    assert rows["lstm.y"].operator == "lstm_float"
+    assert rows["lstm.y"].sqnr_db > (30 if dtype == "int8" else 40)
     kinds = [node.op.name for node in made.integers.nodes]
     assert kinds.count("lstm") == 1 and "lstm_float" not in kinds
     path = tmp_path / "q.onnx"
@@ -154,9 +165,10 @@ def test_close_to_float_and_back_from_the_file(output: str, start: float, tmp_pa
         assert np.abs(ours - theirs).max() < 0.03 * np.abs(theirs).max() + 0.02
 
 
+@pytest.mark.parametrize("dtype", ["int8", "int16"])
 @pytest.mark.parametrize("core", ["cortex-m0", "cortex-m4"])
-def test_loops_from_a_constant_state(core: str) -> None:
-    function = made_of(start=0.25).integers
+def test_loops_from_a_constant_state(core: str, dtype: str) -> None:
+    function = made_of(start=0.25, dtype=dtype).integers
     (group,) = [g for g in fuse_groups(function) if g.nodes[0].op.name == "lstm"]
     for sample in sequences(2, 6):
         seen: dict[Any, np.ndarray] = {}
@@ -174,11 +186,10 @@ def test_loops_from_a_constant_state(core: str) -> None:
 
 def test_left_in_float(tmp_path: Path) -> None:
     path = lstm_file(tmp_path / "f.onnx")
-    for recipe in (Recipe("minmax", keep_float=("lstm.y",)), Recipe(activations="int16")):
-        made = quantize_model(path, sequences(20), recipe)
-        kinds = [node.op.name for node in made.integers.nodes]
-        assert "lstm_float" in kinds and "lstm" not in kinds
-        assert made.explain(sequences(20)).output_sqnr_db > 30.0
+    made = quantize_model(path, sequences(20), Recipe("minmax", keep_float=("lstm.y",)))
+    kinds = [node.op.name for node in made.integers.nodes]
+    assert "lstm_float" in kinds and "lstm" not in kinds
+    assert made.explain(sequences(20)).output_sqnr_db > 30.0
 
 
 def test_cells_of_all_steps_are_seen(tmp_path: Path) -> None:
