@@ -267,6 +267,18 @@ class Scatter(Op[ScatterAttrs]):
         write_own(out, node, kind, reduction=reduction, **along)
 
 
+def adds_to_zeros(node: Node) -> bool:
+    """Whether a node is a scatter whose sums are one update and 0 each."""
+    if node.attrs != ScatterAttrs(-1, "add") or not isinstance(node.inputs[1], Constant):
+        return False
+    x, indices = node.inputs[:2]
+    if not isinstance(x, Constant) or x.data.any():
+        return False
+    depth = indices.type.shape[-1]
+    places = (node.inputs[1].data % x.type.shape[:depth]).reshape(-1, depth)
+    return len(np.unique(places, axis=0)) == len(places)
+
+
 #: Of a point of the loops whether its update meets the element, and where the update stands.
 Meets = Callable[[tuple[Any, ...]], tuple[Value, tuple[Any, ...]]]
 

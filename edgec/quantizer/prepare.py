@@ -26,7 +26,7 @@ from edgec.ops.elementwise import is_squared_difference
 from edgec.ops.mul import Mul, MulAttrs
 from edgec.ops.reduce import ReduceAttrs
 from edgec.ops.reshape import Reshape, ReshapeAttrs
-from edgec.ops.scattered import ScatterAttrs
+from edgec.ops.scattered import adds_to_zeros
 from edgec.ops.slice import Slice, SliceAttrs
 from edgec.passes.fuse_norms import fuse_norms
 from edgec.passes.rewriter import Rewriter
@@ -50,7 +50,7 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         return _times_reciprocal(rewriter, node, inputs)
     if is_squared_difference(node):
         return _squared(rewriter, node, inputs)
-    if isinstance(node.attrs, ScatterAttrs) and _adds_to_zeros(node):
+    if adds_to_zeros(node):
         return rewriter.remake(node, inputs, replace(node.attrs, reduction="none"))
     return _as_sum(rewriter, node, inputs) if node.op.computes is Arithmetic.DIFFERENCE else None
 
@@ -72,17 +72,6 @@ def _squared(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Seque
         Add, [inputs[0], negative], AddAttrs(), name=f"{node.name}/difference", sources=()
     )
     return rewriter.remake(node, [difference, difference], MulAttrs(), op=Mul)
-
-
-def _adds_to_zeros(node: Node) -> bool:
-    """Whether the sums that a scatter makes are one update and 0 each."""
-    x, indices, _ = node.inputs
-    if node.attrs != ScatterAttrs(-1, "add") or not isinstance(indices, Constant):
-        return False
-    is_zero = isinstance(x, Constant) and not x.data.any()
-    depth = indices.type.shape[-1]
-    places = (indices.data % x.type.shape[:depth]).reshape(-1, depth)
-    return is_zero and len(np.unique(places, axis=0)) == len(places)
 
 
 def _negative(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Value | None:
