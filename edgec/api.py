@@ -13,6 +13,7 @@ import numpy as np
 
 from edgec.boards.board import Board, load_board
 from edgec.build.staging import staged_file, work_folder
+from edgec.codegen.manifest import PortEntry
 from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError
 from edgec.frontends import import_model
@@ -56,6 +57,16 @@ class Model:
         self._closed = False
         self._folder = ExitStack()
 
+    @property
+    def inputs(self) -> tuple[PortEntry, ...]:
+        """In order, with `name`, `dtype`, `shape`, and of integers `scale` and `zero_point`."""
+        return self.built.manifest.inputs
+
+    @property
+    def outputs(self) -> tuple[PortEntry, ...]:
+        """The outputs in order, as `inputs`."""
+        return self.built.manifest.answers
+
     def run(self, *inputs: Array, **named: Array) -> Any:
         """Run one inference; see `run_all` for its cost.
 
@@ -70,8 +81,7 @@ class Model:
     def run_named(self, *inputs: Array, **named: Array) -> dict[str, Array]:
         """Run one inference; return the outputs by their names in the model."""
         outputs = self.run_all(self._in_order(inputs, named)).outputs
-        names = [port.name for port in self.built.manifest.answers]
-        return dict(zip(names, outputs, strict=True))
+        return dict(zip((port.name for port in self.outputs), outputs, strict=True))
 
     def run_all(self, inputs: Sequence[Array]) -> Any:
         """Run one inference and return outputs, instructions, cycles and stack bytes."""
@@ -79,22 +89,23 @@ class Model:
             raise EdgecError(
                 f"the model {self.built.manifest.model} is closed", hint="compile it again"
             )
-        ports = self.built.manifest.inputs
-        if len(inputs) != len(ports):
-            raise EdgecError(f"{len(ports)} inputs are needed, {len(inputs)} were given")
-        arrays = [fit_input(np.asarray(x), port) for x, port in zip(inputs, ports, strict=True)]
+        if len(inputs) != len(self.inputs):
+            raise EdgecError(f"{len(self.inputs)} inputs are needed, {len(inputs)} were given")
+        arrays = [
+            fit_input(np.asarray(x), port) for x, port in zip(inputs, self.inputs, strict=True)
+        ]
         if self._session is None:
             self._session = open_session(self.engine, self.built).__enter__()
         return self._session.run(arrays)
 
     def _in_order(self, inputs: Sequence[Array], named: Mapping[str, Array]) -> list[Array]:
-        ports = self.built.manifest.inputs[len(inputs) :]
+        ports = self.inputs[len(inputs) :]
         known = {name: port for port in ports for name in (port.name, port.c_name)}
         for name in named:
             if name not in known:
                 raise EdgecError(
                     f"{name!r} is no input, or was given before",
-                    hint=f"inputs: {', '.join(port.name for port in self.built.manifest.inputs)}",
+                    hint=f"inputs: {', '.join(port.name for port in self.inputs)}",
                 )
         given = {known[name].name: array for name, array in named.items()}
         return [*inputs, *(given[port.name] for port in ports if port.name in given)]

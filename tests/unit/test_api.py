@@ -118,6 +118,10 @@ def test_inputs_and_outputs_by_name(model: Path) -> None:
     a, b = generate_inputs(1, TYPES)
     with edgec.compile(model) as compiled:
         want = compiled.run(a, b)
+        assert [(port.name, port.dtype, port.shape) for port in compiled.inputs] == [
+            (name, dtype, shape) for name, (shape, dtype) in zip("ab", TYPES, strict=True)
+        ]
+        assert [port.name for port in compiled.outputs] == ["sum", "twice"]
         for got in (compiled.run(a=a, b=b), compiled.run(b=b, a=a), compiled.run(a, b=b)):
             assert all(x.tobytes() == y.tobytes() for x, y in zip(want, got, strict=True))
         named = compiled.run_named(a, b)
