@@ -1,6 +1,16 @@
 """Accesses and boxes: never smaller than what is touched, tight where it matters."""
 
-from edgec.loop.access import accesses, reads, region, span, term_range, writes
+from edgec.loop.access import (
+    accesses,
+    count_uses,
+    count_writes,
+    flat_address,
+    reads,
+    region,
+    span,
+    term_range,
+    writes,
+)
 from edgec.loop.ir import For, Seq
 from edgec.loop.parser import parse_func
 from edgec.loop.primitives.lookup import find_loop
@@ -159,3 +169,20 @@ def test_spans_are_tight_in_one_period() -> None:
     assert (low.constant, high.constant) == (0, 5)
     low, high = span(floor_div(as_term(j), 6) * -1, [longer])
     assert (low.constant, high.constant) == (-2, -1)
+
+
+def test_addresses_in_memory_are_row_major() -> None:
+    func = parse_func("func f(y: arena int8[2, 3, 4]) { y[1, 2, 3] = 0i8 }")
+    (access,) = accesses(func.body)
+    assert access.indices is not None
+    assert flat_address(access.buffer, access.indices).constant == 23
+
+
+def test_the_number_of_uses_is_that_of_all_statements() -> None:
+    func = parse_func("""func f(x: arena int8[4], y: arena int8[4]) {
+      for i in 0..4 { y[i] = x[i] + x[0] }
+      y[0] = x[1]
+    }""")
+    x, y = (buffers_of(func)[name] for name in "xy")
+    assert (count_uses(func.body, x), count_uses(func.body, y)) == (3, 2)
+    assert (count_writes(func.body, x), count_writes(func.body, y)) == (0, 2)

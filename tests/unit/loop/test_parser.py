@@ -7,6 +7,7 @@ from edgec.loop.ir import (
     Axis,
     Binary,
     Block,
+    Branch,
     Buffer,
     BufferRef,
     Call,
@@ -22,8 +23,9 @@ from edgec.loop.ir import (
     Select,
     Seq,
     Store,
+    While,
 )
-from edgec.loop.parser import parse_func
+from edgec.loop.parser import parse_func, parse_term
 from edgec.loop.printer import print_func
 from edgec.numerics.term import Var, as_term, floor_div, floor_mod, maximum, minimum
 
@@ -127,3 +129,42 @@ def test_mistakes_are_told_with_their_place(body, why):
 def test_two_buffers_of_one_name():
     with pytest.raises(ContractError, match="not taken"):
         parse_func("func f(x: arena int8[1], x: arena int8[1]) { }")
+
+
+def test_what_data_decide_is_read():
+    head = "func f(x: arena int32[4], y: arena int32[4]) {"
+    func = parse_func(f"{head} when x[0] {{ y[0] = 1 }} else {{ y[0] = 2 }} }}")
+    assert isinstance(func.body, Branch) and func.body.otherwise is not None
+    func = parse_func(f"{head} at most 7 repeat {{ y[0] = 1 }} while (x[0]) {{ y[1] = 2 }} }}")
+    assert isinstance(func.body, While) and func.body.limit == 7
+    for text, why in [
+        ("at 7 repeat { y[0] = 1 } while (x[0]) { y[1] = 2 }", "most"),
+        ("call k(&x[0] reads 4)", r"\["),
+        ("call k(&x[0] eats [4])", "found 'eats'"),
+        ("block b(a: loud = 3) { y[a] = 1 }", "spatial or reduce"),
+    ]:
+        with pytest.raises(ContractError, match=why):
+            parse_func(f"{head} {text} }}")
+
+
+def test_pointers_with_and_without_a_box_are_read():
+    head = "func f(x: arena int32[4], y: arena int32[4]) {"
+    body = parse_func(f"{head} call k(&x[1] reads [2], &y[3]) }}").body
+    x, y = (Buffer(name, (4,), "int32", "arena") for name in "xy")
+    assert body == Call(
+        "k", (BufferRef(x, (as_term(1),), "reads", (2,)), BufferRef(y, (as_term(3),)))
+    )
+
+
+def test_indices_of_a_function_have_bounds():
+    body = "{ y[i] = 1 }"
+    func = parse_func(f"func f(y: arena int32[4]) at i[0..4] {body}")
+    assert [(v.name, v.start, v.stop) for v in func.indices] == [("i", 0, 4)]
+    with pytest.raises(ContractError, match="bounds of the index"):
+        parse_func(f"func f(y: arena int32[4]) at i {body}")
+
+
+def test_a_term_is_all_of_its_text():
+    assert parse_term("h*2 + 1", {"h": H}) == as_term(H) * 2 + 1
+    with pytest.raises(ContractError, match="the end"):
+        parse_term("h*2 h", {"h": H})

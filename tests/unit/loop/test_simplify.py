@@ -91,3 +91,30 @@ def test_an_accumulator_whose_reduction_is_outside_stays():
         block q(a: spatial = i) {{ y[a] = t[a] }}
       }} }} }}""")
     assert "t: scratch int8[8]" in print_func(simplify(func))
+
+
+def test_blocks_go_wherever_they_stand():
+    inside = "block b(a: spatial = 3) { y[a] = x[a] }"
+    for text in (
+        "if 1 < 2 {{ y[0] = 1i8 }} else {{ {} }}", "when x[0] {{ y[0] = 1i8 }} else {{ {} }}",
+        "when x[0] {{ {} }}", "repeat {{ {} }} while (x[0]) {{ y[1] = 1i8 }}",
+        "repeat {{ y[1] = 1i8 }} while (x[0]) {{ {} }}", "for i in 0..4 {{ {} }}",
+    ):  # fmt: skip
+        func, plain = (
+            parse_func(f"{HEAD} {text.format(each)} }}") for each in (inside, "y[3] = x[3]")
+        )
+        assert lower_blocks(func.body) == plain.body
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["for i in 0..4 { y[i] = 1i8 }", "unrolled for i in 0..j { y[i] = 1i8 }"],
+)
+def test_loops_that_are_not_unrolled_or_open_stay(text):
+    func = parse_func(f"{HEAD} for j in 1..4 {{ {text} }} }}")
+    assert expand_unrolled(func.body) == func.body
+
+
+def test_a_loop_that_may_have_no_step_is_kept():
+    func = parse_func(f"{HEAD} for j in 0..2 {{ for i in 0..j {{ y[i] = 1i8 }} }} }}")
+    assert drop_decided(func.body) == func.body

@@ -56,3 +56,19 @@ def test_names_are_looked_up() -> None:
         problem.buffer("y")
     with pytest.raises(PlanError, match="no region is called y"):
         problem.region("y")
+
+
+def test_nothing_has_to_take_bytes() -> None:
+    empty = Buffer("x", 0, 0, 2, fixed_offset=0)
+    problem = Problem((empty, Buffer("y", 1, 0, 2, fixed_offset=32)), (), (Region("arena", 0),))
+    assert problem.buffer("x") is empty and problem.region("arena").capacity_bytes == 0
+    with pytest.raises(PlanError) as caught:
+        Problem((Buffer("y", 1, 0, 2, fixed_offset=-16),))
+    assert "fixed offset -16" in caught.value.render()
+
+
+def test_a_region_costs_what_it_says_or_by_its_place() -> None:
+    buffer = Buffer("x", 10, 0, 2, regions=("a", "b", "c"))
+    assert [buffer.cost_in(name) for name in "abc"] == [0.0, 10.0, 20.0]
+    dear = Buffer("x", 10, 0, 2, regions=("a", "b"), costs=(3.0, 1.5))
+    assert [dear.cost_in(name) for name in "ab"] == [3.0, 1.5] and dear.cheapest == "b"
