@@ -22,6 +22,17 @@ F = TypeVar("F", bound=Callable[..., Any])
 MODEL = click.Path(path_type=Path)
 
 
+class FloatRange(click.FloatRange):
+    """Numbers of a range; NaN, which compares with no limit, is none of them."""
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        """The number, or a usage error."""
+        number = super().convert(value, param, ctx)
+        if math.isnan(number):
+            self.fail(f"{value} is no number.", param, ctx)
+        return number
+
+
 class WordType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
     """A word that stands for something else."""
 
@@ -190,7 +201,7 @@ PLACE = PlaceType()
 
 
 compile_budget_option = click.option(
-    "--compile-budget", type=click.FloatRange(min=0.0, min_open=True, max=1e6), default=1.0,
+    "--compile-budget", type=FloatRange(min=0.0, min_open=True, max=1e6), default=1.0,
     show_default=True, metavar="FACTOR", help="Raise the limits of size and work of a compile.",
 )  # fmt: skip
 

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgec.cli.arguments import json_option, print_json_line
+from edgec.cli.arguments import FloatRange, json_option, print_json_line
 from edgec.report.terminal import echo, echo_lines, visible
 
 if TYPE_CHECKING:
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--hello", is_flag=True, help="First ask the program who it is.")
 @click.option("--plot", "is_plotted", is_flag=True,
               help="Draw numbers of lines such as `rms=0.5` or `1, 2` as curves.")  # fmt: skip
-@click.option("--seconds", type=click.FloatRange(min=0), metavar="S",
+@click.option("--seconds", type=FloatRange(min=0), metavar="S",
               help="End after S seconds; default: at Ctrl-C.")  # fmt: skip
 @json_option
 def command(

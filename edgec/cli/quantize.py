@@ -14,6 +14,7 @@ from edgec.cli.arguments import (
     MODEL,
     PIXELS,
     SIZE,
+    FloatRange,
     compile_budget_option,
     custom_ops_option,
     json_option,
@@ -64,7 +65,7 @@ class _WithWords(click.Command):
               default="int8", show_default=True,
               help="How values between layers are stored; mixed: int8, and int16 where the goal"
               " needs it; float32: weights alone in integers.")  # fmt: skip
-@click.option("--min-sqnr", "goal_db", type=click.FloatRange(1, 120), metavar="DB",
+@click.option("--min-sqnr", "goal_db", type=FloatRange(1, 120), metavar="DB",
               help="For mixed values: how near to float the outputs must be, on samples held out;"
               " default 30, or with limits of a build as near as these allow.")  # fmt: skip
 @click.option("--keep-float", multiple=True, metavar="LAYER",

@@ -10,9 +10,9 @@ import dataclasses
 import json
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from edgec import __version__
 from edgec.codegen.c_data import Weights
@@ -236,7 +236,9 @@ class Manifest:
             }
             if raw["without_gpu"] is not None:
                 fields["without_gpu"] = VersionEntry(**_tuples(raw["without_gpu"]))
-            return Manifest(**_tuples(fields))
+            found = Manifest(**_tuples(fields))
+            _check_types(found)
+            return found
         except (ValueError, KeyError, TypeError, AttributeError, RecursionError) as problem:
             raise ContractError(
                 f"{MANIFEST_NAME} is not readable: {problem}", hint="build the project again"
@@ -251,6 +253,8 @@ class Manifest:
         path = folder / MANIFEST_NAME
         try:
             return Manifest.from_json(path.read_text(encoding="utf-8"))
+        except UnicodeDecodeError as problem:
+            raise ContractError(f"{path} is not readable: it is no UTF-8") from problem
         except OSError as problem:
             raise BuildFailed(
                 f"{folder} is no edgec project: it has no {MANIFEST_NAME}",
@@ -334,6 +338,33 @@ def _like(kind: type[T], source: object, **more: Any) -> T:
     """An object of a dataclass: the fields given, and all others as the source has them."""
     names = [field.name for field in dataclasses.fields(kind) if field.name not in more]  # type: ignore[arg-type]
     return kind(**{name: getattr(source, name) for name in names}, **more)
+
+
+def _check_types(entry: object) -> None:
+    """Raise TypeError unless each field has what its annotation says."""
+    for name, annotation in _hints(type(entry)).items():  # type: ignore[arg-type]
+        value = getattr(entry, name)
+        if not _fits(value, annotation):
+            raise TypeError(f"'{name}' is {value!r:.60}")
+
+
+@cache
+def _hints(kind: type) -> dict[str, Any]:
+    return get_type_hints(kind)
+
+
+def _fits(value: Any, annotation: Any) -> bool:
+    """Whether a value has a type of the manifest's fields; numbers of JSON may lack their point."""
+    origin, inside = get_origin(annotation), get_args(annotation)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_fits(each, inside[0]) for each in value)
+    if inside:  # a choice
+        return any(_fits(value, each) for each in inside)
+    if dataclasses.is_dataclass(value):
+        _check_types(value)
+    if annotation is float:
+        return isinstance(value, (int, float)) and not isinstance(value, bool)
+    return type(value) is annotation
 
 
 def _tuples(raw: dict[str, Any]) -> dict[str, Any]:

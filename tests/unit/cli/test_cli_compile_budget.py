@@ -41,3 +41,9 @@ def test_a_lower_budget_refuses(
 
 def test_the_usual_budget_takes_it(steps_model: Path, edgec: Callable) -> None:
     assert edgec("inspect", steps_model).status == 0
+
+
+@pytest.mark.parametrize("factor", ["nan", "inf", "0", "-1"])
+def test_what_is_no_factor_is_refused(factor: str, steps_model: Path, edgec: Callable) -> None:
+    ran = edgec("inspect", steps_model, "--compile-budget", factor)
+    assert ran.status == 2 and "--compile-budget" in ran.err and "Traceback" not in ran.err

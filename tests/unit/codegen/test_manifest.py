@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from c_harness import conv_program
@@ -47,3 +49,32 @@ def test_unreadable_manifests_are_one_clear_error(text: str, tmp_path: Path) -> 
         Manifest.from_json(text)
     with pytest.raises(BuildFailed, match="is no edgec project"):
         Manifest.load(tmp_path)
+    (tmp_path / MANIFEST_NAME).write_bytes(b"\xff\xfe{}")
+    with pytest.raises(ContractError, match="it is no UTF-8"):
+        Manifest.load(tmp_path)
+
+
+def places(value: Any) -> list[tuple[Any, ...]]:
+    """The way to each value of an object of JSON, the first of each list alone."""
+    inside = value.items() if isinstance(value, dict) else enumerate(value[:1])
+    found: list[tuple[Any, ...]] = []
+    for key, each in inside:
+        found.append((key,))
+        if isinstance(each, (dict, list)):
+            found += [(key, *rest) for rest in places(each)]
+    return found
+
+
+def test_each_value_of_another_type_is_refused(tmp_path: Path) -> None:
+    """A changed file ended in tracebacks wherever the value was used."""
+    text = write_project(conv_program(), tmp_path).to_json()
+    ways = places(json.loads(text))
+    assert len(ways) > 60
+    for way in ways:
+        changed = json.loads(text)
+        part = changed
+        for key in way[:-1]:
+            part = part[key]
+        part[way[-1]] = {"x": 1}
+        with pytest.raises(ContractError, match=f"{MANIFEST_NAME} "):
+            Manifest.from_json(json.dumps(changed))
