@@ -247,9 +247,13 @@ class _GraphImporter:
             return
         for output in node.output[len(made) :]:
             self.lacking[output] = f": node {name!r} makes {len(made)} values"
+        self.name_values(node.output, made, first)
+
+    def name_values(self, names: Sequence[str], made: Sequence[Value], first: int) -> None:
+        """Give what the nodes from `first` on made the names of the file."""
         places = mentions(self.builder, first)
-        for output, value in zip(node.output, made, strict=False):
-            self.values[output] = named(self.builder, value, output, places)
+        for name, value in zip(names, made, strict=False):
+            self.values[name] = named(self.builder, value, name, places)
 
     def lacks_input(self, node: Any, name: str) -> bool:
         """Whether a node reads what an unsupported one makes; ImportFailed if nothing makes it."""
