@@ -77,6 +77,17 @@ class TransposeConv2d(Op[TransposeConv2dAttrs]):
             raise TypeMismatch("transpose_conv2d needs extents and strides of at least 1")
         return (TensorType((x.shape[0], *attrs.output, weights.shape[0]), dtype),)
 
+    def attrs_at(
+        self, attrs: TransposeConv2dAttrs, largest: Sequence[TensorType],
+        inputs: Sequence[TensorType],
+    ) -> TransposeConv2dAttrs:  # fmt: skip
+        """An output that is a stride shorter for each element that the input is."""
+        (rows, columns), (down, right) = attrs.output, attrs.stride
+        high, wide = (
+            m - n for m, n in zip(largest[0].shape[1:3], inputs[0].shape[1:3], strict=True)
+        )
+        return replace(attrs, output=(rows - high * down, columns - wide * right))
+
     def evaluate(
         self,
         attrs: TransposeConv2dAttrs,

@@ -45,16 +45,18 @@ class Images(nn.Module):
 
 
 class Larger(nn.Module):
-    """Images made larger between their pixels, by whole factors."""
+    """Images made larger between their pixels, by whole factors, and by windows of weights."""
 
     def __init__(self) -> None:
         super().__init__()
         self.first, self.last = nn.Conv2d(3, 4, 3, 2, padding=1), nn.Conv2d(4, 2, 1)
         self.twice = nn.Upsample(scale_factor=2, mode="bilinear")
         self.thrice = nn.Upsample(scale_factor=3, mode="bilinear")
+        self.windows = nn.ConvTranspose2d(3, 2, (4, 3), 2, padding=(1, 0), output_padding=(0, 1))
 
     def forward(self, x: Any) -> Any:
-        return self.last(self.twice(torch.relu(self.first(x)))), self.thrice(x[:, :1])
+        twice = self.last(self.twice(torch.relu(self.first(x))))
+        return twice, self.thrice(x[:, :1]), self.windows(x)
 
 
 class Fitted(nn.Module):
