@@ -115,6 +115,16 @@ def test_what_data_decide_is_run_by_pytorch(function: Any) -> None:
     assert any("that data decide" in str(each.message) for each in told)
 
 
+def test_statistics_of_a_layer_in_training_change_as_in_eager() -> None:
+    layer, wanted = nn.BatchNorm1d(3).train(), nn.BatchNorm1d(3).train()
+    x = torch.arange(12.0).reshape(4, 3)
+    with torch.no_grad(), pytest.warns(FallsBack, match="a layer changes its statistics"):
+        found = torch.compile(layer, backend=compile)(x)
+    torch.testing.assert_close(found, wanted(x))
+    assert wanted.running_mean is not None
+    torch.testing.assert_close(layer.running_mean, wanted.running_mean)
+
+
 def test_explain_says_which_parts_go_where() -> None:
     (part,) = edgec.explain(network(), (torch.randn(1, 1, 6, 6),))
     assert part.why == "" and part.operators
