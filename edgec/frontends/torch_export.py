@@ -13,7 +13,8 @@ from __future__ import annotations
 import logging
 import re
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, BinaryIO
 
@@ -131,11 +132,9 @@ def exported(module: Any, example_inputs: Iterable[Any], **options: Any) -> Any:
     torch = _torch()
     from torch.utils._pytree import tree_map
 
-    if not hasattr(module, "graph"):  # of a program, whose module is what it is
-        module = module.eval()
     options["kwargs"] = tree_map(_alone, options.get("kwargs"))
     try:
-        with warnings.catch_warnings(record=True) as told:
+        with _evaluated(module), warnings.catch_warnings(record=True) as told:
             warnings.simplefilter("always")
             program = torch.export.export(
                 module, tree_map(_alone, tuple(example_inputs)), **options
@@ -158,6 +157,19 @@ def exported(module: Any, example_inputs: Iterable[Any], **options: Any) -> Any:
             hint="self.register_buffer('name', tensor) in __init__ makes a tensor state",
         )
     return program
+
+
+@contextmanager
+def _evaluated(module: Any) -> Iterator[None]:
+    """A module in evaluation mode for a while; one of a program, or what is none, as it is."""
+    modes = [(each, each.training) for each in getattr(module, "modules", tuple)()]
+    try:
+        with suppress(AttributeError, NotImplementedError):
+            module.eval()
+        yield
+    finally:
+        for each, mode in modes:
+            each.training = mode
 
 
 def _alone(value: Any) -> Any:

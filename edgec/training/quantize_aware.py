@@ -57,12 +57,7 @@ def quantize_aware(
     arrays = [tuple(np.asarray(value) for value in sample) for sample in samples]
     if not arrays:
         raise EdgecError("there is no sample to calibrate with")
-    was_training = module.training
-    module.eval()
-    try:
-        imported = from_torch(module, tuple(map(torch.from_numpy, arrays[0]))).module
-    finally:
-        module.train(was_training)
+    imported = from_torch(module, tuple(map(torch.from_numpy, arrays[0]))).module
     chosen = Recipe(observer=observer, equalize=equalize, **{**recipe, **_UNTRAINED})
     ranges = replace(chosen, group=0)
     made = quantize_function(float_function(imported), arrays, ranges)

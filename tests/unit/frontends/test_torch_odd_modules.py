@@ -261,6 +261,17 @@ def test_a_tensor_that_is_given_twice_is_two_inputs() -> None:
     require_same(main, module, (x(), 2 * x(), x() - 1))
 
 
+def test_a_module_is_left_in_the_modes_that_it_had() -> None:
+    module = nn.Sequential(nn.Linear(4, 2), nn.Dropout(), nn.BatchNorm1d(2))
+    module[2].eval()
+    module.graph = "of roads"
+    main = edgec.from_torch(module, (x(),)).module.main
+    assert [each.training for each in module] == [True, True, False]
+    require_same(main, module.eval(), (x(),))
+    with pytest.raises(ImportFailed, match="cannot export function"):
+        edgec.from_torch(written_twice, (x(),))
+
+
 def test_buffers_that_share_memory_and_change_are_named() -> None:
     module = Calls(lambda m, x: (m.seen.add_(x) * 1, m.part * 2))
     module.register_buffer("part", module.seen[1])
