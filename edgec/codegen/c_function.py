@@ -18,6 +18,7 @@ from dataclasses import dataclass, replace
 
 from edgec.codegen.access import Place, common_places, place_of, repeated_values
 from edgec.codegen.c_expr import CValue, ExprPrinter
+from edgec.codegen.c_struct import struct_declaration, struct_value
 from edgec.codegen.c_term import RELATION, SUM, Text, element_index, term_text
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.expand import expand
@@ -53,7 +54,7 @@ from edgec.loop.ir import (
     While,
 )
 from edgec.loop.lanes import private_buffers, why_not_at_once
-from edgec.loop.microkernel import stream_of_call, written_by
+from edgec.loop.microkernel import stream_of_call, struct_of_call, written_by
 from edgec.loop.rewrite import expressions, statements, subexpressions
 from edgec.numerics.term import Term, Var
 
@@ -192,13 +193,17 @@ class FunctionPrinter:
         self.lanes: Lanes | None = None
         self.ranges = Ranges({b: known[b.name] for b in func.params if b.name in known})
         self.expr = self.printer({})
+        self.structs = self.known_structs()
 
     def printer(self, named: Mapping[Expr, CValue]) -> ExprPrinter:
         return ExprPrinter(self.load, self.buffer_name, self.var_name, self.ranges, named)
 
     def emit(self) -> CFunction:
-        lines = self.stmts(self.body, 1)
-        lines += self.unused_params()
+        lines = [
+            f"{INDENT}static {struct_declaration(struct, name, value)}"
+            for (struct, value), name in self.structs.items()
+        ]
+        lines += [*self.stmts(self.body, 1), *self.unused_params()]
         return CFunction(self.name, _parameters(self.func, self.buffer_names), tuple(lines))
 
     def unused_params(self) -> list[str]:
@@ -319,7 +324,7 @@ class FunctionPrinter:
             elif isinstance(stmt, While):
                 lines += self.repeat(stmt, depth)
             elif isinstance(stmt, Call):
-                lines += [INDENT * depth + line for line in (*_stream_note(stmt), self.call(stmt))]
+                lines += [INDENT * depth + line for line in (*_stream_note(stmt), *self.call(stmt))]
             elif isinstance(stmt, Sync):
                 lines.append(INDENT * depth + self.barrier(stmt))
             position += 1
@@ -515,22 +520,44 @@ class FunctionPrinter:
     def barrier(self, sync: Sync) -> str:
         raise ContractError(f"{self.func.name}: C has no barrier of a {sync.scope}")
 
-    def call(self, call: Call) -> str:
+    def call(self, call: Call) -> list[str]:
         if call.callee == TRACE_ROW:
-            return self.trace_row(call)
+            return [self.trace_row(call)]
         if call.callee == TRACE_PART:
             (part,) = call.args
             assert isinstance(part, Const)
-            return f"EC_TRACE(context, trace + {int(part.value)}u, NULL, 0u, 0u);"
-        args = []
-        for arg in call.args:
-            if isinstance(arg, BufferRef):
-                index = element_index(arg.buffer, arg.indices, self.var_name).text
-                name = self.buffer_name(arg.buffer)
-                args.append(name if index == "0" else f"&{name}[{index}]")
-            else:
-                args.append(self.expr.as_dtype(arg, arg.dtype))
-        return f"{self.callees.get(call.callee, call.callee)}({', '.join(args)});"
+            return [f"EC_TRACE(context, trace + {int(part.value)}u, NULL, 0u, 0u);"]
+        args = [self.argument(arg) for arg in call.args]
+        before, found = [], struct_of_call(call)
+        if found is not None:
+            struct, members = found
+            value = struct_value(struct, args[members])
+            name = self.structs.get((struct.name, value))
+            if name is None:  # of sizes that are known when the function runs
+                name = self.fresh(struct.name.removeprefix("ec_"))
+                before = [f"{struct_declaration(struct.name, name, value)}"]
+            args[members] = [name]
+        return [*before, f"{self.callees.get(call.callee, call.callee)}({', '.join(args)});"]
+
+    def argument(self, arg: BufferRef | Expr) -> str:
+        if not isinstance(arg, BufferRef):
+            return self.expr.as_dtype(arg, arg.dtype)
+        index = element_index(arg.buffer, arg.indices, self.var_name).text
+        name = self.buffer_name(arg.buffer)
+        return name if index == "0" else f"&{name}[{index}]"
+
+    def known_structs(self) -> dict[tuple[str, str], str]:
+        """Names for the structs of constant sizes that calls take, each once."""
+        names: dict[tuple[str, str], str] = {}
+        for call in (s for s in statements(Seq(self.body)) if isinstance(s, Call)):
+            found = struct_of_call(call)
+            if found is None or not all(isinstance(arg, Const) for arg in call.args[found[1]]):
+                continue
+            struct, members = found
+            key = struct.name, struct_value(struct, map(self.argument, call.args[members]))
+            if key not in names:
+                names[key] = self.fresh(struct.name.removeprefix("ec_"))
+        return names
 
     def trace_row(self, call: Call) -> str:
         number, row, index = call.args

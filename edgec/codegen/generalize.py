@@ -5,17 +5,19 @@
 
 With its own integers put back, the common function is the text that each of them had, so nothing
 changes but speed. Only integers of type int32_t are taken: indices, bounds of loops and
-conditions, arguments of functions that want that type, and operands of sums and products.
+conditions, arguments of functions that want that type, and operands of sums and products. A struct
+of sizes becomes one parameter, a pointer to one of the constants beside the function.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
 from edgec.codegen.c_function import CFunction
+from edgec.codegen.c_struct import CONSTANT, struct_declaration
 from edgec.codegen.runtime_source import runtime_functions
 
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|.", re.S)
@@ -26,15 +28,21 @@ _BINARY = ("+", "-", "*")
 _INDEX, _BOUNDS = "index", "bounds"
 #: More parameters than this cost at each call what sharing saves.
 MOST_NUMBERS = 12
+#: In the line of a constant that has become a parameter.
+_GONE = "\0"
 
 
 @dataclass(frozen=True)
 class General:
-    """A function for several: their positions in what was given, and each one's numbers."""
+    """A function for several: their positions in what was given, and each one's numbers.
+
+    constants: declarations beside it of what its pointers among the numbers point to.
+    """
 
     function: CFunction
     members: tuple[int, ...]
-    numbers: tuple[tuple[int, ...], ...]
+    numbers: tuple[tuple[int | str, ...], ...]
+    constants: tuple[str, ...] = ()
 
 
 def generalize(functions: Sequence[CFunction]) -> tuple[General, ...]:
@@ -62,35 +70,65 @@ def _without_comments(function: CFunction) -> CFunction:
 
 
 def _common(
-    first: CFunction, members: list[int], split: Sequence[tuple[tuple[str, ...], tuple[int, ...]]]
-) -> General | None:
+    first: CFunction, members: list[int],
+    split: Sequence[tuple[tuple[str, ...], tuple[int | str, ...]]],
+) -> General | None:  # fmt: skip
     """The function that stands for all members; None where it would take too many numbers."""
     pieces = split[0][0]
     columns = list(zip(*(numbers for _, numbers in split), strict=True))
     varying = list(dict.fromkeys(column for column in columns if len(set(column)) > 1))
-    if len(varying) > MOST_NUMBERS:
+    if len({numbers for column in varying for numbers in _members(column)}) > MOST_NUMBERS:
         return None
     used = set(re.findall(r"\w+", "".join(pieces)))
     free = (name for name in map("n{}".format, range(1000)) if name not in used)
-    names = dict(zip(varying, free, strict=False))
+    params, constants, given = list(first.params), list[str](), list[tuple[int | str, ...]]()
+    texts: dict[tuple[int | str, ...], str] = {}
+    for column in varying:
+        if isinstance(column[0], int):
+            texts[column] = next(free)
+            params.append(f"int32_t {texts[column]}")
+            given.append(column)
+            continue
+        struct, name = _declared(pieces[columns.index(column)])
+        values = list(dict.fromkeys(map(str, column)))
+        texts[column] = _GONE
+        params.append(f"const {struct} *{name}")
+        own = {value: f"{first.name}_{name}{n}" for n, value in enumerate(values)}
+        constants += [f"static {struct_declaration(struct, own[v], v)}" for v in values]
+        given.append(tuple(own[str(value)] for value in column))
     text = pieces[0]
     for column, piece in zip(columns, pieces[1:], strict=True):
-        text += names.get(column, str(column[0])) + piece
-    function = CFunction(
-        first.name, (*first.params, *(f"int32_t {n}" for n in names.values())),
-        tuple(text.split("\n")),
-    )  # fmt: skip
-    return General(
-        function, tuple(members), tuple(zip(*varying, strict=True)) or ((),) * len(split)
-    )
+        text += texts.get(column, str(column[0])) + piece
+    lines = tuple(line for line in text.split("\n") if _GONE not in line)
+    function = CFunction(first.name, tuple(params), lines)
+    numbers = tuple(zip(*given, strict=True)) or ((),) * len(split)
+    return General(function, tuple(members), numbers, tuple(constants))
 
 
-def _split(function: CFunction) -> tuple[tuple[str, ...], tuple[int, ...]]:
-    """The text between the integers that may become parameters, and these."""
-    pieces, numbers = [""], []
+def _members(column: tuple[int | str, ...]) -> Iterator[tuple[int | str, ...]]:
+    """The numbers that vary: the column itself, or those of its structs."""
+    parts = (re.findall(r"-?\d+", str(value)) for value in column)
+    yield from (p for p in zip(*parts, strict=True) if len(set(p)) > 1)
+
+
+def _declared(before: str) -> tuple[str, str]:
+    """The type and name of the constant whose value comes after this text."""
+    *_, struct, name, _, _ = before.split(" ")
+    return struct, name.removesuffix("[1]")
+
+
+def _split(function: CFunction) -> tuple[tuple[str, ...], tuple[int | str, ...]]:
+    """The text between the numbers that may become parameters, and these: integers and structs."""
+    pieces, numbers = [""], list[int | str]()
     for number, line in enumerate(function.lines):
         if number:
             pieces[-1] += "\n"
+        constant = CONSTANT.fullmatch(line)
+        if constant is not None:
+            pieces[-1] += line[: constant.start(3)]
+            pieces.append("")
+            numbers.append(constant[3])
+            continue
         tokens = _TOKEN.findall(line)
         for token, is_free in zip(tokens, _free_integers(line, tokens), strict=True):
             if is_free:

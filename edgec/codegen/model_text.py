@@ -18,7 +18,7 @@ from edgec.codegen.c_data import (
     section_macro,
     short_comment,
 )
-from edgec.codegen.c_function import CFunction, emit_function, shows_rows
+from edgec.codegen.c_function import CFunction, emit_function, shows_rows, wrapped
 from edgec.codegen.foreign_text import ForeignText, foreign_texts, libraries_of
 from edgec.codegen.generalize import General, generalize
 from edgec.codegen.gpu_text import GpuText, LaunchText, make_gpu_text, runs_on_gpu
@@ -49,11 +49,15 @@ PUBLIC = (
 
 @dataclass(frozen=True)
 class FunctionText:
-    """A step function with the comment lines above it, and the macro that it is marked with."""
+    """A step function with the comment lines above it, and the macro that it is marked with.
+
+    constants: lines above both, of what calls give the function pointers to.
+    """
 
     comment: tuple[str, ...]
     text: str
     marker: str = "EC_STEP"
+    constants: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -222,7 +226,7 @@ class _Functions:
 
     texts: tuple[FunctionText, ...]
     step_functions: tuple[str, ...]
-    step_numbers: tuple[tuple[int, ...], ...]
+    step_numbers: tuple[tuple[int | str, ...], ...]
     callees: Mapping[str, str]
     called: tuple[str, ...]
 
@@ -240,7 +244,7 @@ def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
     names = unique(wanted, taken=taken)
     launched: Mapping[int, str] = {} if gpu is None else gpu.step_functions
     step_functions = [launched.get(step, "") for step in range(len(program.steps))]
-    step_numbers: list[tuple[int, ...]] = [()] * len(program.steps)
+    step_numbers: list[tuple[int | str, ...]] = [()] * len(program.steps)
     functions: list[FunctionText] = [
         FunctionText(
             (f"/* Called by the steps below: {f.name}. */",),
@@ -256,8 +260,9 @@ def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
     for general in _generalized(program, emitted):
         name, steps = general.function.name, [shared[m].steps for m in general.members]
         marker = _marker("EC_STEP", name, homes)
+        constants = tuple(part for line in general.constants for part in wrapped(line))
         comment = _function_comment(program, [step for each in steps for step in each])
-        functions.append(FunctionText(comment, general.function.text, marker))
+        functions.append(FunctionText(comment, general.function.text, marker, constants))
         for each, numbers in zip(steps, general.numbers, strict=True):
             for step in each:
                 step_functions[step], step_numbers[step] = name, numbers
@@ -450,7 +455,7 @@ def _function_comment(program: Program, steps: Sequence[int]) -> tuple[str, ...]
 def _calls(
     program: Program,
     step_functions: Sequence[str],
-    step_numbers: Sequence[tuple[int, ...]],
+    step_numbers: Sequence[tuple[int | str, ...]],
     pointers: Pointers,
 ) -> tuple[CallText, ...]:
     calls = []

@@ -1,7 +1,8 @@
 """Cut single functions out of the runtime's headers: a model's `_runtime.h` has what it uses.
 
 Every function there is `static inline`, `static EC_KERNEL` or `static EC_SHARED`, has a comment
-right above it and closes with a brace in the first column. Macros are cut out too: a `#define
+right above it and closes with a brace in the first column; so does every `typedef struct` of sizes,
+`ec_..._sizes`. Macros are cut out too: a `#define
 EC_...` or an `#if defined` ... `#endif` that holds some, each with a comment right above it. What a
 function calls or names comes with it, in the order of the headers: also a function that it gives to
 another.
@@ -25,11 +26,12 @@ _COMMENT = r"^/\*(?:[^*]|\*(?!/))*\*/\n"
 _PIECE = re.compile(
     _COMMENT
     + r"(?:static (?:inline|EC_KERNEL|EC_SHARED) [^\n]*?\n?\b(?P<name>ec_\w+)\((?:.*\n)*?\}\n"
+    + r"|typedef struct \{\n(?:    .*\n)*\} (?P<struct>ec_\w+_sizes);\n"
     + r"|(?P<define>#define EC_\w+(?:.*\\\n)*.*\n)"
     + r"|(?P<block>#if defined(?:.*\n)*?#endif\n))",
     re.M,
 )
-_WORD = re.compile(r"\bec_\w+(?=[(,)])|\bEC_[A-Z0-9_]+\b")
+_WORD = re.compile(r"\bec_\w+(?=[(,)])|\bec_\w+_sizes\b|\bEC_[A-Z0-9_]+\b")
 _MACRO = re.compile(r"^ *#define (EC_\w+)", re.M)
 _VARIANT = re.compile(r'((?:^#define EC_.*\n)+)#include "(kernels/[\w/]+\.inc)"\n', re.M)
 _PARAMETER = re.compile(r"^#define (EC_\w+)(?:\((\w+)\))? ?(.*)\n", re.M)
@@ -46,7 +48,7 @@ class RuntimeFunction:
 
 @cache
 def runtime_functions() -> dict[str, RuntimeFunction]:
-    """Every function of the runtime's headers by name, callees before callers."""
+    """Every function of the runtime's headers by name, callees before callers, structs first."""
     root = resource_dir("runtime_c")
     order = ("ec_kernel.h", "ec_math.h", "ec_fixed_point.h")
     include = root / "include" / "edgec"
@@ -58,7 +60,7 @@ def runtime_functions() -> dict[str, RuntimeFunction]:
     for header in headers:
         for function in _functions_of(header):
             found[function.name] = function
-    return found
+    return dict(sorted(found.items(), key=lambda item: not item[0].endswith("_sizes")))
 
 
 def _by_numbers(path: Path) -> tuple[bool, str, list[str | int]]:
@@ -73,7 +75,8 @@ def _functions_of(header: Path) -> list[RuntimeFunction]:
     result = []
     for match in _PIECE.finditer(text):
         body = match[0].rstrip("\n")
-        names = [match["name"]] if match["name"] else _MACRO.findall(body)
+        own = match["name"] or match["struct"]
+        names = [own] if own else _MACRO.findall(body)
         for name in dict.fromkeys(names):
             calls = sorted({word for word in _WORD.findall(_code_of(body)) if word != name})
             result.append(RuntimeFunction(name, body, tuple(calls)))

@@ -38,6 +38,18 @@ from edgec.numerics.term import TermLike
 
 
 @dataclass(frozen=True)
+class Struct:
+    """Sizes that a C function takes as one pointer, in the place of the first of them.
+
+    name: the struct's in the kernel's header, `ec_..._sizes`; members: int32_t, in its order, which
+    is that of the sizes.
+    """
+
+    name: str
+    members: tuple[str, ...]
+
+
+@dataclass(frozen=True)
 class Microkernel:
     """One C function and its contract.
 
@@ -55,7 +67,8 @@ class Microkernel:
     `meaning` takes them as it takes sizes. `instructions(**sizes)` estimates one call on the cores
     it is for; without it a call costs what its meaning would. `code_bytes` is about what a model
     that uses it grows by, with all that it calls; 0 if that is not worth a thought. `weight_bits`
-    are those that its stream stores a weight in. `together` is whose threads must all come to a
+    are those that its stream stores a weight in. `struct` holds those of its sizes that would make
+    more than eight parameters. `together` is whose threads must all come to a
     call: the meaning is that of each of them, but they run it as one.
     """
 
@@ -75,6 +88,7 @@ class Microkernel:
     code_bytes: int = 0
     weight_bits: int = 8
     together: SyncScope | None = None
+    struct: Struct | None = None
 
     def pointers(self, meaning: PrimFunc) -> tuple[Buffer, ...]:
         """What the C function's pointers stand for; a stream for the first of its sources."""
@@ -163,6 +177,16 @@ def stream_of_call(call: Call) -> str:
     return kernel.stream.describe(
         **dict(zip(kernel.sizes, _sizes_of_call(kernel, call), strict=True))
     )
+
+
+def struct_of_call(call: Call) -> tuple[Struct, slice] | None:
+    """The struct that a call's C function takes, and which arguments are its members."""
+    kernel = _REGISTRY.get(call.callee)
+    if kernel is None or kernel.struct is None:
+        return None
+    pointers = sum(isinstance(arg, BufferRef) for arg in call.args)
+    first = pointers + kernel.sizes.index(kernel.struct.members[0])
+    return kernel.struct, slice(first, first + len(kernel.struct.members))
 
 
 def pointed_at(call: Call) -> list[tuple[BufferRef, int]]:

@@ -47,8 +47,7 @@ void run_matrix_1_plain_shared(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
 void run_depthwise_3x3(int8_t *out, const int16_t *plane, WORDS(s), WORDS(n))
 { ec_depthwise_3x3_onnx_s8_dsp(out, plane, s, n[0], n[1], n[2], n[3], n[4]); }
 void run_depthwise_windows(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
-{ ec_depthwise_windows_onnx_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
-                                   n[9], n[10], n[11], n[12], n[13], n[14], n[15]); }
+{ ec_depthwise_windows_onnx_s8_dsp(out, x, s, (const ec_window_sizes *)n, n[14], n[15]); }
 """
 
 SHARED = ("matrix_1_shared", "matrix_1_plain_shared")

@@ -22,8 +22,7 @@ void call_s8(const int8_t *x, int8_t *to, const int32_t *n) {
 }
 void call_pixel(const int8_t *x, int8_t *to, const int32_t *n);
 void call_pixel(const int8_t *x, int8_t *to, const int32_t *n) {
-    ec_gather_pixel_s8(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9], n[10],
-                       n[11], n[12], n[13], n[14]);
+    ec_gather_pixel_s8(to, x, (const ec_window_sizes *)n, n[14]);
 }
 void call_s16(const int16_t *x, int16_t *to, const int32_t *n);
 void call_s16(const int16_t *x, int16_t *to, const int32_t *n) {
@@ -40,7 +39,9 @@ def library(tmp_path_factory: pytest.TempPathFactory, repo_root: Path) -> ctypes
     (folder / "call.c").write_text(WRAPPER)
     output = folder / "call.so"
     runtime = repo_root / "runtime_c"
-    include = [f"-I{runtime / 'kernels' / 'common'}", f"-I{runtime / 'include'}"]
+    include = [
+        f"-I{path}" for path in (runtime, runtime / "kernels" / "common", runtime / "include")
+    ]
     command = [*toolchain.command, *LANGUAGE_FLAGS, *WARNING_FLAGS, "-O2", "-shared", "-fPIC"]
     subprocess.run([*command, *include, "-o", str(output), str(folder / "call.c")], check=True)
     return ctypes.CDLL(str(output))

@@ -6,6 +6,7 @@
 #define EC_GATHER_WINDOW_H
 
 #include "edgec/ec_kernel.h"
+#include "kernels/common/window_sizes.h"
 
 /* to[i][j][c] = x[row + i * dilation][column + j][c], or `fill` outside of x, which has `height`
  * rows of `width` pixels of `channels`; i < kernel_h, j < kernel_w. */
@@ -55,29 +56,25 @@ static inline void ec_gather_window_s16(const int16_t *x, int16_t *to, int32_t h
 
 /* Input by input of the window of output pixel `pixel`: kernel_h * kernel_w * channels int8, row by
  * row. What lies outside of x is zero_point, if `padded`; otherwise nothing does. */
-static inline void ec_gather_pixel_s8(int8_t *to, const int8_t *x, int32_t height, int32_t width,
-                                      int32_t channels, int32_t kernel_h, int32_t kernel_w,
-                                      int32_t stride_h, int32_t stride_w, int32_t dilation_h,
-                                      int32_t dilation_w, int32_t top, int32_t left,
-                                      int32_t out_width, int32_t padded, int32_t zero_point,
+static inline void ec_gather_pixel_s8(int8_t *to, const int8_t *x, const ec_window_sizes *n,
                                       int32_t pixel) {
-    const int32_t above = pixel / out_width;
-    const int32_t column = (pixel - above * out_width) * stride_w - left;
-    const int32_t run = dilation_w == 1 ? kernel_w * channels : channels;
-    int32_t row = above * stride_h - top;
-    (void)padded;
-    for (int32_t i = 0; i < kernel_h; ++i, row += dilation_h) {
-        const int32_t length = row < 0 || row >= height ? 0 : width * channels;
-        const int8_t *const from = x + row * width * channels;
-        int32_t at = column * channels;
-        for (int32_t j = 0; j < kernel_w * channels; j += run, at += dilation_w * channels) {
+    const int32_t above = pixel / n->out_width;
+    const int32_t column = (pixel - above * n->out_width) * n->stride_w - n->left;
+    const int32_t run = n->dilation_w == 1 ? n->kernel_w * n->channels : n->channels;
+    int32_t row = above * n->stride_h - n->top;
+    for (int32_t i = 0; i < n->kernel_h; ++i, row += n->dilation_h) {
+        const int32_t length = row < 0 || row >= n->height ? 0 : n->width * n->channels;
+        const int8_t *const from = x + row * n->width * n->channels;
+        int32_t at = column * n->channels;
+        for (int32_t j = 0; j < n->kernel_w * n->channels;
+             j += run, at += n->dilation_w * n->channels) {
             if (at >= 0 && at + run <= length) {
                 (void)memcpy(to, from + at, (size_t)run);
                 to += run;
                 continue;
             }
             for (int32_t k = at; k < at + run; ++k) {
-                *to++ = k < 0 || k >= length ? (int8_t)zero_point : from[k];
+                *to++ = k < 0 || k >= length ? (int8_t)n->zero_point : from[k];
             }
         }
     }

@@ -18,6 +18,7 @@
 
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
+#include "kernels/common/window_sizes.h"
 
 /* clang-format off */
 
@@ -159,34 +160,36 @@ static EC_KERNEL void ec_depthwise_pixel_s8_dsp(void *out, const int8_t *x, cons
 }
 
 /* The pixels of ec_depthwise_windows_s8_dsp and of what is like it, by `compute`, to which `ends` tells how
- * results end; these take `bytes` each. Four channels are rescaled by `scales` words. */
+ * results end. kind: 0 where these are int8 and rescaled by gemmlowp's rule, 1 by ONNX Runtime's, and 2
+ * where they are int16 and by that. */
 static inline EC_INLINE void ec_depthwise_windows_row_dsp(
-    void *out, int32_t bytes, const int8_t *x, const int32_t *stream, int32_t height, int32_t width,
-    int32_t channels, int32_t kernel_h, int32_t kernel_w, int32_t stride_h, int32_t stride_w,
-    int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left, int32_t out_width,
-    int32_t padded, int32_t zero_point, int32_t pixel, int32_t scales, int32_t ends,
+    void *out, const int8_t *x, const int32_t *stream, const ec_window_sizes *n, int32_t pixel,
+    int32_t kind, int32_t ends,
     void (*compute)(void *, const int8_t *, const int32_t *, const int32_t *, int32_t, int32_t)) {
-    const int32_t row = width * channels;
-    const int32_t y = pixel / out_width * stride_h - top;
-    const int32_t taps = kernel_h * kernel_w;
+    const int32_t bytes = kind == 2 ? 2 : 1;
+    const int32_t scales = kind == 0 ? 5 : 4; /* words for four channels */
+    const int32_t row = n->width * n->channels;
+    const int32_t y = pixel / n->out_width * n->stride_h - n->top;
+    const int32_t taps = n->kernel_h * n->kernel_w;
     const int32_t pairs = (taps + 1) / 2;
-    const int32_t is_inside = y >= 0 && y + (kernel_h - 1) * dilation_h < height;
+    const int32_t is_inside = y >= 0 && y + (n->kernel_h - 1) * n->dilation_h < n->height;
     int8_t *to = (int8_t *)out;
-    for (int32_t w = 0; w < out_width; ++w, to += bytes * channels) {
-        const int32_t z = w * stride_w - left;
+    for (int32_t w = 0; w < n->out_width; ++w, to += bytes * n->channels) {
+        const int32_t z = w * n->stride_w - n->left;
         const int32_t *constants = stream + 4 * pairs;
-        if (!padded || (is_inside && z >= 0 && z + (kernel_w - 1) * dilation_w < width)) {
-            compute(to, x + y * row + z * channels, constants, stream, channels / 4, ends);
+        if (!n->padded ||
+            (is_inside && z >= 0 && z + (n->kernel_w - 1) * n->dilation_w < n->width)) {
+            compute(to, x + y * row + z * n->channels, constants, stream, n->channels / 4, ends);
             continue;
         }
-        for (int32_t c = 0; c < channels; c += 4, constants += 4 + 2 * pairs + scales) {
+        for (int32_t c = 0; c < n->channels; c += 4, constants += 4 + 2 * pairs + scales) {
             uint32_t inputs[10];
             for (int32_t t = 0; t < taps; ++t) {
-                const int32_t h = y + t / kernel_w * dilation_h;
-                const int32_t v = z + t % kernel_w * dilation_w;
-                inputs[t] = ((uint32_t)zero_point & 0xFFu) * 0x01010101u;
-                if ((uint32_t)h < (uint32_t)height && (uint32_t)v < (uint32_t)width) {
-                    EC_COPY(inputs + t, x + h * row + v * channels + c, 4u);
+                const int32_t h = y + t / n->kernel_w * n->dilation_h;
+                const int32_t v = z + t % n->kernel_w * n->dilation_w;
+                inputs[t] = ((uint32_t)n->zero_point & 0xFFu) * 0x01010101u;
+                if ((uint32_t)h < (uint32_t)n->height && (uint32_t)v < (uint32_t)n->width) {
+                    EC_COPY(inputs + t, x + h * row + v * n->channels + c, 4u);
                 }
             }
             compute(to + bytes * c, (const int8_t *)inputs, constants, stream + 2 * pairs, 1, ends);
@@ -200,14 +203,10 @@ static inline EC_INLINE void ec_depthwise_windows_row_dsp(
  * from 2 to 10, and channels is a multiple of 4. stream: see the top of this file; it is aligned to
  * 4 bytes. Pixels are computed one after the other; of each, inputs are read before outputs are
  * written only for four channels at a time. */
-static EC_KERNEL void ec_depthwise_windows_s8_dsp(
-    int8_t *out, const int8_t *x, const int32_t *stream, int32_t height, int32_t width,
-    int32_t channels, int32_t kernel_h, int32_t kernel_w, int32_t stride_h, int32_t stride_w,
-    int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left, int32_t out_width,
-    int32_t padded, int32_t zero_point, int32_t out_zero_point, int32_t pixel) {
-    ec_depthwise_windows_row_dsp(out, 1, x, stream, height, width, channels, kernel_h, kernel_w,
-                                 stride_h, stride_w, dilation_h, dilation_w, top, left, out_width,
-                                 padded, zero_point, pixel, 5, 1 + 2 * out_zero_point,
+static EC_KERNEL void ec_depthwise_windows_s8_dsp(int8_t *out, const int8_t *x,
+                                                  const int32_t *stream, const ec_window_sizes *n,
+                                                  int32_t out_zero_point, int32_t pixel) {
+    ec_depthwise_windows_row_dsp(out, x, stream, n, pixel, 0, 1 + 2 * out_zero_point,
                                  ec_depthwise_pixel_s8_dsp);
 }
 

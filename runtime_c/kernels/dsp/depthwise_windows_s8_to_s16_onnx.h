@@ -52,14 +52,11 @@ static EC_KERNEL void ec_depthwise_pixel_onnx_s8_s16_dsp(void *out, const int8_t
 }
 
 /* ec_depthwise_windows_onnx_s8_dsp to int16; out is aligned to 4 bytes. */
-static EC_KERNEL void ec_depthwise_windows_onnx_s8_s16_dsp(
-    int16_t *out, const int8_t *x, const int32_t *stream, int32_t height, int32_t width,
-    int32_t channels, int32_t kernel_h, int32_t kernel_w, int32_t stride_h, int32_t stride_w,
-    int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left, int32_t out_width,
-    int32_t padded, int32_t zero_point, int32_t least, int32_t most, int32_t pixel) {
-    ec_depthwise_windows_row_dsp(out, 2, x, stream, height, width, channels, kernel_h, kernel_w,
-                                 stride_h, stride_w, dilation_h, dilation_w, top, left, out_width,
-                                 padded, zero_point, pixel, 4, ec_both_limits(least, most),
+static EC_KERNEL void ec_depthwise_windows_onnx_s8_s16_dsp(int16_t *out, const int8_t *x,
+                                                           const int32_t *stream,
+                                                           const ec_window_sizes *n, int32_t least,
+                                                           int32_t most, int32_t pixel) {
+    ec_depthwise_windows_row_dsp(out, x, stream, n, pixel, 2, ec_both_limits(least, most),
                                  ec_depthwise_pixel_onnx_s8_s16_dsp);
 }
 

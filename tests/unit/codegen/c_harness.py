@@ -174,7 +174,7 @@ def run_emitted(
     signature = emitted.signature.replace("static ", "")
     text = "\n\n".join(
         (
-            "#include <stdint.h>",
+            "#include <stdint.h>\n#include <string.h>",
             *helpers,
             f"{signature};",
             emitted.text.replace("static void", "void", 1),

@@ -29,6 +29,9 @@ def test_every_header_function_is_found() -> None:
         if name.startswith("EC_"):
             assert re.search(rf"^#define {name}\b", function.text, re.M)
             continue
+        if name.endswith("_sizes"):
+            assert function.text.endswith(f"\n}} {name};") and "typedef struct {\n" in function.text
+            continue
         assert function.text.endswith("}")
         assert len(re.findall(r"^static (inline|EC_KERNEL|EC_SHARED) ", function.text, re.M)) == 1
         code = re.sub(r"/\*.*?\*/", "", function.text, flags=re.S)

@@ -6,7 +6,7 @@ from functools import partial
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.window import Window
 from edgec.numerics.term import TermLike, as_term
 
@@ -53,6 +53,16 @@ for _dtype, _instructions in (("int8", _instructions_s8), ("int16", _instruction
     )
 
 
+#: The numbers of a window.
+WINDOW_SIZES = Struct("ec_window_sizes", Window.SIZES)
+
+#: Those of a row of windows side by side.
+COLUMNS_SIZES = Struct(
+    "ec_columns_sizes",
+    ("kernel_h", "kernel_w", "channels", "stride_w", "dilation_h", "width", "pixels"),
+)
+
+
 def gather_pixel(pixel: TermLike, **sizes: int) -> PrimFunc:
     """to[k] = input k of the window of output pixel `pixel`; `Window.sizes`."""
     window = Window.from_sizes(sizes)
@@ -69,6 +79,7 @@ register(
         gather_pixel,
         sizes=Window.SIZES,
         indices=("pixel",),
+        struct=WINDOW_SIZES,
         header="common/gather_window.h",
         instructions=lambda kernel_h, kernel_w, channels, **_: (
             90 + kernel_h * (40 + kernel_w * channels)

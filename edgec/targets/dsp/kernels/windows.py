@@ -21,6 +21,7 @@ from edgec.loop.window import Window
 from edgec.numerics.term import TermLike
 from edgec.targets.common.kernels.rescaling import ONNX_TO_16, RESCALINGS, TFLM, Rescaling
 from edgec.targets.common.kernels.sums import Results, rescaled_sums
+from edgec.targets.common.kernels.window import WINDOW_SIZES
 
 Array = npt.NDArray[Any]
 
@@ -142,5 +143,6 @@ for _rescaling in (*RESCALINGS, ONNX_TO_16):
             stream=Stream(_rescaling.sources, partial(_fields, _rescaling), _prepare),
             instructions=_instructions,
             code_bytes=620,
+            struct=WINDOW_SIZES,
         )
     )

@@ -1,0 +1,52 @@
+"""C functions of the runtime take at most eight parameters; sizes beyond that come as a struct.
+
+`many_parameters.txt` lists those that still take more, with how many. Nothing is added to it.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+MOST = 8
+LIST = Path(__file__).with_name("many_parameters.txt")
+_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
+_HEAD = re.compile(r"\b(\w+)\s*\(")
+_CONTROL = {"if", "for", "while", "switch", "sizeof", "defined"}
+
+
+def parameters(text: str) -> dict[str, int]:
+    """How many parameters each function that this C text defines takes."""
+    text = _COMMENT.sub(" ", text)
+    found = {}
+    for match in _HEAD.finditer(text):
+        depth, commas, position = 1, 0, match.end()
+        while depth and position < len(text):
+            depth += {"(": 1, ")": -1}.get(text[position], 0)
+            commas += depth == 1 and text[position] == ","
+            position += 1
+        is_defined = text[position:].lstrip()[:1] == "{"
+        if is_defined and match[1] not in _CONTROL:
+            found[match[1]] = commas + 1
+    return found
+
+
+def test_parameters_are_counted() -> None:
+    text = """
+    int one(void (*f)(int, int), int b) { if (g(1, 2, 3)) { return 1; } }
+    int declared(int a, int b);  /* int no(int a, int b, int c) { } */
+    """
+    assert parameters(text) == {"one": 2}
+
+
+def test_no_function_of_c_takes_more_than_eight_parameters(repo_root: Path) -> None:
+    found: dict[str, int] = {}
+    for path in sorted((repo_root / "runtime_c").rglob("*")):
+        if path.suffix in (".c", ".h", ".inc"):
+            found |= parameters(path.read_text(encoding="utf-8"))
+    assert len(found) > 300
+    over = {name: count for name, count in found.items() if count > MOST}
+    listed = {name: int(count) for name, count in map(str.split, LIST.read_text().splitlines())}
+    new = {n: c for n, c in over.items() if c > listed.get(n, MOST)}
+    assert not new, "pass sizes as a struct: see `Struct` in edgec/loop/microkernel.py"
+    assert over == listed, f"{LIST.name} has functions that take fewer now: tighten it"

@@ -1,0 +1,112 @@
+"""Sizes that kernels take as a struct: emitted once each, and shared by functions that differ."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+from c_harness import build_shared, int32, loop, run_emitted
+
+import edgec.targets.kernels  # noqa: F401  registers what is called
+from edgec.codegen.c_function import emit_function
+from edgec.codegen.generalize import generalize
+from edgec.codegen.runtime_source import needed_functions, runtime_functions
+from edgec.loop.interpret import interpret
+from edgec.loop.ir import Buffer, BufferRef, Call, Expr, IndexValue, PrimFunc, Seq, Stmt
+from edgec.loop.microkernel import Microkernel, all_microkernels
+from edgec.loop.window import Window
+from edgec.numerics.term import Var, as_term
+
+KERNELS = [kernel for kernel in all_microkernels() if kernel.struct is not None]
+X = Buffer("x", (1, 5, 6, 2), "int8", "arena")
+#: Of the same depth, inside of x and over its edges.
+INSIDE = Window((5, 6, 2), (2, 3), (1, 2), (1, 1), (0, 0), 2, False, 0)
+OVER = Window((5, 6, 2), (2, 3), (2, 1), (1, 1), (1, 1), 6, True, -7)
+
+
+def pixels(*calls: tuple[Window, Expr | None]) -> PrimFunc:
+    """Four windows by each call; where one has a top of its own, its sizes are open."""
+    i = Var("i", 0, 4)
+    out = Buffer("out", (len(calls), 4, 12), "int8", "arena")
+    body: list[Stmt] = []
+    for number, (window, top) in enumerate(calls):
+        to = BufferRef(out, (as_term(number), as_term(i), as_term(0)))
+        x = BufferRef(X, (as_term(0),) * 4)
+        numbers: dict[str, Expr] = {name: int32(n) for name, n in window.sizes.items()}
+        if top is not None:
+            numbers["top"] = top
+        call = Call("ec_gather_pixel_s8", (to, x, *numbers.values(), IndexValue(as_term(i))))
+        body.append(call)
+    return PrimFunc("pixels", (out, X), (), loop(i, Seq(tuple(body))))
+
+
+def inputs() -> dict[str, np.ndarray]:
+    return {"x": np.random.default_rng(2).integers(-128, 128, X.shape).astype(np.int8)}
+
+
+def test_known_sizes_are_one_constant_for_all_calls_that_take_them(tmp_path: Path) -> None:
+    func = pixels((INSIDE, None), (OVER, None), (INSIDE, None))
+    text = emit_function(func, "f").text
+    assert text.count("static const ec_window_sizes ") == 2
+    assert re.findall(r"ec_gather_pixel_s8\(.*, (\w+), i\);", text) == [
+        "window_sizes", "window_sizes_2", "window_sizes",
+    ]  # fmt: skip
+    found = run_emitted(func, inputs(), tmp_path)["out"]
+    np.testing.assert_array_equal(found, interpret(func, inputs())["out"])
+
+
+def test_sizes_known_at_run_time_are_a_local_struct(tmp_path: Path) -> None:
+    i = Var("i", 0, 4)
+    func = pixels((OVER, IndexValue(as_term(i))))
+    text = emit_function(func, "f").text
+    assert ".top = i," in text and "static const ec_window_sizes" not in text
+    found = run_emitted(func, inputs(), tmp_path)["out"]
+    np.testing.assert_array_equal(found, interpret(func, inputs())["out"])
+
+
+def test_functions_that_differ_in_a_struct_share_code_that_computes_both(tmp_path: Path) -> None:
+    funcs = [pixels((window, None)) for window in (INSIDE, OVER, INSIDE)]
+    (general,) = generalize([emit_function(f, f"f{n}") for n, f in enumerate(funcs)])
+    assert general.function.params[-1] == "const ec_window_sizes *window_sizes"
+    assert general.numbers[0] == general.numbers[2] != general.numbers[1]
+    assert len(general.constants) == 2
+    text = general.function.text
+    parts = [
+        "#include <stdint.h>\n#include <string.h>",
+        *(f.text for f in needed_functions([text])),
+        text,
+    ]
+    parts += general.constants
+    for number, (name,) in enumerate(general.numbers):
+        head = f"void call{number}(int8_t *out, const int8_t *x)"
+        parts.append(f"{head};\n{head} {{ f0(out, x, {name}); }}")
+    source = tmp_path / "general.c"
+    source.write_text("\n\n".join(parts) + "\n")
+    library = build_shared(tmp_path, [source])
+    for number, func in enumerate(funcs):
+        out, x = np.zeros(func.params[0].shape, np.int8), inputs()["x"]
+        getattr(library, f"call{number}")(*(np.ctypeslib.as_ctypes(a) for a in (out, x)))
+        np.testing.assert_array_equal(out, interpret(func, inputs())["out"])
+
+
+def test_a_struct_that_varies_counts_as_its_numbers_that_do() -> None:
+    """A dozen numbers through a pointer are as slow as a dozen parameters."""
+    others = [
+        Window((6, 7, 3), (4, 1), (2, 1), (2, 2), (1, 1), 6, True, -7),
+        Window((7, 8, 4), (3, 1), (3, 4), (5, 6), (2, 3), 7, True, 9),
+    ]
+    funcs = [pixels((window, None)) for window in (INSIDE, *others)]
+    assert len(generalize([emit_function(f, f"f{n}") for n, f in enumerate(funcs)])) == 3
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
+def test_a_struct_has_the_kernels_sizes_in_their_order(kernel: Microkernel) -> None:
+    assert kernel.struct is not None
+    found = runtime_functions()[kernel.struct.name].text
+    fields = re.findall(r"^ +int32_t (.*);", found, re.M)
+    assert [name for line in fields for name in line.split(", ")] == [*kernel.struct.members]
+    first = kernel.sizes.index(kernel.struct.members[0])
+    assert kernel.sizes[first:][: len(kernel.struct.members)] == kernel.struct.members
+    assert f"const {kernel.struct.name} *" in runtime_functions()[kernel.name].text
