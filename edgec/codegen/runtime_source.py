@@ -31,7 +31,7 @@ _PIECE = re.compile(
     + r"|(?P<block>#if defined(?:.*\n)*?#endif\n))",
     re.M,
 )
-_WORD = re.compile(r"\bec_\w+(?=[(,)])|\bec_\w+_sizes\b|\bEC_[A-Z0-9_]+\b")
+_WORD = re.compile(r"\bec_\w+(?= ?[(,)}])|\bec_\w+_sizes\b|\bEC_[A-Z0-9_]+\b")
 _MACRO = re.compile(r"^ *#define (EC_\w+)", re.M)
 _VARIANT = re.compile(r'((?:^#define EC_.*\n)+)#include "(kernels/[\w/]+\.inc)"\n', re.M)
 _PARAMETER = re.compile(r"^#define (EC_\w+)(?:\((\w+)\))? ?(.*)\n", re.M)

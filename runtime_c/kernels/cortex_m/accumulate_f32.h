@@ -18,6 +18,19 @@
 #include "kernels/common/clip_taps.h"
 #include "kernels/common/stored_weights_f32.h"
 
+/* A row of windows over x [height, width, across]: its first taps are at (row * stride_h - top, p *
+ * stride_w - left). A tap has `depth` inputs of each channel, of which `group` in a row share steps,
+ * or all if it is 0 or weights are not stored in groups. bounds: 1 if there is a lower limit, plus
+ * 2 if there is an upper one; low and high are the bits of these floats. four, one: what computes
+ * whole units of four pixels and of one by vectors; they return 0 if they did. */
+typedef struct {
+    int32_t stored, height, width, across, depth, apart, tap, kernel_h, kernel_w;
+    int32_t stride_h, stride_w, dilation_h, dilation_w, top, left, pixels, channels;
+    int32_t bounds, low, high, group;
+    int32_t (*four)(const uintptr_t *);
+    int32_t (*one)(const uintptr_t *);
+} ec_row_f32_sizes;
+
 /* The inputs of a run that share steps. */
 static inline EC_INLINE int32_t ec_same_steps(int32_t stored, const int32_t *runs) {
     return stored < 0 ? runs[3] : runs[1];
@@ -224,13 +237,13 @@ static inline EC_INLINE void ec_add_pairs_f32(float *sums, const float *x, const
 }
 
 /* out[p * channels + c] for p < 4 and c < whole, a multiple of 4: the sums of the windows of
- * x + p * step, limited. w: the stream. by_vectors: computes a unit by EC_SUMS_F32_MVE, and returns
- * 0 if it did. */
-static inline EC_INLINE void
-ec_sums_of_four_f32(float *out, int32_t channels, int32_t whole, const float *x, int32_t step,
-                    int32_t apart, int32_t tap, int32_t stored, const uint8_t *w,
-                    const int32_t *window, const int32_t *runs, int32_t bounds, const float *limits,
-                    int32_t (*by_vectors)(const uintptr_t *) EC_UNUSED) {
+ * x + p * stride_w * across, limited. w: the stream. */
+static inline EC_INLINE void ec_sums_of_four_f32(float *out, int32_t whole, const float *x,
+                                                 const uint8_t *w, const int32_t *window,
+                                                 const int32_t *runs, const float *limits,
+                                                 const ec_row_f32_sizes *n) {
+    const int32_t stored = n->stored, apart = n->apart, tap = n->tap;
+    const int32_t channels = n->channels, step = n->stride_w * n->across, bounds = n->bounds;
     const int32_t head = ec_unit_head(4, stored);
     const int32_t each = ec_unit_tap(4, stored);
     const int32_t unit = head + each * window[0];
@@ -267,7 +280,7 @@ ec_sums_of_four_f32(float *out, int32_t channels, int32_t whole, const float *x,
             : stored == 0 ? (uintptr_t)(28 - 8 * second)
                           : (uintptr_t)(4 * tap),
         };
-        if (runs[0] > 0 && inputs > 0 && by_vectors(words) == 0) {
+        if (runs[0] > 0 && inputs > 0 && n->four(words) == 0) {
             continue;
         }
 #endif
@@ -310,12 +323,13 @@ ec_sums_of_four_f32(float *out, int32_t channels, int32_t whole, const float *x,
     }
 }
 
-/* The same of one pixel; by_vectors: four units at once. */
-static inline EC_INLINE void
-ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int32_t tap,
-                   int32_t stored, const uint8_t *w, const int32_t *window, const int32_t *runs,
-                   int32_t bounds, const float *limits,
-                   int32_t (*by_vectors)(const uintptr_t *) EC_UNUSED) {
+/* The same of one pixel. */
+static inline EC_INLINE void ec_sums_of_one_f32(float *out, int32_t whole, const float *x,
+                                                const uint8_t *w, const int32_t *window,
+                                                const int32_t *runs, const float *limits,
+                                                const ec_row_f32_sizes *n) {
+    const int32_t stored = n->stored, apart = n->apart, tap = n->tap;
+    const int32_t bounds = n->bounds;
     const int32_t head = ec_unit_head(4, stored);
     const int32_t each = ec_unit_tap(4, stored);
     const int32_t unit = head + each * window[0];
@@ -352,7 +366,7 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
             : stored == 1 && apart == 0 ? (uintptr_t)room
                                         : (uintptr_t)(4 * tap),
         };
-        if (whole - c >= 16 && second == 0 && runs[0] > 0 && inputs > 0 && by_vectors(words) == 0) {
+        if (whole - c >= 16 && second == 0 && runs[0] > 0 && inputs > 0 && n->one(words) == 0) {
             c += 16;
             w += (stored <= 0 ? 2 : 4) * unit;
             continue;
@@ -400,12 +414,13 @@ ec_sums_of_one_f32(float *out, int32_t whole, const float *x, int32_t apart, int
 }
 
 /* out[c] for c < lanes, fewer than four: the channels of a unit that is not whole, one pixel. w: its
- * biases, of half bytes those of its `second` four. */
+ * biases, of half bytes those of its two fours. */
 static inline EC_INLINE void ec_sums_of_rest_f32(float *out, int32_t lanes, const float *x,
-                                                 int32_t apart, int32_t tap, int32_t stored,
-                                                 const uint8_t *w, int32_t second,
-                                                 const int32_t *window, const int32_t *runs,
-                                                 int32_t bounds, const float *limits) {
+                                                 const uint8_t *w, const int32_t *window,
+                                                 const int32_t *runs, const float *limits,
+                                                 const ec_row_f32_sizes *n) {
+    const int32_t stored = n->stored, apart = n->apart, tap = n->tap;
+    const int32_t bounds = n->bounds, second = ec_second_four(stored, n->channels - lanes);
     const int32_t head = ec_unit_head(lanes, stored);
     const int32_t each = ec_unit_tap(lanes, stored);
     const uint8_t *const steps = stored <= 0 ? w + 16 : w + head - 4 * lanes;
@@ -447,30 +462,22 @@ static inline EC_INLINE void ec_sums_of_rest_f32(float *out, int32_t lanes, cons
     }
 }
 
-/* out[p][c] for p < pixels and c < channels: bias[c], and the window of output `row` and column p
- * over x [height, width, across], whose first tap is at (row * stride_h - top, p * stride_w -
- * left); what lies outside of x is left out. A tap has `depth` inputs of each channel, of which
- * `group` in a row share steps, or all if it is 0 or weights are not stored in groups. bounds: 1 if
- * there is a lower limit, plus 2 if there is an upper one; low and high are the bits of these
- * floats. Pixels are computed in order. four, one: what computes whole units of four pixels and of
- * one by vectors. Nothing is read but x, within its rows, and the stream. */
-static inline EC_INLINE void
-ec_row_of_sums_f32(float *out, const float *x, const void *stream, int32_t stored, int32_t height,
-                   int32_t width, int32_t across, int32_t depth, int32_t apart, int32_t tap,
-                   int32_t kernel_h, int32_t kernel_w, int32_t stride_h, int32_t stride_w,
-                   int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left,
-                   int32_t pixels, int32_t channels, int32_t bounds, int32_t low, int32_t high,
-                   int32_t row, int32_t group, int32_t (*four)(const uintptr_t *),
-                   int32_t (*one)(const uintptr_t *)) {
-    const int32_t first = row * stride_h - top;
-    const int32_t reach = (kernel_w - 1) * dilation_w + 1;
-    const int32_t held = stored < 0 && group > 0 ? depth + depth / group : depth;
-    const int32_t pitch = kernel_w * held;
-    const int32_t whole = channels / 4 * 4;
+/* out[p][c] for p < pixels and c < channels: bias[c], and the window of output `row` and column p;
+ * what lies outside of x is left out. Pixels are computed in order. Nothing is read but x, within its
+ * rows, and the stream. */
+static inline EC_INLINE void ec_row_of_sums_f32(float *out, const float *x, const void *stream,
+                                                const ec_row_f32_sizes *n, int32_t row) {
+    const int32_t low = n->low, high = n->high, depth = n->depth, group = n->group;
+    const int32_t first = row * n->stride_h - n->top;
+    const int32_t reach = (n->kernel_w - 1) * n->dilation_w + 1;
+    const int32_t held = n->stored < 0 && group > 0 ? depth + depth / group : depth;
+    const int32_t pitch = n->kernel_w * held;
+    const int32_t whole = n->channels / 4 * 4;
     const uint8_t *const first_unit = stream;
     const uint8_t *const last =
-        stored <= 0 ? first_unit + whole / 8 * (64 + 4 * kernel_h * pitch) + 8 * (whole & 4)
-                    : first_unit + ec_unit_head(whole, stored) + whole * stored * kernel_h * pitch;
+        n->stored <= 0
+            ? first_unit + whole / 8 * (64 + 4 * n->kernel_h * pitch) + 8 * (whole & 4)
+            : first_unit + ec_unit_head(whole, n->stored) + whole * n->stored * n->kernel_h * pitch;
     float limits[2];
     int32_t runs[4];
     int32_t window[4];
@@ -478,40 +485,38 @@ ec_row_of_sums_f32(float *out, const float *x, const void *stream, int32_t store
     int32_t to;
     EC_COPY(limits, &low, sizeof low);
     EC_COPY(limits + 1, &high, sizeof high);
-    ec_clip_taps(&from, &to, first, kernel_h, dilation_h, height);
+    ec_clip_taps(&from, &to, first, n->kernel_h, n->dilation_h, n->height);
     runs[0] = to - from;
-    runs[2] = dilation_h * width * across;
-    window[0] = kernel_h * pitch;
+    runs[2] = n->dilation_h * n->width * n->across;
+    window[0] = n->kernel_h * pitch;
     window[2] = pitch;
-    const float *const rows = x + (first + from * dilation_h) * width * across;
+    const float *const rows = x + (first + from * n->dilation_h) * n->width * n->across;
     const int32_t above = from * pitch;
     int32_t p = 0;
-    while (p < pixels) {
-        const int32_t column = p * stride_w - left;
+    while (p < n->pixels) {
+        const int32_t column = p * n->stride_w - n->left;
         int32_t some = 1;
-        ec_clip_taps(&from, &to, column, kernel_w, dilation_w, width);
-        if (to - from == kernel_w && pixels - p >= 4 && column + 3 * stride_w + reach <= width) {
+        ec_clip_taps(&from, &to, column, n->kernel_w, n->dilation_w, n->width);
+        if (to - from == n->kernel_w && n->pixels - p >= 4 &&
+            column + 3 * n->stride_w + reach <= n->width) {
             some = 4;
         }
         runs[1] = (to - from) * depth;
         runs[3] = group > 0 && to > from ? group : runs[1];
         window[1] = above + from * held;
         window[3] = (to - from) * held;
-        const float *inputs = rows + (column + from * dilation_w) * across;
+        const float *inputs = rows + (column + from * n->dilation_w) * n->across;
         if (some == 4) {
-            ec_sums_of_four_f32(out, channels, whole, inputs, stride_w * across, apart, tap, stored,
-                                first_unit, window, runs, bounds, limits, four);
+            ec_sums_of_four_f32(out, whole, inputs, first_unit, window, runs, limits, n);
         } else {
-            ec_sums_of_one_f32(out, whole, inputs, apart, tap, stored, first_unit, window, runs,
-                               bounds, limits, one);
+            ec_sums_of_one_f32(out, whole, inputs, first_unit, window, runs, limits, n);
         }
         p += some;
         for (; some > 0; --some) {
-            ec_sums_of_rest_f32(out + whole, channels - whole, inputs + whole * apart, apart, tap,
-                                stored, last, ec_second_four(stored, whole), window, runs, bounds,
-                                limits);
-            inputs += stride_w * across;
-            out += channels;
+            ec_sums_of_rest_f32(out + whole, n->channels - whole, inputs + whole * n->apart, last,
+                                window, runs, limits, n);
+            inputs += n->stride_w * n->across;
+            out += n->channels;
         }
     }
 }

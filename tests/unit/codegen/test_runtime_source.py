@@ -50,7 +50,7 @@ def test_variants_have_the_values_of_their_parameters() -> None:
     functions = runtime_functions()
     for name, stored in (("ec_conv_row_f32_f16", 2), ("ec_conv_row_f32_s4", 0)):
         text = functions[name].text
-        assert f"ec_row_of_sums_f32(out, x, stream, {stored}," in text
+        assert f"const ec_row_f32_sizes n = {{\n        {stored}," in text
         assert "EC_OF" not in text and "EC_STORED" not in text
 
 
