@@ -11,7 +11,8 @@ from pathlib import Path
 MOST = 8
 LIST = Path(__file__).with_name("many_parameters.txt")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
-_HEAD = re.compile(r"\b(\w+)\s*\(")
+#: A name, that of a variant of a text in it, before its parameters.
+_HEAD = re.compile(r"\b(?:EC_OF\((\w+)\)|(\w+))\s*\(")
 _CONTROL = {"if", "for", "while", "switch", "sizeof", "defined"}
 
 
@@ -26,24 +27,27 @@ def parameters(text: str) -> dict[str, int]:
             commas += depth == 1 and text[position] == ","
             position += 1
         is_defined = text[position:].lstrip()[:1] == "{"
-        if is_defined and match[1] not in _CONTROL:
-            found[match[1]] = commas + 1
+        name = match[1] or match[2]
+        if is_defined and name not in _CONTROL:
+            found[name] = max(commas + 1, found.get(name, 0))
     return found
 
 
 def test_parameters_are_counted() -> None:
     text = """
     int one(void (*f)(int, int), int b) { if (g(1, 2, 3)) { return 1; } }
+    int EC_OF(two)(int a, int b) {}
     int declared(int a, int b);  /* int no(int a, int b, int c) { } */
     """
-    assert parameters(text) == {"one": 2}
+    assert parameters(text) == {"one": 2, "two": 2}
 
 
 def test_no_function_of_c_takes_more_than_eight_parameters(repo_root: Path) -> None:
     found: dict[str, int] = {}
     for path in sorted((repo_root / "runtime_c").rglob("*")):
         if path.suffix in (".c", ".h", ".inc"):
-            found |= parameters(path.read_text(encoding="utf-8"))
+            for name, count in parameters(path.read_text(encoding="utf-8")).items():
+                found[name] = max(count, found.get(name, 0))
     assert len(found) > 300
     over = {name: count for name, count in found.items() if count > MOST}
     listed = {name: int(count) for name, count in map(str.split, LIST.read_text().splitlines())}

@@ -121,7 +121,8 @@ def check(library, edges, name, sizes, shape, x, arrays, dtype="int8"):
         kernel.run(MEANT[case], 0, x.tolist(), 0, stream.tolist(), 0, *numbers)
     values = MEANT[case]
     out = edges[0].hold(np.full(shape, 77, dtype))
-    call(library, name, out, edges[1].hold(x), stream.ctypes.data, *numbers)
+    given = np.array(numbers, np.int32)
+    call(library, name, out, edges[1].hold(x), stream.ctypes.data, given.ctypes.data)
     assert np.array_equal(edges[0].values_at(out, len(values), dtype), np.array(values)), sizes
 
 

@@ -467,7 +467,8 @@ static inline EC_INLINE void ec_sums_of_rest_f32(float *out, int32_t lanes, cons
  * rows, and the stream. */
 static inline EC_INLINE void ec_row_of_sums_f32(float *out, const float *x, const void *stream,
                                                 const ec_row_f32_sizes *n, int32_t row) {
-    const int32_t low = n->low, high = n->high, depth = n->depth, group = n->group;
+    const int32_t bits[2] = { n->low, n->high };
+    const int32_t depth = n->depth, group = n->group;
     const int32_t first = row * n->stride_h - n->top;
     const int32_t reach = (n->kernel_w - 1) * n->dilation_w + 1;
     const int32_t held = n->stored < 0 && group > 0 ? depth + depth / group : depth;
@@ -483,8 +484,7 @@ static inline EC_INLINE void ec_row_of_sums_f32(float *out, const float *x, cons
     int32_t window[4];
     int32_t from;
     int32_t to;
-    EC_COPY(limits, &low, sizeof low);
-    EC_COPY(limits + 1, &high, sizeof high);
+    EC_COPY(limits, bits, sizeof limits);
     ec_clip_taps(&from, &to, first, n->kernel_h, n->dilation_h, n->height);
     runs[0] = to - from;
     runs[2] = n->dilation_h * n->width * n->across;
@@ -511,8 +511,7 @@ static inline EC_INLINE void ec_row_of_sums_f32(float *out, const float *x, cons
         } else {
             ec_sums_of_one_f32(out, whole, inputs, first_unit, window, runs, limits, n);
         }
-        p += some;
-        for (; some > 0; --some) {
+        for (; some > 0; --some, ++p) {
             ec_sums_of_rest_f32(out + whole, n->channels - whole, inputs + whole * n->apart, last,
                                 window, runs, limits, n);
             inputs += n->stride_w * n->across;

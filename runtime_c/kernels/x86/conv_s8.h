@@ -12,6 +12,7 @@
 #ifndef EC_X86_CONV_S8_H
 #define EC_X86_CONV_S8_H
 
+#include "kernels/common/product_sizes.h"
 #include "kernels/x86/base_s8.h"
 
 /* Pixel p, a constant, of up to sixteen from `at` on: by sums that x86 addresses, so that few registers
@@ -54,14 +55,14 @@ static inline EC_INLINE const int8_t *ec_pixel_x86(const int8_t *at, const int8_
     }
 }
 
-/* `wide` pixels of `units` units, both constants: stored from out on, where `left` channels are. x:
- * copied inputs, of a single pixel those themselves; pitch and step: in bytes. */
-static inline EC_INLINE void
-ec_conv_tile_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h,
-                    int32_t run, int32_t pitch, int32_t step, int32_t channels, int32_t left,
-                    int32_t rounding, const int32_t *limits, int32_t wide, int32_t units) {
+/* A tile of `units` units: stored from out on, where `left` channels are; units, n->wide and
+ * n->rounding are constants. x: copied inputs, of a single pixel those themselves. */
+static inline EC_INLINE void ec_conv_tile_s8_x86(int8_t *out, const int8_t *x,
+                                                 const int32_t *stream, const ec_tile_sizes *n,
+                                                 int32_t left, int32_t units) {
 #if EC_X86_LANES
-    const int32_t lanes = EC_X86_LANES;
+    const int32_t lanes = EC_X86_LANES, kernel_h = n->kernel_h, run = n->run, step = n->step;
+    const int32_t wide = n->wide, rounding = n->rounding;
     const int32_t groups = (run + 3) >> 2, bytes = wide > 1 ? EC_X86_BYTES : 1;
     const int32_t weights = kernel_h * groups * lanes;
     const int32_t unit = weights + lanes * EC_SCALE_WORDS(rounding);
@@ -80,7 +81,7 @@ ec_conv_tile_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t
         }
     }
     for (int32_t kh = 0; kh < kernel_h; ++kh) {
-        const int8_t *const row = x + kh * pitch;
+        const int8_t *const row = x + kh * n->pitch;
         for (int32_t g = 0; g < groups; ++g, w += lanes) {
             const int8_t *four = row + (4 * g < run - 4 ? 4 * g : run - 4) * bytes;
             const EC_V raw = EC_V_RAW(four);
@@ -111,66 +112,64 @@ ec_conv_tile_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t
         ec_scales_x86(scales, stream + u * unit + weights + lanes, rounding);
         EC_STRAIGHT_16
         for (int32_t p = 0; p < wide; ++p) {
-            ec_store_x86(out + (p * channels + u * lanes) * EC_RESULT_BYTES(rounding), sums[p][u],
-                         scales, rounding, limits, left - u * lanes);
+            ec_store_x86(out + (p * n->channels + u * lanes) * EC_RESULT_BYTES(rounding),
+                         sums[p][u], scales, rounding, n->limits, left - u * lanes);
         }
     }
 #else
-    (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
-    (void)channels, (void)left, (void)rounding, (void)limits, (void)wide, (void)units;
+    (void)out, (void)x, (void)stream, (void)n, (void)left, (void)units;
 #endif
 }
 
-/* `wide` pixels of all channels, of which there are `most` units; both are constants. */
-static inline EC_INLINE void
-ec_conv_pixels_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h,
-                      int32_t run, int32_t pitch, int32_t step, int32_t channels, int32_t rounding,
-                      const int32_t *limits, int32_t wide, int32_t most) {
+/* The pixels of a tile, all channels, of which there are `most` units, a constant. */
+static inline EC_INLINE void ec_conv_pixels_s8_x86(int8_t *out, const int8_t *x,
+                                                   const int32_t *stream, const ec_tile_sizes *n,
+                                                   int32_t most) {
 #if EC_X86_LANES
-    const int32_t lanes = EC_X86_LANES;
-    const int32_t unit = lanes * (kernel_h * ((run + 3) >> 2) + EC_SCALE_WORDS(rounding));
+    const int32_t lanes = EC_X86_LANES, channels = n->channels;
+    const int32_t unit = lanes * (n->kernel_h * ((n->run + 3) >> 2) + EC_SCALE_WORDS(n->rounding));
     int32_t o = 0;
     for (; most >= EC_X86_UNITS && o + (EC_X86_UNITS - 1) * lanes < channels;
          o += EC_X86_UNITS * lanes) {
-        ec_conv_tile_s8_x86(out + o * EC_RESULT_BYTES(rounding), x, stream, kernel_h, run, pitch,
-                            step, channels, channels - o, rounding, limits, wide, EC_X86_UNITS);
+        ec_conv_tile_s8_x86(out + o * EC_RESULT_BYTES(n->rounding), x, stream, n, channels - o,
+                            EC_X86_UNITS);
         stream += EC_X86_UNITS * unit;
     }
-    out += o * EC_RESULT_BYTES(rounding);
+    out += o * EC_RESULT_BYTES(n->rounding);
     if (EC_X86_UNITS > 3 && most > 2 && o + 2 * lanes < channels) {
-        ec_conv_tile_s8_x86(out, x, stream, kernel_h, run, pitch, step, channels, channels - o,
-                            rounding, limits, wide, 3);
+        ec_conv_tile_s8_x86(out, x, stream, n, channels - o, 3);
     } else if (EC_X86_UNITS > 2 && most > 1 && o + lanes < channels) {
-        ec_conv_tile_s8_x86(out, x, stream, kernel_h, run, pitch, step, channels, channels - o,
-                            rounding, limits, wide, 2);
+        ec_conv_tile_s8_x86(out, x, stream, n, channels - o, 2);
     } else if (o < channels) {
-        ec_conv_tile_s8_x86(out, x, stream, kernel_h, run, pitch, step, channels, channels - o,
-                            rounding, limits, wide, 1);
+        ec_conv_tile_s8_x86(out, x, stream, n, channels - o, 1);
     }
 #else
-    (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
-    (void)channels, (void)rounding, (void)limits, (void)wide, (void)most;
+    (void)out, (void)x, (void)stream, (void)n, (void)most;
 #endif
 }
 
-/* Pixels from p on, as many as there are, `wide` at a time: their inputs are copied first, if there is
- * room. Returns the first pixel that is left. Eight are twice four, not six and two. */
+/* Pixels from p on, as many as there are, `wide` at a time: their inputs are copied first, if
+ * there is room. Returns the first pixel that is left. Eight are twice four, not six and two. one: a
+ * tile of one pixel. */
 static inline EC_INLINE int32_t ec_conv_run_s8_x86(int8_t *out, const int8_t *x,
-                                                   const int32_t *stream, int32_t kernel_h,
-                                                   int32_t run, int32_t pitch, int32_t step,
-                                                   int32_t p, int32_t pixels, int32_t channels,
-                                                   int32_t rounding, const int32_t *limits,
-                                                   EC_V *moved, int32_t wide, int32_t most) {
+                                                   const int32_t *stream, const ec_tile_sizes *one,
+                                                   int32_t p, int32_t pixels, int32_t wide,
+                                                   int32_t most) {
 #if EC_X86_LANES
-    const int32_t length = (wide - 1) * step + run;
+    EC_V moved[EC_X86_MOVED / sizeof(EC_V)];
+    const int32_t length = (wide - 1) * one->step + one->run;
     const int32_t vectors = (length + EC_X86_MOVE - 1) / EC_X86_MOVE;
     const int32_t size = (int32_t)sizeof(EC_V);
-    if (kernel_h * vectors * size > EC_X86_MOVED) {
+    ec_tile_sizes n = *one;
+    n.wide = wide;
+    n.pitch = vectors * size;
+    n.step = one->step * EC_X86_BYTES;
+    if (n.kernel_h * vectors * size > EC_X86_MOVED) {
         return p;
     }
     for (; p + wide <= pixels && (wide != 6 || pixels - p != 8); p += wide) {
-        for (int32_t kh = 0; kh < kernel_h; ++kh) {
-            const int8_t *const row = x + kh * pitch + p * step;
+        for (int32_t kh = 0; kh < n.kernel_h; ++kh) {
+            const int8_t *const row = x + kh * one->pitch + p * one->step;
             int32_t v = 0;
             for (; (v + 1) * EC_X86_MOVE <= length; ++v) {
                 EC_V_MOVE(moved + kh * vectors + v, row + v * EC_X86_MOVE);
@@ -180,35 +179,33 @@ static inline EC_INLINE int32_t ec_conv_run_s8_x86(int8_t *out, const int8_t *x,
                                length - v * EC_X86_MOVE);
             }
         }
-        ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), (const int8_t *)moved,
-                              stream, kernel_h, run, vectors * size, step * EC_X86_BYTES, channels,
-                              rounding, limits, wide, most);
+        ec_conv_pixels_s8_x86(out + p * n.channels * EC_RESULT_BYTES(n.rounding),
+                              (const int8_t *)moved, stream, &n, most);
     }
-    return p;
 #else
-    (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
-    (void)pixels, (void)channels, (void)rounding, (void)limits, (void)moved, (void)wide, (void)most;
-    return p;
+    (void)out, (void)x, (void)stream, (void)one, (void)pixels, (void)wide, (void)most;
 #endif
+    return p;
 }
 
 /* The same in C, for streams of `lanes`. */
 static inline EC_UNUSED void ec_conv_c_x86(int8_t *out, const int8_t *x, const int32_t *stream,
-                                           int32_t kernel_h, int32_t run, int32_t pitch,
-                                           int32_t step, int32_t pixels, int32_t channels,
-                                           int32_t rounding, const int32_t *limits, int32_t lanes) {
+                                           const ec_conv_sizes *n, int32_t rounding,
+                                           int32_t lanes) {
+    const int32_t limits[3] = { n->zero_point, n->minimum, n->maximum };
+    const int32_t run = n->kernel_w * n->in_channels, channels = n->channels;
     const int32_t groups = (run + 3) >> 2;
-    const int32_t weights = kernel_h * groups * lanes;
+    const int32_t weights = n->kernel_h * groups * lanes;
     const int32_t together = lanes == 16 ? 4 : 2; /* weights of a channel */
-    for (int32_t at = 0; at < pixels * channels; ++at) {
+    for (int32_t at = 0; at < n->pixels * channels; ++at) {
         const int32_t o = at % channels, lane = o % lanes;
         const int32_t *const unit =
             stream + o / lanes * (weights + lanes * EC_SCALE_WORDS(rounding));
         const int8_t *w = (const int8_t *)unit + lane * together;
         uint32_t sum = (uint32_t)unit[weights + lane];
-        for (int32_t g = 0; g < kernel_h * groups; ++g) {
+        for (int32_t g = 0; g < n->kernel_h * groups; ++g) {
             const int32_t begin = g % groups * 4 < run - 4 ? g % groups * 4 : run - 4;
-            const int8_t *const four = x + g / groups * pitch + at / channels * step + begin;
+            const int8_t *const four = x + g / groups * n->pitch + at / channels * n->step + begin;
             for (int32_t i = 0; i < 4; ++i) {
                 const int32_t weight = w[i / together * together * lanes + i % together];
                 sum += (uint32_t)((four[i] + (lanes == 16 ? 128 : 0)) * weight);
@@ -223,37 +220,37 @@ static inline EC_UNUSED void ec_conv_c_x86(int8_t *out, const int8_t *x, const i
     }
 }
 
-/* All pixels, the most first that have their sums in registers. */
+/* All pixels, the most first that have their sums in registers; in C if vectors are of other than
+ * `lanes`. */
 static inline EC_INLINE void ec_conv_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream,
-                                            int32_t kernel_h, int32_t run, int32_t pitch,
-                                            int32_t step, int32_t pixels, int32_t channels,
-                                            int32_t rounding, const int32_t *limits) {
+                                            const ec_conv_sizes *n, int32_t rounding,
+                                            int32_t lanes) {
 #if EC_X86_LANES
-    EC_V moved[EC_X86_MOVED / sizeof(EC_V)];
-    int32_t p = 0;
-#define EC_RUN(wide, most)                                                                  \
-    p = ec_conv_run_s8_x86(out, x, stream, kernel_h, run, pitch, step, p, pixels, channels, \
-                           rounding, limits, moved, (wide), (most))
-    if (channels <= EC_X86_LANES) {
-        EC_RUN(EC_X86_WIDEST, 1);
+    if (lanes == EC_X86_LANES) {
+        const int32_t pixels = n->pixels, channels = n->channels, step = n->step;
+        const ec_tile_sizes one = { n->kernel_h, n->kernel_w * n->in_channels,
+                                    n->pitch,    step,
+                                    channels,    1,
+                                    rounding,    { n->zero_point, n->minimum, n->maximum } };
+        int32_t p = 0;
+        if (channels <= lanes) {
+            p = ec_conv_run_s8_x86(out, x, stream, &one, p, pixels, EC_X86_WIDEST, 1);
+        }
+        if (lanes == 16 && channels <= 3 * lanes) {
+            p = ec_conv_run_s8_x86(out, x, stream, &one, p, pixels, 8, 3);
+        } else if (lanes == 16) {
+            p = ec_conv_run_s8_x86(out, x, stream, &one, p, pixels, 6, EC_X86_UNITS);
+        }
+        p = ec_conv_run_s8_x86(out, x, stream, &one, p, pixels, 4, EC_X86_UNITS);
+        p = ec_conv_run_s8_x86(out, x, stream, &one, p, pixels, 2, EC_X86_UNITS);
+        for (; p < pixels; ++p) {
+            ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), x + p * step,
+                                  stream, &one, EC_X86_UNITS);
+        }
+        return;
     }
-    if (EC_X86_LANES == 16 && channels <= 3 * EC_X86_LANES) {
-        EC_RUN(8, 3);
-    } else if (EC_X86_LANES == 16) {
-        EC_RUN(6, EC_X86_UNITS);
-    }
-    EC_RUN(4, EC_X86_UNITS);
-    EC_RUN(2, EC_X86_UNITS);
-#undef EC_RUN
-    for (; p < pixels; ++p) {
-        ec_conv_pixels_s8_x86(out + p * channels * EC_RESULT_BYTES(rounding), x + p * step, stream,
-                              kernel_h, run, pitch, step, channels, rounding, limits, 1,
-                              EC_X86_UNITS);
-    }
-#else
-    (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
-    (void)pixels, (void)channels, (void)rounding, (void)limits;
 #endif
+    ec_conv_c_x86(out, x, stream, n, rounding, lanes);
 }
 
 #define EC_OF(name) name##_vnni

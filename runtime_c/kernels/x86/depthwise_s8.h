@@ -8,17 +8,19 @@
 #ifndef EC_X86_DEPTHWISE_S8_H
 #define EC_X86_DEPTHWISE_S8_H
 
+#include "kernels/common/product_sizes.h"
 #include "kernels/x86/base_s8.h"
 
-/* `wide` pixels of a unit; `wide` and whether all its channels are there are constants. */
+/* `wide` pixels of a unit, of which `left` channels are there; `wide` and whether these are all are
+ * constants. */
 static inline EC_INLINE void ec_depthwise_tile_s8_x86(int8_t *out, const int8_t *x,
-                                                      const int32_t *stream, int32_t kernel_h,
-                                                      int32_t kernel_w, int32_t pitch, int32_t tap,
-                                                      int32_t step, int32_t channels, int32_t left,
-                                                      int32_t rounding, const int32_t *limits,
-                                                      int32_t wide, int32_t full) {
+                                                      const int32_t *stream,
+                                                      const ec_depthwise_sizes *n,
+                                                      const ec_depthwise_results_sizes *to,
+                                                      int32_t left, int32_t wide, int32_t full) {
 #if EC_X86_LANES
-    const int32_t lanes = EC_X86_LANES;
+    const int32_t lanes = EC_X86_LANES, kernel_h = n->kernel_h, kernel_w = n->kernel_w;
+    const int32_t step = n->step, rounding = to->rounding;
     const int8_t *w = (const int8_t *)stream;
     const int32_t *const scales = stream + kernel_h * kernel_w * lanes / 4;
     EC_V sums[4];
@@ -28,7 +30,7 @@ static inline EC_INLINE void ec_depthwise_tile_s8_x86(int8_t *out, const int8_t 
     }
     for (int32_t kh = 0; kh < kernel_h; ++kh) {
         for (int32_t kw = 0; kw < kernel_w; ++kw) {
-            const int8_t *const at = x + kh * pitch + kw * tap;
+            const int8_t *const at = x + kh * n->pitch + kw * n->tap;
             const EC_V weights = EC_V_LOW(EC_V_WIDE(w));
             EC_STRAIGHT
             for (int32_t p = 0; p < wide; ++p) {
@@ -43,84 +45,75 @@ static inline EC_INLINE void ec_depthwise_tile_s8_x86(int8_t *out, const int8_t 
     ec_scales_x86(by, scales + lanes, rounding);
     EC_STRAIGHT
     for (int32_t p = 0; p < wide; ++p) {
-        ec_store_x86(out + p * channels, sums[p], by, rounding, limits, left);
+        ec_store_x86(out + p * n->channels, sums[p], by, rounding, to->limits, left);
     }
 #else
-    (void)out, (void)x, (void)stream, (void)kernel_h, (void)kernel_w, (void)pitch, (void)tap;
-    (void)step, (void)channels, (void)left, (void)rounding, (void)limits, (void)wide, (void)full;
+    (void)out, (void)x, (void)stream, (void)n, (void)to, (void)left, (void)wide, (void)full;
 #endif
 }
 
 /* Rows of pixels of one unit. */
-static inline EC_INLINE void
-ec_depthwise_unit_s8_x86(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h,
-                         int32_t kernel_w, int32_t pitch, int32_t tap, int32_t row_step,
-                         int32_t rows, int32_t step, int32_t pixels, int32_t channels, int32_t left,
-                         int32_t rounding, const int32_t *limits, int32_t full) {
-    for (int32_t h = 0; h < rows; ++h) {
+static inline EC_INLINE void ec_depthwise_unit_s8_x86(int8_t *out, const int8_t *x,
+                                                      const int32_t *stream,
+                                                      const ec_depthwise_sizes *n,
+                                                      const ec_depthwise_results_sizes *to,
+                                                      int32_t left, int32_t full) {
+    const int32_t pixels = n->pixels, channels = n->channels, step = n->step;
+    for (int32_t h = 0; h < n->rows; ++h, x += n->row_step) {
         int32_t p = 0;
         for (; p + 4 <= pixels; p += 4) {
-            ec_depthwise_tile_s8_x86(out + (h * pixels + p) * channels, x + h * row_step + p * step,
-                                     stream, kernel_h, kernel_w, pitch, tap, step, channels, left,
-                                     rounding, limits, 4, full);
+            ec_depthwise_tile_s8_x86(out + (h * pixels + p) * channels, x + p * step, stream, n, to,
+                                     left, 4, full);
         }
         for (; p < pixels; ++p) {
-            ec_depthwise_tile_s8_x86(out + (h * pixels + p) * channels, x + h * row_step + p * step,
-                                     stream, kernel_h, kernel_w, pitch, tap, step, channels, left,
-                                     rounding, limits, 1, full);
+            ec_depthwise_tile_s8_x86(out + (h * pixels + p) * channels, x + p * step, stream, n, to,
+                                     left, 1, full);
         }
     }
 }
 
 /* The same of all units in C, for streams of `lanes`. */
 static inline EC_UNUSED void ec_depthwise_c_x86(int8_t *out, const int8_t *x, const int32_t *stream,
-                                                int32_t kernel_h, int32_t kernel_w, int32_t pitch,
-                                                int32_t tap, int32_t row_step, int32_t rows,
-                                                int32_t step, int32_t pixels, int32_t channels,
-                                                int32_t rounding, const int32_t *limits,
+                                                const ec_depthwise_sizes *n,
+                                                const ec_depthwise_results_sizes *to,
                                                 int32_t lanes) {
-    const int32_t taps = kernel_h * kernel_w;
-    for (int32_t at = 0; at < rows * pixels * channels; ++at) {
+    const int32_t pixels = n->pixels, channels = n->channels, rounding = to->rounding;
+    const int32_t taps = n->kernel_h * n->kernel_w;
+    for (int32_t at = 0; at < n->rows * pixels * channels; ++at) {
         const int32_t c = at % channels, pixel = at / channels;
         const int32_t *const unit =
             stream + c / lanes * (taps * lanes / 4 + lanes * EC_SCALE_WORDS(rounding));
         const int32_t *const scales = unit + taps * lanes / 4 + c % lanes;
-        const int8_t *const from = x + pixel / pixels * row_step + pixel % pixels * step + c;
+        const int8_t *const from = x + pixel / pixels * n->row_step + pixel % pixels * n->step + c;
         uint32_t sum = (uint32_t)scales[0];
         for (int32_t k = 0; k < taps; ++k) {
             const int32_t weight = ((const int8_t *)unit)[k * lanes + c % lanes];
-            sum += (uint32_t)(from[k / kernel_w * pitch + k % kernel_w * tap] * weight);
+            sum += (uint32_t)(from[k / n->kernel_w * n->pitch + k % n->kernel_w * n->tap] * weight);
         }
-        out[at] = ec_result_c_x86(sum, scales + lanes, lanes, rounding, limits);
+        out[at] = ec_result_c_x86(sum, scales + lanes, lanes, rounding, to->limits);
     }
 }
 
 /* All units of the stream, whose vectors have `lanes`. */
 static inline EC_INLINE void ec_depthwise_s8_x86(int8_t *out, const int8_t *x,
-                                                 const int32_t *stream, int32_t kernel_h,
-                                                 int32_t kernel_w, int32_t pitch, int32_t tap,
-                                                 int32_t row_step, int32_t rows, int32_t step,
-                                                 int32_t pixels, int32_t channels, int32_t rounding,
-                                                 const int32_t *limits, int32_t lanes) {
+                                                 const int32_t *stream, const ec_depthwise_sizes *n,
+                                                 int32_t rounding, int32_t lanes) {
+    const ec_depthwise_results_sizes to = { rounding, { n->zero_point, n->minimum, n->maximum } };
 #if EC_X86_LANES
     if (lanes == EC_X86_LANES) {
+        const int32_t channels = n->channels;
         int32_t c = 0;
         for (; c + lanes <= channels; c += lanes) {
-            ec_depthwise_unit_s8_x86(out + c, x + c, stream, kernel_h, kernel_w, pitch, tap,
-                                     row_step, rows, step, pixels, channels, lanes, rounding,
-                                     limits, 1);
-            stream += kernel_h * kernel_w * lanes / 4 + lanes * EC_SCALE_WORDS(rounding);
+            ec_depthwise_unit_s8_x86(out + c, x + c, stream, n, &to, lanes, 1);
+            stream += n->kernel_h * n->kernel_w * lanes / 4 + lanes * EC_SCALE_WORDS(rounding);
         }
         if (c < channels) {
-            ec_depthwise_unit_s8_x86(out + c, x + c, stream, kernel_h, kernel_w, pitch, tap,
-                                     row_step, rows, step, pixels, channels, channels - c, rounding,
-                                     limits, 0);
+            ec_depthwise_unit_s8_x86(out + c, x + c, stream, n, &to, channels - c, 0);
         }
         return;
     }
 #endif
-    ec_depthwise_c_x86(out, x, stream, kernel_h, kernel_w, pitch, tap, row_step, rows, step, pixels,
-                       channels, rounding, limits, lanes);
+    ec_depthwise_c_x86(out, x, stream, n, &to, lanes);
 }
 
 #define EC_OF(name) name##_vnni

@@ -14,7 +14,7 @@ import numpy as np
 
 from edgec.errors import ContractError
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.stream import Change, Field, Stream
 from edgec.loop.values import Array
 from edgec.targets.common.kernels.lines import LINES, factors_of, find_lines
@@ -197,8 +197,8 @@ def register_convolutions(
                 rescaling.kernel("conv", vectors.suffix), partial(meaning, rescaling), sizes,
                 header, vectors.needs, alignment=(("bias", 4),),
                 in_order=("result_d0", vectors.pixels), starts=vectors.starts,
-                stream=_conv_stream(vectors, rescaling),
-                instructions=instructions, code_bytes=code_bytes,
+                stream=_conv_stream(vectors, rescaling), instructions=instructions,
+                code_bytes=code_bytes, struct=Struct("ec_conv_sizes", sizes),
             )
         )  # fmt: skip
 
@@ -214,6 +214,6 @@ def register_depthwise(
                 rescaling.kernel("depthwise", vectors.planes), partial(meaning, rescaling),
                 _DEPTHWISE, header, vectors.needs, alignment=(("bias", 4),),
                 stream=_depthwise_stream(vectors, rescaling), instructions=instructions,
-                code_bytes=code_bytes,
+                code_bytes=code_bytes, struct=Struct("ec_depthwise_sizes", _DEPTHWISE),
             )
         )  # fmt: skip
