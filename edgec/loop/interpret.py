@@ -18,7 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ContractError
-from edgec.loop.access import term_range, writes
+from edgec.loop.access import term_range
 from edgec.loop.bound import BOUND, launch_of
 from edgec.loop.dtype import integer_range, is_float, is_integer, wrap
 from edgec.loop.foreign import runner
@@ -116,24 +116,6 @@ def run_source(
         if "NoneType" not in str(error):
             raise
         raise ContractError(f"{func.name} reads an element that nothing wrote") from error
-
-
-def as_callee(func: PrimFunc, callees: Mapping[str, Callee] | None = None) -> Callee:
-    """What runs a function where another one calls it, on parts of the caller's lists."""
-
-    def run(*args: Any) -> None:
-        parts: dict[str, list[Any]] = {}
-        for position, buffer in enumerate(func.params):
-            values, offset = args[2 * position], args[2 * position + 1]
-            parts[buffer.name] = values[offset : offset + buffer.elements]
-        run_source(func, parts, callees)
-        written = writes(func.body)
-        for position, buffer in enumerate(func.params):
-            if buffer in written:
-                values, offset = args[2 * position], args[2 * position + 1]
-                values[offset : offset + buffer.elements] = parts[buffer.name]
-
-    return run
 
 
 @lru_cache(maxsize=64)

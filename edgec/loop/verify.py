@@ -10,7 +10,7 @@ bound loops need fits a GPU (`edgec.loop.bound`).
 from __future__ import annotations
 
 from edgec.errors import ContractError
-from edgec.loop.access import accesses, reads, term_range, writes
+from edgec.loop.access import reads, term_range, writes
 from edgec.loop.bound import why_not_bound
 from edgec.loop.dtype import DTYPES, integer_range, is_float, is_integer
 from edgec.loop.intrinsics import get_intrinsic, is_known
@@ -39,7 +39,6 @@ from edgec.loop.ir import (
 )
 from edgec.loop.lanes import AT_ONCE, why_not_at_once
 from edgec.loop.rewrite import statements, walk
-from edgec.loop.simplify import lower_blocks
 from edgec.numerics.term import Term, Var
 
 #: Iterations that are counted through at most, where interval analysis shows too little.
@@ -49,20 +48,6 @@ MOST_STEPS = 10_000
 def verify_func(func: PrimFunc) -> None:
     """Raise ContractError, naming function and place, unless the function keeps the contract."""
     _Verifier(func).run()
-
-
-def unproven_indices(func: PrimFunc) -> list[str]:
-    """The accesses for which interval analysis cannot show that they stay inside their buffer.
-
-    A guard around an access is not looked at: `if i < 30 { x[i] }` is listed.
-    """
-    found = []
-    for access in accesses(lower_blocks(func.body)):
-        for index, extent in zip(access.indices or (), access.buffer.shape, strict=False):
-            low, high = term_range(index, access.loops)
-            if low < 0 or high >= extent:
-                found.append(f"{access.buffer.name}: {index} is in {low}..{high} of {extent}")
-    return found
 
 
 def _values_are_within(loop: For, loops: tuple[For, ...], bounds: tuple[int, int]) -> bool:

@@ -399,17 +399,6 @@ def _open_torch(model_file: Path) -> Oracle:
     return TorchOracle(model_file)
 
 
-def run_oracle(
-    model_path: Path | str,
-    inputs: Sequence[Array],
-    *,
-    reference: str | None = None,
-    tensors: bool = True,
-) -> OracleResult:
-    """Run one inference from the initial state and return outputs and every tensor inside."""
-    return open_oracle(Path(model_path), reference).run(inputs, tensors=tensors)
-
-
 class _TfliteTensors:
     """Names, shapes and roles of the tensors of a .tflite file's first subgraph."""
 

@@ -85,11 +85,6 @@ def _members(archive: Any) -> dict[str, Any]:
     return arrays
 
 
-def read_inputs(words: Sequence[str], ports: Sequence[Port]) -> list[Any]:
-    """Arrays for the model's inputs of one run, as `read_steps` reads them."""
-    return read_steps(words, ports, 1)[0]
-
-
 def read_steps(
     words: Sequence[str],
     ports: Sequence[Port],

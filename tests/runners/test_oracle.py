@@ -11,7 +11,7 @@ import pytest
 from onnx_builder import OnnxBuilder
 
 from edgec.errors import ImportFailed, RunFailed
-from edgec.oracle.frameworks import open_oracle, run_oracle
+from edgec.oracle.frameworks import open_oracle
 from edgec.runners.samples import fnv1a32, generate_inputs, outputs_fnv1a32
 
 REPO = Path(__file__).resolve().parents[2]
@@ -74,7 +74,7 @@ def test_tflm_keeps_every_tensor() -> None:
     assert np.array_equal(result.tensors["Identity"], result.outputs[0])
     assert len(result.indexed) == 14  # the input, and one result of each of 13 operators
     assert all(value.dtype == np.int8 for value in result.indexed.values())
-    again = run_oracle(path, [image])
+    again = open_oracle(path).run([image], tensors=True)
     assert all(np.array_equal(again.indexed[i], v) for i, v in result.indexed.items())
 
 
@@ -83,7 +83,7 @@ def test_litert_reference_agrees_on_convolutions() -> None:
     oracle = open_oracle(path, "litert")
     inputs = seeded_inputs(oracle, 1)
     mine = oracle.run(inputs, tensors=True)
-    other = run_oracle(path, inputs)
+    other = open_oracle(path).run(inputs, tensors=True)
     assert mine.indexed.keys() == other.indexed.keys()
     assert all(np.array_equal(mine.indexed[i], other.indexed[i]) for i in mine.indexed)
 
@@ -127,9 +127,9 @@ def test_damaged_files_are_named(tmp_path: Path) -> None:
         path = tmp_path / name
         path.write_bytes(b"\x10\0\0\0TFL3 nonsense")
         with pytest.raises((ImportFailed, RunFailed), match=name):
-            run_oracle(path, [])
+            open_oracle(path).run([])
     with pytest.raises(ImportFailed, match="cannot read"):
-        run_oracle(tmp_path / "absent.tflite", [])
+        open_oracle(tmp_path / "absent.tflite").run([])
 
 
 def test_onnx_dequantized_tensors_are_those_of_the_integers(tmp_path: Path) -> None:

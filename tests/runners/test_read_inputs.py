@@ -12,7 +12,7 @@ from edgec.cli.samples import load_cases
 from edgec.errors import EdgecError
 from edgec.graph.ir import Value
 from edgec.graph.types import TensorType
-from edgec.runners.inputs import fit_input, load_arrays, read_inputs
+from edgec.runners.inputs import fit_input, load_arrays, read_steps
 
 
 @dataclass(frozen=True)
@@ -52,7 +52,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     ],
 )
 def test_words_that_name_inputs(words: list[str], ports: list[Port], first: list[int]) -> None:
-    found = read_inputs(words, ports)
+    found = read_steps(words, ports, 1)[0]
     assert [array.flat[0] for array in found] == first
     assert all(array.shape == (1, 2, 3) for array in found)
 
@@ -71,23 +71,23 @@ def test_words_that_name_inputs(words: list[str], ports: list[Port], first: list
 )
 def test_words_that_do_not(words: list[str], said: str) -> None:
     with pytest.raises(EdgecError, match=said.replace(".", r"\.")):
-        read_inputs(words, [A, B])
+        read_steps(words, [A, B], 1)[0]
 
 
 def test_an_archive_without_the_inputs_says_what_it_has() -> None:
     with pytest.raises(EdgecError) as failure:
-        read_inputs(["both.npz"], [Port("x"), Port("y")])
+        read_steps(["both.npz"], [Port("x"), Port("y")], 1)[0]
     assert failure.value.details == ("it has: a, b, labels", "inputs: x, y")
     with pytest.raises(EdgecError, match=r"both.npz has no array 'x'"):
-        read_inputs(["x=both.npz"], [Port("x")])
+        read_steps(["x=both.npz"], [Port("x")], 1)[0]
 
 
 def test_a_path_or_a_name_may_hold_an_equals_sign(folder: Path) -> None:
     (folder / "k=v").mkdir()
     np.save("k=v/one.npy", ONE)
     for word in ("k=v/one.npy", "a=k=v/one.npy"):
-        assert read_inputs([word], [A])[0].flat[0] == 1
-    assert read_inputs(["n=1=one.npy"], [Port("n=1")])[0].flat[0] == 1
+        assert read_steps([word], [A], 1)[0][0].flat[0] == 1
+    assert read_steps(["n=1=one.npy"], [Port("n=1")], 1)[0][0].flat[0] == 1
 
 
 @pytest.mark.parametrize(

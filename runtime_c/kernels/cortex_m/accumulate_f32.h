@@ -280,7 +280,7 @@ static inline EC_INLINE void ec_sums_of_four_f32(float *out, int32_t whole, cons
             : stored == 0 ? (uintptr_t)(28 - 8 * second)
                           : (uintptr_t)(4 * tap),
         };
-        if (runs[0] > 0 && inputs > 0 && n->four(words) == 0) {
+        if (runs[0] * inputs > 0 && n->four(words) == 0) {
             continue;
         }
 #endif
@@ -366,7 +366,7 @@ static inline EC_INLINE void ec_sums_of_one_f32(float *out, int32_t whole, const
             : stored == 1 && apart == 0 ? (uintptr_t)room
                                         : (uintptr_t)(4 * tap),
         };
-        if (whole - c >= 16 && second == 0 && runs[0] > 0 && inputs > 0 && n->one(words) == 0) {
+        if (whole - c >= 16 && second == 0 && runs[0] * inputs > 0 && n->one(words) == 0) {
             c += 16;
             w += (stored <= 0 ? 2 : 4) * unit;
             continue;

@@ -14,7 +14,7 @@ from edgec.frontends import import_model
 from edgec.frontends.onnx_functions import function_body
 from edgec.graph.interpret import Interpretation
 from edgec.graph.types import TensorType
-from edgec.oracle.frameworks import run_oracle
+from edgec.oracle.frameworks import open_oracle
 
 
 def model(path: Path, nodes: list[Any], opset: int = 18, **constants: np.ndarray) -> Path:
@@ -43,7 +43,7 @@ def test_a_body_takes_the_place_of_its_operator(
     path = model(tmp_path / "m.onnx", [helper.make_node(kind, ["x"], ["y"], "norm", **attributes)])
     main = import_model(path).main
     assert all(node.name.startswith("norm/") for node in main.nodes)
-    (expected,) = run_oracle(path, [X], tensors=False).outputs
+    (expected,) = open_oracle(path).run([X], tensors=False).outputs
     np.testing.assert_allclose(Interpretation(main).run([X])[0], expected, rtol=1e-5, atol=1e-6)
 
 
@@ -79,7 +79,7 @@ def test_functions_of_the_file(tmp_path: Path) -> None:
     )  # fmt: skip
     main = import_model(path).main
     assert [node.name for node in main.nodes] == ["own/Leaky/LeakyRelu"] * 2
-    (expected,) = run_oracle(path, [X], tensors=False).outputs
+    (expected,) = open_oracle(path).run([X], tensors=False).outputs
     np.testing.assert_array_equal(Interpretation(main).run([X])[0], expected)
 
 

@@ -7,7 +7,7 @@ import pytest
 from edgec.errors import ContractError
 from edgec.loop.ir import Buffer, Cast, Const, Gather
 from edgec.loop.parser import parse_func
-from edgec.loop.verify import unproven_indices, verify_func
+from edgec.loop.verify import verify_func
 
 HEAD = "func f(x: arena int8[4], y: arena int32[4], w: constant int8[4]) {"
 
@@ -105,12 +105,6 @@ def test_scopes():
         verify_func(parse_func("func f() {\n alloc a: arena int8[1]\n a[0] = 1i8 }"))
 
 
-def test_unproven_indices():
-    guarded = parse_func(text("for i in 0..8 { if i < 4 { y[i] = 0 } }"))
-    assert unproven_indices(guarded) == ["y: i is in 0..7 of 4"]
-    assert unproven_indices(parse_func(text(GOOD))) == []
-
-
 #: What is right, though a checker with one word wrong would refuse it.
 RIGHT = (
     # A loop that an outer guard keeps within its bounds, twice.
@@ -204,13 +198,6 @@ def test_sizes_of_a_run_are_not_counted_through():
     body = f"for i in 0..4 {{ for j[0..1] in 0..{stop} {{ y[j] = 0 }} }}"
     with pytest.raises(ContractError, match=r"bounds 0\.\.1 do not cover"):
         verify_func(parse_func(text(body, head)))
-
-
-def test_unproven_indices_at_the_end_and_unknown():
-    assert unproven_indices(parse_func(text("for i in 0..5 { y[i] = 0 }"))) == [
-        "y: i is in 0..4 of 4"
-    ]
-    assert unproven_indices(parse_func(text("call g(&y[0])"))) == []
 
 
 def made(**parts):

@@ -12,8 +12,9 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Value
 from edgec.graph.types import Quant, TensorType
-from edgec.loop.interpret import as_callee
+from edgec.loop.access import writes
 from edgec.loop.interpret import interpret as interpret_loops
+from edgec.loop.interpret import run_source
 from edgec.loop.ir import TRACE_PART
 from edgec.loop.parser import parse_func
 from edgec.loop.printer import print_func
@@ -34,6 +35,24 @@ from edgec.targets.core import find_core
 from edgec.targets.target import target_for
 
 QUANT = Quant((0.1,), (-5,))
+
+
+def as_callee(func):
+    """What runs a function where another one calls it, on parts of the caller's lists."""
+
+    def run(*args):
+        parts = {}
+        for position, buffer in enumerate(func.params):
+            values, offset = args[2 * position], args[2 * position + 1]
+            parts[buffer.name] = values[offset : offset + buffer.elements]
+        run_source(func, parts)
+        written = writes(func.body)
+        for position, buffer in enumerate(func.params):
+            if buffer in written:
+                values, offset = args[2 * position], args[2 * position + 1]
+                values[offset : offset + buffer.elements] = parts[buffer.name]
+
+    return run
 
 
 class Network:
