@@ -47,44 +47,53 @@ static inline EC_UNUSED void ec_accumulate_run_s8_mve(uint32_t *sum, const int8_
     }
 }
 
-/* Products in C, for all units of channels and all pixels: the sum over kh, i < run of
- * x[kh * pitch + p * step + i] * w[o][kh][i] + bias[o], rescaled by `tables` constants of a channel.
- * bytes: those of an input; stored: those of a result; each 1 or 2. */
-static inline EC_INLINE void
-ec_windows_to_c_mve(void *out, const void *x, const int32_t *stream, int32_t kernel_h, int32_t run,
-                    int32_t pitch, int32_t step, int32_t pixels, int32_t channels, int32_t unit,
-                    int32_t bytes, int32_t stored, int32_t tables,
-                    int32_t (*rescale)(int32_t, const int32_t *, int32_t), int32_t zero_point,
-                    int32_t minimum, int32_t maximum) {
+/* What sums in C are of: rows of `run` inputs of a window; units of channels; the sum over kh, i < run
+ * of x[kh * pitch + p * step + i] * w[o][kh][i] + bias[o], rescaled by `tables` constants of a channel.
+ * Of whole weights, bytes: those of an input; stored: those of a result; each 1 or 2. Of four bits,
+ * bytes: 8 where the low halves are 8 more than what they stand for, else 0; stored: slices of a step,
+ * 0 where there are none. */
+typedef struct {
+    int32_t kernel_h, run, pitch, step, pixels, channels, unit, bytes, stored, tables;
+    int32_t (*rescale)(int32_t, const int32_t *, int32_t);
+    int32_t zero_point, minimum, maximum;
+} ec_sums_mve_sizes;
+
+/* Products in C, for all units of channels and all pixels. */
+static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const int32_t *stream,
+                                                 const ec_sums_mve_sizes *n) {
+    const int32_t run = n->run, bytes = n->bytes, unit = n->unit, channels = n->channels;
     const int32_t lanes = 16 / bytes;
     const int32_t below = lanes - 1 - ((run - 1) & (lanes - 1));
     const int32_t row = (run + below) * unit; /* bytes of weights */
-    for (int32_t p = 0; p < pixels; ++p) {
+    for (int32_t p = 0; p < n->pixels; ++p) {
         const int32_t *at = stream;
         for (int32_t o = 0; o < channels; o += unit) {
             const int8_t *const weights = (const int8_t *)at;
-            const int32_t *const end = at + kernel_h * row / 4;
+            const int32_t *const end = at + n->kernel_h * row / 4;
             const int32_t first = o + unit > channels ? channels - unit : o;
             for (int32_t i = 0; i < unit; ++i) {
                 uint32_t sum = (uint32_t)end[i];
-                for (int32_t k = 0; k < kernel_h * run; ++k) {
+                for (int32_t k = 0; k < n->kernel_h * run; ++k) {
                     const int32_t lane = k % run + below;
-                    const int32_t from = k / run * pitch + p * step + k % run;
+                    const int32_t from = k / run * n->pitch + p * n->step + k % run;
                     const int32_t value =
                         bytes == 1 ? ((const int8_t *)x)[from] : ((const int16_t *)x)[from];
                     const int32_t slice = lane / lanes * unit + i;
                     sum +=
                         (uint32_t)(value * weights[k / run * row + slice * lanes + lane % lanes]);
                 }
-                const int32_t n = rescale((int32_t)sum, end + unit + i, unit) + zero_point;
-                const int32_t limited = n < minimum ? minimum : n > maximum ? maximum : n;
-                if (stored == 1) {
+                const int32_t result =
+                    n->rescale((int32_t)sum, end + unit + i, unit) + n->zero_point;
+                const int32_t limited = result < n->minimum   ? n->minimum
+                                        : result > n->maximum ? n->maximum
+                                                              : result;
+                if (n->stored == 1) {
                     ((int8_t *)out)[p * channels + first + i] = (int8_t)limited;
                 } else {
                     ((int16_t *)out)[p * channels + first + i] = (int16_t)limited;
                 }
             }
-            at = end + unit * (1 + tables);
+            at = end + unit * (1 + n->tables);
         }
     }
 }

@@ -19,30 +19,26 @@
 
 #include "kernels/helium/matrix_s8.h"
 
-/* ec_windows_to_c_mve of int8 by weights of four bits; `flipped` is 8 where the low halves are 8 more
- * than what they stand for, else 0. slices: of a step, 0 where there are none. */
-static inline EC_INLINE void
-ec_nibbles_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h, int32_t run,
-                 int32_t pitch, int32_t step, int32_t pixels, int32_t channels, int32_t unit,
-                 int32_t flipped, int32_t slices, int32_t tables,
-                 int32_t (*rescale)(int32_t, const int32_t *, int32_t), int32_t zero_point,
-                 int32_t minimum, int32_t maximum) {
+/* ec_windows_to_c_mve of int8 by weights of four bits. */
+static inline EC_INLINE void ec_nibbles_c_mve(int8_t *out, const int8_t *x, const int32_t *stream,
+                                              const ec_sums_mve_sizes *n) {
+    const int32_t run = n->run, unit = n->unit, channels = n->channels, slices = n->stored;
     const int32_t half = unit / 2;
     const int32_t below = 15 - ((run - 1) & 15);
     const int32_t steps = slices == 0 ? 0 : run / 16 / slices;
     const int32_t row = (run + below) * half + steps * unit; /* bytes of weights */
-    for (int32_t p = 0; p < pixels; ++p) {
+    for (int32_t p = 0; p < n->pixels; ++p) {
         const int32_t *at = stream;
         for (int32_t o = 0; o < channels; o += unit) {
             const uint8_t *const weights = (const uint8_t *)at;
-            const int32_t *const end = at + kernel_h * row / 4;
+            const int32_t *const end = at + n->kernel_h * row / 4;
             const int32_t first = o + unit > channels ? channels - unit : o;
             for (int32_t i = 0; i < unit; ++i) {
-                const int32_t flip = i < half ? 8 ^ flipped : 8;
+                const int32_t flip = i < half ? 8 ^ n->bytes : 8;
                 uint32_t sum = (uint32_t)end[i];
-                for (int32_t k = 0; k < kernel_h * run; ++k) {
+                for (int32_t k = 0; k < n->kernel_h * run; ++k) {
                     const int32_t lane = k % run + below;
-                    const int32_t value = x[k / run * pitch + p * step + k % run];
+                    const int32_t value = x[k / run * n->pitch + p * n->step + k % run];
                     const int32_t slice = lane / 16;
                     const int32_t step_of = slices == 0 ? 0 : slice / slices;
                     const uint8_t *const own = weights + k / run * row + step_of * unit;
@@ -55,11 +51,14 @@ ec_nibbles_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, int32_t ke
                     }
                     sum += product;
                 }
-                const int32_t n = rescale((int32_t)sum, end + unit + i, unit) + zero_point;
-                const int32_t limited = n < minimum ? minimum : n > maximum ? maximum : n;
+                const int32_t result =
+                    n->rescale((int32_t)sum, end + unit + i, unit) + n->zero_point;
+                const int32_t limited = result < n->minimum   ? n->minimum
+                                        : result > n->maximum ? n->maximum
+                                                              : result;
                 out[p * channels + first + i] = (int8_t)limited;
             }
-            at = end + unit * (1 + tables);
+            at = end + unit * (1 + n->tables);
         }
     }
 }

@@ -111,8 +111,11 @@ static EC_KERNEL void ec_dense_groups_onnx_s8_mve(int8_t *out, const int8_t *x,
         EC_DENSE_MVE(EC_DENSE_SUMS_GROUPS_MVE, EC_DENSE_ONNX_MVE));
     /* clang-format on */
 #else
-    ec_nibbles_c_mve(out, x, stream, 1, depth, 0, 0, 1, channels, 8, 0, slices, 1,
-                     ec_rescale_sum_onnx, zero_point, minimum, maximum);
+    const ec_sums_mve_sizes n = {
+        1,          depth,   0,      0, 1, channels, 8, 0, slices, 1, ec_rescale_sum_onnx,
+        zero_point, minimum, maximum
+    };
+    ec_nibbles_c_mve(out, x, stream, &n);
 #endif
 }
 
@@ -138,8 +141,11 @@ static EC_KERNEL void ec_conv_groups_onnx_s8_mve(int8_t *out, const int8_t *x,
         EC_CONV_GROUPS_MVE(EC_CONV_ONNX_MVE));
     /* clang-format on */
 #else
-    ec_nibbles_c_mve(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                     channels, 4, 0, slices, 1, ec_rescale_sum_onnx, zero_point, minimum, maximum);
+    const ec_sums_mve_sizes n = {
+        kernel_h, kernel_w * in_channels, pitch,      step,    pixels, channels, 4, 0, slices,
+        1,        ec_rescale_sum_onnx,    zero_point, minimum, maximum
+    };
+    ec_nibbles_c_mve(out, x, stream, &n);
 #endif
 }
 
