@@ -30,6 +30,11 @@ class Results:
     added: bool = False
     factors: int = 0
 
+    @classmethod
+    def within(cls, minimum: int = 0, maximum: int = 0, zero_point: int = 0) -> Results:
+        """By the names of kernels' sizes."""
+        return cls(zero_point, (minimum, maximum))
+
     def stored(self, out: Tensor, at: tuple[Any, ...], rounded: Value) -> Value:
         """A rescaled sum as `out` at an index has it; one of 32 bits as it is."""
         if out.dtype == "int32":

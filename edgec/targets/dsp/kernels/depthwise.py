@@ -51,26 +51,23 @@ def _packing(
     corner: tuple[TermLike, TermLike],
     channels: int,
     plane: int,
-    height: int,
-    width: int,
-    step: int,
-    top: int,
-    left: int,
     pairs: int,
     columns: int,
-    fill: int,
+    **image: int,
 ) -> PrimFunc:
+    """Columns of pairs of rows, from a corner of x on; image: x's sizes, its place and `fill`."""
+    height, width = image["height"], image["width"]
     first, column = corner
     b = Definition(name)
     shape: tuple[int, ...] = (columns, COLUMN // 2, 2)
     if channels > 1:
         shape = (channels, plane // COLUMN, COLUMN // 2, 2)
     to = b.output("to", shape, "int16")
-    x = b.input("x", (1, height, width, step), "int8")
+    x = b.input("x", (1, height, width, image["step"]), "int8")
 
     def element(c: Any, w: Any, k: Any, r: Any) -> Value:
-        at = (0, 2 * k + r + first - top, w + column - left, c)
-        return int16(plane_element(x, at, height, width, fill))
+        at = (0, 2 * k + r + first - image["top"], w + column - image["left"], c)
+        return int16(plane_element(x, at, height, width, image["fill"]))
 
     if channels == 1:
         b.compute(

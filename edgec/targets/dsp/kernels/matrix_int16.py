@@ -87,9 +87,7 @@ def matrix_1(
     kernel_w: int,
     in_channels: int,
     channels: int,
-    minimum: int,
-    maximum: int,
-    zero_point: int = 0,
+    **limits: int,
 ) -> PrimFunc:
     """out[0, o] = rescaled bias[o] + sum of x[kh, kw, ic] * w[o, kh, kw, ic], limited."""
     b = Definition("matrix_1_int16")
@@ -99,7 +97,7 @@ def matrix_1(
     steps = dict(zip(("kh", "kw", "ic"), window, strict=True))
     return rescaled_sums(
         b, sums.rescaling, out, steps, lambda p, c, *k: x[k], lambda p, c, *k: w[c, *k],
-        Results(zero_point, (minimum, maximum)), sums.dtype,
+        Results.within(**limits), sums.dtype,
     )  # fmt: skip
 
 

@@ -61,9 +61,7 @@ def conv(
     step: int,
     pixels: int,
     channels: int,
-    minimum: int = 0,
-    maximum: int = 0,
-    zero_point: int = 0,
+    **limits: int,
 ) -> PrimFunc:
     """out[p, o] = requantized bias[o] + sum of x[kh * pitch + p * step + i] * w[o, kh, i]."""
     b = Definition("conv")
@@ -74,7 +72,7 @@ def conv(
     return rescaled_sums(
         b, rescaling, out, {"kh": kernel_h, "kw": kernel_w, "ic": in_channels},
         lambda p, c, kh, kw, ic: x[kh * pitch + p * step + kw * in_channels + ic],
-        lambda p, c, *k: w[c, *k], Results(zero_point, (minimum, maximum)),
+        lambda p, c, *k: w[c, *k], Results.within(**limits),
     )  # fmt: skip
 
 
@@ -179,18 +177,16 @@ def conv_instructions(
     kernel_h: int,
     kernel_w: int,
     in_channels: int,
-    pitch: int,
-    step: int,
     pixels: int,
     channels: int,
     minimum: int,
-    maximum: int,
-    **at: int,
+    zero_point: int = 0,
+    **_: int,
 ) -> float:
     """About how many instructions a call of `conv` takes."""
     whole = slices_of(kernel_w * in_channels, slice_of(rescaling)) - 1
     row = 16 + 14 * whole + 4 * max(-(-whole // 4), 1)
-    each = 26 + kernel_h * row + 3 * (kernel_h - 1) + _tail(minimum, **at)
+    each = 26 + kernel_h * row + 3 * (kernel_h - 1) + _tail(minimum, zero_point)
     return 100 + -(-pixels // 2) * (20 + each * -(-channels // CONV_UNIT))
 
 
