@@ -9,7 +9,11 @@
 #include <string.h>
 #include <sys/mman.h>
 
-typedef void (*product)(int8_t *, const int8_t *, const int32_t *, const int32_t *sizes);
+typedef void (*ten_sizes)(int8_t *, const int8_t *, const int32_t *, int32_t, int32_t, int32_t,
+                          int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t);
+typedef void (*twelve_sizes)(int8_t *, const int8_t *, const int32_t *, int32_t, int32_t, int32_t,
+                             int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t,
+                             int32_t);
 typedef void (*any)(void);
 
 static const any kernels[] = { NAMES };
@@ -37,7 +41,13 @@ int main(void) {
             return 2;
         }
         memset(out, 77, (size_t)head[2]);
-        ((product)kernels[head[0]])(out, x, stream, s);
+        if (head[1] == 10) {
+            ((ten_sizes)kernels[head[0]])(out, x, stream, s[0], s[1], s[2], s[3], s[4], s[5], s[6],
+                                          s[7], s[8], s[9]);
+        } else {
+            ((twelve_sizes)kernels[head[0]])(out, x, stream, s[0], s[1], s[2], s[3], s[4], s[5],
+                                             s[6], s[7], s[8], s[9], s[10], s[11]);
+        }
         if (fwrite(out, 1, (size_t)head[2], stdout) != (size_t)head[2]) {
             return 3;
         }

@@ -8,7 +8,7 @@
 #ifndef EC_X86_DEPTHWISE_S8_H
 #define EC_X86_DEPTHWISE_S8_H
 
-#include "kernels/common/product_sizes.h"
+#include "kernels/x86/product_sizes.h"
 #include "kernels/x86/base_s8.h"
 
 /* `wide` pixels of a unit, of which `left` channels are there; `wide` and whether these are all are
@@ -101,14 +101,15 @@ static inline EC_INLINE void ec_depthwise_s8_x86(int8_t *out, const int8_t *x,
     const ec_depthwise_results_sizes to = { rounding, { n->zero_point, n->minimum, n->maximum } };
 #if EC_X86_LANES
     if (lanes == EC_X86_LANES) {
-        const int32_t channels = n->channels;
+        const ec_depthwise_sizes own = *n; /* results, which are bytes, may alias it */
+        const int32_t channels = own.channels;
         int32_t c = 0;
         for (; c + lanes <= channels; c += lanes) {
-            ec_depthwise_unit_s8_x86(out + c, x + c, stream, n, &to, lanes, 1);
-            stream += n->kernel_h * n->kernel_w * lanes / 4 + lanes * EC_SCALE_WORDS(rounding);
+            ec_depthwise_unit_s8_x86(out + c, x + c, stream, &own, &to, lanes, 1);
+            stream += own.kernel_h * own.kernel_w * lanes / 4 + lanes * EC_SCALE_WORDS(rounding);
         }
         if (c < channels) {
-            ec_depthwise_unit_s8_x86(out + c, x + c, stream, n, &to, channels - c, 0);
+            ec_depthwise_unit_s8_x86(out + c, x + c, stream, &own, &to, channels - c, 0);
         }
         return;
     }

@@ -1,4 +1,4 @@
-/* What kernels of desktop cores are told of convolutions of int8.
+/* What kernels of x86 are told of convolutions of int8.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
