@@ -6,7 +6,7 @@ import pytest
 
 from edgec.loop.parser import parse_func
 from edgec.loop.printer import print_func, print_stmt
-from edgec.loop.simplify import drop_decided, lower_blocks, simplify
+from edgec.loop.simplify import drop_decided, expand_unrolled, lower_blocks, simplify
 
 
 def body_of(func):
@@ -33,6 +33,15 @@ HEAD = "func f(x: arena int8[8], y: arena int8[8], t: scratch int8[8]) {"
 def test_decided_parts_go(before, after):
     func = parse_func(f"{HEAD}\n{before}\n}}\n")
     assert body_of(replace(func, body=drop_decided(func.body))) == after
+
+
+def test_unrolled_loops_are_written_out():
+    func = parse_func(
+        f"{HEAD}\nunrolled for i in 1..3 {{ unrolled for k in 0..2 {{ y[i*2 + k] = 0i8 }} }} }}"
+    )
+    assert body_of(replace(func, body=expand_unrolled(func.body))).split("\n") == [
+        f"y[{i}] = 0i8" for i in (2, 3, 4, 5)
+    ]
 
 
 def test_init_becomes_a_condition():
