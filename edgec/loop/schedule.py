@@ -60,6 +60,7 @@ from edgec.loop.primitives.store_over import store_over
 from edgec.loop.primitives.tensorize import Packed, tensorize
 from edgec.loop.primitives.warp_tiles import warp_tiles
 from edgec.loop.primitives.whole_windows import pad_copy, pad_reads, pad_tiles
+from edgec.loop.primitives.winograd import winograd
 from edgec.loop.simplify import simplify
 from edgec.loop.values import Array
 from edgec.numerics.linear_sum import FlooredSum
@@ -206,6 +207,10 @@ class Schedule:
             tile=list(tile), dtype=dtype,
         )  # fmt: skip
         return made
+
+    def winograd(self, block: str, buffer: str, outputs: int) -> None:
+        """Sum over windows of 3 x 3 by fewer products, in tiles of `outputs` x `outputs`."""
+        self._repack(*self._apply(winograd, block=block, buffer=buffer, outputs=outputs))
 
     def gather(
         self, block: str, buffer: str, name: str, order: Sequence[str] = (), dtype: str = ""
@@ -495,7 +500,7 @@ REPLAYABLE = frozenset(
         "warp_tiles", "share_rows", "share_sum",
         "pad_reads", "pad_copy", "pad_tiles", "gather", "fold_offset", "spread", "flatten",
         "floor_sum", "fuse_axes", "pad_steps", "split_steps", "pair_bytes", "place_barriers",
-        "run_once", "store_over",
+        "run_once", "store_over", "winograd",
     }
 )  # fmt: skip
 #: Primitives that keep the meaning of a nest without looking at its constants.

@@ -7,7 +7,7 @@ a sum waits for the one before.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import product
@@ -74,7 +74,7 @@ WIDE_CLOCK = 1.2
 
 
 @dataclass(frozen=True)
-class _Blocks:
+class Blocks:
     """Channels in blocks of several vectors of `lanes`, `together` in all.
 
     tail: "shift" where the last block begins earlier, and does some channels again.
@@ -92,10 +92,10 @@ class _Blocks:
 
 
 @dataclass(frozen=True)
-class _Tile:
+class Tile:
     """Channels in blocks, and the rows and columns of pixels that are summed at once."""
 
-    blocks: _Blocks
+    blocks: Blocks
     rows: int
     columns: int
 
@@ -140,7 +140,7 @@ class _Tile:
         return SPLIT_LOAD if is_split else WIDE_LOAD
 
 
-def _is_plain(nest: Nest) -> bool:
+def is_plain(nest: Nest) -> bool:
     """Whether it sums products of floats to floats, or of int8 to sums that nothing rescales."""
     types = (nest.dtype, nest.out_dtype)
     is_sum = nest.sums is not None and nest.sums.kind in WEIGHTED and not nest.is_small
@@ -185,20 +185,27 @@ def _lanes(nest: Nest) -> tuple[int, ...]:
     return _of_core(LANES, nest.core)
 
 
-def _best_tile(
-    nest: Nest, channels: int, image: tuple[int, int], steps: int, *, own_inputs: bool = False
-) -> _Tile:
+def best_tile(
+    nest: Nest,
+    channels: int,
+    image: tuple[int, int],
+    steps: int,
+    *,
+    own_inputs: bool = False,
+    may: Callable[[Tile], bool] = lambda _: True,
+) -> Tile:
     """The tile of the fewest clocks for an image of rows and columns of pixels, each of whose sums
-    has `steps` products; ScheduleError if no vector is as narrow as the channels.
+    has `steps` products, of those that it `may` be; ScheduleError if no vector is as narrow as the
+    channels.
     """
     widths = (*_of_core(WIDEST, nest.core), *_lanes(nest))
     blocks = (
-        _Blocks(lanes, lanes * count, "shift" if channels % (lanes * count) else "exact")
+        Blocks(lanes, lanes * count, "shift" if channels % (lanes * count) else "exact")
         for lanes, count in product(widths, TILE_VECTORS) if lanes * count <= channels
     )  # fmt: skip
     sizes = product(*(_divisors(extent) for extent in image))
-    tiles = (_Tile(block, *size) for block, size in product(blocks, sizes))
-    fitting = [tile for tile in tiles if tile.fits(nest.core, own_inputs=own_inputs)]
+    tiles = (Tile(block, *size) for block, size in product(blocks, sizes))
+    fitting = [t for t in tiles if t.fits(nest.core, own_inputs=own_inputs) and may(t)]
     if not fitting:
         raise ScheduleError(f"{channels} channels are no whole vectors")
     return min(fitting, key=lambda tile: tile.clocks(channels, steps, own_inputs=own_inputs))
@@ -209,7 +216,7 @@ def _divisors(extent: int) -> list[int]:
     return [size for size in range(1, min(extent, MOST_PIXELS) + 1) if extent % size == 0]
 
 
-def _blocks(nest: Nest, channels: int) -> _Blocks:
+def _blocks(nest: Nest, channels: int) -> Blocks:
     """Whole blocks of the widest vectors, or with a last block that begins earlier, or of narrower
     vectors; ScheduleError if none fit. Each pixel's sums hide what one waits for only if they are
     several vectors.
@@ -221,7 +228,7 @@ def _blocks(nest: Nest, channels: int) -> _Blocks:
     exact = _exact(narrower, VECTORS, channels)
     shifted = _least_idle([wide * vectors for vectors in VECTORS], channels, wide)
     if shifted:
-        return _Blocks(wide, shifted, "shift")
+        return Blocks(wide, shifted, "shift")
     if exact:
         return exact[0]
     raise ScheduleError(f"{channels} channels are no whole vectors")
@@ -234,9 +241,9 @@ def _least_idle(blocks: Sequence[int], channels: int, overhead: int) -> int:
     return min(lanes_used, key=lambda block: (lanes_used[block], -block), default=0)
 
 
-def _exact(lanes: Sequence[int], vectors: Sequence[int], channels: int) -> list[_Blocks]:
+def _exact(lanes: Sequence[int], vectors: Sequence[int], channels: int) -> list[Blocks]:
     return [
-        _Blocks(wide, wide * count, "exact")
+        Blocks(wide, wide * count, "exact")
         for wide, count in product(lanes, vectors) if channels % (wide * count) == 0
     ]  # fmt: skip
 
@@ -257,17 +264,10 @@ def _tiles(nest: Nest) -> Schedule:
         raise ScheduleError("there are no rows of pixels")
     weights = find_param(func, "w")
     axes = PACKED[len(weights.shape)]
-    schedule = Schedule(func)
-    if is_clipped(func, "acc"):
-        if not padding_adds_nothing(nest.dtype, nest.tables):
-            raise ScheduleError("a product by padding may change a sum")
-        schedule.pad_copy("acc", "x", "padded", range(4), IMAGE_AXES)
-        with suppress(ScheduleError):  # few inputs: one after the other
-            _vectors(schedule, _whole_lanes(nest, window.shape[2]), "padded_c")
-        _cut_edges(schedule, window)
+    schedule = over_whole_windows(nest, window)
     channels, own_inputs = weights.shape[axes.channel], not axes.packing
     steps = weights.elements // channels
-    tile = _best_tile(nest, channels, out.shape[1:3], steps, own_inputs=own_inputs)
+    tile = best_tile(nest, channels, out.shape[1:3], steps, own_inputs=own_inputs)
     blocks = tile.blocks
     *_, row, column, channel = output_loops(func, "out", "out")
     row, line = schedule.split(row, tile.rows)
@@ -280,10 +280,23 @@ def _tiles(nest: Nest) -> Schedule:
     schedule.reorder(*axes.taps, *own, "acc_c")
     if axes.packing:
         schedule.transform_layout("w", blocks.packing(axes))
-    _vectors(schedule, blocks.lanes, "acc_c", "acc_c_init", lane)
+    to_vectors(schedule, blocks.lanes, "acc_c", "acc_c_init", lane)
     for loop in (*own, *(f"{name}_init" for name in own), line, pixel):
         schedule.unroll(loop)
     schedule.simplify()
+    return schedule
+
+
+def over_whole_windows(nest: Nest, window: Window) -> Schedule:
+    """A schedule whose sums go over whole windows, of a copy with padding where they did not."""
+    schedule = Schedule(nest.func)
+    if is_clipped(nest.func, "acc"):
+        if not padding_adds_nothing(nest.dtype, nest.tables):
+            raise ScheduleError("a product by padding may change a sum")
+        schedule.pad_copy("acc", "x", "padded", range(4), IMAGE_AXES)
+        with suppress(ScheduleError):  # few inputs: one after the other
+            to_vectors(schedule, whole_lanes(nest, window.shape[2]), "padded_c")
+        _cut_edges(schedule, window)
     return schedule
 
 
@@ -309,7 +322,7 @@ def _matrices(nest: Nest) -> Schedule:
         raise ScheduleError("there are no rows of two matrices")
     summed = loops_of(nest.func.body)[step]
     steps = (summed.stop - summed.start).constant or MATRIX_STEPS
-    tile = _best_tile(nest, out.shape[-1], (out.shape[-2], 1), steps)
+    tile = best_tile(nest, out.shape[-1], (out.shape[-2], 1), steps)
     blocks = tile.blocks
     schedule = Schedule(nest.func)
     row, each = schedule.split(row, tile.rows)
@@ -320,7 +333,7 @@ def _matrices(nest: Nest) -> Schedule:
     schedule.reorder(step, own_row, own_column)
     if any(buffer.name == "w" for buffer in nest.func.params):
         schedule.transform_layout("w", blocks.packing(PACKED[2]))
-    _vectors(schedule, blocks.lanes, own_column, f"{own_column}_init", lane)
+    to_vectors(schedule, blocks.lanes, own_column, f"{own_column}_init", lane)
     for loop in (own_row, f"{own_row}_init", each):
         schedule.unroll(loop)
     schedule.simplify()
@@ -363,7 +376,7 @@ def _pixel_by_pixel(nest: Nest) -> Schedule:
     schedule.reorder(*axes.taps, "acc_c")
     if axes.packing:
         schedule.transform_layout("w", blocks.packing(axes))
-    _vectors(schedule, blocks.lanes, "acc_c", "acc_c_init", lane)
+    to_vectors(schedule, blocks.lanes, "acc_c", "acc_c_init", lane)
     return schedule
 
 
@@ -378,11 +391,11 @@ def _pools(nest: Nest) -> list[Schedule]:
         gather_temporaries(schedule, block)
         schedule.decompose_reduction("acc", "acc_c")
         schedule.reorder(*window_loops(schedule.func), "acc_c")
-        _vectors(schedule, blocks.lanes, "acc_c", "acc_c_init")
+        to_vectors(schedule, blocks.lanes, "acc_c", "acc_c_init")
     except ScheduleError:
         return []
     with suppress(ScheduleError):
-        _vectors(schedule, blocks.lanes, lane)
+        to_vectors(schedule, blocks.lanes, lane)
     return [schedule]
 
 
@@ -422,14 +435,14 @@ def _elements(nest: Nest) -> list[Schedule]:
         if "element" in nest.temporaries:  # what the last formula, such as an activation, reads
             schedule.compute_inline("element")
         last = output_loops(schedule.func, "out", "out")[-1]
-        _vectors(schedule, _whole_lanes(nest, out.shape[-1]), last)
+        to_vectors(schedule, whole_lanes(nest, out.shape[-1]), last)
         schedule.simplify()
     except ScheduleError:
         return []
     return [schedule]
 
 
-def _whole_lanes(nest: Nest, channels: int) -> int:
+def whole_lanes(nest: Nest, channels: int) -> int:
     """Lanes of the widest vectors that divide the channels; ScheduleError if none do."""
     for lanes in _lanes(nest):
         if channels % lanes == 0:
@@ -437,7 +450,7 @@ def _whole_lanes(nest: Nest, channels: int) -> int:
     raise ScheduleError(f"{channels} channels are no whole vectors")
 
 
-def _vectors(schedule: Schedule, lanes: int, *loops: str) -> None:
+def to_vectors(schedule: Schedule, lanes: int, *loops: str) -> None:
     """Let these loops over channels go from vector to vector, in straight code."""
     for loop in loops:
         outer, inner = schedule.split(loop, lanes, tail="exact")
@@ -449,7 +462,7 @@ def rules(feature: str) -> tuple[Rule, ...]:
     """The rules of cores with a feature."""
     needs = frozenset({feature})
     return (
-        Rule("channels side by side", _is_plain, _channels, needs=needs, ends_menu=always),
+        Rule("channels side by side", is_plain, _channels, needs=needs, ends_menu=always),
         Rule("rows side by side", _is_computed, _computed, needs=needs, ends_menu=always),
         Rule("pixels of other weights", _is_spread, _pixels, needs=needs, ends_menu=always),
         Rule("floats of two values", _has_branches, _elements, needs=needs, ends_menu=always),

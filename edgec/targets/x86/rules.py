@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
-from edgec.targets.common import channel_vectors
+from edgec.targets.common import channel_vectors, winograd
 from edgec.targets.common.products import product_rules
 from edgec.targets.dsp.rules import rescaled
 from edgec.targets.x86.kernels.products import vectors_of
 
-RULES = (*channel_vectors.rules("avx2"), *product_rules(rescaled, vectors_of, "avx2"))
+RULES = (
+    *winograd.rules("avx2"), *channel_vectors.rules("avx2"),
+    *product_rules(rescaled, vectors_of, "avx2"),
+)  # fmt: skip

@@ -18,6 +18,7 @@ from test_steps import STEPPING
 from test_tensorize import TENSORIZING
 from test_warp_tiles import TILING
 from test_whole_windows import WINDOWING
+from test_winograd import IN_TILES
 
 from edgec.loop import simplify as simplify_module
 from edgec.loop.primitives import (
@@ -57,6 +58,7 @@ from edgec.loop.primitives import (
     tensorize,
     warp_tiles,
     whole_windows,
+    winograd,
 )
 from edgec.loop.schedule import Schedule
 
@@ -66,7 +68,7 @@ MODULES = (
     halves, inline_constant, layout, loops, nibbles, pair_bytes, reduction, reverse_compute_at,
     roll, run_once, sampling, share_rows, share_sum, shifts,
     slide, split_steps, spread, steps, storage, store_over,
-    tensorize, warp_tiles, whole_windows, simplify_module,
+    tensorize, warp_tiles, whole_windows, winograd, simplify_module,
 )  # fmt: skip
 #: Other names for `set_kind`, and what is no primitive.
 SHORT_NAMES = {"unroll", "vectorize", "parallel", "bind"}
@@ -91,4 +93,5 @@ def test_each_is_tried_on_random_nests():
     methods = {*METHODS} - {"call_foreign"}
     tried = {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING, *SHIFTING, *ROLLING}
     tried |= {*WINDOWING, *BINDING, *FLOORING, *RECURRING, *TILING, *SHARING, *TOGETHER}
+    tried |= {*IN_TILES}
     assert tried == methods
