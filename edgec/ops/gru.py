@@ -77,8 +77,7 @@ class Gru(Op[GruAttrs]):
             raise TypeMismatch(f"gru of {x}: it needs quantization per tensor")
         if hidden.quant != STATE or {len(attrs.given), len(attrs.recurrent)} != {GATES * units}:
             raise TypeMismatch(f"gru of {hidden} with {len(attrs.given)} factors")
-        if x.dtype == "int16" and (x.quant.zero_point[0] or attrs.output.zero_point[0]):
-            raise TypeMismatch(f"gru of {x}: int16 has no zero point")
+        _check_zero_points(x, attrs.output)
         check_factors((*attrs.given, *attrs.recurrent), gate_rounding(x.dtype))
         check_factors([_to_output(attrs)], "tflm")
         return TensorType((x.shape[0], 1, units), x.dtype, attrs.output), hidden
@@ -123,6 +122,11 @@ class Gru(Op[GruAttrs]):
             return ()
         output = TensorType((1,), "int8", attrs.output)
         return _ends(x.type, weights, bias), _ends(output, recurrent, own)
+
+
+def _check_zero_points(x: TensorType, output: Quant) -> None:
+    if x.dtype == "int16" and (x.scalar_quant()[1] or output.zero_point[0]):
+        raise TypeMismatch(f"gru of {x}: int16 has no zero point")
 
 
 def _check_shapes(x: TensorType, units: int, inputs: Sequence[TensorType]) -> None:

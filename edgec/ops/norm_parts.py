@@ -136,6 +136,10 @@ class NormParts:
             least = _number(constant)
             if least is not None and 0 < least <= MOST_SMALL:
                 return length, least
+        return self._unless_zero(value)
+
+    def _unless_zero(self, value: Value) -> tuple[Value, float] | None:
+        """What a divisor is, but where that is 0."""
         chosen = self._made(value, "where") or (value,)
         for compared, zero in self._either(chosen[0], "equal"):
             if _number(zero) == 0 and compared is chosen[-1] and _number(chosen[1]):

@@ -50,9 +50,16 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
         return _times_reciprocal(rewriter, node, inputs)
     if is_squared_difference(node):
         return _squared(rewriter, node, inputs)
-    if adds_to_zeros(node):
-        return rewriter.remake(node, inputs, replace(node.attrs, reduction="none"))
-    return _as_sum(rewriter, node, inputs) if node.op.computes is Arithmetic.DIFFERENCE else None
+    if node.op.computes is Arithmetic.DIFFERENCE:
+        return _as_sum(rewriter, node, inputs)
+    return _placed(rewriter, node, inputs)
+
+
+def _placed(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+    """7. Updates of zeros."""
+    if not adds_to_zeros(node):
+        return None
+    return rewriter.remake(node, inputs, replace(node.attrs, reduction="none"))
 
 
 def _as_sum(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
