@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 import shlex
 import subprocess
 import sys
@@ -10,30 +9,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from own_main import blocks, edit_main
 from repo_files import REPO_ROOT
 from test_doc_commands import commands_of
 
 from edgec.cli.main import main
 
 PAGE = "sensor_stream"
+TEXT = REPO_ROOT / "docs" / f"{PAGE}.md"
 DRIVER = """
 static void accelerometer_wait(void) {}
 static float accelerometer_read(uint32_t axis) { return axis == 2u ? 1.0f : 0.0f; }
 """
-
-
-def block(language: str) -> str:
-    text = (REPO_ROOT / "docs" / f"{PAGE}.md").read_text("utf-8")
-    (found,) = re.findall(rf"^```{language}\n(.*?)^```", text, re.M | re.S)
-    return found
-
-
-def edit_main(file: Path) -> None:
-    """Put the page's functions, with a sensor for them, in the place of those of `edgec new`."""
-    old = r"/\* Fill the model's input: replace.*?(?=^int main)"
-    text, count = re.subn(old, lambda _: DRIVER + block("c"), file.read_text(), flags=re.M | re.S)
-    assert count == 1
-    file.write_text(text)
 
 
 @pytest.mark.full
@@ -43,7 +30,7 @@ def test_every_step_of_the_page(
     for name in ("torch", "unicorn"):
         pytest.importorskip(name, reason=f"{name} is not installed")
     monkeypatch.chdir(tmp_path)
-    Path("watch.py").write_text(block("python"))
+    Path("watch.py").write_text("".join(blocks(TEXT, "python")))
     subprocess.run([sys.executable, "watch.py"], check=True)
     told = {}
     for program, *arguments in commands_of(PAGE):
@@ -54,7 +41,7 @@ def test_every_step_of_the_page(
         assert stop.value.code == 0, f"edgec {shlex.join(arguments)}\n{shown.err}"
         told[arguments[0]] = shown.out
         if arguments[0] == "new":
-            edit_main(Path("stream/main.c"))
+            edit_main(Path("stream/main.c"), DRIVER + "".join(blocks(TEXT, "c")))
     assert told["inspect"].count("\nstate ") == 2 and "all the same bits" in told["verify"]
     (scores,) = np.load("scores.npz").values()
     assert scores[:80].max() < 20 < scores[80:85].min()

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-
-from edgec.boards.board import load_board
-from edgec.runners.emulator import find_emulator
+from own_main import first_lines
 
 
 @pytest.fixture
@@ -52,20 +49,7 @@ def test_it_runs_on_the_simulated_core_and_serves_no_link(
 @pytest.mark.skipif(shutil.which("qemu-system-arm") is None, reason="QEMU is not installed")
 def test_it_speaks_on_the_emulated_board(edgec: Callable[..., Any], project: Path) -> None:
     assert edgec("build", project / "dense.tflite").status == 0
-    board = load_board("stm32")
-    assert board.qemu is not None
-    ports = ["null"] * board.qemu.serial_index + ["stdio"]
-    command = [
-        find_emulator(board), "-M", board.qemu.machine, "-nographic", "-monitor", "none",
-        "-icount", "shift=0", "-kernel", str(project / "build" / "build" / "firmware.elf"),
-        *(word for port in ports for word in ("-serial", port)),
-    ]  # fmt: skip
-    with subprocess.Popen(command, stdout=subprocess.PIPE) as emulator:
-        try:
-            assert emulator.stdout is not None
-            lines = [emulator.stdout.readline() for _ in range(2)]
-        finally:
-            emulator.kill()
+    lines = first_lines(project / "build" / "build" / "firmware.elf", "stm32", 2)
     assert all(line.startswith(b"class=") and b" ticks=" in line for line in lines)
 
 
