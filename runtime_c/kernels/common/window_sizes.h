@@ -16,9 +16,4 @@ typedef struct {
     int32_t top, left, out_width, padded, zero_point;
 } ec_window_sizes;
 
-/* A row of `pixels` windows side by side, in an image of `width` pixels. */
-typedef struct {
-    int32_t kernel_h, kernel_w, channels, stride_w, dilation_h, width, pixels;
-} ec_columns_sizes;
-
 #endif /* EC_WINDOW_SIZES_H */

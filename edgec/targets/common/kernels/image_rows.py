@@ -5,9 +5,8 @@ from __future__ import annotations
 from functools import partial
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, Struct, register
+from edgec.loop.microkernel import Microkernel, register
 from edgec.numerics.term import TermLike
-from edgec.targets.common.kernels.window import COLUMNS_SIZES
 from edgec.targets.helium.kernels.rows import columns, pad_rows
 
 PAD_ROWS, COLUMNS = "ec_pad_rows_s8", "ec_columns_s8"
@@ -26,27 +25,28 @@ def _columns_instructions(kernel_h: int, pixels: int, **_: int) -> float:
     return 30 + pixels * (10 + 12 * kernel_h)
 
 
-_PADDED = ("height", "width", "channels", "top", "left", "rows", "out_width", "zero_point")
 register(
     Microkernel(
         PAD_ROWS,
         pad,
-        sizes=_PADDED,
+        sizes=(
+            "height", "width", "channels", "top", "left", "rows", "out_width", "zero_point",
+        ),
         indices=("row",),
         header="common/image_rows.h",
         instructions=_pad_instructions,
         code_bytes=300,
-        struct=Struct("ec_pad_rows_sizes", _PADDED),
     )
-)
+)  # fmt: skip
 register(
     Microkernel(
         COLUMNS,
         partial(columns, "int8"),
-        sizes=COLUMNS_SIZES.members,
+        sizes=(
+            "kernel_h", "kernel_w", "channels", "stride_w", "dilation_h", "width", "pixels",
+        ),
         header="common/image_rows.h",
         instructions=_columns_instructions,
         code_bytes=250,
-        struct=COLUMNS_SIZES,
     )
-)
+)  # fmt: skip

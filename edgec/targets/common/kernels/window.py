@@ -56,12 +56,6 @@ for _dtype, _instructions in (("int8", _instructions_s8), ("int16", _instruction
 #: The numbers of a window.
 WINDOW_SIZES = Struct("ec_window_sizes", Window.SIZES)
 
-#: Those of a row of windows side by side.
-COLUMNS_SIZES = Struct(
-    "ec_columns_sizes",
-    ("kernel_h", "kernel_w", "channels", "stride_w", "dilation_h", "width", "pixels"),
-)
-
 
 def gather_pixel(pixel: TermLike, **sizes: int) -> PrimFunc:
     """to[k] = input k of the window of output pixel `pixel`; `Window.sizes`."""
