@@ -48,6 +48,28 @@ AxisKind = Literal["spatial", "reduce"]
 Use = Literal["", "reads", "writes", "updates"]
 
 
+def _hashed_once(cls: type[T]) -> type[T]:
+    """Let values of a frozen dataclass keep their hash: that of a tree walks through all of it.
+
+    A pickle is without it, since hashes of strings differ between processes.
+    """
+    compute = cls.__hash__
+
+    def of(self: T) -> int:
+        known = self.__dict__
+        if "_hash" not in known:
+            known["_hash"] = compute(self)
+        found: int = known["_hash"]
+        return found
+
+    def state(self: T) -> dict[str, object]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
+    cls.__hash__ = of  # type: ignore[assignment, method-assign]
+    cls.__getstate__ = state  # type: ignore[assignment, method-assign]
+    return cls
+
+
 @dataclass(frozen=True)
 class Buffer:
     """A row-major array. Names are unique within a PrimFunc.
@@ -86,6 +108,7 @@ class Const:
         object.__setattr__(self, "is_negative", copysign(1, self.value) < 0)
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Load:
     """One element of a buffer; its dtype is the buffer's."""
@@ -99,6 +122,7 @@ class Load:
         return self.buffer.dtype
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Gather:
     """One element of a buffer at indices that are int32 values (a table, an embedding)."""
@@ -120,6 +144,7 @@ class IndexValue:
     dtype: str = "int32"
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Binary:
     """An operation on two values of one dtype; comparisons give bool.
@@ -137,6 +162,7 @@ class Binary:
         return "bool" if self.op in ("lt", "le", "eq") else self.left.dtype
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Cast:
     """C's conversion to another dtype (integers wrap; float to integer truncates)."""
@@ -145,6 +171,7 @@ class Cast:
     value: Expr
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Select:
     """`yes` where the condition holds, else `no`; both are evaluated."""
@@ -159,6 +186,7 @@ class Select:
         return self.yes.dtype
 
 
+@_hashed_once
 @dataclass(frozen=True)
 class Intrinsic:
     """A scalar function of the runtime, by name (`edgec.loop.intrinsics` gives its meaning)."""
