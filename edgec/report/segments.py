@@ -28,6 +28,7 @@ def segment_rows(program: Program) -> list[dict[str, Any]]:
     microseconds that layers and copies take by the models of `edgec.targets.cuda.costs`.
 
     Empty for a program without a GPU. The last row may have no layers: outputs are copied back.
+    Nothing is copied on Jetson.
     """
     core = CORES.get(program.target)
     if core is None or not core.has_gpu:
@@ -37,16 +38,17 @@ def segment_rows(program: Program) -> list[dict[str, Any]]:
         {
             "on": "processor" if segment.on_processor else "gpu",
             "layers": [step.title for step in program.steps[segment.start : segment.stop]],
-            "copied_bytes": sum(copy.nbytes for copy in segment.copies),
-            "copies": len(segment.copies),
+            "copied_bytes": sum(copy.nbytes for copy in copies),
+            "copies": len(copies),
             "model_us": round(
-                sum(copy_us(copy.nbytes, gpu) for copy in segment.copies)
+                sum(copy_us(copy.nbytes, gpu) for copy in copies)
                 + _steps_us(program, program.steps[segment.start : segment.stop], gpu),
                 1,
             ),
         }
         for segment in segments_of(program)
-        if segment.start < segment.stop or segment.copies
+        for copies in [segment.copies if gpu.copy_us else ()]
+        if segment.start < segment.stop or copies
     ]
 
 

@@ -20,6 +20,9 @@ enum {
     EC_CU_FUNCTION,
     EC_CU_ALLOCATE,
     EC_CU_FREE,
+    EC_CU_MAP,
+    EC_CU_MAPPED,
+    EC_CU_UNMAP,
     EC_CU_TO_DEVICE,
     EC_CU_TO_HOST,
     EC_CU_STREAM_CREATE,
@@ -46,7 +49,8 @@ enum {
 #define EC_CUDA_GRAPHS 16u
 
 /* context, module, stream, graphs: the driver's handles. arena, state, weights: addresses on the
- * device. error: the driver's number of what failed first, 0 if nothing did.
+ * device. mapped: the host's arena and state where the GPU uses these, NULL where it has its own;
+ * is_mapped: whether it does. error: the driver's number of what failed first, 0 if nothing did.
  * stream: where a run is started, own_stream or the application's; event: the application's, for its
  * end, or NULL. is_async: whether the run is not waited for; is_pending: whether it may still run. */
 typedef struct ec_cuda {
@@ -64,6 +68,8 @@ typedef struct ec_cuda {
     uint64_t arena;
     uint64_t state;
     uint64_t weights;
+    void *mapped[2];
+    int is_mapped;
     int error;
 } ec_cuda;
 

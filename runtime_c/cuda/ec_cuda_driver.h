@@ -42,6 +42,9 @@
 /* CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, CU_DEVICE_ATTRIBUTE_COOPERATIVE_LAUNCH */
 #define EC_CU_MULTIPROCESSORS 16
 #define EC_CU_COOPERATIVE 95
+/* CU_DEVICE_ATTRIBUTE_INTEGRATED, CU_MEMHOSTREGISTER_DEVICEMAP */
+#define EC_CU_INTEGRATED 18
+#define EC_CU_DEVICE_MAP 2u
 /* Arguments of a kernel, at most. */
 #define EC_CU_ARGUMENTS 64u
 
@@ -67,6 +70,9 @@ EC_CUDA_PART void ec_cuda_open_driver(ec_cuda *gpu) {
         "cuModuleGetFunction",
         "cuMemAlloc_v2",
         "cuMemFree_v2",
+        "cuMemHostRegister_v2",
+        "cuMemHostGetDevicePointer_v2",
+        "cuMemHostUnregister",
         "cuMemcpyHtoDAsync_v2",
         "cuMemcpyDtoHAsync_v2",
         "cuStreamCreate",
@@ -121,13 +127,19 @@ EC_CUDA_PART uint64_t ec_cuda_allocate(ec_cuda *gpu, size_t bytes) {
     return address;
 }
 
+/* Copies to and from the device; where both have one memory, there is nothing to copy. */
 EC_CUDA_PART void ec_cuda_write(ec_cuda *gpu, uint64_t to, const void *from, size_t bytes) {
-    EC_CU(gpu, EC_CU_TO_DEVICE, (uint64_t, const void *, size_t, void *),
-          (to, from, bytes, gpu->stream));
+    if (gpu->is_mapped == 0) {
+        EC_CU(gpu, EC_CU_TO_DEVICE, (uint64_t, const void *, size_t, void *),
+              (to, from, bytes, gpu->stream));
+    }
 }
 
 EC_CUDA_PART void ec_cuda_read(ec_cuda *gpu, void *to, uint64_t from, size_t bytes) {
-    EC_CU(gpu, EC_CU_TO_HOST, (void *, uint64_t, size_t, void *), (to, from, bytes, gpu->stream));
+    if (gpu->is_mapped == 0) {
+        EC_CU(gpu, EC_CU_TO_HOST, (void *, uint64_t, size_t, void *),
+              (to, from, bytes, gpu->stream));
+    }
 }
 
 EC_CUDA_PART void ec_cuda_wait(ec_cuda *gpu) {
@@ -158,9 +170,45 @@ EC_CUDA_PART void ec_cuda_load(ec_cuda *gpu, const void *const *images, uint32_t
     }
 }
 
-/* Find the GPU, load the kernels, and allocate memory on it. Leaves its context current. */
+/* The host's memory is its own again. */
+EC_CUDA_PART void ec_cuda_unmap(ec_cuda *gpu) {
+    for (int i = 0; i < 2; ++i) {
+        if (gpu->mapped[i] != NULL) {
+            EC_CU(gpu, EC_CU_UNMAP, (void *), (gpu->mapped[i]));
+            gpu->mapped[i] = NULL;
+        }
+    }
+    gpu->arena = gpu->state = 0u;
+    gpu->is_mapped = 0;
+}
+
+/* Let a GPU that shares the processor's memory, as Jetson's does, use the host's arena and state:
+ * both, or none where the driver refuses one. */
+EC_CUDA_PART void ec_cuda_map(ec_cuda *gpu, void *const *host, const size_t *bytes) {
+    uint64_t *const places[2] = { &gpu->arena, &gpu->state };
+    EC_CU(gpu, EC_CU_DEVICE_ATTRIBUTE, (int *, int, int),
+          (&gpu->is_mapped, EC_CU_INTEGRATED, gpu->device));
+    if (gpu->error != 0 || gpu->is_mapped == 0) {
+        return;
+    }
+    for (int i = 0; i < 2 && gpu->error == 0; ++i) {
+        if (bytes[i] != 0u) {
+            EC_CU(gpu, EC_CU_MAP, (void *, size_t, unsigned), (host[i], bytes[i], EC_CU_DEVICE_MAP));
+            gpu->mapped[i] = gpu->error == 0 ? host[i] : NULL;
+            EC_CU(gpu, EC_CU_MAPPED, (uint64_t *, void *, unsigned), (places[i], host[i], 0u));
+        }
+    }
+    if (gpu->error != 0) {
+        gpu->error = 0;
+        ec_cuda_unmap(gpu);
+    }
+}
+
+/* Find the GPU, load the kernels and the weights, and find memory that a run uses. host, bytes: the
+ * arena and the state. Leaves the GPU's context current. */
 EC_CUDA_PART void ec_cuda_open(ec_cuda *gpu, const void *const *images, uint32_t count,
-                               size_t arena_bytes, size_t state_bytes, size_t weights_bytes) {
+                               void *const *host, const size_t *bytes, const void *weights,
+                               size_t weights_bytes) {
     const ec_cuda nothing = { 0 };
     *gpu = nothing;
     ec_cuda_open_driver(gpu);
@@ -176,9 +224,15 @@ EC_CUDA_PART void ec_cuda_open(ec_cuda *gpu, const void *const *images, uint32_t
     }
     EC_CU(gpu, EC_CU_STREAM_CREATE, (void **, unsigned), (&gpu->own_stream, EC_CU_NON_BLOCKING));
     gpu->stream = gpu->own_stream;
-    gpu->arena = ec_cuda_allocate(gpu, arena_bytes);
-    gpu->state = ec_cuda_allocate(gpu, state_bytes);
     gpu->weights = ec_cuda_allocate(gpu, weights_bytes);
+    if (weights_bytes != 0u) {
+        ec_cuda_write(gpu, gpu->weights, weights, weights_bytes);
+    }
+    ec_cuda_map(gpu, host, bytes);
+    if (gpu->is_mapped == 0) {
+        gpu->arena = ec_cuda_allocate(gpu, bytes[0]);
+        gpu->state = ec_cuda_allocate(gpu, bytes[1]);
+    }
 }
 
 /* Find a kernel, and where its arguments are. Each has 8 bytes; little endian, of which the driver
@@ -300,13 +354,16 @@ EC_CUDA_PART void ec_cuda_replay(ec_cuda *gpu, uint32_t number) {
 /* Give everything back; harmless after an error, and where nothing was opened. */
 EC_CUDA_PART void ec_cuda_close(ec_cuda *gpu) {
     const ec_cuda nothing = { 0 };
-    const uint64_t memory[3] = { gpu->arena, gpu->state, gpu->weights };
     if (gpu->context != NULL) {
         gpu->error = 0;
         ec_cuda_enter(gpu);
         if (gpu->is_pending != 0) {
             ec_cuda_wait(gpu);
         }
+        if (gpu->is_mapped != 0) {
+            ec_cuda_unmap(gpu);
+        }
+        const uint64_t memory[3] = { gpu->arena, gpu->state, gpu->weights };
         for (int i = 0; i < 3; ++i) {
             if (memory[i] != 0u) {
                 EC_CU(gpu, EC_CU_FREE, (uint64_t), (memory[i]));

@@ -367,6 +367,17 @@ static const int EC_TOO_LARGE = 720;
 #ifndef EC_CLUSTER_BLOCKS
 #define EC_CLUSTER_BLOCKS 2
 #endif
+/* Whether the GPU has the host's memory, as on a Jetson, and how many bytes of it it takes at once. */
+#ifndef EC_INTEGRATED
+#define EC_INTEGRATED 0
+#endif
+#ifndef EC_MOST_MAPPED
+#define EC_MOST_MAPPED SIZE_MAX
+#endif
+/* CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED */
+static const int EC_ALREADY_MAPPED = 712;
+/* Copies so far. */
+static int ec_copies;
 /* Of every buffer on the device, so that a test sees what was not given back. */
 static int ec_live;
 /* As the driver refuses more than 48 KB of shared memory for which nobody asked. */
@@ -409,12 +420,37 @@ int cuMemFree_v2(uint64_t address) {
     ec_live -= 1;
     return EC_GOOD;
 }
+/* Where the GPU has the host's memory: what is mapped, by its address. */
+static std::map<char *, size_t> ec_mapped;
+int cuMemHostRegister_v2(void *host, size_t bytes, unsigned flags) {
+    char *const start = (char *)host;
+    for (const auto &known : ec_mapped) {
+        if (start < known.first + known.second && known.first < start + bytes) {
+            return EC_ALREADY_MAPPED;
+        }
+    }
+    if (!EC_INTEGRATED || flags != 2u || bytes > EC_MOST_MAPPED) {
+        return EC_INVALID_VALUE;
+    }
+    ec_mapped[start] = bytes;
+    return ec_live += 1, EC_GOOD;
+}
+int cuMemHostGetDevicePointer_v2(uint64_t *address, void *host, unsigned) {
+    *address = (uint64_t)(uintptr_t)host;
+    return ec_mapped.count((char *)host) == 0 ? EC_INVALID_VALUE : EC_GOOD;
+}
+int cuMemHostUnregister(void *host) {
+    ec_live -= 1;
+    return ec_mapped.erase((char *)host) == 0 ? EC_INVALID_VALUE : EC_GOOD;
+}
 /* As from memory that cannot be swapped out: it is read and written when the copy runs. */
 int cuMemcpyHtoDAsync_v2(uint64_t to, const void *from, size_t bytes, void *stream) {
+    ec_copies += 1;
     ec_streams[stream].push_back([=]() { memcpy((void *)(uintptr_t)to, from, bytes); });
     return EC_GOOD;
 }
 int cuMemcpyDtoHAsync_v2(void *to, uint64_t from, size_t bytes, void *stream) {
+    ec_copies += 1;
     ec_streams[stream].push_back([=]() { memcpy(to, (const void *)(uintptr_t)from, bytes); });
     return EC_GOOD;
 }
@@ -460,7 +496,8 @@ int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned 
     return ec_launch(kernel, {x, y, z, tx, ty, tz}, shared_bytes, stream, arguments, false);
 }
 int cuDeviceGetAttribute(int *value, int attribute, int) {
-    return *value = attribute == 16 ? EC_MULTIPROCESSORS : EC_COOPERATES, EC_GOOD;
+    *value = attribute == 16 ? EC_MULTIPROCESSORS : attribute == 18 ? EC_INTEGRATED : EC_COOPERATES;
+    return EC_GOOD;
 }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *blocks, void *, int, size_t) {
     return *blocks = 1, EC_GOOD;
@@ -511,4 +548,5 @@ int cuGraphExecDestroy(void *plan) { return delete (ec_graph *)plan, EC_GOOD; }
 int cuGraphDestroy(void *graph) { return delete (ec_graph *)graph, EC_GOOD; }
 int ec_cuda_live_buffers(void) { return ec_live; }
 int ec_cuda_launches(void) { return ec_launches; }
+int ec_cuda_copies(void) { return ec_copies; }
 }

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from math import inf
 
 from edgec.loop.bound import ONE_THREAD, kernel_parts, launch_of
 from edgec.loop.cost import thread_instructions
@@ -37,7 +38,8 @@ class Gpu:
     most. node_us: each kernel of a graph. barrier_us: of a grid, which waits for all of its blocks.
     cluster_blocks: of a cluster, at most; 1 where there are none.
     start_us: a graph, from the call to the end of waiting.
-    copy_us, copy_bytes_us: each copy, and how many of its bytes take a microsecond more.
+    copy_us, copy_bytes_us: each copy, and how many of its bytes take a microsecond more; 0 and
+    any number on Jetson, whose GPU uses the processor's memory.
     processor_us: instructions of the processor in a microsecond.
     """
 
@@ -57,9 +59,9 @@ class Gpu:
 #: Turing: T4. Orin: Jetson Orin Nano. Hopper: H100. Thor: Jetson T5000.
 GPUS: Mapping[str, Gpu] = {
     "sm_75": Gpu(1590, 40, 64, 64 * 1024, 1.6, 1.5, 8, 3, 12_000, 7_000),
-    "sm_87": Gpu(625, 8, 128, 163 * 1024, 3.5, 2.0, 20, 5, 20_000, 3_000),
+    "sm_87": Gpu(625, 8, 128, 163 * 1024, 3.5, 2.0, 20, 0, inf, 3_000),
     "sm_90": Gpu(1755, 132, 128, 227 * 1024, 1.3, 1.2, 7, 3, 25_000, 7_000, 16),
-    "sm_110": Gpu(1575, 20, 128, 227 * 1024, 3.0, 1.8, 15, 4, 60_000, 5_000, 8),
+    "sm_110": Gpu(1575, 20, 128, 227 * 1024, 3.0, 1.8, 15, 0, inf, 5_000, 8),
 }
 
 
