@@ -1,8 +1,9 @@
 """CUDA's compilers from the extra `[cuda]`: NVRTC, which makes PTX of kernels, and ptxas.
 
 NVRTC is a library (`nvidia-cuda-nvrtc-cu12`), ptxas a program (`nvidia-cuda-nvcc-cu12`), both of
-CUDA 12.6, which JetPack 6 has: a driver does not compile PTX of newer CUDA than its own. Neither
-needs a GPU. Facts and names: NVIDIA, NVRTC documentation; "CUDA Binary Utilities".
+CUDA 12.6, which JetPack 6 has: a driver does not compile PTX of newer CUDA than its own. Machine
+code for newer GPUs is made of the same PTX by ptxas of CUDA 13 (`nvidia-cuda-nvcc`, or on PATH).
+None needs a GPU. Facts and names: NVIDIA, NVRTC documentation; "CUDA Binary Utilities".
 """
 
 from __future__ import annotations
@@ -10,7 +11,9 @@ from __future__ import annotations
 import ctypes
 import importlib.util
 import re
+import shutil
 import subprocess
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -55,11 +58,23 @@ def find_nvrtc() -> Path | None:
     return next((p for p in found if "builtins" not in p.name and "alt" not in p.name), None)
 
 
-def find_ptxas() -> Path | None:
-    """The program ptxas, None where it is not installed."""
-    folder = package_folder("cuda_nvcc")
-    found = sorted(folder.glob("bin/ptxas*")) if folder is not None else []
-    return found[0] if found else None
+def find_ptxas(architecture: str) -> Path | None:
+    """The first ptxas that knows an architecture: CUDA 12's, 13's, or the one on PATH."""
+    folders = [package_folder("cuda_nvcc"), package_folder("cu13")]
+    places = [place for folder in folders if folder for place in sorted(folder.glob("bin/ptxas*"))]
+    places += map(Path, filter(None, [shutil.which("ptxas")]))
+    return next((place for place in places if architecture in _known(place)), None)
+
+
+@cache
+def _known(ptxas: Path) -> frozenset[str]:
+    """The architectures that a program ptxas names."""
+    with suppress(OSError):  # programs of another computer know none of ours
+        if not ptxas.stat().st_mode & 0o111:
+            ptxas.chmod(0o755)  # wheels that were unpacked without their modes
+        done = subprocess.run([str(ptxas), "--help"], capture_output=True, text=True, check=False)
+        return frozenset(re.findall(r"'(sm_\d+)'", done.stdout))
+    return frozenset()
 
 
 def require_nvrtc() -> Path:
@@ -82,7 +97,9 @@ def compile_kernels(source: str, architecture: str) -> Images:
     not compile. What was compiled before comes from the user's cache.
     """
     programs = [
-        (path.name, path.stat().st_size) for path in (require_nvrtc(), find_ptxas()) if path
+        (path.name, path.stat().st_size)
+        for path in (require_nvrtc(), find_ptxas(architecture))
+        if path
     ]
     key = key_of(programs, OPTIONS, architecture, source)
     images = find_images(key)
@@ -96,8 +113,7 @@ def _compile_anew(source: str, architecture: str) -> Images:
     nvrtc = _Nvrtc(require_nvrtc())
     newest = nvrtc.newest(architecture)
     ptx = nvrtc.compile(source, newest.replace("sm_", "compute_"))
-    is_exact = newest == architecture and find_ptxas() is not None
-    cubin = assemble_ptx(ptx, architecture)[0] if is_exact else b""
+    cubin = assemble_ptx(ptx, architecture)[0] if find_ptxas(architecture) else b""
     return Images("NVRTC of CUDA 12", newest, ptx, cubin)
 
 
@@ -107,12 +123,12 @@ def what_is_missing(architecture: str) -> str:
     Raises ToolMissing without NVRTC.
     """
     newest = _Nvrtc(require_nvrtc()).newest(architecture)
-    if newest != architecture:
-        return (
-            f"kernels: PTX for {newest}, the newest that the installed NVRTC knows; the driver"
-            f" compiles it for {architecture} when the model is set up"
-        )
-    return "" if find_ptxas() else "kernels: PTX alone, since ptxas is not installed"
+    if find_ptxas(architecture):
+        return ""
+    return (
+        f"kernels: PTX for {newest} alone, since no ptxas that knows {architecture} is installed;"
+        " the driver compiles it when the model is set up (pip install 'edgec[cuda]')"
+    )
 
 
 @lru_cache(maxsize=8)
@@ -121,14 +137,14 @@ def assemble_ptx(ptx: str, architecture: str) -> tuple[bytes, dict[str, Usage]]:
 
     Raises ToolMissing without ptxas, BuildFailed if it refuses the PTX.
     """
-    ptxas = find_ptxas()
+    ptxas = find_ptxas(architecture)
     if ptxas is None:
-        raise ToolMissing("ptxas is not installed", hint="pip install 'edgec[cuda]'")
+        raise ToolMissing(
+            f"no ptxas that knows {architecture} is installed", hint="pip install 'edgec[cuda]'"
+        )
     with work_folder("ptxas") as folder:
         (folder / "kernels.ptx").write_text(ptx, encoding="ascii")
         command = [str(ptxas), f"-arch={architecture}", "-O3", "-v", "kernels.ptx", "-o", "cubin"]
-        if not ptxas.stat().st_mode & 0o111:
-            ptxas.chmod(0o755)  # wheels that were unpacked without their modes
         done = subprocess.run(command, cwd=folder, capture_output=True, text=True, check=False)
         said = done.stdout + done.stderr
         if done.returncode != 0:

@@ -29,8 +29,8 @@ from edgec.targets.cuda.crew import BLOCK_THREADS
 class Images:
     """What a model's kernels are compiled to.
 
-    compiler: what made them. ptx: for the driver to compile, of the GPU's architecture or newer.
-    cubin: machine code for exactly this architecture; empty where nothing was there to make it.
+    compiler: what made them. ptx: for the driver to compile, for this architecture or newer ones.
+    cubin: machine code for the model's own; empty where nothing was there to make it.
     """
 
     compiler: str

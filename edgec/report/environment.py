@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgec.boards.board import all_boards
+from edgec.build.nvrtc import find_ptxas
 from edgec.errors import ToolMissing
 from edgec.link.ports import SerialPort, describe_port, list_serial_ports
 from edgec.runners.flash.runner import ProgramTool
@@ -149,12 +150,14 @@ def _programs() -> list[Finding]:
 
 
 def _gpu() -> list[Finding]:
-    """CUDA's driver and GPUs."""
+    """CUDA's driver and GPUs, and the assembler that knows the newest."""
     purpose = "running models on a GPU (without one: --engine gpu_emulation)"
     count = count_gpus()
     driver = "" if count is None else "libcuda.so.1"
     gpus = f"{count} found" if count else ""
+    ptxas = str(find_ptxas("sm_110") or "")
     return [
+        Finding("ptxas of CUDA 13", ptxas, "machine code for Thor", 'pip install "edgec[cuda]"'),
         Finding("CUDA driver", driver, purpose, "install NVIDIA's driver"),
         Finding("GPU", gpus, purpose, "use a computer with an NVIDIA GPU"),
     ]

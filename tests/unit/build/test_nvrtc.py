@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from io import BytesIO
 from pathlib import Path
 
 import pytest
+from elftools.elf.elffile import ELFFile
 
 from edgec.build import nvrtc
 from edgec.codegen.model_text import make_text
@@ -45,13 +47,22 @@ def test_a_model_compiles_for_jetson_without_spills() -> None:
         assert used.spilled_bytes == 0 and used.registers <= 64, name
 
 
-def test_a_gpu_newer_than_the_compiler_gets_ptx_and_a_word() -> None:
+def test_a_gpu_newer_than_nvrtc_gets_its_ptx_and_machine_code_of_cuda_13() -> None:
     """Jetson Thor, which CUDA 12.6 does not know."""
-    images = nvrtc.compile_kernels(START, "sm_110")
-    assert images.architecture == "sm_90" and images.cubin == b""
-    assert ".target sm_90" in images.ptx
-    assert "PTX for sm_90" in nvrtc.what_is_missing("sm_110")
-    assert nvrtc.what_is_missing("sm_87") == ""
+    kernel = START + "EC_GLOBAL void f(int32_t *x) { x[EC_THREAD_X] = EC_DP4A(1, 2, 3); }\n"
+    images = nvrtc.compile_kernels(kernel, "sm_110")
+    assert images.architecture == "sm_90" and ".target sm_90" in images.ptx
+    if nvrtc.find_ptxas("sm_110") is None:
+        pytest.skip("nvidia-cuda-nvcc of CUDA 13 is not installed")
+    assert images.cubin[:4] == b"\x7fELF" and nvrtc.what_is_missing("sm_110") == ""
+    assert ELFFile(BytesIO(images.cubin)).header["e_flags"] >> 8 & 0xFF == 110
+
+
+def test_a_gpu_that_no_ptxas_knows_gets_ptx_and_a_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nvrtc, "find_ptxas", lambda architecture: None)
+    images = nvrtc.compile_kernels(f"{START}\n", "sm_110")
+    assert images.cubin == b"" and ".target sm_90" in images.ptx
+    assert "PTX for sm_90 alone" in nvrtc.what_is_missing("sm_110")
 
 
 def test_the_numbers_of_a_kernel_are_read() -> None:
@@ -75,7 +86,8 @@ def test_what_does_not_compile_is_shown() -> None:
 
 def test_a_missing_extra_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(nvrtc, "package_folder", lambda package: None)
-    assert nvrtc.find_nvrtc() is None and nvrtc.find_ptxas() is None
+    monkeypatch.setattr(nvrtc.shutil, "which", lambda program: None)
+    assert nvrtc.find_nvrtc() is None and nvrtc.find_ptxas("sm_87") is None
     with pytest.raises(ToolMissing, match="NVRTC") as caught:
         nvrtc.require_nvrtc()
     assert "edgec[cuda]" in caught.value.hint
