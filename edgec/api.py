@@ -21,6 +21,7 @@ from edgec.graph.extents import at_largest
 from edgec.graph.ir import Module
 from edgec.graph.open_function import input_extents, opened_function
 from edgec.graph.types import Array
+from edgec.ops.open_constant import with_cuts_again, without_cuts
 from edgec.options import CompileOptions, Options
 from edgec.pipeline import Compiled, compile_module, read_model
 from edgec.quantizer.float_model import float_function
@@ -218,7 +219,7 @@ class TorchModel:
         batch is open, a sample's rows are repeated up to the largest.
         """
         extents = input_extents(self.module.main)
-        main = at_largest(self.module.main)
+        main, cuts = without_cuts(self.module.main)
         shapes = [param.type.shape if extents else () for param in main.inputs]
         arrays: Iterable[Sequence[Array]] = (_filled(sample, shapes) for sample in samples)
         states = () if from_start else main.states
@@ -231,7 +232,8 @@ class TorchModel:
         made = Quantization.of(quantize_function(function, arrays, Recipe(**recipe)))
         quantized = made.module(self.module.source)
         closed = close_states(quantized.main, states)
-        opened = opened_function(closed, extents) if extents else closed
+        again = with_cuts_again(closed, cuts) if cuts else closed
+        opened = opened_function(again, extents) if extents else closed
         return TorchModel(replace(quantized, functions={"main": opened}), made)
 
     def build(

@@ -11,17 +11,20 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from itertools import combinations, starmap
 
 import numpy as np
 
 from edgec.errors import ImportFailed
 from edgec.graph.extents import function_at, open_type, symbols_of
 from edgec.graph.interpret import initial_state, interpret
-from edgec.graph.ir import Function, Module, Value
+from edgec.graph.ir import Constant, Function, Module, Value
 from edgec.graph.open_function import HINT, opened_function
 from edgec.graph.types import Array
 from edgec.numerics.fit_term import Sizes
 from edgec.numerics.term import Term, Var, as_term
+from edgec.numerics.term import product as multiplied
+from edgec.ops.open_constant import cut_of, with_cuts
 
 #: What floats may differ by where a size makes an importer take another way.
 RTOL, ATOL = 1e-4, 1e-5
@@ -41,11 +44,44 @@ def open_module(import_at: ImportAt, extents: Mapping[str, tuple[Term, ...]]) ->
     largest = import_at({var: var.stop - 1 for var in symbols})
     least, middle, *others = sizes_to_compare(symbols)
     between = import_at(middle).main
-    function = opened_function(largest.main, extents, between)
+    function = _with_cuts(largest.main, between, middle, import_at, extents)
+    function = opened_function(function, extents, between)
     require_same(function, between, middle)
     for sizes in (least, *others):
         require_same(function, import_at(sizes).main, sizes)
     return replace(largest, functions={**largest.functions, "main": function})
+
+
+def _with_cuts(
+    largest: Function, between: Function, middle: Sizes, import_at: ImportAt,
+    extents: Mapping[str, tuple[Term, ...]],
+) -> Function:  # fmt: skip
+    """The largest function, whose constants that follow from sizes are cut to them."""
+    if not _changed(largest, [between]):
+        return largest
+    most = {var: var.stop - 1 for var in middle}
+    places = [most, middle]
+    if len(most) > 1:  # one size alone, so that it is seen which of them decides
+        places += [{**most, var: middle[var]} for var in most]
+    functions = [between, *(import_at(sizes).main for sizes in places[2:])]
+    opened = dict.fromkeys(t for terms in extents.values() for t in terms if t.constant is None)
+    bases = [*map(as_term, most), *opened, *starmap(multiplied, combinations(opened, 2))]
+    found = {value: cut_of(arrays, places, bases)
+             for value, arrays in _changed(largest, functions).items()}  # fmt: skip
+    return with_cuts(largest, {value: cut for value, cut in found.items() if cut is not None})
+
+
+def _changed(largest: Function, others: Sequence[Function]) -> dict[Value, list[Array]]:
+    """Constants that are not the same in all functions of the same nodes, by the largest's."""
+    uses = [[*(v for node in f.nodes for v in node.inputs), *f.results] for f in (largest, *others)]
+    shapes = {(tuple(node.op.name for node in f.nodes), len(f.results)) for f in (largest, *others)}
+    found: dict[Value, list[Array]] = {}
+    for first, *rest in zip(*uses, strict=True) if len(shapes) == 1 else ():
+        arrays = [value.data for value in (first, *rest) if isinstance(value, Constant)]
+        alike = all(np.array_equal(each, arrays[0], equal_nan=True) for each in arrays)
+        if len(arrays) == len(uses) and not alike:
+            found[first] = arrays
+    return found
 
 
 def given_extents(

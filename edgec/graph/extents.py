@@ -39,6 +39,15 @@ def symbols_of(types: Iterable[TensorType]) -> tuple[Var, ...]:
     return tuple(sorted(found, key=lambda var: var.name))
 
 
+def symbols_of_nodes(nodes: Iterable[Node]) -> tuple[Var, ...]:
+    """All symbols of what some nodes read, make and are told of, by name."""
+    nodes = tuple(nodes)
+    terms = (term for node in nodes for term in node.op.terms(node.attrs))
+    found = {var for term in terms for var in term.variables()}
+    found.update(symbols_of(v.type for node in nodes for v in (*node.inputs, *node.outputs)))
+    return tuple(sorted(found, key=lambda var: var.name))
+
+
 def at_sizes(type_: TensorType, sizes: Sizes) -> TensorType:
     """The closed type where the symbols have these values."""
     if type_.extents is None:
@@ -102,9 +111,9 @@ def _fitted(
     most = tuple(term.bounds()[1] for term in known)
     if len(known) < len(terms) or most != bound.shape or any(t.bounds()[0] < 0 for t in known):
         return None
-    opened = _opened(bound, known)
+    found = opened(bound, known)
     pairs = zip(samples, answers, strict=True)
-    return opened if all(at_sizes(opened, sizes) == answer for sizes, answer in pairs) else None
+    return found if all(at_sizes(found, sizes) == answer for sizes, answer in pairs) else None
 
 
 def function_at(function: Function, sizes: Sizes) -> Function:
@@ -143,13 +152,14 @@ def at_largest(function: Function) -> Function:
 
 def node_at(node: Node, sizes: Sizes, values: dict[Value, Value]) -> Node:
     """The node on values of closed types; its outputs are added to `values`."""
-    if not symbols_of((*node.input_types, *(value.type for value in node.outputs))):
+    if not symbols_of_nodes([node]):
         values.update((value, value) for value in node.outputs)
         return replace(node, inputs=tuple(values.get(v, v) for v in node.inputs))
     inputs = tuple(v if isinstance(v, Constant) else values[v] for v in node.inputs)
     most = {var: var.stop - 1 for var in symbols_of(node.input_types)}
     largest = [at_sizes(type_, most) for type_ in node.input_types]
     attrs = node.op.attrs_at(node.attrs, largest, [value.type for value in inputs])
+    attrs = node.op.attrs_of_sizes(attrs, sizes)
     outputs = tuple(_value_at(v, sizes) for v in node.outputs)
     values.update(zip(node.outputs, outputs, strict=True))
     return replace(node, attrs=attrs, inputs=inputs, outputs=outputs)
@@ -178,7 +188,8 @@ def solved(term: Term, extent: int) -> tuple[Var, int] | None:
     return var, (extent - term.offset) // factor
 
 
-def _opened(type_: TensorType, terms: tuple[Term, ...]) -> TensorType:
+def opened(type_: TensorType, terms: tuple[Term, ...]) -> TensorType:
+    """The type with these extents, if one is no number."""
     is_open = any(term.constant is None for term in terms)
     return replace(type_, extents=terms if is_open else None)
 

@@ -1,7 +1,7 @@
 """Attribute values as text, and back: generic over the dataclasses of all operators.
 
     literal = None | True | False | number | string | "(" [literal ","]* ")"
-            | Enum.MEMBER | Class record | type | quant | alias
+            | Enum.MEMBER | Class record | type | "term" "(" term ")" | quant | alias
     record  = "{" [field "=" literal ","]* "}"
     type    = dtype "[" [extent ","]* "]" ["sizes" "(" [term ","]* ")"] [quant]
     quant   = "quant(" scale "," zero_point ")" | "quant(" [field "=" list ","]* ")" | alias
@@ -59,6 +59,8 @@ class LiteralPrinter:
             items = [self.literal(item) for item in value]
             text = f"({items[0]},)" if len(items) == 1 else f"({', '.join(items)})"
             return text if len(items) <= MAX_INLINE else self._alias("#t", text)
+        if isinstance(value, Term):
+            return f"term({str(value)!r})"
         if isinstance(value, Quant):
             return self.quant(value)
         if isinstance(value, TensorType):
@@ -224,6 +226,9 @@ class LiteralParser:
         if token.text in DTYPES:
             return self.tensor_type()
         self.lexer.take()
+        if token.text == "term":
+            (term,) = self._sequence("(", ")", self.term)
+            return term
         if token.text in _WORDS:
             return _WORDS[token.text]
         name, _, member = token.text.partition(".")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -24,6 +24,7 @@ from edgec.graph.traits import (
     StoredAs,
 )
 from edgec.graph.types import Array, Quant, TensorType
+from edgec.numerics.term import Term, Var
 
 AttrsT = TypeVar("AttrsT")
 
@@ -154,6 +155,14 @@ class Operator(Generic[AttrsT]):
 
         largest: the types of the inputs that `attrs` belongs to.
         """
+        return attrs
+
+    def terms(self, attrs: AttrsT) -> tuple[Term, ...]:
+        """What the attributes say of open sizes, whatever the inputs are."""
+        return ()
+
+    def attrs_of_sizes(self, attrs: AttrsT, sizes: Mapping[Var, int]) -> AttrsT:
+        """The attributes where these symbols have these values."""
         return attrs
 
     def attrs_of_two(

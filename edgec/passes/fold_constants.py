@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import edgec.ops.copy  # noqa: F401  registers what is named here
 from edgec.graph.evaluate import ends, evaluate_constant
+from edgec.graph.extents import symbols_of_nodes
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import Movement
 from edgec.ops.copy import Copy
@@ -24,7 +25,7 @@ def fold_constants(function: Function) -> Function:
         inputs = tuple(copied.get(value, value) for value in inputs)
         if not inputs or not all(isinstance(value, Constant) for value in inputs):
             return None
-        if node.op.movement is Movement.COPY or not ends(node):
+        if node.op.movement is Movement.COPY or not ends(node) or symbols_of_nodes([node]):
             return None
         found: list[Value] = []
         for value, constant in zip(node.outputs, evaluate_constant(node, inputs), strict=True):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec.errors import ScheduleError
-from edgec.graph.extents import at_sizes, infer_types, symbols_of
+from edgec.graph.extents import at_sizes, infer_types, symbols_of, symbols_of_nodes
 from edgec.graph.ir import Node, Value
 from edgec.graph.types import TensorType
 from edgec.loop.access import Access, accesses, writes
@@ -32,8 +32,7 @@ from edgec.targets.target import Target
 
 def is_open(group: Group) -> bool:
     """Whether a value of the group has an open size."""
-    values = (*group.inputs, *(value for node in group.nodes for value in node.outputs))
-    return any(value.type.extents is not None for value in values)
+    return bool(symbols_of_nodes(group.nodes))
 
 
 def lower_open_group(group: Group, target: Target) -> LoweredGroup:

@@ -20,7 +20,7 @@ from itertools import combinations, count, islice, starmap
 import numpy as np
 
 from edgec.errors import EdgecError, ImportFailed, ScheduleError
-from edgec.graph.extents import at_sizes, node_at, symbols_of
+from edgec.graph.extents import at_sizes, node_at, symbols_of_nodes
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.types import Array
 from edgec.loop.access import accesses, flat_address
@@ -53,7 +53,7 @@ def lower_open_nests(group: Group, target: Target) -> LoweredGroup:
     Raises ImportFailed with the nodes' names where a constant or the order of loops follows from a
     size.
     """
-    symbols = symbols_of(v.type for node in group.nodes for v in (*node.inputs, *node.outputs))
+    symbols = symbols_of_nodes(group.nodes)
     bases = _bases(group)
     points = _points(symbols, bases)
     groups = [group_at(group, sizes) for sizes in points]
@@ -122,7 +122,8 @@ def _bases(group: Group) -> tuple[Term, ...]:
     values = (v for node in group.nodes for v in (*node.inputs, *node.outputs))
     opened = [[t for t in v.type.extents or () if t.constant is None] for v in values]
     pairs = (pair for terms in opened for pair in combinations(terms, 2))
-    terms = (*(term for terms in opened for term in terms), *starmap(product, pairs))
+    told = (t for node in group.nodes for t in node.op.terms(node.attrs) if t.constant is None)
+    terms = (*(term for terms in opened for term in terms), *told, *starmap(product, pairs))
     return tuple(dict.fromkeys(terms))
 
 

@@ -72,7 +72,10 @@ class _Masks:
         if found is None or not self.readers.are_softmax(node.output):
             return None
         x, mask = found
-        constant = rewriter.builder.constant(f"{node.name}.mask", mask.astype(np.float32))
+        known = (v.origin for v in inputs if isinstance(v, Constant) and v.type.shape == mask.shape)
+        constant = rewriter.builder.constant(
+            f"{node.name}.mask", mask.astype(np.float32), origin=next(known, None)
+        )
         return rewriter.remake(node, [x, constant], AddAttrs(), op=Add)
 
 

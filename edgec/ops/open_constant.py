@@ -1,0 +1,212 @@
+"""open_constant: the part of a constant that the sizes of a run say.
+
+What follows from sizes alone, such as positions[:time] or a causal mask [time, time], is read
+where it lies in the constant of the largest sizes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from edgec.errors import ImportFailed, TypeMismatch
+from edgec.graph.builder import GraphBuilder
+from edgec.graph.evaluate import evaluate_constant
+from edgec.graph.extents import at_largest, opened
+from edgec.graph.ir import Function, Value
+from edgec.graph.operator import register
+from edgec.graph.provenance import Origin
+from edgec.graph.types import Array, TensorType
+from edgec.loop.define import Tensor
+from edgec.numerics.fit_term import Sizes, fit_term, value_at
+from edgec.numerics.term import Term, as_term
+from edgec.ops.moved import Moved
+
+
+@dataclass(frozen=True)
+class PartAttrs:
+    """For each axis of the constant the first index; of the result, which has its last axes, how
+    many. Along the other axes there is one index.
+    """
+
+    begin: tuple[Term, ...]
+    extents: tuple[Term, ...]
+
+
+@register
+class OpenConstant(Moved[PartAttrs]):
+    """Elements of any dtype as they are; quantization per tensor stays."""
+
+    name = "open_constant"
+    attrs_class = PartAttrs
+
+    def terms(self, attrs: PartAttrs) -> tuple[Term, ...]:
+        """Its places and extents."""
+        return (*attrs.begin, *attrs.extents)
+
+    def attrs_of_sizes(self, attrs: PartAttrs, sizes: Sizes) -> PartAttrs:
+        """Places and extents as numbers."""
+        begin, extents = (
+            tuple(as_term(value_at(term, sizes)) for term in terms)
+            for terms in (attrs.begin, attrs.extents)
+        )
+        return PartAttrs(begin, extents)
+
+    def infer(self, attrs: PartAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """Open as the extents are. TypeMismatch where an index leaves the constant."""
+        (table,) = inputs
+        other = len(table.shape) - len(attrs.extents)
+        counts = (*(as_term(1) for _ in range(other)), *attrs.extents)
+        for axis, (begin, count) in enumerate(zip(attrs.begin, counts, strict=True)):
+            if begin.bounds()[0] < 0 or (begin + count).bounds()[1] > table.shape[axis]:
+                raise TypeMismatch(
+                    f"a part of {count} from {begin} on along axis {axis} of {table}"
+                )
+        shape = tuple(term.bounds()[1] for term in attrs.extents)
+        (closed,) = super().infer(attrs, table.with_shape(shape))
+        return (opened(closed, attrs.extents),)
+
+    def shape(self, attrs: PartAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
+        """As large as it can be."""
+        return x.shape
+
+    def place(self, attrs: PartAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+        """Indices shifted."""
+        axes = (*(0 for _ in range(len(attrs.begin) - len(at))), *at)
+        return tuple(i + begin.offset for i, begin in zip(axes, attrs.begin, strict=True))
+
+
+def with_cuts(function: Function, found: Mapping[Value, tuple[Array, PartAttrs]]) -> Function:
+    """The function with cuts of these arrays in the place of constants, one for each use.
+
+    A loop that uses one reads it where it lies: nothing is held for others.
+    """
+    if not found:
+        return function
+    builder = GraphBuilder(function.name)
+    for param in function.params:
+        builder.adopt(param)
+    for value in (*function.values(), *function.constants()):
+        if value not in found and value not in function.params:
+            builder.unique(value.name)
+
+    def used(value: Value) -> Value:
+        if value not in found:
+            return value
+        array, attrs = found[value]
+        table = builder.constant(value.name, array, value.type.quant, value.origin)
+        return builder.op(OpenConstant, [table], attrs, name=f"{value.name}.cut")
+
+    for node in function.nodes:
+        builder.adopt_node(replace(node, inputs=tuple(map(used, node.inputs))))
+    after = {value: used(value) for value in function.results}
+    results = tuple(after[value] for value in function.results)
+    states = tuple(replace(state, after=after[state.after]) for state in function.states)
+    return builder.finish(results, states, function.counts)
+
+
+def without_cuts(function: Function) -> tuple[Function, dict[str, PartAttrs]]:
+    """The function at its largest sizes, and of what constants are cut, by their provenance."""
+    closed, attrs = at_largest(function), {node.name: node.attrs for node in function.nodes}
+    known: dict[Value, Value] = {}
+    nodes = []
+    for node in closed.nodes:
+        inputs = tuple(known.get(value, value) for value in node.inputs)
+        if not isinstance(node.op, OpenConstant):
+            nodes.append(replace(node, inputs=inputs))
+            continue
+        origin = Origin(node.name, node.output.type.shape)
+        (made,) = evaluate_constant(node, inputs)
+        known[node.output] = replace(made, origin=origin)
+    results = tuple(known.get(value, value) for value in closed.results)
+    names = {value.origin.tensor for value in known.values() if value.origin}
+    closed = replace(closed, nodes=tuple(nodes), results=results)
+    return closed, {name: attrs[name] for name in names}
+
+
+def with_cuts_again(function: Function, cuts: Mapping[str, PartAttrs]) -> Function:
+    """The function with these cuts in the place of constants of this provenance.
+
+    Raises ImportFailed where one is not there in its own shape.
+    """
+    found: dict[Value, tuple[Array, PartAttrs]] = {}
+    known = {(name, tuple(term.bounds()[1] for term in attrs.extents)): attrs
+             for name, attrs in cuts.items() if len(attrs.begin) == len(attrs.extents)}  # fmt: skip
+    missing = set(cuts)
+    for value in function.constants():
+        name = value.origin.tensor if value.origin else ""
+        if (name, value.type.shape) in known:
+            found[value] = value.data, known[name, value.type.shape]
+            missing.discard(name)
+    if missing:
+        raise ImportFailed(
+            f"the constants {', '.join(map(repr, sorted(missing)))} follow from open sizes, and"
+            " quantization makes others of them",
+            hint="quantize the model at one size, or build it in float",
+        )
+    return with_cuts(function, found)
+
+
+def cut_of(
+    arrays: Sequence[Array], sizes: Sequence[Sizes], bases: Sequence[Term]
+) -> tuple[Array, PartAttrs] | None:
+    """What a constant is a cut of that is each of the arrays at its sizes, the largest first.
+
+    bases: terms that its extents are likely to be. None where there is no such.
+    """
+    if len({array.ndim for array in arrays}) > 1:
+        return None
+    shapes = zip(*(array.shape for array in arrays), strict=True)
+    fitted = [fit_term(extents, sizes, bases) for extents in shapes]
+    extents = tuple(term for term in fitted if term is not None)
+    if len(extents) < len(fitted):
+        return None
+    if all(term.constant is not None for term in extents):
+        return _by_size(arrays, sizes, bases)
+    missing = [as_term(term.bounds()[1]) - term for term in extents]
+    for begin in product(*(dict.fromkeys((as_term(0), m, m // 2)) for m in missing)):
+        attrs = PartAttrs(begin, extents)
+        if all(map(partial(_is_cut, arrays[0], attrs), arrays, sizes)):
+            return arrays[0], attrs
+    return None
+
+
+def _is_cut(table: Array, attrs: PartAttrs, array: Array, sizes: Sizes) -> bool:
+    """Whether the array is what the attributes say of the table at these sizes."""
+    starts = [value_at(term, sizes) for term in attrs.begin]
+    part = tuple(slice(s, s + n) for s, n in zip(starts, array.shape, strict=True))
+    return np.array_equal(table[part], array, equal_nan=array.dtype.kind == "f")
+
+
+#: What a number is of a size: of a mean 1 / size, of attention 1 / sqrt(size).
+_OF_SIZE: tuple[Callable[[Any], Any], ...] = (
+    lambda n: n, lambda n: 1 / n, np.sqrt, lambda n: 1 / np.sqrt(n), np.log, np.log2,
+)  # fmt: skip
+#: Elements of the table of what a constant is at every size.
+MOST_ELEMENTS = 1 << 16
+
+
+def _by_size(
+    arrays: Sequence[Array], sizes: Sequence[Sizes], bases: Sequence[Term]
+) -> tuple[Array, PartAttrs] | None:
+    """The table of what it is at every size, of a constant that is a multiple of a function."""
+    for base, more, form in product(bases, (0, -1, 1), _OF_SIZE):
+        low, high = base.bounds()
+        if low + more < 1 or (high - low + 1) * arrays[0].size > MOST_ELEMENTS:
+            continue
+        factors = [
+            a / form(float(value_at(base, s) + more)) for a, s in zip(arrays, sizes, strict=True)
+        ]
+        if np.allclose(factors, factors[0], rtol=1e-6, atol=0):
+            places = np.arange(low, high + 1).reshape(-1, *(1,) * arrays[0].ndim)
+            table = np.asarray(factors[0] * form(places + float(more)))
+            whole = np.round(table) if arrays[0].dtype.kind in "iu" else table
+            begin = (base - low, *(as_term(0) for _ in arrays[0].shape))
+            attrs = PartAttrs(begin, tuple(map(as_term, arrays[0].shape)))
+            return whole.astype(arrays[0].dtype), attrs
+    return None
