@@ -61,8 +61,9 @@ def _with_cuts(
         return largest
     most = {var: var.stop - 1 for var in middle}
     places = [most, middle]
-    if len(most) > 1:  # one size alone, so that it is seen which of them decides
-        places += [{**most, var: middle[var]} for var in most]
+    for var in most:  # one after the other tell n // 2 from n / 2, one alone which size decides
+        alone = (middle[var],) if len(most) > 1 else ()
+        places += [{**most, var: size} for size in (*alone, max(var.start, var.stop - 2))]
     functions = [between, *(import_at(sizes).main for sizes in places[2:])]
     opened = dict.fromkeys(t for terms in extents.values() for t in terms if t.constant is None)
     bases = [*map(as_term, most), *opened, *starmap(multiplied, combinations(opened, 2))]
