@@ -21,7 +21,7 @@ from edgec.graph.interpret import initial_state, interpret
 from edgec.graph.ir import Constant, Function, Module, Value
 from edgec.graph.open_function import HINT, opened_function
 from edgec.graph.types import Array
-from edgec.numerics.fit_term import Sizes
+from edgec.numerics.fit_term import Sizes, fit_term
 from edgec.numerics.term import Term, Var, as_term
 from edgec.numerics.term import product as multiplied
 from edgec.ops.open_constant import cut_of, with_cuts
@@ -56,8 +56,10 @@ def _with_cuts(
     largest: Function, between: Function, middle: Sizes, import_at: ImportAt,
     extents: Mapping[str, tuple[Term, ...]],
 ) -> Function:  # fmt: skip
-    """The largest function, whose constants that follow from sizes are cut to them."""
-    if not _changed(largest, [between]):
+    """The largest function, whose constants and repeats that follow from sizes say so."""
+    probe = _sized(largest, [between], lambda values: as_term(values[0]))
+    has_terms = any(node.op.terms(node.attrs) for node in probe.nodes)
+    if not has_terms and not _changed(largest, [between]):
         return largest
     most = {var: var.stop - 1 for var in middle}
     places = [most, middle]
@@ -69,7 +71,23 @@ def _with_cuts(
     bases = [*map(as_term, most), *opened, *starmap(multiplied, combinations(opened, 2))]
     found = {value: cut_of(arrays, places, bases)
              for value, arrays in _changed(largest, functions).items()}  # fmt: skip
-    return with_cuts(largest, {value: cut for value, cut in found.items() if cut is not None})
+    sized = _sized(largest, functions, lambda values: fit_term(values, places, bases))
+    return with_cuts(sized, {value: cut for value, cut in found.items() if cut is not None})
+
+
+def _sized(
+    largest: Function, others: Sequence[Function], fit: Callable[[Sequence[int]], Term | None]
+) -> Function:
+    """The function with terms in the place of repeats that are others at other sizes."""
+    functions = (largest, *others)
+    if len({tuple(node.op.name for node in each.nodes) for each in functions}) > 1:
+        return largest
+    nodes = list(largest.nodes)
+    for place, versions in enumerate(zip(*(each.nodes for each in functions), strict=True)):
+        if any(node.attrs != versions[0].attrs for node in versions):
+            attrs = versions[0].op.attrs_of_samples([node.attrs for node in versions], fit)
+            nodes[place] = replace(versions[0], attrs=attrs)
+    return replace(largest, nodes=tuple(nodes))
 
 
 def _changed(largest: Function, others: Sequence[Function]) -> dict[Value, list[Array]]:

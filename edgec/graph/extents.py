@@ -60,8 +60,7 @@ def infer_types(
     op: Operator[Any], attrs: Any, bodies: Sequence[Signature], inputs: Sequence[TensorType]
 ) -> tuple[TensorType, ...]:
     """An operator's type relation; its outputs are open where its inputs are."""
-    symbols = symbols_of(inputs)
-    if not symbols:
+    if not symbols_of(inputs) and not op.terms(attrs):
         return op.infer_bodies(attrs, bodies, *inputs)
     if bodies:
         raise TypeMismatch(f"{op.name} with bodies takes no open sizes: {_listed(inputs)}")
@@ -73,18 +72,20 @@ def _open_types(
     op: Operator[Any], attrs: Any, inputs: tuple[TensorType, ...]
 ) -> tuple[TensorType, ...]:
     """The types of the outputs, of which each extent is a term through all answers."""
-    symbols = symbols_of(inputs)
+    told = [term for term in op.terms(attrs) if term.constant is None]
+    symbols = symbols_of((*inputs, *(open_type("int8", term) for term in told)))
     most = {var: var.stop - 1 for var in symbols}
     largest = [at_sizes(type_, most) for type_ in inputs]
-    bounds = op.infer_bodies(attrs, (), *largest)
+    bounds = op.infer_bodies(op.attrs_of_sizes(attrs, most), (), *largest)
 
     def asked(sizes: Sizes) -> tuple[TensorType, ...]:
         smaller = [at_sizes(type_, sizes) for type_ in inputs]
-        return op.infer_bodies(op.attrs_at(attrs, largest, smaller), (), *smaller)
+        known = op.attrs_of_sizes(op.attrs_at(attrs, largest, smaller), sizes)
+        return op.infer_bodies(known, (), *smaller)
 
     samples = _samples(symbols)
     answers = [asked(sizes) for sizes in samples]
-    bases = [term for type_ in inputs for term in type_.extents or ()]
+    bases = [*(term for type_ in inputs for term in type_.extents or ()), *told]
     found = tuple(
         _fitted(type_, [answer[position] for answer in answers], samples, bases)
         for position, type_ in enumerate(bounds)

@@ -165,6 +165,12 @@ class Operator(Generic[AttrsT]):
         """The attributes where these symbols have these values."""
         return attrs
 
+    def attrs_of_samples(
+        self, samples: Sequence[AttrsT], fit: Callable[[Sequence[int]], Term | None]
+    ) -> AttrsT:
+        """The first attributes, with terms for what differs; fit: the term of such numbers."""
+        return samples[0]
+
     def attrs_of_two(
         self, attrs: AttrsT, other: AttrsT, largest: Sequence[TensorType],
         inputs: Sequence[TensorType],

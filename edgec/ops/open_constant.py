@@ -17,7 +17,7 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.evaluate import evaluate_constant
-from edgec.graph.extents import at_largest, opened
+from edgec.graph.extents import at_largest
 from edgec.graph.ir import Function, Value
 from edgec.graph.operator import register
 from edgec.graph.provenance import Origin
@@ -57,23 +57,15 @@ class OpenConstant(Moved[PartAttrs]):
         )
         return PartAttrs(begin, extents)
 
-    def infer(self, attrs: PartAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """Open as the extents are. TypeMismatch where an index leaves the constant."""
-        (table,) = inputs
-        other = len(table.shape) - len(attrs.extents)
-        counts = (*(as_term(1) for _ in range(other)), *attrs.extents)
-        for axis, (begin, count) in enumerate(zip(attrs.begin, counts, strict=True)):
-            if begin.bounds()[0] < 0 or (begin + count).bounds()[1] > table.shape[axis]:
-                raise TypeMismatch(
-                    f"a part of {count} from {begin} on along axis {axis} of {table}"
-                )
-        shape = tuple(term.bounds()[1] for term in attrs.extents)
-        (closed,) = super().infer(attrs, table.with_shape(shape))
-        return (opened(closed, attrs.extents),)
-
     def shape(self, attrs: PartAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
-        """As large as it can be."""
-        return x.shape
+        """That of the attributes. TypeMismatch where an index leaves the constant."""
+        shape = tuple(term.offset for term in attrs.extents)
+        counts = (*(1 for _ in range(len(x.shape) - len(shape))), *shape)
+        axes = zip(attrs.begin, counts, x.shape, strict=True)
+        for axis, (begin, count, extent) in enumerate(axes):
+            if begin.offset < 0 or begin.offset + count > extent:
+                raise TypeMismatch(f"a part of {count} from {begin} on along axis {axis} of {x}")
+        return shape
 
     def place(self, attrs: PartAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
         """Indices shifted."""

@@ -59,6 +59,8 @@ def lower_open_group(group: Group, target: Target) -> LoweredGroup:
 
 def _first_extent(group: Group) -> Term:
     """How many slices there are: the only size that is open in the group."""
+    if any(node.op.terms(node.attrs) for node in group.nodes):
+        raise ScheduleError("what a slice is follows from the sizes")
     found: set[Term] = set()
     for value in (*group.inputs, *(v for node in group.nodes for v in node.outputs)):
         extents = value.type.extents

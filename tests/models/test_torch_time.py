@@ -75,7 +75,8 @@ class Constants(nn.Module):
         )
         latest = turned + self.table[MOST - time :]
         mean = scores.softmax(-1) @ x / time
-        return latest, mean, torch.arange(time), torch.zeros(time, 2)
+        spread = x.mean(1, keepdim=True).expand(-1, time, -1)
+        return latest, mean, torch.arange(time), torch.zeros(time, 2), x + spread
 
 
 def made(module: nn.Module) -> Any:

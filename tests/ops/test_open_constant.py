@@ -39,7 +39,7 @@ def test_the_part_at_each_size(begin: object) -> None:
 def test_a_part_beyond_the_constant_is_refused() -> None:
     builder = GraphBuilder()
     attrs = PartAttrs((as_term(1), as_term(0)), (as_term(N), as_term(4)))
-    with pytest.raises(TypeMismatch, match="a part of n from 1 on along axis 0"):
+    with pytest.raises(TypeMismatch, match="a part of 5 from 1 on along axis 0"):
         builder.op(OpenConstant, [builder.constant("table", TABLE)], attrs, name="part")
 
 
