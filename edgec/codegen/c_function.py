@@ -12,6 +12,7 @@ Arena and scratch parameters may overlap, so only constants are `restrict`.
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -204,6 +205,9 @@ class FunctionPrinter:
             for (struct, value), name in self.structs.items()
         ]
         lines += [*self.stmts(self.body, 1), *self.unused_params()]
+        words = set(re.findall(r"\w+", "\n".join(lines)))
+        sizes = [identifier(var.name) for var in self.func.indices]
+        lines += [f"{INDENT}(void){name};" for name in sizes if name not in words]
         return CFunction(self.name, _parameters(self.func, self.buffer_names), tuple(lines))
 
     def unused_params(self) -> list[str]:

@@ -76,7 +76,7 @@ class Constants(nn.Module):
         latest = turned + self.table[MOST - time :]
         mean = scores.softmax(-1) @ x / time
         spread = x.mean(1, keepdim=True).expand(-1, time, -1)
-        return latest, mean, torch.arange(time), torch.zeros(time, 2), x + spread
+        return latest, mean, torch.arange(time), torch.zeros(time, 2), x + spread, x[:, :1]
 
 
 def made(module: nn.Module) -> Any:
