@@ -31,6 +31,8 @@ from edgec.targets.rule import Match, Nest, Prepare, Rule
 MOST_RESULT = 1 << 30
 #: Pixels of a call where threads share them, at least.
 LEAST_PIXELS = 8
+#: Bytes of a copy with padding that threads share, at least.
+LEAST_COPY = 8 << 10
 #: The weight whose product by the same input is the largest of all.
 LEAST_WEIGHT = -128
 
@@ -182,7 +184,7 @@ def _windows(call: _Call, window: Window, tables: Mapping[str, Array]) -> None:
     schedule.tensorize(loop, call.kernel("conv"), sizes)
     if gathered and inner.dilation[1] == 1:
         _tensorize_columns(schedule, inner, pixels)
-    _tensorize_padding(schedule, window)
+    _tensorize_padding(call, window)
 
 
 def _depthwise(call: _Call, window: Window, tables: Mapping[str, Array]) -> None:
@@ -207,7 +209,7 @@ def _depthwise(call: _Call, window: Window, tables: Mapping[str, Array]) -> None
         "pixels": width, "channels": channels, **limits.sizes,
     }  # fmt: skip
     schedule.tensorize(loop, call.kernel("depthwise"), sizes)
-    _tensorize_padding(schedule, window)
+    _tensorize_padding(call, window)
 
 
 def _require_group(vectors: Vectors, w: Array) -> None:
@@ -252,12 +254,21 @@ def _tensorize_columns(schedule: Schedule, window: Window, pixels: int) -> None:
     schedule.tensorize("col_w" if pixels > 1 else "col_k", COLUMNS, sizes)
 
 
-def _tensorize_padding(schedule: Schedule, window: Window) -> None:
+def _tensorize_padding(call: _Call, window: Window) -> None:
+    """Let threads each copy the rows that they read, if there are many."""
+    schedule = call.schedule
     if not window.is_padded:
         return
-    copy = find_param(schedule.func, "padded").shape
+    padded = find_param(schedule.func, "padded")
+    copy, first = padded.shape, "0"
+    rows = share_of(copy[1], call.threads if padded.elements >= LEAST_COPY else 1, 2)
     names = ("height", "width", "channels", "top", "left", "zero_point")
     sizes = {name: window.sizes[name] for name in names}
-    sizes |= {"rows": copy[1], "out_width": copy[2]}
+    sizes |= {"rows": rows, "out_width": copy[2]}
     loop = "padded_h" if copy[1] > 1 else "padded_w"
-    schedule.tensorize(loop, PAD_ROWS, sizes, {"row": "0"})
+    if rows < copy[1]:
+        share, loop = schedule.split(loop, rows, tail="exact")
+        first = f"{share} * {rows}"
+    schedule.tensorize(loop, PAD_ROWS, sizes, {"row": first})
+    if first != "0":
+        schedule.parallel(share)

@@ -14,15 +14,20 @@ from edgec.targets.common.nests import largest_divisor
 
 #: Threads start and meet in some microseconds: a loop of fewer instructions is one thread's.
 FEWEST_INSTRUCTIONS = 40_000
+#: Beside a loop that threads share, they meet sooner, and what one of them makes alone, such as a
+#: copy with padding, the others must fetch from its cache.
+FEWEST_BESIDE = 8_000
 
 
 def on_threads(schedule: Schedule) -> Schedule:
     """Let threads share the outermost loops that are long and whose steps may run at once."""
     schedule.simplify()
-    for loop in _outermost(schedule.func.body):
-        if _is_long(schedule.func, loop):
-            with suppress(ScheduleError):
-                schedule.parallel(loop.var.name)
+    loops = [(loop, _instructions(schedule.func, loop)) for loop in _outermost(schedule.func.body)]
+    if any(instructions >= FEWEST_INSTRUCTIONS for _, instructions in loops):
+        for loop, instructions in loops:
+            if instructions >= FEWEST_BESIDE:
+                with suppress(ScheduleError):
+                    schedule.parallel(loop.var.name)
     return schedule
 
 
@@ -35,10 +40,11 @@ def share_of(steps: int, threads: int, least: int = 1) -> int:
 
 
 def _outermost(body: Stmt) -> list[For]:
+    """Those of several steps."""
     statements = body.stmts if isinstance(body, Seq) else (body,)
-    return [stmt for stmt in statements if isinstance(stmt, For) and stmt.kind == "serial"]
+    loops = [stmt for stmt in statements if isinstance(stmt, For) and stmt.kind == "serial"]
+    return [loop for loop in loops if (constant_extent(loop) or 1) > 1]
 
 
-def _is_long(func: PrimFunc, loop: For) -> bool:
-    has_steps = (constant_extent(loop) or 1) > 1
-    return has_steps and estimate(replace(func, body=loop)).instructions >= FEWEST_INSTRUCTIONS
+def _instructions(func: PrimFunc, loop: Stmt) -> float:
+    return estimate(replace(func, body=loop)).instructions
