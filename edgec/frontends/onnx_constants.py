@@ -61,6 +61,9 @@ def computed(
         if operand is not None
     }
     _spend(node, _output_shapes(onnx, node, opset, given), given, spending)
+    attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+    if node.op_type == "Unique" and not attributes.get("sorted", 1):
+        return _first_seen(node, operands[0], attributes.get("axis"))
     try:
         with np.errstate(all="ignore"):
             found = ReferenceEvaluator(_model_of(onnx, node, opset, given)).run(None, given)
@@ -73,6 +76,19 @@ def computed(
     if any(result.dtype.name not in DTYPES for result in results):
         raise ImportFailed("it makes constants of an unknown dtype")
     return results
+
+
+def _first_seen(node: Any, x: Array | None, axis: int | None) -> tuple[Array, ...]:
+    """Unique in the order in which values stand first, which the evaluator gets wrong."""
+    assert x is not None
+    unique: Any = np.unique(x, True, True, True, axis=axis)
+    values, firsts, numbers, counts = unique
+    order = np.argsort(firsts)
+    found = (
+        np.take(values, order, axis=axis or 0), firsts[order],
+        np.argsort(order)[numbers.reshape(-1)], counts[order],
+    )  # fmt: skip
+    return tuple(each for each, name in zip(found, node.output, strict=False) if name)
 
 
 def _spend(

@@ -121,7 +121,10 @@ def _pair(maker: Maker, kind: str) -> Proposal:
     like = maker.tensors[x]
     other = operand(maker, like.shape, like.dtype)
     if kind == "Pow":
-        other = maker.constant(np.float32(maker.rng.choice([2, 3, 0.5, -1, 1])))
+        power = maker.rng.choice([2, 3, 0.5, -1, 1])
+        # No integer holds a root of a negative number, nor the inverse of 0.
+        is_held = like.dtype.startswith("float") or power >= 1
+        other = maker.constant(np.float32(power if is_held else 1))
     swap = kind in ("Add", "Sub", "Mul") and maker.rng.random() < 0.3
     return Proposal(kind, [other, x] if swap else [x, other])
 

@@ -9,6 +9,8 @@ import pytest
 from official_cases import check_official_c
 
 from edgec.errors import TypeMismatch
+from edgec.frontends import import_model
+from edgec.graph.ir import Constant
 from edgec.graph.types import TensorType
 from edgec.ops.unique import Unique, UniqueAttrs
 
@@ -52,3 +54,29 @@ def test_c_under_sanitizers(name: str, tmp_path: Path) -> None:
 def test_refusals(x: TensorType) -> None:
     with pytest.raises(TypeMismatch, match="rows of plain numbers"):
         Unique().infer(UniqueAttrs(), x)
+
+
+@pytest.mark.parametrize("axis", [None, 0, 1, -1])
+def test_of_constants_in_the_order_in_which_they_stand(tmp_path: Path, axis: int | None) -> None:
+    """What is computed when the file is read, against ONNX Runtime."""
+    onnx = pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+    data = np.array([[5, 1, 5], [3, 3, 3], [5, 1, 5], [0, 9, 0]], np.int64)
+    outputs = ("values", "firsts", "numbers", "counts")
+    for count in (1, 4):
+        node = onnx.helper.make_node("Unique", ["c"], outputs[:count], axis=axis, sorted=0)
+        graph = onnx.helper.make_graph(
+            [node], "g", [],
+            [onnx.helper.make_tensor_value_info(n, onnx.TensorProto.INT64, None)
+             for n in outputs[:count]],
+            [onnx.numpy_helper.from_array(data, "c")],
+        )  # fmt: skip
+        opsets = [onnx.helper.make_opsetid("", 17)]
+        model = onnx.helper.make_model(graph, opset_imports=opsets, ir_version=10)
+        path = tmp_path / f"{count}.onnx"
+        path.write_bytes(model.SerializeToString())
+        wanted = runtime.InferenceSession(path).run(None, {})
+        found = import_model(path).main.outputs
+        for value, want in zip(found, wanted, strict=True):
+            assert isinstance(value, Constant)
+            np.testing.assert_array_equal(value.data, want)
