@@ -19,8 +19,9 @@ MOVES = (Fusion.VIEW, Fusion.INJECTIVE)
 OF_A_PART = 5e-7
 
 #: What frameworks themselves are off by: ONNX Runtime's transform of a length that is no power of
-#: two goes through a longer one, in float32.
-OF_THE_FRAMEWORK = {"dft": 1e-4}
+#: two goes through a longer one, in float32, and the sigmoid in its Swish is a fraction of two
+#: polynomials, which keeps no digits of small results.
+OF_THE_FRAMEWORK = {"dft": 1e-4, "swish": 2e-5}
 
 
 class Wrong(AssertionError):
@@ -70,7 +71,9 @@ def check_nodes(
                     unsure |= {value} if is_unsure else set()
                     continue
                 want = want.reshape(array.shape)
-                if is_unsure:  # no framework says which
+                if is_unsure or (
+                    not has_nan and _may_overflow(node, want)
+                ):  # no framework says which
                     known[value] = want.astype(array.dtype)
                     continue
                 compare(f"{node.op.name} {value.name}", want, array, tolerance, magnitude,
@@ -85,6 +88,13 @@ def _holds_not(node: Any, given: Sequence[Array]) -> bool:
     if result is None or result.kind not in "iu" or given[0].dtype.kind != "f":
         return False
     return bool((np.abs(given[0].astype(np.float64)) > np.iinfo(result).max).any())
+
+
+def _may_overflow(node: Any, want: Array) -> bool:
+    """Whether a NaN of the framework may come of a number too large on its way to the result."""
+    is_part = any(getattr(value, "origin", None) is None for value in node.inputs)
+    is_in_steps = node.op.fusion in UNORDERED or is_part
+    return is_in_steps and want.dtype.kind == "f" and bool(np.isnan(want).any())
 
 
 def tolerance_of(node: Any) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -168,7 +168,24 @@ def _pool(maker: Maker, kind: str) -> Proposal:
         fields["pads"] = [int(rng.integers(0, k)) for k in kernel * 2]
     if kind == "AveragePool" and rng.random() < 0.5:
         fields["count_include_pad"] = 1
+    if _starts_outside(maker.tensors[x].shape[2:], fields):
+        fields["ceil_mode"] = 0
     return Proposal(kind, [x], fields)
+
+
+def _starts_outside(extents: Sequence[int], fields: dict[str, Any]) -> bool:
+    """Whether a last window, rounded up, has no element of its own.
+
+    ONNX leaves it out, and ONNX Runtime's AveragePool does not.
+    """
+    pads = fields.get("pads", [0, 0, 0, 0])
+    for extent, kernel, stride, before, after in zip(
+        extents, fields["kernel_shape"], fields["strides"], pads[:2], pads[2:], strict=True
+    ):
+        last = -((extent + before + after - kernel) // -stride)
+        if last * stride >= extent + before:
+            return True
+    return False
 
 
 @makes("GlobalAveragePool", "GlobalMaxPool")

@@ -379,12 +379,13 @@ def _of_stored(maker: Maker) -> None:
     x, rng = _value(maker, None, "int8"), maker.rng
     t = maker.tensors[x]
     kind = str(rng.choice(["ABS", "SQUARED_DIFFERENCE", "CUMSUM"]))
-    if kind == "CUMSUM":
+    if kind == "CUMSUM" and t.shape:
         emit(maker, kind, [x, _integers(maker, int(rng.integers(len(t.shape))))], _fresh(maker, x),
              "CumsumOptions", Exclusive=bool(rng.random() < 0.5))  # fmt: skip
         return
     other = maker.pick(lambda o: o.dtype == t.dtype and o.shape == t.shape)
-    emit(maker, kind, [x, other][: 1 + (kind != "ABS")], _fresh(maker, x))
+    is_one = kind != "SQUARED_DIFFERENCE"
+    emit(maker, "ABS" if is_one else kind, [x] if is_one else [x, other], _fresh(maker, x))
 
 
 @makes(1)

@@ -14,7 +14,10 @@ from edgec.errors import ImportFailed
 from edgec.frontends import import_model
 from edgec.frontends.onnx_writer import to_onnx
 from edgec.graph.interpret import interpret
+from edgec.options import Options
 from edgec.passes.sequence import run_passes
+from edgec.pipeline import compile_module
+from edgec.targets.core import find_core
 
 CASES: list[dict[str, Any]] = [
     {},
@@ -42,6 +45,21 @@ def x_values() -> np.ndarray:
 def test_against_onnxruntime(bias: bool, attributes: dict[str, Any], tmp_path: Path) -> None:
     path = saved(tmp_path / "m.onnx", bias, **attributes)
     check_nests(check_against_onnxruntime(path, x_values(), 2e-6), [x_values()])
+
+
+@pytest.mark.parametrize("optimize", ["balanced", "size"])
+@pytest.mark.parametrize("core", ["cortex-m4", "cortex-m33", "cortex-m55"])
+def test_windows_of_one_element_on_cores_with_rows_of_floats(
+    core: str, optimize: Any, tmp_path: Path
+) -> None:
+    """Such a layer is a product without windows whose output has the axes of an image.
+
+    The weights are exact in float16, for which kernels have rows of their own.
+    """
+    weights = np.array([0.25, -0.5, 1, 2], np.float32).reshape(4, 1, 1, 1)
+    path = save_node(tmp_path / "m.onnx", "ConvTranspose", x_values(), {"w": weights})
+    options = Options(optimize=optimize)
+    assert compile_module(import_model(path), find_core(core), options).program.arena_bytes
 
 
 @pytest.mark.parametrize("attributes", CASES, ids=str)

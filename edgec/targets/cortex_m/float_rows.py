@@ -40,7 +40,10 @@ MANY_WEIGHTS = 1024
 
 def is_float_sum(nest: Nest) -> bool:
     """Whether there are kernels for such sums."""
-    return nest.sums is not None and nest.sums.kind in WEIGHTED and nest.dtype == "float32"
+    if nest.sums is None or nest.sums.kind not in WEIGHTED or nest.dtype != "float32":
+        return False
+    # Transposed convolutions of 1x1 windows have no windows left, but the axes of an image.
+    return nest.window is not None or len(find_param(nest.func, "out").shape) == 2
 
 
 def schedule_floats(nest: Nest) -> list[Schedule]:
