@@ -51,7 +51,6 @@ def computed(
     numbers, and where the evaluator has no answer; TooLarge where the work is beyond the budget.
     """
     import onnx
-    from onnx.reference import ReferenceEvaluator
 
     if node.op_type.startswith("Random") or node.op_type in ("Bernoulli", "Multinomial"):
         raise ImportFailed("it makes random numbers")
@@ -61,12 +60,9 @@ def computed(
         if operand is not None
     }
     _spend(node, _output_shapes(onnx, node, opset, given), given, spending)
-    attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
-    if node.op_type == "Unique" and not attributes.get("sorted", 1):
-        return _first_seen(node, operands[0], attributes.get("axis"))
     try:
         with np.errstate(all="ignore"):
-            found = ReferenceEvaluator(_model_of(onnx, node, opset, given)).run(None, given)
+            found = _evaluated(onnx, node, opset, given)
     except Exception as error:  # each operator of the evaluator raises what it likes
         reason = str(error).partition("\n")[0][:120]
         raise ImportFailed(f"its constants cannot be computed ({reason})") from None
@@ -78,17 +74,27 @@ def computed(
     return results
 
 
-def _first_seen(node: Any, x: Array | None, axis: int | None) -> tuple[Array, ...]:
-    """Unique in the order in which values stand first, which the evaluator gets wrong."""
-    assert x is not None
-    unique: Any = np.unique(x, True, True, True, axis=axis)
+def _evaluated(onnx: Any, node: Any, opset: int, given: dict[str, Array]) -> Sequence[Any]:
+    """What the onnx package's evaluator gives.
+
+    Unique in the order in which values stand first is our own: of one output alone, or along
+    another axis than the first, the evaluator's is another order.
+    """
+    from onnx.reference import ReferenceEvaluator
+
+    attributes = {each.name: onnx.helper.get_attribute_value(each) for each in node.attribute}
+    if node.op_type != "Unique" or attributes.get("sorted", 1):
+        answers: Any = ReferenceEvaluator(_model_of(onnx, node, opset, given)).run(None, given)
+        return list(answers)
+    axis = attributes.get("axis")
+    unique: Any = np.unique(given[node.input[0]], True, True, True, axis=axis)
     values, firsts, numbers, counts = unique
     order = np.argsort(firsts)
     found = (
         np.take(values, order, axis=axis or 0), firsts[order],
         np.argsort(order)[numbers.reshape(-1)], counts[order],
     )  # fmt: skip
-    return tuple(each for each, name in zip(found, node.output, strict=False) if name)
+    return [each for each, name in zip(found, node.output, strict=False) if name]
 
 
 def _spend(
