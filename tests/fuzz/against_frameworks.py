@@ -208,12 +208,14 @@ def _exactness(function: Any, source: Any, is_litert: bool) -> tuple[set[Any], s
         )
         if is_exact:
             exact.update(node.outputs)
-        if is_exact or (near.issuperset(node.inputs) and node.op.name in SMOOTH):
+        is_smooth = node.op.name in SMOOTH and getattr(node.attrs, "kind", "") != "prod"
+        if is_exact or (near.issuperset(node.inputs) and is_smooth):
             near.update(node.outputs)
     return exact, near
 
 
-#: Operators that small differences of operands change little.
+#: Operators that small differences of operands change little, but for products, which overflow in
+#: one order of steps and not in another.
 SMOOTH = {
     "add", "sub", "mul", "conv2d", "depthwise_conv2d", "dense", "max_pool2d", "avg_pool2d",
     "reduce", "relu", "clip", "tanh", "logistic", "softmax", "transpose", "reshape", "concat",
