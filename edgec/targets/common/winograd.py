@@ -1,9 +1,9 @@
 """Sums of floats over windows of 3 x 3 by the method of Winograd, on vectors of channels.
 
-A block of tiles at a time: their inputs are transformed, multiplied by the weights of each place in
-a tile as matrices are, and transformed back, while all of it is in fast caches. Sums are those of
-other numbers than the operator's, so that only `--float-sums free` allows it. Each output's sum is
-the same for every size of the blocks.
+The image is cut into blocks of tiles, small enough for the fast caches. For each block the inputs
+are transformed; then, for each place in a tile, a matrix product multiplies them by the weights;
+then the results are transformed back. This adds other numbers than the operator does, so only
+`--float-sums free` allows it. The sum of an output does not depend on the size of the blocks.
 """
 
 from __future__ import annotations
@@ -34,21 +34,22 @@ from edgec.targets.common.nests import find_param, largest_divisor, output_loops
 from edgec.targets.common.sums import Kind
 from edgec.targets.rule import Nest, Rule, always
 
-#: Bytes of a block of tiles, of what is transformed and of the products' sums: on the stack.
+#: Most stack bytes of a block: its transformed inputs and the sums of its products.
 MOST_BYTES = 128 << 10
-#: Input channels of which sums by tiles of a size stay within the tolerance of convolutions.
+#: By the size of a tile, the most input channels whose sums stay within a convolution's tolerance.
 MOST_INPUTS = {2: 1 << 12, 4: 32}
-#: Floats of a vector that is transformed, in `_transforms`.
+#: How many floats of a vector `_transforms` assumes.
 LANES = 8
-#: Clocks of a float of weights that come from beyond the second cache, of so many bytes.
+#: Clocks to read a float of weights where all weights exceed OUTER_BYTES, the second cache.
 OUTER_FLOAT, OUTER_BYTES = 0.5, 1 << 20
 
 
 @dataclass(frozen=True)
 class _Plan:
-    """Tiles of `size` x `size` outputs, multiplied in groups, of which a block has several.
+    """Tiles of `size` x `size` outputs; a block holds several groups, multiplied one by one.
 
-    lanes: of vectors of outputs and of inputs. clocks: of the whole image, on one thread.
+    lanes: how many channels a vector of outputs has, and one of inputs. clocks: what the whole
+    image takes on one thread.
     """
 
     size: int
@@ -66,7 +67,7 @@ def _is_for(nest: Nest) -> bool:
 
 
 def _schedules(nest: Nest) -> list[Schedule]:
-    """In tiles of the size that is fastest, where they are faster than the windows themselves."""
+    """Tiles of the fastest size, if they are faster than direct convolution."""
     window, out = nest.window, find_param(nest.func, "out").shape
     if window is None or len(out) != 4:
         return []
@@ -89,7 +90,7 @@ def _plans(nest: Nest) -> Iterator[_Plan]:
 
 
 def _plan(nest: Nest, size: int) -> _Plan:
-    """The blocks of tiles of one size. More threads take smaller ones, of the same sums."""
+    """The blocks for tiles of one size; more threads take smaller blocks, with the same sums."""
     _, height, width, channels = find_param(nest.func, "out").shape
     inputs, places = find_param(nest.func, "w").shape[3], (size + 2) ** 2
     lanes = whole_lanes(nest, channels), whole_lanes(nest, inputs)
@@ -121,7 +122,7 @@ def _block(group: Tile, rows: int, columns: int, most: int) -> tuple[int, int]:
 
 
 def _transforms(size: int, inputs: float, outputs: float) -> float:
-    """Clocks of a tile that has so many vectors: an instruction for each term, and the stores."""
+    """Clocks to transform a tile of so many vectors: one instruction a term, and the stores."""
     wide, tile = size + 2, TILES[size]
     into, back = (sum(map(bool, chain(*m))) for m in (tile.into, tile.back))
     return (

@@ -1,4 +1,4 @@
-/* What kernels are told of a window.
+/* The sizes of a window, which kernels take as one argument.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

@@ -1,4 +1,4 @@
-/* What kernels of x86 are told of convolutions of int8.
+/* The sizes of an int8 convolution, which kernels for x86 take as one argument.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
