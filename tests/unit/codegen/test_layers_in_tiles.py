@@ -133,7 +133,7 @@ def test_they_are_near_onnx_runtime_on_any_number_of_threads(seed: int, tmp_path
 
 
 @pytest.mark.skipif(not native_core().has("avx2"), reason="this computer has no vectors of x86")
-@pytest.mark.parametrize("threads", [1, 2])
+@pytest.mark.parametrize("threads", [1, pytest.param(2, marks=pytest.mark.full)])
 def test_the_sanitizers_find_nothing(threads: int, tmp_path: Path) -> None:
     path = convolutions(2, tmp_path / "m.onnx")
     options = replace(FREE, threads=threads)
