@@ -7,9 +7,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 from float_cases import assert_near_tflite, float_values
+from onnx_builder import OnnxBuilder
+from onnxruntime import InferenceSession
 from single_node import check_against_onnxruntime, check_nests, save_node
 from tflite_builder import TfliteBuilder
 
+import edgec
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.frontends import import_model
 from edgec.graph.operator import NoAttrs
@@ -111,6 +114,25 @@ def test_a_missing_zero_point_means_uint8_and_zero(tmp_path: Path) -> None:
     )
     function = check_against_onnxruntime(path, x)
     assert function.results[0].type == TensorType(x.shape, "uint8", Quant((0.5,), (0,)))
+
+
+@pytest.mark.parametrize("kind", ["ReduceMean", "ReduceMax", "ReduceProd"])
+@pytest.mark.parametrize("of_integers", [False, True])
+def test_a_scalar_becomes_a_uint8(of_integers: bool, kind: str, tmp_path: Path) -> None:
+    """The C gives one value without axes, not a row of one."""
+    b = OnnxBuilder(1, (2, 3))
+    stored = [b.constant(np.float32(0.1), "scale"), b.constant(np.uint8(7), "zero_point")]
+    x = "x"
+    if of_integers:
+        x = b.add("DequantizeLinear", [b.add("QuantizeLinear", ["x", *stored]), *stored])
+    path = b.save(
+        b.add("QuantizeLinear", [b.add(kind, [x], keepdims=0), *stored]), tmp_path / "m.onnx"
+    )
+    values = float_values((2, 3))
+    (wanted,) = InferenceSession(path).run(None, {"x": values})
+    with edgec.compile(path) as model:
+        found = model.run(values)
+    assert found.shape == () and found.dtype == np.uint8 and found == wanted
 
 
 @pytest.mark.parametrize("scale", [0.0, -0.5, np.inf, np.nan])
