@@ -57,7 +57,8 @@ def _with_cuts(
     extents: Mapping[str, tuple[Term, ...]],
 ) -> Function:  # fmt: skip
     """The largest function, whose constants and repeats that follow from sizes say so."""
-    probe = _sized(largest, [between], lambda values: as_term(values[0]))
+    some = multiplied(*list(middle)[:2]) if len(middle) > 1 else as_term(1)  # as batch * time
+    probe = _sized(largest, [between], lambda values: some)
     has_terms = any(node.op.terms(node.attrs) for node in probe.nodes)
     if not has_terms and not _changed(largest, [between]):
         return largest

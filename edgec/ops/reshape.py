@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -15,15 +15,26 @@ from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand
 from edgec.graph.types import TensorType
+from edgec.numerics.fit_term import Sizes, value_at
+from edgec.numerics.term import Product, Term
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import NotConstant, Op, RawNode, from_onnx, from_tflite
 
 
 @dataclass(frozen=True)
 class ReshapeAttrs:
-    """shape: the result's extents, all known."""
+    """shape: the result's extents, all known. terms: the same, where open axes join or part."""
 
     shape: tuple[int, ...]
+    terms: tuple[Term, ...] = ()
+
+
+def attrs_of_view(shape: tuple[int, ...], terms: tuple[Term, ...] | None) -> ReshapeAttrs:
+    """Attributes of a reshape to these extents, with terms where numbers do not say the sizes."""
+    terms = terms or ()
+    opened = [term for term in terms if term.constant is None]
+    has_product = any(isinstance(atom, Product) for term in opened for atom, _ in term.parts)
+    return ReshapeAttrs(shape, terms if has_product or len(opened) > 1 else ())
 
 
 @register
@@ -41,7 +52,25 @@ class Reshape(Op[ReshapeAttrs]):
         self, attrs: ReshapeAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
     ) -> ReshapeAttrs:
         """Axes that are others in neither shape stay; see `_shape_at` for those that are."""
-        return ReshapeAttrs(_shape_at(attrs.shape, largest[0].shape, inputs[0].shape))
+        return replace(attrs, shape=_shape_at(attrs.shape, largest[0].shape, inputs[0].shape))
+
+    def terms(self, attrs: ReshapeAttrs) -> tuple[Term, ...]:
+        """The extents."""
+        return attrs.terms
+
+    def attrs_of_sizes(self, attrs: ReshapeAttrs, sizes: Sizes) -> ReshapeAttrs:
+        """Extents as numbers."""
+        return ReshapeAttrs(tuple(value_at(t, sizes) for t in attrs.terms) or attrs.shape)
+
+    def attrs_of_samples(
+        self, samples: Sequence[ReshapeAttrs], fit: Callable[[Sequence[int]], Term | None]
+    ) -> ReshapeAttrs:
+        """Extents that sizes say."""
+        shapes = [each.shape for each in samples]
+        if len(set(map(len, shapes))) > 1:
+            return samples[0]
+        terms = tuple(filter(None, map(fit, zip(*shapes, strict=True))))
+        return attrs_of_view(shapes[0], terms if len(terms) == len(shapes[0]) else None)
 
     def infer(self, attrs: ReshapeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The same dtype and quantization with another shape."""

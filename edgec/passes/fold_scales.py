@@ -17,7 +17,7 @@ import numpy as np
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import Arithmetic, Movement, Storage
 from edgec.graph.types import Array
-from edgec.ops.reshape import Reshape, ReshapeAttrs
+from edgec.ops.reshape import Reshape, attrs_of_view
 from edgec.passes.rewriter import Rewriter
 
 #: Arithmetic that goes into weights and biases.
@@ -101,7 +101,7 @@ class _Fold:
         self.folded.add(made)
         if not is_viewed:
             return (made,)
-        attrs, name = ReshapeAttrs(output.type.shape), f"{above.name}/view"
+        attrs, name = attrs_of_view(output.type.shape, output.type.extents), f"{above.name}/view"
         return rewriter.remake(node, [made], attrs, op=Reshape, name=name, sources=())
 
     def _product(self, rewriter: Rewriter, data: Value, source: Value) -> Node | None:

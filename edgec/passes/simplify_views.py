@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import Movement
-from edgec.ops.reshape import Reshape, ReshapeAttrs
+from edgec.ops.reshape import Reshape, attrs_of_view
 from edgec.passes.rewriter import Rewriter
 
 
@@ -28,16 +28,17 @@ def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequenc
             return None
     elif node.op.movement is not Movement.RESHAPE:
         return None
-    value, shape = inputs[0], node.output.type.shape
+    value, seen = inputs[0], node.output.type
     above = rewriter.producer(value)
     if above is not None and above.op.movement is Movement.RESHAPE:
         value = above.inputs[0]
-    if value.type.shape == shape and node.output not in rewriter.old.results:
+    is_same = (value.type.shape, value.type.extents) == (seen.shape, seen.extents)
+    if is_same and node.output not in rewriter.old.results:
         return (value,)
     if isinstance(value, Constant) and value.type.quant is None:
-        data = value.data.reshape(shape)
+        data = value.data.reshape(seen.shape)
         return (rewriter.builder.constant(node.output.name, data, origin=node.output.origin),)
-    return rewriter.remake(node, [value], ReshapeAttrs(shape), op=Reshape)
+    return rewriter.remake(node, [value], attrs_of_view(seen.shape, seen.extents), op=Reshape)
 
 
 def _changes_nothing(node: Node) -> bool:

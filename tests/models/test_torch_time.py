@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -22,6 +24,7 @@ from edgec.graph.printer import constant_data, print_module  # noqa: E402
 pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
 MOST, WIDTH = 32, 8
 TIME = ({1: Dim("time", min=1, max=MOST)},)
+PAIRS = ({0: Dim("batch", min=1, max=4), 1: Dim("time", min=1, max=16)},)
 
 
 def frames(time: int) -> Any:
@@ -79,8 +82,25 @@ class Constants(nn.Module):
         return latest, mean, torch.arange(time), torch.zeros(time, 2), x + spread, x[:, :1]
 
 
-def made(module: nn.Module) -> Any:
-    return edgec.from_torch(module.eval(), (frames(5),), dynamic_shapes=TIME)
+class Merged(nn.Module):
+    """A layer whose rows are those of all samples, as views and as torch flattens them itself."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second = nn.Linear(WIDTH, 12), nn.Linear(12, WIDTH)
+
+    def forward(self, x: Any) -> Any:
+        y = torch.relu(self.first(x.reshape(-1, WIDTH))).reshape(x.shape[0], x.shape[1], 12)
+        return x + self.second(y), y.flatten(0, 1).amax(0)
+
+
+def encoder() -> nn.Module:
+    return nn.TransformerEncoderLayer(WIDTH, 2, 16, batch_first=True)
+
+
+def made(module: nn.Module, sizes: Any = TIME) -> Any:
+    return edgec.from_torch(module.eval(), (torch.randn(2 - (sizes is TIME), 5, WIDTH),),
+                            dynamic_shapes=sizes)  # fmt: skip
 
 
 def require_same(answers: Any, wanted: Any, tolerance: float) -> None:
@@ -99,6 +119,28 @@ def test_every_time_is_what_eager_computes(kind: type[nn.Module]) -> None:
         for time in (MOST + 1, 100):
             with pytest.raises(RunFailed, match=f"is {time} by the inputs' shapes, 1 to 32"):
                 model.run(frames(time).numpy())
+
+
+@pytest.mark.parametrize("kind", [Merged, Decoder, encoder])
+def test_every_batch_of_every_time_is_what_eager_computes(kind: Callable[[], nn.Module]) -> None:
+    torch.manual_seed(1)
+    module = kind()
+    with made(module, PAIRS).build() as model, torch.no_grad():
+        for batch, time in itertools.product(range(1, 5), range(1, 17)):
+            x = torch.randn(batch, time, WIDTH)
+            require_same(model.run(x.numpy()), module(x), 2e-5)
+        for shape in ((5, 3), (1, 17)):
+            with pytest.raises(RunFailed, match="by the inputs' shapes, 1 to"):
+                model.run(np.zeros((*shape, WIDTH), np.float32))
+
+
+def test_an_encoder_of_open_batch_and_time_on_a_simulated_core() -> None:
+    torch.manual_seed(1)
+    module = encoder()
+    with made(module, PAIRS).build(board="stm32", engine="core") as model, torch.no_grad():
+        for batch, time in ((1, 1), (3, 5), (4, 16)):
+            x = torch.randn(batch, time, WIDTH)
+            require_same(model.run(x.numpy()), module(x), 2e-5)
 
 
 def test_a_decoder_on_a_simulated_core_and_in_integers() -> None:
