@@ -148,44 +148,53 @@ def _reduced(trace: Trace, stage: Stage, value: ArrayValue, at: Sequence[Array])
         return value
     joined, calls = _joined(bounds, prod(stage.shape)), len(trace.tape.calls)
     try:
-        return _stepped(trace, stage, value, at, bounds, joined)
+        return _stepped(trace, stage, value, at, bounds, *joined)
     except NotAChain:
         del trace.tape.calls[calls:]
-        return _stepped(trace, stage, value, at, bounds, 0)
+        return _stepped(trace, stage, value, at, bounds, 0, 1)
     finally:
         trace.mask = None
 
 
-def _joined(bounds: Sequence[tuple[Array, Array]], elements: int) -> int:
-    """How many of the last axes are taken at once: their bounds are the same everywhere."""
-    count = 0
+def _joined(bounds: Sequence[tuple[Array, Array]], elements: int) -> tuple[int, int]:
+    """How many of the last axes are taken at once, of the first of them how many steps.
+
+    Their bounds are the same everywhere.
+    """
+    count, size = 0, 1
     for start, stop in reversed(bounds):
-        elements *= int(stop.max() - start.min())
-        if start.ndim or stop.ndim or elements > _MOST_AT_ONCE:
+        extent, room = int(stop.max() - start.min()), _MOST_AT_ONCE // max(elements, 1)
+        if start.ndim or stop.ndim or room < min(extent, 2):
             break
-        count += 1
-    return count
+        count, size, elements = count + 1, min(extent, room), elements * extent
+    return count, size
 
 
 def _stepped(
     trace: Trace, stage: Stage, value: ArrayValue, at: Sequence[Array],
-    bounds: Sequence[tuple[Array, Array]], joined: int,
+    bounds: Sequence[tuple[Array, Array]], joined: int, size: int,
 ) -> ArrayValue:  # fmt: skip
-    """The accumulators after all steps, of which those of the last `joined` axes are one."""
+    """The accumulators after all steps, of which those of the last `joined` axes are one.
+
+    Of the first of these axes `size` steps are.
+    """
     assert stage.update is not None
     single, together = bounds[: len(bounds) - joined], bounds[len(bounds) - joined :]
     lines = [np.arange(int(start), int(stop)) for start, stop in together]
-    ranges = index_grids((*(line.size for line in lines), *(1 for _ in stage.shape)))
-    steps = [line[grid] for line, grid in zip(lines, ranges, strict=False)]
+    parts = [[line[at : at + size] for at in range(0, line.size, size)] for line in lines[:1]]
     outer = [grid.reshape((1,) * (joined + len(stage.shape) - grid.ndim) + grid.shape)
              for grid in at] if joined else at  # fmt: skip
-    for offset in np.ndindex(*(int(stop.max() - start.min()) for start, stop in single)):
+    extents = (int(stop.max() - start.min()) for start, stop in single)
+    for *offset, number in np.ndindex(*extents, *map(len, parts) if joined else (1,)):
         point = [int(b[0].min()) + s for b, s in zip(single, offset, strict=True)]
         mask = trace.mask = _mask(point, single)
         acc = Accumulator(value.dtype) if joined else value
+        taken = [*(each[number] for each in parts), *lines[1:]]
+        ranges = index_grids((*(line.size for line in taken), *(1 for _ in stage.shape)))
+        steps = [line[grid] for line, grid in zip(taken, ranges, strict=False)]
         found = stage.update(acc, *outer, *(np.asarray(p) for p in point), *steps)
         if joined:
-            new = _combined(value, found, tuple(line.size for line in lines), stage.shape)
+            new = _combined(value, found, tuple(line.size for line in taken), stage.shape)
         else:
             new = as_array(found, stage.target.dtype)
         value = new if mask is None else noted(np.where, new.dtype, ArrayValue(mask), new, value)
@@ -204,10 +213,10 @@ def _combined(
     function: Callable[..., Array] = partial(_in_order, chain, extents, shape)
     if len(chain) == 1 and not is_float(value.dtype) and kinds[0] in _ASSOCIATIVE:
         function = partial(_in_any_order, FUNCTIONS[kinds[0]], extents, shape)
-    elif kinds == ["add"]:
-        function = partial(_summed, extents, shape)
-    elif set(kinds) in ({"max"}, {"min"}):
-        function = partial(_extreme, FUNCTIONS[kinds[0]], function, extents, shape)
+    elif kinds in (["add"], ["mul"]):
+        function = partial(_accumulated, FUNCTIONS[kinds[0]], extents, shape)
+    elif set(kinds) in ({"max"}, {"min"}) and not any(swap for _, swap in chain):
+        function = partial(_extreme, FUNCTIONS[kinds[0]], extents, shape)
     return noted(function, value.dtype, value, *operands)
 
 
@@ -224,14 +233,23 @@ def _rows(x: Array, extents: tuple[int, ...], shape: tuple[int, ...]) -> Array:
     return np.ascontiguousarray(np.broadcast_to(x, extents + shape)).reshape(-1, *shape)
 
 
-def _summed(
-    extents: tuple[int, ...], shape: tuple[int, ...], value: Array, x: Array
-) -> Array:  # fmt: skip
-    """Floats, added one by one."""
-    rows = np.empty((prod(extents) + 1, *shape), x.dtype)
+def _after(
+    value: Array, operands: Sequence[Array], extents: tuple[int, ...], shape: tuple[int, ...]
+) -> Array:
+    """The accumulator, and after it the operands of all steps."""
+    rows = np.empty((prod(extents) * len(operands) + 1, *shape), value.dtype)
     rows[0] = value
-    rows[1:].reshape(extents + shape)[...] = x
-    return np.asarray(np.add.accumulate(rows, out=rows)[-1])
+    for number, each in enumerate(operands):
+        rows[1 + number :: len(operands)] = _rows(each, extents, shape)
+    return rows
+
+
+def _accumulated(
+    function: np.ufunc, extents: tuple[int, ...], shape: tuple[int, ...], value: Array, x: Array
+) -> Array:
+    """Floats, added or multiplied one by one."""
+    rows = _after(value, [x], extents, shape)
+    return np.asarray(function.accumulate(rows, out=rows)[-1])
 
 
 def _in_order(
@@ -247,22 +265,24 @@ def _in_order(
 
 
 def _extreme(
-    function: np.ufunc, in_order: Callable[..., Array], extents: tuple[int, ...],
-    shape: tuple[int, ...], value: Array, *operands: Array,
+    function: np.ufunc, extents: tuple[int, ...], shape: tuple[int, ...], value: Array,
+    *operands: Array,
 ) -> Array:  # fmt: skip
-    """The largest or smallest float; in order where that decides: NaNs, zeros of both signs."""
-    rows = [_rows(operand, extents, shape) for operand in operands]
-    best = value
-    for each in rows:
-        best = np.asarray(function(best, function.reduce(each, axis=0)))
+    """The largest or smallest float, as C's comparisons choose it in order.
+
+    Of equal ones, zeros of both signs, the last; after a NaN, of what follows it.
+    """
+    rows = _after(value, operands, extents, shape)
+    best = function.reduce(rows, axis=0)
     if np.isnan(best).any():
-        return in_order(value, *operands)
-    if best.all():
-        return best
-    decides = (value == 0) & np.signbit(value)
-    for each in rows:
-        decides = decides | ((each == 0) & np.signbit(each)).any(axis=0)
-    return in_order(value, *operands) if (decides & (best == 0)).any() else best
+        is_nan = np.isnan(rows[:-1])
+        later = np.logical_or.accumulate(is_nan[::-1])[::-1]
+        rows[:-1][later] = -np.inf if function is np.maximum else np.inf
+        best = function.reduce(rows, axis=0)
+    if not best.all():
+        last = len(rows) - 1 - (rows == 0)[::-1].argmax(axis=0)
+        best = np.where(best == 0, np.take_along_axis(rows, last[np.newaxis], axis=0)[0], best)
+    return np.asarray(best)
 
 
 def _mask(point: Sequence[int], bounds: Sequence[tuple[Array, Array]]) -> Array | None:

@@ -316,12 +316,15 @@ class _Walk:
     def lowest_read(self, expr: Expr, steps: _Steps) -> IntArray:
         """The lowest byte of the input that the value needs."""
         lowest = np.full(steps.count, NEVER)
+        offsets: dict[tuple[tuple[Atom, int], ...], int] = {}  # of addresses that differ in it only
         for part in subexpressions(expr):
             if isinstance(part, Load) and part.buffer == self.input:
-                address = _start(part.buffer, _flat(part.buffer, part.indices), steps)
-                lowest = np.minimum(lowest, address)
+                flat = _flat(part.buffer, part.indices)
+                offsets[flat.parts] = min(offsets.get(flat.parts, flat.offset), flat.offset)
             elif isinstance(part, Gather) and part.buffer == self.input:
                 lowest = np.zeros_like(lowest)
+        for parts, offset in offsets.items():
+            lowest = np.minimum(lowest, _start(self.input, Term(parts, offset), steps))
         return lowest
 
     def call(self, call: Call, steps: _Steps) -> _Summary:

@@ -6,7 +6,7 @@ import pytest
 from edgec.errors import ContractError
 from edgec.loop.define import Definition
 from edgec.loop.interpret import interpret
-from edgec.loop.values import int32, maximum, minimum
+from edgec.loop.values import index, int32, maximum, minimum
 
 NUMBERS = np.arange(24, dtype=np.float32).reshape(4, 6)
 PLACES = {
@@ -114,3 +114,66 @@ def test_an_input_that_does_not_fit():
     b.compute(b.output("out", (3,), "float32"), lambda i: x[i])
     with pytest.raises(ContractError, match=r"x is float64\[3\], not float32\[3\]"):
         b.evaluate({"x": np.zeros(3)})
+
+
+WITH_NANS = np.array([
+    [1, np.nan, 0, -0.0, 0], [np.nan, 2, -1, 0, -1], [-3, -0.0, np.nan, -0.0, np.nan],
+    [0, np.nan, -2, -1, -0.0], [-0.0, -5, -0.0, -np.inf, -2], [-1, np.nan, -4, 0, -0.0],
+    [-0.0, -1, np.nan, -0.0, -4],
+], np.float32)  # fmt: skip
+CHAINS = {
+    "sum": (0, lambda acc, x: acc + x),
+    "product": (1, lambda acc, x: acc * x),
+    "sum and product": (0, lambda acc, x: (acc + x) * x),
+    "maximum": (-np.inf, maximum),
+    "minimum": (np.inf, minimum),
+    "maximum of two": (-np.inf, lambda acc, x: maximum(maximum(acc, x), x * 0)),
+    "maximum, swapped": (-np.inf, lambda acc, x: maximum(x, acc)),
+    "minimum, swapped": (np.inf, lambda acc, x: minimum(x, acc)),
+}
+
+
+@pytest.mark.parametrize("most", [1, 4, 8, 10, 1 << 20])
+@pytest.mark.parametrize("name", CHAINS)
+@pytest.mark.parametrize("sign", [1, -1])
+def test_steps_in_parts_have_the_bits_of_steps_in_order(name, sign, most, monkeypatch):
+    """NaNs and zeros of both signs, in every row of which another stands last."""
+    monkeypatch.setattr("edgec.loop.on_arrays._MOST_AT_ONCE", most)
+    start, update = CHAINS[name]
+    b = Definition("f")
+    x = b.input("x", (7, 5), "float32")
+    b.reduce(b.output("out", (5,), "float32"), [("k", 0, 7)],
+             init=lambda i: start, update=lambda acc, i, k: update(acc, x[k, i]))  # fmt: skip
+    func = b.build()
+    for first in range(7):
+        given = np.roll(WITH_NANS, first, axis=0) * np.float32(sign)
+        found, wanted = b.evaluate({"x": given})["out"], interpret(func, {"x": given})["out"]
+        assert np.array_equal(np.isnan(found), np.isnan(wanted))
+        kept = ~np.isnan(wanted)
+        assert found[kept].tobytes() == wanted[kept].tobytes()
+
+
+def test_integers_wrap_in_parts(monkeypatch):
+    monkeypatch.setattr("edgec.loop.on_arrays._MOST_AT_ONCE", 4)
+    b = Definition("f")
+    x = b.input("x", (3, 7), "int32")
+    b.reduce(b.output("out", (2,), "int32"), [("j", 0, 3), ("k", 0, 7)],
+             init=lambda i: 5,
+             update=lambda acc, i, j, k: acc + x[j, k] * int32(index(i)))  # fmt: skip
+    given = (np.arange(21, dtype=np.int32) * 123456789).reshape(3, 7)
+    found = b.evaluate({"x": given})["out"]
+    assert np.array_equal(found, interpret(b.build(), {"x": given})["out"])
+
+
+@pytest.mark.parametrize("update", [maximum, lambda acc, x: acc * x], ids=["maximum", "product"])
+def test_a_large_axis_takes_few_calls(update, monkeypatch):
+    """Not one for each element, nor an array of all of them where that is too large."""
+    monkeypatch.setattr("edgec.loop.on_arrays._MOST_AT_ONCE", 1000)
+    b = Definition("f")
+    x = b.input("x", (10000,), "float32")
+    b.reduce(b.output("out", (), "float32"), [("k", 0, 10000)],
+             init=lambda: 1, update=lambda acc, k: update(acc, x[k]))  # fmt: skip
+    program = b.program(["x"], ["out"], {})
+    assert len(program.calls) < 40
+    ones = np.ones(10000, np.float32)
+    assert program.run([ones])[0] == 1
