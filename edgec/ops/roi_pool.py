@@ -25,6 +25,7 @@ from edgec.ops.broadcast import operand_tensors
 from edgec.ops.onnx_graph import OnnxGraph, write_own
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.scattered import place
+from edgec.ops.window import window_steps
 
 LOWEST = float(np.finfo(np.float32).min)
 
@@ -124,6 +125,10 @@ class RoiAlign(_Roi):
     name = "roi_align"
     tolerance = 2e-6
     onnx_since = 16
+
+    def steps(self, attrs: RoiAttrs, inputs: Sequence[TensorType]) -> int:
+        """Of many places."""
+        return window_steps(self.infer(attrs, *inputs)[0], (attrs.samples,) * 2)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A sum over places of known number; else of the elements, each with its own weight."""

@@ -30,6 +30,7 @@ from edgec.ops.onnx_graph import OnnxGraph, write_own
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx
 from edgec.ops.parts import PLACES, Parts
 from edgec.ops.slice import sliced
+from edgec.ops.window import window_steps
 
 #: How an update and what stands there become one element.
 REDUCTIONS: dict[str, Callable[[Value, Value], Any]] = {
@@ -236,6 +237,11 @@ class Scatter(Op[ScatterAttrs]):
         ):
             raise TypeMismatch(f"scatter with reduction {attrs.reduction!r} of {x}")
         return (x,)
+
+    def steps(self, attrs: ScatterAttrs, inputs: Sequence[TensorType]) -> int:
+        """Each element meets all updates that may be its own."""
+        shape, axis = inputs[1].shape, attrs.axis
+        return window_steps(inputs[0], shape[:-1] if axis < 0 else shape[axis : axis + 1])
 
     def wanted(self, attrs: ScatterAttrs, x: TensorType, indices: TensorType) -> tuple[int, ...]:
         """The shape of the updates."""

@@ -375,3 +375,22 @@ def test_rows_among_which_a_pivot_is_looked_for_are_steps(tmp_path: Path) -> Non
     found = refused(save_onnx(text.format(1000), tmp_path))
     assert "4,000,000 steps one after the other; at most 131,072" in found
     assert compile_model(save_onnx(text.format(8), tmp_path), host_core(), Options())
+
+
+@pytest.mark.parametrize(
+    ("text", "least"),
+    [
+        ("g (float[{0}] x, int64[{0}] i) => (float[{0}] y)"
+         " {{ y = ScatterElements<reduction=\"add\">(x, i, x) }}", 134_217_729),
+        ("g (float[1,1,8,8] x, float[60,4] r, int64[60] b) => (float[60,1,500,500] y)"
+         " {{ y = RoiAlign<output_height=500, output_width=500, sampling_ratio=200>(x, r, b) }}",
+         4_577_637),
+    ],
+    ids=["scatter", "roi_align"],
+)  # fmt: skip
+def test_updates_and_places_of_each_element_are_steps(
+    text: str, least: int, tmp_path: Path
+) -> None:
+    """Files of 200 bytes took over a minute and 3 GB."""
+    found = refused(save_onnx(text.format(1 << 22), tmp_path))
+    assert f"{least:,} steps one after the other; at most 131,072" in found
