@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import tomllib
 from contextlib import suppress
+from errno import EINVAL
 from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -42,6 +43,16 @@ def resource_dir(name: str) -> Path:
         f"this installation of edgec has no '{name}' folder",
         hint="install edgec again, from a complete checkout or a released package",
     )
+
+
+def plain_file(path: Path) -> Path:
+    """The path. Raises OSError, before anything is read, where it is a pipe or a device.
+
+    A device may have no end, and a pipe may never have a writer.
+    """
+    if path.exists() and not (path.is_file() or path.is_dir()):
+        raise OSError(EINVAL, "it is a pipe or a device, not a file", str(path))
+    return path
 
 
 def parse_toml(text: str) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.errors import EdgecError
+from edgec.resources import plain_file
 
 FORMAT, VERSION = "edgec-tuned", 1
 #: How a file is called that lies beside a model.
@@ -147,7 +148,7 @@ def to_json(tuned: Tuned) -> str:
 def read_tuned(path: Path) -> Tuned:
     """The groups of a file. Raises EdgecError where it cannot be read or says nothing useful."""
     try:
-        data = json.loads(path.read_text(encoding="utf-8"))
+        data = json.loads(plain_file(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as problem:
         raise EdgecError(f"{path} cannot be read: {problem}", hint=_HINT) from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:

@@ -20,7 +20,7 @@ from edgec.boards.flash_waits import FlashWaits, read_flash_waits
 from edgec.boards.power import Power, read_power
 from edgec.boards.table import Table
 from edgec.errors import BoardError
-from edgec.resources import parse_toml, resource_dir
+from edgec.resources import parse_toml, plain_file, resource_dir
 from edgec.targets.core import Core, find_core
 
 RegionKind = Literal["flash", "ram", "boot"]
@@ -361,7 +361,7 @@ def load_board(name_or_path: str | Path) -> Board:
     path = Path(name_or_path)
     if path.suffix == ".toml":
         try:
-            text = path.read_text("utf-8")
+            text = plain_file(path).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise BoardError(f"cannot read the board file {path}: {error}") from error
         return parse_board(path.stem, text, str(path))

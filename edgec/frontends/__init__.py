@@ -11,6 +11,7 @@ from edgec.graph.ir import Module
 from edgec.graph.limits import DEFAULT_BUDGET, Budget
 from edgec.graph.types import Array
 from edgec.numerics.term import Var
+from edgec.resources import plain_file
 
 #: Bytes 4 to 8 of a TFLite file.
 _TFLITE = b"TFL3"
@@ -56,10 +57,8 @@ def import_model(
 def _format(path: Path) -> str:
     """What kind of file it is: tflite, torch, onnx or features. ImportFailed for another."""
     hint = "give the path of a .tflite, .onnx or .pt2 file"
-    if path.is_fifo():  # which has no end
-        raise ImportFailed(f"cannot read {path}: it is a pipe", hint=hint)
     try:
-        with path.open("rb") as stream:
+        with plain_file(path).open("rb") as stream:
             head = stream.read(8)
     except OSError as error:
         raise ImportFailed(f"cannot read {path}: {error.strerror}", hint=hint) from None

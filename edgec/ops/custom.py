@@ -21,6 +21,7 @@ from edgec.loop.foreign import Foreign, computed, find_foreign, register_foreign
 from edgec.loop.lowering import Lowering
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, declare_importer
+from edgec.resources import plain_file
 
 Number = int | float
 #: What a declaration says of a result: shape and dtype, and the quantization of stored integers.
@@ -151,7 +152,7 @@ def declare(
 
 def _text_of(path: Path) -> str:
     try:
-        return path.read_text("utf-8")
+        return plain_file(path).read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise EdgecError(f"cannot read {path}: {error}") from error
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from edgec.codegen.manifest import PortEntry
 from edgec.errors import EdgecError
+from edgec.resources import plain_file
 
 MOST_CLASSES = 5
 
@@ -17,7 +18,7 @@ MOST_CLASSES = 5
 def read_labels(path: Path) -> tuple[str, ...]:
     """The names in a text file, a line each. Raises EdgecError if it cannot be read or is empty."""
     try:
-        labels = tuple(path.read_text(encoding="utf-8").splitlines())
+        labels = tuple(plain_file(path).read_text(encoding="utf-8").splitlines())
     except (OSError, UnicodeDecodeError) as error:
         raise EdgecError(f"cannot read the labels in {path}: {error}") from None
     if not labels:

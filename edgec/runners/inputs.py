@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 
 from edgec.errors import EdgecError
+from edgec.resources import plain_file
 
 if TYPE_CHECKING:
     from edgec.runners.media_files import Hear
@@ -52,7 +53,7 @@ def load_arrays(path: Path) -> dict[str, Any]:
     Raises EdgecError for a file that is absent, damaged, of another kind, or holds objects.
     """
     try:
-        with path.open("rb") as stream:
+        with plain_file(path).open("rb") as stream:
             head = stream.read(len(_NPY))
             if head != _NPY and head[: len(_NPZ)] != _NPZ:
                 raise ValueError("it is neither .npy nor .npz")

@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import EdgecError, ToolMissing
+from edgec.resources import plain_file
 from edgec.runners.inputs import Port, describe_port
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
@@ -94,7 +95,7 @@ def _consecutive(real: Any, path: Path, port: Port, steps: int) -> Any:
 def read_sound(path: Path) -> Sound:
     """A WAV file of PCM of 8, 16 or 32 bits. Raises EdgecError for another."""
     try:
-        with wave.open(str(path)) as sound:
+        with wave.open(str(plain_file(path))) as sound:
             width, channels = sound.getsampwidth(), sound.getnchannels()
             rate = sound.getframerate()
             data = sound.readframes(sound.getnframes())
@@ -114,7 +115,7 @@ def read_sound(path: Path) -> Sound:
 def _csv(path: Path) -> Any:
     """The numbers of a table in reading order; a first line of names is left out."""
     try:
-        with path.open(encoding="utf-8") as stream:
+        with plain_file(path).open(encoding="utf-8") as stream:
             lines = [line for line in stream.read().splitlines() if line.split("#")[0].strip()]
         try:
             np.loadtxt(lines[:1] or ["none"], delimiter=",")
@@ -168,7 +169,7 @@ def image_reader(port: Port, source: Path, pixels: tuple[Any, Any]) -> Callable[
         try:
             with warnings.catch_warnings():
                 warnings.simplefilter("error", Image.DecompressionBombWarning)
-                with Image.open(file) as image:
+                with Image.open(plain_file(file)) as image:
                     grey = image.convert("L" if shape[axis] == 1 else "RGB")
                     data = np.asarray(grey.resize((width, height), Image.Resampling.BILINEAR))
         except (Image.DecompressionBombError, Image.DecompressionBombWarning, *DAMAGED) as error:

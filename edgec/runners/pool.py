@@ -34,7 +34,7 @@ from typing import Any, TypeVar
 
 from edgec.boards.table import Table
 from edgec.errors import BoardError, EdgecError, RunFailed
-from edgec.resources import parse_toml
+from edgec.resources import parse_toml, plain_file
 from edgec.runners.engine import ENGINES, Array, Project, RunResult, open_session
 
 T = TypeVar("T")
@@ -83,7 +83,7 @@ def load_devices(path: Path) -> tuple[tuple[Device, ...], str]:
     Raises BoardError for a file that is no pool.
     """
     try:
-        table = Table(str(path), parse_toml(path.read_text("utf-8")), "docs/pools.md")
+        table = Table(str(path), parse_toml(plain_file(path).read_text("utf-8")), "docs/pools.md")
     except (OSError, ValueError) as error:
         raise BoardError(f"cannot read the pool {path}: {error}") from error
     executor = table.text("executor", "")

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import EdgecError
+from edgec.resources import plain_file
 from edgec.runners.inputs import Port, describe_port, fit_input, load_arrays
 from edgec.runners.media_files import IMAGES, image_reader, stored
 
@@ -97,7 +98,7 @@ def _find(arrays: dict[str, Any], port: Port, ports: int, source: Path) -> Any:
 def _column_of_file(port: Port, source: Path) -> Samples:
     """An .npy, mapped: only what is read of it is in memory."""
     try:
-        mapped: Any = np.load(source, mmap_mode="r", allow_pickle=False)
+        mapped: Any = np.load(plain_file(source), mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, TypeError):
         mapped = load_arrays(source)[""]  # says what is wrong, or reads what cannot be mapped
     column = _find({"": mapped}, port, 1, source)

@@ -57,8 +57,10 @@ def test_words_for_what_is_no_model(tmp_path) -> None:
 def test_what_is_no_file_is_refused_at_once(tmp_path: Path) -> None:
     """A pipe would be waited for without an end."""
     os.mkfifo(tmp_path / "m.onnx")
-    with pytest.raises(ImportFailed, match="it is a pipe"):
-        import_model(tmp_path / "m.onnx")
+    (tmp_path / "m.tflite").symlink_to("/dev/zero")
+    for name in ("m.onnx", "m.tflite"):
+        with pytest.raises(ImportFailed, match="it is a pipe or a device, not a file"):
+            import_model(tmp_path / name)
     with pytest.raises(ImportFailed, match="cannot read"):
         import_model(tmp_path)
     assert beside(Path()) is None
