@@ -108,7 +108,7 @@ class Gru(Op[GruAttrs]):
                 "last", lambda t, k: _stored(attrs, state[0, k], y.dtype), shape=state.shape[1:],
                 dtype=y.dtype,
             )  # fmt: skip
-            _Step(target, attrs, (given, given.of("given", now)), own, (last, state)).make()
+            _Step(target, attrs, (given, now), own, (last, state)).make()
             define.compute(
                 y, lambda t, n, c: _stored(attrs, state[n, c], y.dtype), shape=state.shape,
                 at=lambda t, n, c: (t, n, c), name="out",
@@ -186,33 +186,49 @@ class _Sums:
 
 @dataclass(frozen=True)
 class _Step:
-    """The stages that make the next state. state: the last one as it was stored, and itself."""
+    """The stages that make the next state. given, own: sums of the input and of the last state.
+
+    state: the last one as it was stored, and itself. Where the reset gate comes before the product,
+    the third gate's sums are stages of their own: they need the reset gates of all units.
+    """
 
     target: Lowering
     attrs: GruAttrs
-    given: tuple[_Sums, tuple[Tensor, int]]
+    given: tuple[_Sums, Tensor]
     own: _Sums
     state: tuple[Tensor, Tensor]
 
     def make(self) -> None:
         """The gates z and r, then n, then the state."""
-        define, (last, state) = self.target.definition, self.state
-        sigmoid = SigmoidLoops(self.target)
-        first = self.own.of("own", last, slice(None) if self.attrs.resets_after else slice(0, 2))
-        shape = (*state.shape[1:], 2)
+        define, (last, state), (sums, now) = self.target.definition, self.state, self.given
+        sigmoid, is_after = SigmoidLoops(self.target), self.attrs.resets_after
+        gates = slice(None) if is_after else slice(0, 2)
+        first = sums.of("given", now, gates), self.own.of("own", last, gates)
 
-        def open_gate(t: Any, c: Any, g: Any) -> Value:
-            return int16(sigmoid.logistic(self._argument(c, g, self.own.gate(first, c, g))))
-
-        gates = define.compute("opened", open_gate, shape=shape, dtype="int16")
-        third = first if self.attrs.resets_after else self._after_reset(gates)
+        units = state.shape[1:]
+        argument = define.compute(
+            "argument",
+            lambda t, c, g: self._argument(c, g, first[0], self.own.gate(first[1], c, g)),
+            shape=(*units, 2), dtype="int16",
+        )  # fmt: skip
+        opened = define.compute(
+            "opened", lambda t, c, g: int16(sigmoid.logistic(int32(argument[c, g]))),
+            shape=argument.shape, dtype="int16",
+        )  # fmt: skip
+        third = first if is_after else (sums.of("given_new", now, slice(2, 3)),
+                                        self._after_reset(opened))  # fmt: skip
 
         def share(c: Any) -> Value:
-            own = self.own.gate(third, c, 2)
-            return _scaled(int32(gates[c, 1]), own) if self.attrs.resets_after else own
+            own = self.own.gate(third[1], c, 2)
+            return _scaled(int32(opened[c, 1]), own) if is_after else own
+
+        new_argument = define.compute(
+            "new_argument", lambda t, c: self._argument(c, 2, third[0], share(c)),
+            shape=units, dtype="int16",
+        )  # fmt: skip
 
         def next_state(t: Any, n: Any, c: Any) -> Value:
-            new, z = sigmoid.tanh(self._argument(c, 2, share(c))), int32(gates[c, 0])
+            new, z = sigmoid.tanh(int32(new_argument[c])), int32(opened[c, 0])
             moved = (ONE - z) * new + z * int32(state[n, c])
             return int16(clamp((moved + HALF) >> 15, *LIMITS))
 
@@ -229,12 +245,11 @@ class _Step:
         reset = self.target.definition.compute(
             "reset", scaled_last, shape=last.shape, dtype="int16"
         )
-        return self.own.of("third", reset, slice(2, 3), is_centred=True)
+        return self.own.of("own_new", reset, slice(2, 3), is_centred=True)
 
-    def _argument(self, c: Any, g: Any, own: Value) -> Value:
+    def _argument(self, c: Any, g: Any, given: tuple[Tensor, int], own: Value) -> Value:
         """What a gate's function is of."""
-        sums, made = self.given
-        return clamp(sums.gate(made, c, g) + own, *LIMITS)
+        return int16(clamp(self.given[0].gate(given, c, g) + own, *LIMITS))
 
 
 def _scaled(share: Value, value: Value) -> Value:

@@ -27,7 +27,14 @@ from edgec.targets.common.per_element import (
     schedule_per_element,
     schedule_windows,
 )
-from edgec.targets.common.recurrent import is_filter, is_lstm, schedule_filters, schedule_lstm
+from edgec.targets.common.recurrent import (
+    is_filter,
+    is_gru,
+    is_lstm,
+    schedule_filters,
+    schedule_gru,
+    schedule_lstm,
+)
 from edgec.targets.common.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
 from edgec.targets.common.sums import Kind
 from edgec.targets.common.svdf import schedule_push
@@ -146,6 +153,10 @@ def _lstm(nest: Nest, schedule: Schedule) -> None:
     schedule_lstm(schedule, _unrolled(nest), nest.tables)
 
 
+def _gru(nest: Nest, schedule: Schedule) -> None:
+    schedule_gru(schedule, _unrolled(nest))
+
+
 def _filters(nest: Nest, schedule: Schedule) -> None:
     schedule_filters(schedule, _unrolled(nest))
 
@@ -177,6 +188,7 @@ LOOPS = tuple(
         ("elements", lambda nest: not nest.temporaries, finished(_elements)),
         ("walks", is_walk, finished(_walks)),
         ("gates", is_lstm, finished(_lstm)),
+        ("gates of two kinds", is_gru, finished(_gru)),
         ("filters", is_filter, finished(_filters)),
         ("rows", lambda nest: "acc" not in nest.temporaries, finished(_rows)),
         ("computed matrices", _is_kind(Kind.COMPUTED), finished(_computed_matrix)),

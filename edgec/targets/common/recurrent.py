@@ -22,6 +22,11 @@ def is_lstm(nest: Nest) -> bool:
     return {"own", "given", "gates"} <= blocks_of(nest.func.body).keys()
 
 
+def is_gru(nest: Nest) -> bool:
+    """Whether gates open, and a state moves as far as they let it."""
+    return {"own", "given", "opened"} <= blocks_of(nest.func.body).keys()
+
+
 def is_filter(nest: Nest) -> bool:
     """Whether it is the dot products of what filters remember."""
     return nest.sums is not None and nest.sums.kind is Kind.FILTERS and "acc" in nest.temporaries
@@ -46,26 +51,51 @@ def schedule_lstm(schedule: Schedule, straight: int, tables: Mapping[str, Array]
     if "given_gates" in blocks_of(schedule.func.body):
         schedule.compute_inline("given_gates")
     for name in ("own", "given"):
-        gates_at_once(schedule, name)
-        loops = loops_of(schedule.func.body)
-        for loop in {f"{name}_g", f"{name}_g_init"} & loops.keys():
-            schedule.unroll(loop)
-        if (inputs := loops.get(f"{name}_k")) is not None:
-            _in_line(schedule, f"{name}_k", inputs.stop.offset, min(straight, 2))
+        _gates_in_line(schedule, name, "gates_c", straight)
     if straight > 1:
         schedule.unroll("gates_g")
         _factors_in_code(schedule, tables)
 
 
-def gates_at_once(schedule: Schedule, name: str) -> None:
+def schedule_gru(schedule: Schedule, straight: int) -> None:
+    """The gates of a unit share every input, and each unit's state follows its gates.
+
+    Where the reset gate comes before the product, the third gate is a loop after the other two.
+    """
+    names = blocks_of(schedule.func.body).keys()
+    first = "opened_c" if "own_new" in names else "hidden_c"
+    schedule.compute_at("new_argument", "hidden_c")
+    if first != "opened_c":
+        schedule.compute_at("opened", first)
+    schedule.compute_at("argument", first)
+    hosts = {"own": first, "given": first, "own_new": "hidden_c", "given_new": "hidden_c"}
+    for name in names & hosts.keys():
+        _gates_in_line(schedule, name, hosts[name], straight)
+    if straight > 1:
+        schedule.unroll("argument_g")
+        schedule.unroll("opened_g")
+
+
+def gates_at_once(schedule: Schedule, name: str, loop: str) -> None:
     """The sums of a unit's gates where they are used, input after input."""
-    schedule.compute_at(name, "gates_c")
+    schedule.compute_at(name, loop)
     loops = loops_of(schedule.func.body)
-    if f"{name}_k" not in loops:  # one input
+    if f"{name}_k" not in loops or f"{name}_g" not in loops:  # one input, or one gate
         decompose(schedule, name)
         return
     schedule.decompose_reduction(name, f"{name}_g")
     schedule.reorder(f"{name}_k", f"{name}_g")
+
+
+def _gates_in_line(schedule: Schedule, name: str, loop: str, straight: int) -> None:
+    """The same in straight code: of few gates more inputs."""
+    gates_at_once(schedule, name, loop)
+    loops = loops_of(schedule.func.body)
+    gates = loops[f"{name}_g"].stop.offset if f"{name}_g" in loops else 1
+    for inner in {f"{name}_g", f"{name}_g_init"} & loops.keys():
+        schedule.unroll(inner)
+    if (inputs := loops.get(f"{name}_k")) is not None:
+        _in_line(schedule, f"{name}_k", inputs.stop.offset, min(straight, 2 if gates > 2 else 4))
 
 
 def _factors_in_code(schedule: Schedule, tables: Mapping[str, Array]) -> None:

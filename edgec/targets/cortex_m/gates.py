@@ -23,7 +23,7 @@ def gates_by_products(nest: Nest) -> list[Schedule]:
     schedule = Schedule(nest.func)
     try:
         for name in ("own", "given"):
-            gates_at_once(schedule, name)
+            gates_at_once(schedule, name, "gates_c")
         schedule.simplify()
         for name in ("own_k", "given_k"):
             loop = loops_of(schedule.func.body).get(name)
