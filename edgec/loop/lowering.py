@@ -41,6 +41,7 @@ class Lowering:
         self.foreign: Call | None = None  # of a user's operator: the whole group
         self.window: Window | None = None  # of a convolution that is lowered as a product
         self.scales: dict[str, tuple[float, int]] = {}  # and zero points of inputs and outputs
+        self.halves: frozenset[str] = frozenset()  # inputs of float32 with numbers of float16 alone
 
     def input(self, name: str, shape: Sequence[int], dtype: str) -> Tensor:
         """An activation that comes from outside the group."""

@@ -172,9 +172,14 @@ class Schedule:
         """Let threads wait where they read what others write; after `simplify`."""
         self._apply(place_barriers)
 
-    def warp_tiles(self, loop: str, rows: int, columns: int, chunks: int = 1) -> None:
-        """Give each block a tile of a product of int8, each thread four sums of a part of it."""
-        self._repack(*self._apply(warp_tiles, loop=loop, rows=rows, columns=columns, chunks=chunks))
+    def warp_tiles(
+        self, loop: str, rows: int, columns: int, chunks: int = 1, halves: bool = False
+    ) -> None:
+        """Give each block a tile of a product, each thread four sums of a part of it."""
+        made = self._apply(
+            warp_tiles, loop=loop, rows=rows, columns=columns, chunks=chunks, halves=halves
+        )
+        self._repack(*made)
 
     def share_rows(self, threads: int, free: bool = False) -> None:
         """Let a block of threads make each row together; free: floats are added in parts."""

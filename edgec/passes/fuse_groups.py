@@ -13,6 +13,7 @@ from functools import cached_property
 
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.operator import Fusion
+from edgec.ops.cast import CastAttrs
 
 
 @dataclass(frozen=True)
@@ -20,10 +21,12 @@ class Group:
     """Nodes in order; only the last one's outputs are seen from outside.
 
     inputs: values from outside the group, constants included, each once, in order of use.
+    halves: those of float32 whose numbers are all of float16.
     """
 
     nodes: tuple[Node, ...]
     inputs: tuple[Value, ...]
+    halves: frozenset[Value] = frozenset()
 
     @property
     def name(self) -> str:
@@ -63,7 +66,7 @@ def fuse_groups(
 
     is_whole: whether a core runs a group faster as it is than with what follows it.
     """
-    consumers = function.consumers()
+    consumers, halves = function.consumers(), _halves(function)
     taken: set[Node] = set()
     groups: list[Group] = []
     for node in function.nodes:
@@ -78,8 +81,19 @@ def fuse_groups(
         taken.update(members)
         inside = {value for member in members for value in member.outputs}
         inputs = dict.fromkeys(v for m in members for v in m.inputs if v not in inside)
-        groups.append(Group(tuple(members), tuple(inputs)))
+        groups.append(Group(tuple(members), tuple(inputs), halves.intersection(inputs)))
     return tuple(groups)
+
+
+def _halves(function: Function) -> frozenset[Value]:
+    """Values of float32 that float16 was widened to, and other shapes of them."""
+    found: set[Value] = set()
+    for node in function.nodes:
+        is_cast = isinstance(node.attrs, CastAttrs) and node.attrs.dtype == "float32"
+        is_view = node.op.fusion is Fusion.VIEW and node.inputs[0] in found
+        if is_view or (is_cast and node.inputs[0].type.dtype == "float16"):
+            found.add(node.output)
+    return frozenset(found)
 
 
 def _next_member(

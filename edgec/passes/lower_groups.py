@@ -249,6 +249,7 @@ def lowering_of(
         for name, value in (given | made).items()
         if value.type.quant is not None and len(value.type.quant.scale) == 1
     }
+    lowering.halves = frozenset(name for name, value in given.items() if value in group.halves)
     for node in group.nodes:
         is_last = node is group.nodes[-1]
         lowering.target = outputs[0] if is_last else None

@@ -35,7 +35,7 @@ class Nest:
     sums: how the group sums as its operators write it, whatever first steps made of `func`. paired:
     as for `Target`. accumulators: what is known of the sums that are rescaled. begun: the first
     steps, which made `func` and `tables`. scales: and zero points of inputs and outputs that stand
-    for real numbers, by parameter.
+    for real numbers, by parameter. halves: inputs of float32 whose numbers are all of float16.
     """
 
     func: PrimFunc
@@ -49,6 +49,7 @@ class Nest:
     accumulators: Accumulators | None = None
     begun: Schedule | None = None
     scales: Mapping[str, tuple[float, int]] = field(default_factory=dict)
+    halves: frozenset[str] = frozenset()
 
     def schedule(self) -> Schedule:
         """A schedule that goes on from the first steps, if there are any."""

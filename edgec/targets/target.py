@@ -82,6 +82,7 @@ class Target:
         plain = Nest(
             func, lowered.tables, lowered.window, self.core, self.options, self.in_rows,
             find_sums(func), self.paired, lowered.accumulators, scales=lowered.scales,
+            halves=lowered.halves,
         )  # fmt: skip
         rules = (rule for rule in self.rules if rule.match(plain))
         for prepare, those in groupby(rules, key=lambda rule: rule.prepare):

@@ -8,6 +8,7 @@
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
+#include <math.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -32,6 +33,7 @@ static void ec_barrier(int scope);
 static void ec_group_barrier(int group, int threads);
 static void ec_fail(void);
 static void ec_emulated_mma(int32_t *sums, const int32_t *rows, const int32_t *columns);
+static void ec_emulated_f16(float *sums, const int32_t *rows, const int32_t *columns);
 static void ec_emulated_tf32(float *sums, const int32_t *rows, const int32_t *columns);
 enum { EC_OF_WARP, EC_OF_BLOCK, EC_OF_GRID, EC_SCOPES };
 
@@ -56,6 +58,7 @@ enum { EC_OF_WARP, EC_OF_BLOCK, EC_OF_GRID, EC_SCOPES };
 #define EC_DP4A(a, b, sum) ec_dp4a((uint32_t)(a), (uint32_t)(b), (int32_t)(sum))
 
 #define EC_MMA_S8(sums, rows, columns) ec_emulated_mma((sums), (rows), (columns))
+#define EC_MMA_F16(sums, rows, columns) ec_emulated_f16((sums), (rows), (columns))
 #define EC_MMA_TF32(sums, rows, columns) ec_emulated_tf32((sums), (rows), (columns))
 #define EC_TF32(number) ec_tf32(number)
 #define EC_TF32_REST(number, large) \
@@ -218,6 +221,23 @@ static void ec_exchange(Sum *sums, const int32_t *rows, const int32_t *columns, 
 static void ec_emulated_mma(int32_t *sums, const int32_t *rows, const int32_t *columns) {
     ec_exchange(sums, rows, columns, [](int32_t a, int32_t b, int32_t sum) {
         return ec_dp4a((uint32_t)a, (uint32_t)b, sum);
+    });
+}
+
+/* A float16 of IEEE 754. */
+static float ec_half(uint32_t bits) {
+    const int exponent = (int)(bits >> 10 & 31), mantissa = (int)(bits & 1023);
+    const float number = exponent == 31 ? (mantissa != 0 ? NAN : INFINITY)
+                         : exponent > 0 ? ldexpf((float)(mantissa + 1024), exponent - 25)
+                                        : ldexpf((float)mantissa, -24);
+    return (bits & 0x8000u) != 0 ? -number : number;
+}
+
+static void ec_emulated_f16(float *sums, const int32_t *rows, const int32_t *columns) {
+    ec_exchange(sums, rows, columns, [](int32_t a, int32_t b, float sum) {
+        const uint32_t row = (uint32_t)a, column = (uint32_t)b;
+        sum += ec_half(row & 0xFFFFu) * ec_half(column & 0xFFFFu);
+        return sum + ec_half(row >> 16) * ec_half(column >> 16);
     });
 }
 

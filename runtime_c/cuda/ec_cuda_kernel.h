@@ -100,6 +100,31 @@ static inline void ec_mma_16832(int32_t *sums, const int32_t *rows, const int32_
     }
 #endif
 }
+/* The nearest float16, as its bits. */
+#define EC_HALF(number) ec_half(number)
+static inline uint16_t ec_half(float number) {
+    uint16_t found;
+    asm("cvt.rn.f16.f32 %0, %1;" : "=h"(found) : "f"(number));
+    return found;
+}
+/* Likewise of float16, over 16 steps: "Matrix Fragments for mma.m16n8k16", and "mma.m16n8k8" on Turing. */
+#define EC_MMA_F16(sums, rows, columns) ec_mma_16816((sums), (rows), (columns))
+static inline void ec_mma_16816(float *sums, const int32_t *rows, const int32_t *columns) {
+#if __CUDA_ARCH__ >= 800
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                 "{%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                 : "r"(rows[0]), "r"(rows[1]), "r"(rows[2]), "r"(rows[3]), "r"(columns[0]),
+                   "r"(columns[1]));
+#else
+    for (int part = 0; part < 2; ++part) {
+        asm volatile("mma.sync.aligned.m16n8k8.row.col.f32.f16.f16.f32 {%0, %1, %2, %3}, "
+                     "{%4, %5}, {%6}, {%0, %1, %2, %3};"
+                     : "+f"(sums[0]), "+f"(sums[1]), "+f"(sums[2]), "+f"(sums[3])
+                     : "r"(rows[2 * part]), "r"(rows[2 * part + 1]), "r"(columns[part]));
+    }
+#endif
+}
 #if __CUDA_ARCH__ >= 800
 /* The nearest number of TF32, as its bits, and what is left of a number beside that. */
 #define EC_TF32(number) ec_tf32(number)

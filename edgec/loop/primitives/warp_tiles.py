@@ -23,6 +23,7 @@ from edgec.loop.ir import (
     For,
     ForKind,
     If,
+    Intrinsic,
     Load,
     PrimFunc,
     Seq,
@@ -32,6 +33,7 @@ from edgec.loop.ir import (
 from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.lookup import constant_extent, find_loop, with_changes
 from edgec.loop.rewrite import Rewriter, Substitute, sequence
+from edgec.numerics.narrow_float import FORMATS
 from edgec.numerics.term import Term, TermLike, Var, as_term, floor_div, floor_mod, minimum
 
 Array = npt.NDArray[Any]
@@ -48,7 +50,7 @@ UNROLLED: ForKind = "unrolled"
 
 
 def warp_tiles(
-    func: PrimFunc, loop: str, rows: int, columns: int, chunks: int
+    func: PrimFunc, loop: str, rows: int, columns: int, chunks: int, halves: bool = False
 ) -> tuple[PrimFunc, tuple[str, Repack]]:
     """Give each block of a GPU a tile of a product, and each thread four sums of a part.
 
@@ -68,35 +70,61 @@ def warp_tiles(
     and `columns` columns; its warps share out the columns where each has some, else the rows. The
     sum goes over `chunks` parts, each of which lies in shared memory as a whole. The innermost
     loops of the products, from `tile_k` on, are what the instruction means. Weights are packed by
-    columns and steps, with zeros at the end of the sum; the last is said by the result.
+    columns and steps, with zeros at the end of the sum; the last is said by the result. Computed
+    ones, and constants that lie otherwise, are fetched as rows are; the outer loops that both
+    change with are blocks of their own (`block_z`). What is added to elements of int8 is a part of
+    what the instruction means. With `halves`, floats lie in tiles as float16, which they must be.
 
-    Requires a simplified function, and columns that divide N. Barriers are not placed yet.
+    Requires a simplified function, and of packed weights columns that divide N. Barriers are not
+    placed yet.
     """
     target, _ = find_loop(func, loop)
     found = _match(target)
-    tile = _Tile(found, rows, columns, chunks)
-    body = _Builder(tile).stmt()
-    packed = tile.packed
-    changed = with_changes(func, [(target, body)])
-    params = tuple(packed if p == found.weights.buffer else p for p in func.params)
-    allocs = tuple(b for b in func.allocs if b != found.acc)
-    changed = replace(changed, params=params, allocs=(*allocs, tile.sums, tile.shared))
-    if found.weights.buffer in reads(changed.body):
+    tile = _Tile(found, rows, columns, chunks, halves)
+    changed = with_changes(func, [(target, _Builder(tile).stmt())])
+    own = (tile.sums, tile.shared) if found.is_packed else (tile.sums, tile.shared, tile.weights)
+    changed = replace(changed, allocs=(*(b for b in func.allocs if b != found.acc), *own))
+    if not found.is_packed:
+        return changed, (found.w.load.buffer.name, lambda array: array)
+    params = tuple(tile.weights if p == found.w.load.buffer else p for p in func.params)
+    if found.w.load.buffer in reads(changed.body):
         raise ScheduleError("warp_tiles: the weights are read elsewhere, too")
-    return changed, (packed.name, tile.pack)
+    return replace(changed, params=params), (tile.weights.name, tile.pack)
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A factor of a product: what is loaded, and what is added to it where that is int8."""
+
+    load: Load
+    offset: int
+
+    @property
+    def address(self) -> Term:
+        """Of the element, from the buffer's start."""
+        return flat_address(self.load.buffer, self.load.indices)
+
+    def stride(self, step: Var) -> int:
+        """How far the element of the next step is."""
+        return dict(self.address.parts).get(step, 0)
 
 
 @dataclass(frozen=True)
 class _Product:
-    """The nest: rows by their loops, the channel, the start of a sum, its steps, what follows."""
+    """The nest: the loops that both factors change with, those of rows, the channel, the start of a
+    sum, its steps, what follows. is_packed: whether the weights are constants that lie channel by
+    channel.
+    """
 
+    batch: tuple[For, ...]
     rows: tuple[For, ...]
     channel: For
     start: Store
     steps: tuple[For, ...]
-    x: Load
-    weights: Load
+    x: Operand
+    w: Operand
     rest: tuple[Stmt, ...]
+    is_packed: bool
 
     @property
     def acc(self) -> Buffer:
@@ -105,8 +133,36 @@ class _Product:
     def sizes(self) -> tuple[int, int, int]:
         """Rows, channels, and steps of a sum."""
         loops = (self.rows, (self.channel,), self.steps)
-        m, n, k = (prod(map(plain_extent, each)) for each in loops)
+        m, n, k = map(steps_in, loops)
         return m, n, k
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of a product: how many such, rows, columns and steps of each; whether weights are packed;
+    what is added to each element of rows and of columns, and how far the next one of a sum is.
+    """
+
+    batch: int
+    rows: int
+    columns: int
+    steps: int
+    is_packed: bool
+    offsets: tuple[int, int]
+    strides: tuple[int, int]
+
+
+def sizes_of(func: PrimFunc, loop: str) -> Sizes:
+    """The sizes of the product that a nest is; ScheduleError where `warp_tiles` takes none."""
+    found = _match(find_loop(func, loop)[0])
+    both, inner = (found.x, found.w), found.steps[-1].var
+    offsets, strides = (o.offset for o in both), (o.stride(inner) for o in both)
+    return Sizes(steps_in(found.batch), *found.sizes(), found.is_packed, (*offsets,), (*strides,))
+
+
+def steps_in(loops: Sequence[For]) -> int:
+    """All steps of nested loops."""
+    return prod(map(plain_extent, loops))
 
 
 def plain_extent(loop: For) -> int:
@@ -136,13 +192,15 @@ def _match(target: For) -> _Product:
     start = stmts[0]
     if start.buffer.scope != "register" or start.buffer.elements != 1 or not steps:
         raise ScheduleError("warp_tiles: the sum is no single register")
-    x, weights = _factors(update, start.buffer)
-    found = _Product(loops[:-1], loops[-1], start, steps, x, weights, stmts[2:])
-    k = found.sizes()[2]
-    place = _linear(steps) + as_term(found.channel.var) * k
-    if flat_address(weights.buffer, weights.indices) != place:
-        raise ScheduleError("warp_tiles: the weights of a channel do not lie together")
-    return found
+    x, w = _factors(update, start.buffer, loops[-1].var)
+    place = _linear(steps) + as_term(loops[-1].var) * steps_in(steps)
+    address = w.address
+    is_packed = address == place and w.load.buffer.scope == "constant" and not x.offset + w.offset
+    both = [i for i, loop in enumerate(loops[:-1], 1) if loop.var in address.variables()]
+    batch = max(both, default=0)
+    return _Product(
+        loops[:batch], loops[batch:-1], loops[-1], start, steps, x, w, stmts[2:], is_packed
+    )
 
 
 def _linear(loops: Sequence[For]) -> Term:
@@ -153,15 +211,17 @@ def _linear(loops: Sequence[For]) -> Term:
     return total
 
 
-def _factors(update: Stmt, acc: Buffer) -> tuple[Load, Load]:
-    """The loads of acc = acc + int32(x) * int32(w), or of floats; one is of constants."""
+def _factors(update: Stmt, acc: Buffer, channel: Var) -> tuple[Operand, Operand]:
+    """The factors of acc = acc + (int32(x) + 3) * int32(w), or of floats; the second one changes
+    with the channel.
+    """
     product = _added(update, acc)
     sides = () if product is None else (product.left, product.right)
-    loads = [load for load in map(_factor, sides) if load is not None]
-    loads.sort(key=lambda load: load.buffer.scope == "constant")
-    if [load.buffer.scope == "constant" for load in loads] != [False, True]:
-        raise ScheduleError("warp_tiles: it adds no products of int8 or float32 by constants")
-    return loads[0], loads[1]
+    found = [operand for operand in map(_factor, sides) if operand is not None]
+    changes = [channel in operand.address.variables() for operand in found]
+    if sorted(changes) != [False, True] or len({o.load.dtype for o in found}) != 1:
+        raise ScheduleError("warp_tiles: it adds no products of rows by columns")
+    return found[changes.index(False)], found[changes.index(True)]
 
 
 def _added(update: Stmt, acc: Buffer) -> Binary | None:
@@ -173,11 +233,16 @@ def _added(update: Stmt, acc: Buffer) -> Binary | None:
     return None
 
 
-def _factor(expr: Expr) -> Load | None:
-    """The element of int8 that an expression widens, or a float."""
+def _factor(expr: Expr) -> Operand | None:
+    """The element of int8 that an expression widens, with what is added to it; or a float."""
+    offset = 0
+    if isinstance(expr, Binary) and expr.op == "add" and isinstance(expr.right, Const):
+        expr, offset = expr.left, int(expr.right.value)
     inside = expr.value if isinstance(expr, Cast) else expr
     dtype = "int8" if isinstance(expr, Cast) else "float32"
-    return inside if isinstance(inside, Load) and inside.dtype == dtype else None
+    is_whole = -127 <= offset <= 128 and (offset == 0 or dtype == "int8")
+    is_one = isinstance(inside, Load) and inside.dtype == dtype and is_whole
+    return Operand(inside, offset) if is_one and isinstance(inside, Load) else None
 
 
 def steps_of(dtype: str) -> int:
@@ -193,12 +258,19 @@ class _Tile:
     rows: int
     columns: int
     chunks: int
+    halves: bool
 
     def __post_init__(self) -> None:
         n = self.product.sizes()[1]
         is_whole = self.columns % COLUMNS == 0 and self.rows % ROWS == 0
-        if not is_whole or n % self.columns or (not self.is_wide and self.rows % (ROWS * WARPS)):
+        is_whole = is_whole and not (self.product.is_packed and n % self.columns)
+        if not is_whole or (not self.is_wide and self.rows % (ROWS * WARPS)):
             raise ScheduleError(f"warp_tiles: {self.rows} x {self.columns} do not share out {n}")
+
+    @property
+    def dtype(self) -> str:
+        """Of elements in tiles."""
+        return "uint16" if self.halves else self.product.x.load.dtype
 
     @property
     def is_wide(self) -> bool:
@@ -216,7 +288,7 @@ class _Tile:
     @property
     def at_once(self) -> int:
         """Steps of an instruction."""
-        return steps_of(self.product.x.dtype)
+        return steps_of(self.dtype)
 
     @property
     def steps(self) -> int:
@@ -225,19 +297,25 @@ class _Tile:
 
     @property
     def shared(self) -> Buffer:
-        shape = (self.steps // self.at_once * self.rows // GROUP, GROUP, self.at_once)
-        return Buffer("fetched", shape, self.product.x.dtype, "shared")
+        return self._fetched("fetched", self.rows)
+
+    def _fetched(self, name: str, lines: int) -> Buffer:
+        shape = (self.steps // self.at_once * lines // GROUP, GROUP, self.at_once)
+        return Buffer(name, shape, self.dtype, "shared")
 
     @property
     def sums(self) -> Buffer:
         return replace(self.product.acc, shape=(self.m * self.n * 4,))
 
     @property
-    def packed(self) -> Buffer:
+    def weights(self) -> Buffer:
+        """By columns and steps of instructions: packed, or of a chunk where they are fetched."""
+        if not self.product.is_packed:
+            return self._fetched("fetched_w", self.columns)
         channels = self.product.sizes()[1]
         groups = self.chunks * self.steps // self.at_once
         shape = (channels // COLUMNS, groups, COLUMNS, self.at_once)
-        return replace(self.product.weights.buffer, shape=shape)
+        return replace(self.product.w.load.buffer, shape=shape, dtype=self.dtype)
 
     def pack(self, array: Array) -> Array:
         """Weights [channels, ..] as columns and steps of instructions."""
@@ -245,7 +323,26 @@ class _Tile:
         flat = np.reshape(array, (channels, steps))
         flat = np.pad(flat, [(0, 0), (0, self.chunks * self.steps - steps)])
         parts = flat.reshape(channels // COLUMNS, COLUMNS, -1, self.at_once).transpose(0, 2, 1, 3)
+        parts = parts.astype(np.float16).view(np.uint16) if self.halves else parts
         return np.ascontiguousarray(parts)
+
+    def stored(self, number: Expr) -> Expr:
+        """What a tile has of a number."""
+        if not self.halves:
+            return number
+        arguments = (*FORMATS["float16"].arguments, 0)
+        words = tuple(Const(each, "int32") for each in arguments)
+        return Cast("uint16", Intrinsic("narrow_f32", (number, *words), "uint32"))
+
+    def number(self, element: Load, offset: int) -> Expr:
+        """A factor, of what a tile has."""
+        if self.halves:
+            words = tuple(Const(each, "int32") for each in FORMATS["float16"].arguments)
+            return Intrinsic("widen_f32", (Cast("uint32", element), *words), "float32")
+        if is_float(self.dtype):
+            return element
+        wide = Cast("int32", element)
+        return Binary("add", wide, Const(offset, "int32")) if offset else wide
 
 
 def _each(name: str, extent: int, body: Callable[[Term], Stmt], kind: ForKind = "serial") -> Stmt:
@@ -273,6 +370,36 @@ class _Sum(Rewriter):
         return self.read if load.buffer == self.old else load
 
 
+@dataclass(frozen=True)
+class _Lines:
+    """Rows or columns that are fetched: of what, to where, the first one, where they end, and the
+    values of loops at one of them.
+    """
+
+    name: str
+    operand: Operand
+    to: Buffer
+    first: Term
+    stop: int
+    places: Callable[[Term], Mapping[Var, TermLike]]
+
+    @property
+    def nothing(self) -> Const:
+        """What adds nothing to a sum."""
+        return Const(0.0 if is_float(self.to.dtype) else -self.operand.offset, self.to.dtype)
+
+    def width(self, inner: For) -> int:
+        """Steps that are copied at once: four of int8 that lie in a word; four that become float16,
+        one as far from the other as the next; or one.
+        """
+        load, stride = self.operand.load, self.operand.stride(inner.var)
+        rest = self.operand.address - as_term(inner.var) * stride
+        if inner.var in rest.variables() or plain_extent(inner) % 4:
+            return 1
+        is_word = stride == 1 and not any(c % 4 for c in (rest.offset, *dict(rest.parts).values()))
+        return 4 if self.to.dtype == "uint16" or (load.dtype == "int8" and is_word) else 1
+
+
 class _Builder:
     """Writes the nest."""
 
@@ -280,6 +407,7 @@ class _Builder:
         self.tile, self.product = tile, tile.product
         self.of_m, self.of_n, self.of_k = tile.product.sizes()
         self.q = self.g = self.warp = Var("none", 0, 1)  # of the part that is written
+        self.batch: dict[Var, TermLike] = {}
         self.first_row = self.first_column = as_term(0)
 
     def stmt(self) -> Stmt:
@@ -295,14 +423,18 @@ class _Builder:
 
             return inside
 
-        across, down = self.of_n // self.tile.columns, -(-self.of_m // self.tile.rows)
+        across, down = -(-self.of_n // self.tile.columns), -(-self.of_m // self.tile.rows)
 
         def in_row(row: Term) -> Stmt:
             column = Var("tile_n", 0, across)
             body = in_columns(row)(as_term(column if across > 1 else 0))
             return For(column, as_term(0), as_term(across), "block_x", body)
 
-        return _each("tile_m", down, in_row, "block_y")
+        def in_batch(batch: Term) -> Stmt:
+            self.batch = decoded(self.product.batch, batch)
+            return _each("tile_m", down, in_row, "block_y")
+
+        return _each("tile_b", steps_in(self.product.batch), in_batch, "block_z")
 
     def _threads(self, part: str, make: Callable[[], Stmt]) -> Stmt:
         """What each thread does between two barriers."""
@@ -334,11 +466,11 @@ class _Builder:
                           kind), kind), kind), kind)  # fmt: skip
 
     def _places(self, row: Term, column: TermLike) -> Mapping[Var, TermLike]:
-        return {**decoded(self.product.rows, row), self.product.channel.var: column}
+        return {**self.batch, **decoded(self.product.rows, row), self.product.channel.var: column}
 
     def _start(self) -> Stmt:
         def start(number: Term, row: Term, column: Term) -> Stmt:
-            places = self._places(minimum(row, self.of_m - 1), column)
+            places = self._places(minimum(row, self.of_m - 1), minimum(column, self.of_n - 1))
             value = Substitute(places).expr(self.product.start.value)
             return Store(self.tile.sums, (number,), value)
 
@@ -349,7 +481,8 @@ class _Builder:
             swap = _Sum(self.product.acc, self.tile.sums, number)
             bind = Substitute(self._places(row, column))
             stmts = (bind.stmt(swap.stmt(stmt)) for stmt in self.product.rest)
-            return _guarded(row, self.of_m, sequence(*stmts))
+            inside = _guarded(column, self.of_n, sequence(*stmts))
+            return _guarded(row, self.of_m, inside)
 
         return self._sums("end", end)
 
@@ -363,51 +496,51 @@ class _Builder:
         )  # fmt: skip
 
     def _fetch(self, part: Term) -> Stmt:
-        """Each warp fetches groups of eight rows and 32 bytes, each lane eight bytes of a row."""
-        groups = self.tile.shared.shape[0]
+        """The rows of a part of the sum, and the columns where they are not packed."""
+        tile, product = self.tile, self.product
+        channel = product.channel.var
+        rows = _Lines("tile", product.x, tile.shared, self.first_row, self.of_m,
+                      lambda row: decoded(product.rows, row))  # fmt: skip
+        columns = _Lines("columns", product.w, tile.weights, self.first_column, self.of_n,
+                         lambda column: {channel: column})  # fmt: skip
+        fetched = (rows,) if product.is_packed else (rows, columns)
+        return sequence(*(self._fetch_lines(part, lines) for lines in fetched))
+
+    def _fetch_lines(self, part: Term, lines: _Lines) -> Stmt:
+        """Each warp fetches groups of eight lines and 32 bytes, each lane eight bytes of a line."""
+        groups = lines.to.shape[0]
+        width = lines.width(self.product.steps[-1])
 
         def fetch(turn: Term) -> Stmt:
             group = turn * WARPS + self.warp
             body = _each(
-                "tile_half", self.tile.at_once // 4 // self._width,
-                lambda half: self._fetch_some(part, group, half),
+                f"{lines.name}_half", self.tile.at_once // 4 // width,
+                lambda half: self._fetch_some(part, lines, group, half, width),
             )  # fmt: skip
             return _guarded(group, groups, body)
 
-        return _each("tile_turn", -(-groups // WARPS), fetch)
+        return _each(f"{lines.name}_turn", -(-groups // WARPS), fetch)
 
-    @property
-    def _width(self) -> int:
-        """Steps that lie side by side in the input as well: four of int8, or one."""
-        inner = self.product.steps[-1]
-        address = flat_address(self.product.x.buffer, self.product.x.indices)
-        rest = address - as_term(inner.var)
-        strides = [c for _, c in rest.parts]
-        is_side_by_side = inner.var not in rest.variables() and plain_extent(inner) % 4 == 0
-        is_side_by_side = is_side_by_side and self.product.x.dtype == "int8"
-        return 4 if is_side_by_side and not any(c % 4 for c in (*strides, rest.offset)) else 1
-
-    def _fetch_some(self, part: Term, group: Term, half: Term) -> Stmt:
-        rows, width = self.tile.rows // GROUP, self._width
+    def _fetch_some(self, part: Term, lines: _Lines, group: Term, half: Term, width: int) -> Stmt:
+        count = lines.to.shape[0] * self.tile.at_once // self.tile.steps
         place = as_term(self.q) * (self.tile.at_once // 4) + half * width
-        row = self.first_row + floor_mod(group, rows) * GROUP + self.g
-        step = part * self.tile.steps + floor_div(group, rows) * self.tile.at_once + place
-        places = decoded(self.product.rows, row) | decoded(self.product.steps, step)
+        line = lines.first + floor_mod(group, count) * GROUP + self.g
+        step = part * self.tile.steps + floor_div(group, count) * self.tile.at_once + place
+        places = {**self.batch, **lines.places(line), **decoded(self.product.steps, step)}
 
         def copy(name: str, is_read: bool) -> Stmt:
             def one(lane: Term) -> Stmt:
                 inner = self.product.steps[-1].var
                 at = {**places, inner: as_term(places[inner]) + lane}
-                read = Substitute(at).expr(self.product.x)
-                dtype = self.product.x.dtype
-                value = read if is_read else Const(0.0 if is_float(dtype) else 0, dtype)
-                return Store(self.tile.shared, (group, as_term(self.g), place + lane), value)
+                read = Substitute(at).expr(lines.operand.load)
+                value = self.tile.stored(read) if is_read else lines.nothing
+                return Store(lines.to, (group, as_term(self.g), place + lane), value)
 
-            return _each(name, width, one)
+            return _each(f"{lines.name}_{name}", width, one)
 
-        read, nothing = copy("tile_copy", True), copy("tile_clear", False)
+        read, nothing = copy("copy", True), copy("clear", False)
         inside = _guarded(step, self.of_k, read, nothing)
-        return _guarded(row, self.of_m, inside, nothing)
+        return _guarded(line, lines.stop, inside, nothing)
 
     def _multiply(self, part: Term) -> Stmt:
         tile, kind = self.tile, UNROLLED
@@ -419,10 +552,13 @@ class _Builder:
             group = kk * (tile.rows // GROUP) + (as_term(wm) * tile.m + m) * 2 + r
             column = floor_div(self.first_column, COLUMNS) + as_term(wn) * tile.n + n
             x = Load(tile.shared, (group, as_term(self.g), as_term(k)))
-            turn = part * (tile.steps // tile.at_once) + kk
-            w = Load(tile.packed, (column, turn, as_term(self.q) * 2 + s, as_term(k)))
-            sides = (x, w) if is_float(x.dtype) else (Cast("int32", x), Cast("int32", w))
-            value = Binary("mul", *sides)
+            if self.product.is_packed:
+                line = (column, part * (tile.steps // tile.at_once) + kk)
+            else:
+                line = (kk * (tile.columns // COLUMNS) + as_term(wn) * tile.n + n,)
+            w = Load(tile.weights, (*line, as_term(self.q) * 2 + s, as_term(k)))
+            value = Binary("mul", tile.number(x, self.product.x.offset),
+                           tile.number(w, self.product.w.offset))  # fmt: skip
             total = Binary("add", Load(tile.sums, (number,)), value)
             body: Stmt = Store(tile.sums, (number,), total)
             for var in (s, r, k):

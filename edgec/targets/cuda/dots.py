@@ -31,9 +31,10 @@ CHANNELS, ENOUGH_THREADS = 4, 2048
 
 
 def is_dot(nest: Nest) -> bool:
-    """Whether a nest sums products of int8, or of floats in any order where a GPU has TF32."""
-    is_product = nest.sums is not None and nest.sums.kind in (Kind.MATRIX, Kind.WINDOWS)
-    is_free = nest.options.float_sums == "free" and nest.core.gpu_architecture != "sm_75"
+    """Whether a nest sums products of int8, or of floats in any order."""
+    kinds = (Kind.MATRIX, Kind.WINDOWS, Kind.COMPUTED)
+    is_product = nest.sums is not None and nest.sums.kind in kinds
+    is_free = nest.options.float_sums == "free"
     return is_product and (nest.dtype == "int8" or (nest.dtype == "float32" and is_free))
 
 

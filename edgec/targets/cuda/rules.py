@@ -14,7 +14,7 @@ from edgec.targets.cuda.depthwise import is_depthwise, schedule_depthwise
 from edgec.targets.cuda.dots import is_dot
 from edgec.targets.cuda.kernels.depthwise import MULTIPLY
 from edgec.targets.cuda.kernels.dots import DOT
-from edgec.targets.cuda.kernels.mma import COPY, MMA, MMA_FLOATS
+from edgec.targets.cuda.kernels.mma import COPY, COPY_HALVES, MMA, MMA_FLOATS, MMA_HALVES
 from edgec.targets.cuda.reductions import is_long_sum, schedule_shared_sums
 from edgec.targets.cuda.rows import on_threads, schedule_gates
 from edgec.targets.cuda.tiles import schedule_products
@@ -22,8 +22,9 @@ from edgec.targets.rule import Rule, always
 
 #: Matrix instructions, or four products at once.
 PRODUCTS = Rule(
-    "products", is_dot, schedule_products, kernels=(DOT, MMA, MMA_FLOATS, COPY), ends_menu=always
-)
+    "products", is_dot, schedule_products,
+    kernels=(DOT, MMA, MMA_HALVES, MMA_FLOATS, COPY, COPY_HALVES), ends_menu=always,
+)  # fmt: skip
 
 #: Four channels of a pixel in a thread.
 DEPTHWISE = Rule(

@@ -1,4 +1,4 @@
-"""Dense and convolutions on the matrix instructions: a tile for each block.
+"""Dense layers, convolutions and attention on the matrix instructions: a tile for each block.
 
     for m in 0..M {                     block_y, block_x {
       for c in 0..N {                     tile = some rows of x, fetched by all threads
@@ -6,17 +6,20 @@
           acc += x[m, k] * w[c, k]        for kk in 0..K // 32 { call ec_mma_s8(&tile, &w, &acc) }
     } } }                                 out = f(acc)
 
-A window is a row of an implicit matrix: threads gather it while they fetch. What is chosen between
-these tiles, `edgec.targets.cuda.dots` and, where inputs come in no groups of four, plain loops is
-what the model of costs says is faster: a small layer does not fill tiles. So do floats whose sums
-are free, by the instruction for TF32: three products of halves are as near as one of float32.
+A window is a row of an implicit matrix: threads gather it while they fetch; of two tensors, as
+attention multiplies them, they fetch columns as well. What is chosen between these tiles,
+`edgec.targets.cuda.dots` and, where inputs come in no groups of four, plain loops is what the model
+of costs says is faster: a small layer does not fill tiles. So do floats whose sums are free: by the
+instruction for float16 where both factors are such numbers, whose products are then exact; else by
+that for TF32, of which three products of halves are as near as one of float32.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from math import prod
+
+import numpy as np
 
 from edgec.errors import ScheduleError
 from edgec.loop.bound import MOST_SHARED_BYTES
@@ -27,6 +30,8 @@ from edgec.loop.primitives.warp_tiles import (
     ROWS,
     STEP_BYTES,
     WARPS,
+    Sizes,
+    sizes_of,
     steps_of,
 )
 from edgec.loop.rewrite import loops_of
@@ -34,12 +39,13 @@ from edgec.loop.schedule import Schedule
 from edgec.targets.common import loops
 from edgec.targets.common.gathered import padding_adds_nothing
 from edgec.targets.common.nests import decompose, find_param, gather_temporaries, output_loops
+from edgec.targets.common.sums import Kind
 from edgec.targets.cuda.bind import place_whole_barriers, with_bound_statements
 from edgec.targets.cuda.costs import GPUS, Gpu, Work, kernel_us
 from edgec.targets.cuda.crew import launched_us
 from edgec.targets.cuda.dots import PADDED, make_whole, schedule_dots
 from edgec.targets.cuda.kernels.dots import AT_ONCE
-from edgec.targets.cuda.kernels.mma import COPY, MMA, MMA_FLOATS
+from edgec.targets.cuda.kernels.mma import COPY, COPY_HALVES, MMA, MMA_FLOATS, MMA_HALVES
 from edgec.targets.cuda.reductions import shared
 from edgec.targets.cuda.rows import on_threads
 from edgec.targets.rule import Nest
@@ -59,14 +65,14 @@ class Tile:
     columns: int
     chunks: int
 
-    def us(self, sizes: tuple[int, int, int], gpu: Gpu, at_once: int) -> float:
-        """What it takes of a product of these rows, columns and steps."""
-        m, n, k = sizes
-        steps = -(-k // at_once)
-        blocks = -(-m // self.rows) * (n // self.columns)
+    def us(self, sizes: Sizes, gpu: Gpu, at_once: int) -> float:
+        """What it takes of a product of these sizes."""
+        steps = -(-sizes.steps // at_once)
+        blocks = sizes.batch * -(-sizes.rows // self.rows) * -(-sizes.columns // self.columns)
         products = self.rows * self.columns // (ROWS * COLUMNS * WARPS)
+        lines = self.rows + (0 if sizes.is_packed else self.columns)
         own = (
-            self.rows * steps * 8 // THREADS * FETCH_INSTRUCTIONS
+            lines * steps * 8 // THREADS * FETCH_INSTRUCTIONS
             + products * steps * MMA_INSTRUCTIONS
             + products * 4 * END_INSTRUCTIONS
         )
@@ -76,57 +82,84 @@ class Tile:
 def schedule_products(nest: Nest) -> list[Schedule]:
     """The schedule that is faster by the model of costs; none where sums are of another form."""
     gpu = GPUS[nest.core.gpu_architecture]
-    found = schedule_tiles(nest)
-    if nest.dtype == "int8":
+    found = [each for kernel in _kernels(nest) for each in schedule_tiles(nest, kernel)]
+    is_computed = _is_computed(nest)
+    if nest.dtype == "int8" and not is_computed:
         found += [*schedule_dots(nest), *schedule_dots(nest, shared)]
-    if nest.dtype != "int8" or find_param(nest.func, "w").shape[-1] % AT_ONCE:
+    if is_computed or nest.dtype != "int8" or find_param(nest.func, "w").shape[-1] % AT_ONCE:
         plain = next(rule for rule in loops.LOOPS if rule.match(nest))
         found += on_threads(plain.apply)(nest)
     driver = nest.options.driver
     return sorted(found, key=lambda schedule: launched_us(schedule.func, gpu, driver))[:1]
 
 
-def schedule_tiles(nest: Nest) -> list[Schedule]:
-    """Its schedule by tiles; none where sums do not fit them."""
+def _is_computed(nest: Nest) -> bool:
+    return nest.sums is not None and nest.sums.kind is Kind.COMPUTED
+
+
+def _kernels(nest: Nest) -> tuple[str, ...]:
+    """The instructions that may multiply its factors."""
+    if nest.dtype == "int8":
+        return (MMA,)
+    is_half = "x" in nest.halves and all(
+        name in nest.halves or _has_halves(nest, name) for name in ("x2", "w", "b")
+    )
+    floats = (MMA_FLOATS,) if nest.core.gpu_architecture != "sm_75" else ()
+    return (MMA_HALVES, *floats) if is_half else floats
+
+
+def _has_halves(nest: Nest, name: str) -> bool:
+    """Whether a constant, if there is one of the name, has numbers of float16 alone."""
+    if name not in nest.tables:
+        return all(param.name != name for param in nest.func.params)
+    with np.errstate(over="ignore"):
+        return bool(np.all(nest.tables[name].astype(np.float16) == nest.tables[name]))
+
+
+def schedule_tiles(nest: Nest, kernel: str) -> list[Schedule]:
+    """Its schedule by tiles and an instruction; none where sums do not fit them."""
     schedule = Schedule(nest.func)
     try:
-        inputs = make_whole(schedule)
+        inputs = "x" if _is_computed(nest) else make_whole(schedule)
         at = output_loops(schedule.func, "out", "out")[-1]
         gather_temporaries(schedule, at, apart=(inputs,))
         decompose(schedule, "acc")
         schedule.simplify()
-        dtype = nest.dtype
-        if inputs == PADDED and not padding_adds_nothing(dtype, nest.tables):
-            return []
-        tile = best_tile(_sizes(schedule), GPUS[nest.core.gpu_architecture], dtype)
-        if tile is None:
+        if inputs == PADDED and not padding_adds_nothing(nest.dtype, nest.tables):
             return []
         loop = _outermost(schedule)
+        dtype = "uint16" if kernel == MMA_HALVES else nest.dtype
+        sizes = sizes_of(schedule.func, loop)
+        tile = best_tile(sizes, GPUS[nest.core.gpu_architecture], dtype)
+        if tile is None:
+            return []
         schedule = with_bound_statements(schedule, but=loop)
-        schedule.warp_tiles(loop, tile.rows, tile.columns, tile.chunks)
+        schedule.warp_tiles(loop, tile.rows, tile.columns, tile.chunks, kernel == MMA_HALVES)
         place_whole_barriers(schedule)
-        _call_kernels(schedule, dtype)
+        _call_kernels(schedule, kernel, steps_of(dtype), sizes)
     except ScheduleError:
         return []
     return [schedule]
 
 
-def best_tile(sizes: tuple[int, int, int], gpu: Gpu, dtype: str) -> Tile | None:
-    """The fastest tile of a product of these rows, columns and steps; None if none fits."""
+def best_tile(sizes: Sizes, gpu: Gpu, dtype: str) -> Tile | None:
+    """The fastest tile of a product of these sizes, with elements of a dtype; None if none fits."""
     at_once = steps_of(dtype)
     tiles = _tiles(sizes, STEP_BYTES // at_once)
     return min(tiles, key=lambda tile: tile.us(sizes, gpu, at_once), default=None)
 
 
-def _tiles(sizes: tuple[int, int, int], step_bytes: int) -> Iterator[Tile]:
-    _, n, k = sizes
+def _tiles(sizes: Sizes, step_bytes: int) -> Iterator[Tile]:
     for width in (1, 2, 4):
         for height in (1, 2):
             for rows, columns in (
                 (ROWS * height, COLUMNS * width * WARPS), (ROWS * height * WARPS, COLUMNS * width),
             ):  # fmt: skip
-                if n % columns == 0 and (columns % (COLUMNS * WARPS) == 0) == (rows < ROWS * WARPS):
-                    yield Tile(rows, columns, -(-rows * k * step_bytes // CHUNK_BYTES))
+                is_whole = not sizes.is_packed or sizes.columns % columns == 0
+                if is_whole and (columns % (COLUMNS * WARPS) == 0) == (rows < ROWS * WARPS):
+                    lines = rows + (0 if sizes.is_packed else columns)
+                    chunks = -(-lines * sizes.steps * step_bytes // CHUNK_BYTES)
+                    yield Tile(rows, columns, chunks)
 
 
 def _outermost(schedule: Schedule) -> str:
@@ -135,21 +168,15 @@ def _outermost(schedule: Schedule) -> str:
     return next(name for name in names if name in loops_of(schedule.func.body))
 
 
-def _sizes(schedule: Schedule) -> tuple[int, int, int]:
-    """Rows, columns and steps of the product."""
-    out, weights = (find_param(schedule.func, name) for name in ("out", "w"))
-    columns = weights.shape[0]
-    return out.elements // columns, columns, prod(weights.shape[1:])
-
-
-def _call_kernels(schedule: Schedule, dtype: str) -> None:
-    """Put calls in the place of what the instruction means, and of copies of four bytes."""
-    names, steps = loops_of(schedule.func.body), steps_of(dtype)
-    schedule.tensorize(
-        MMA_NEST,
-        MMA if dtype == "int8" else MMA_FLOATS,
-        {"x_step": GROUP * steps, "w_step": steps},
-        {"lane": "multiply_g*4 + multiply_q"},
-    )
-    if "tile_copy" in names:
-        schedule.tensorize("tile_copy", COPY, {})
+def _call_kernels(schedule: Schedule, kernel: str, steps: int, sizes: Sizes) -> None:
+    """Put calls in the place of what the instruction means, and of copies of four elements."""
+    names = loops_of(schedule.func.body)
+    of_call = {"x_step": GROUP * steps, "w_step": steps}
+    if kernel == MMA:
+        of_call |= dict(zip(("x_offset", "w_offset"), sizes.offsets, strict=True))
+    schedule.tensorize(MMA_NEST, kernel, of_call, {"lane": "multiply_g*4 + multiply_q"})
+    for name, step in zip(("tile_copy", "columns_copy"), sizes.strides, strict=True):
+        if name in names and kernel == MMA_HALVES:
+            schedule.tensorize(name, COPY_HALVES, {"x_step": step})
+        elif name in names:
+            schedule.tensorize(name, COPY, {})
