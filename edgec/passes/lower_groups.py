@@ -244,12 +244,8 @@ def lowering_of(
     given, made = _named("x", group.activations), _named("out", group.outputs)
     tensors = {v: lowering.input(n, v.type.shape, v.type.dtype) for n, v in given.items()}
     outputs = [lowering.output(n, v.type.shape, v.type.dtype) for n, v in made.items()]
-    lowering.scales = {
-        name: (value.type.quant.scale[0], value.type.quant.zero_point[0])
-        for name, value in (given | made).items()
-        if value.type.quant is not None and len(value.type.quant.scale) == 1
-    }
-    lowering.halves = frozenset(name for name, value in given.items() if value in group.halves)
+    lowering.scales = _scales(given | made)
+    lowering.halves = frozenset(n for n in given if given[n] in group.halves)
     for node in group.nodes:
         is_last = node is group.nodes[-1]
         lowering.target = outputs[0] if is_last else None
@@ -271,6 +267,15 @@ def lowering_of(
         lambda: intervals_of(group.inputs, (first,)).get(first.outputs[0]),
     )
     return lowering, given | made
+
+
+def _scales(values: Mapping[str, Value]) -> dict[str, tuple[float, int]]:
+    """The scale and zero point of values that have one of each."""
+    return {
+        name: (value.type.quant.scale[0], value.type.quant.zero_point[0])
+        for name, value in values.items()
+        if value.type.quant is not None and len(value.type.quant.scale) == 1
+    }
 
 
 def _named(name: str, values: Sequence[Value]) -> dict[str, Value]:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import flat_address, reads
+from edgec.loop.bound import MOST_STEPS
 from edgec.loop.dtype import bits, is_float
 from edgec.loop.ir import (
     Binary,
@@ -70,26 +71,32 @@ def warp_tiles(
     and `columns` columns; its warps share out the columns where each has some, else the rows. The
     sum goes over `chunks` parts, each of which lies in shared memory as a whole. The innermost
     loops of the products, from `tile_k` on, are what the instruction means. Weights are packed by
-    columns and steps, with zeros at the end of the sum; the last is said by the result. Computed
-    ones, and constants that lie otherwise, are fetched as rows are; the outer loops that both
-    change with are blocks of their own (`block_z`). What is added to elements of int8 is a part of
-    what the instruction means. With `halves`, floats lie in tiles as float16, which they must be.
+    columns and steps, with zeros at the end of the sum; how is said by the result. Columns that the
+    model computes, and constants that lie otherwise, are fetched as rows are; each step of outer
+    loops that both factors change with has blocks of its own (`block_z`). What is added to an
+    element of int8 belongs to the instruction. `halves`: all floats are numbers of float16, and
+    tiles hold them so.
 
     Requires a simplified function, and of packed weights columns that divide N. Barriers are not
     placed yet.
     """
     target, _ = find_loop(func, loop)
-    found = _match(target)
-    tile = _Tile(found, rows, columns, chunks, halves)
-    changed = with_changes(func, [(target, _Builder(tile).stmt())])
-    own = (tile.sums, tile.shared) if found.is_packed else (tile.sums, tile.shared, tile.weights)
-    changed = replace(changed, allocs=(*(b for b in func.allocs if b != found.acc), *own))
-    if not found.is_packed:
-        return changed, (found.w.load.buffer.name, lambda array: array)
-    params = tuple(tile.weights if p == found.w.load.buffer else p for p in func.params)
-    if found.w.load.buffer in reads(changed.body):
+    tile = _Tile(_match(target), rows, columns, chunks, halves)
+    return _with_buffers(with_changes(func, [(target, _Builder(tile).stmt())]), tile)
+
+
+def _with_buffers(func: PrimFunc, tile: _Tile) -> tuple[PrimFunc, tuple[str, Repack]]:
+    """The function with a tile's buffers in the place of those that its nest had."""
+    product, weights = tile.product, tile.product.w.load.buffer
+    kept = (buffer for buffer in func.allocs if buffer != product.acc)
+    func = replace(func, allocs=(*kept, tile.sums, tile.shared))
+    if not product.is_packed:
+        allocs = (*func.allocs, tile.weights)
+        return replace(func, allocs=allocs), (weights.name, lambda array: array)
+    if weights in reads(func.body):
         raise ScheduleError("warp_tiles: the weights are read elsewhere, too")
-    return replace(changed, params=params), (tile.weights.name, tile.pack)
+    params = tuple(tile.weights if p == weights else p for p in func.params)
+    return replace(func, params=params), (tile.weights.name, tile.pack)
 
 
 @dataclass(frozen=True)
@@ -111,9 +118,8 @@ class Operand:
 
 @dataclass(frozen=True)
 class _Product:
-    """The nest: the loops that both factors change with, those of rows, the channel, the start of a
-    sum, its steps, what follows. is_packed: whether the weights are constants that lie channel by
-    channel.
+    """The nest. batch: loops that both factors change with; rest: what follows the sum; is_packed:
+    the weights are constants that lie channel by channel, and can be packed.
     """
 
     batch: tuple[For, ...]
@@ -139,8 +145,9 @@ class _Product:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a product: how many such, rows, columns and steps of each; whether weights are packed;
-    what is added to each element of rows and of columns, and how far the next one of a sum is.
+    """Of a product: how many such, rows, columns and steps of each; whether weights are packed; for
+    rows and for columns, which buffer has them, what is added to each element, and how far the
+    next one of a sum is.
     """
 
     batch: int
@@ -148,6 +155,7 @@ class Sizes:
     columns: int
     steps: int
     is_packed: bool
+    buffers: tuple[str, str]
     offsets: tuple[int, int]
     strides: tuple[int, int]
 
@@ -155,9 +163,12 @@ class Sizes:
 def sizes_of(func: PrimFunc, loop: str) -> Sizes:
     """The sizes of the product that a nest is; ScheduleError where `warp_tiles` takes none."""
     found = _match(find_loop(func, loop)[0])
-    both, inner = (found.x, found.w), found.steps[-1].var
-    offsets, strides = (o.offset for o in both), (o.stride(inner) for o in both)
-    return Sizes(steps_in(found.batch), *found.sizes(), found.is_packed, (*offsets,), (*strides,))
+    x, w, inner = found.x, found.w, found.steps[-1].var
+    return Sizes(
+        steps_in(found.batch), *found.sizes(), found.is_packed,
+        (x.load.buffer.name, w.load.buffer.name), (x.offset, w.offset),
+        (x.stride(inner), w.stride(inner)),
+    )  # fmt: skip
 
 
 def steps_in(loops: Sequence[For]) -> int:
@@ -193,14 +204,23 @@ def _match(target: For) -> _Product:
     if start.buffer.scope != "register" or start.buffer.elements != 1 or not steps:
         raise ScheduleError("warp_tiles: the sum is no single register")
     x, w = _factors(update, start.buffer, loops[-1].var)
-    place = _linear(steps) + as_term(loops[-1].var) * steps_in(steps)
-    address = w.address
-    is_packed = address == place and w.load.buffer.scope == "constant" and not x.offset + w.offset
-    both = [i for i, loop in enumerate(loops[:-1], 1) if loop.var in address.variables()]
-    batch = max(both, default=0)
+    is_packed = _is_in_order(w, loops[-1], steps) and x.offset == w.offset == 0
+    batch = _of_both(loops[:-1], w)
     return _Product(
         loops[:batch], loops[batch:-1], loops[-1], start, steps, x, w, stmts[2:], is_packed
     )
+
+
+def _is_in_order(w: Operand, channel: For, steps: Sequence[For]) -> bool:
+    """Whether these are constants that lie channel by channel, and step by step."""
+    place = _linear(steps) + as_term(channel.var) * steps_in(steps)
+    return w.load.buffer.scope == "constant" and w.address == place
+
+
+def _of_both(loops: Sequence[For], w: Operand) -> int:
+    """How many loops, from the outermost on, there are up to the last one that w changes with."""
+    found = w.address.variables()
+    return max((i for i, loop in enumerate(loops, 1) if loop.var in found), default=0)
 
 
 def _linear(loops: Sequence[For]) -> Term:
@@ -235,14 +255,20 @@ def _added(update: Stmt, acc: Buffer) -> Binary | None:
 
 def _factor(expr: Expr) -> Operand | None:
     """The element of int8 that an expression widens, with what is added to it; or a float."""
-    offset = 0
-    if isinstance(expr, Binary) and expr.op == "add" and isinstance(expr.right, Const):
-        expr, offset = expr.left, int(expr.right.value)
-    inside = expr.value if isinstance(expr, Cast) else expr
-    dtype = "int8" if isinstance(expr, Cast) else "float32"
-    is_whole = -127 <= offset <= 128 and (offset == 0 or dtype == "int8")
-    is_one = isinstance(inside, Load) and inside.dtype == dtype and is_whole
-    return Operand(inside, offset) if is_one and isinstance(inside, Load) else None
+    if isinstance(expr, Load) and expr.dtype == "float32":
+        return Operand(expr, 0)
+    wide, offset = _without_constant(expr)
+    if not isinstance(wide, Cast) or wide.dtype != "int32" or not -127 <= offset <= 128:
+        return None
+    inside = wide.value
+    return Operand(inside, offset) if isinstance(inside, Load) and inside.dtype == "int8" else None
+
+
+def _without_constant(expr: Expr) -> tuple[Expr, int]:
+    """An expression of integers as a sum of one and a constant, which may be 0."""
+    if not isinstance(expr, Binary) or expr.op != "add" or not isinstance(expr.right, Const):
+        return expr, 0
+    return expr.left, int(expr.right.value)
 
 
 def steps_of(dtype: str) -> int:
@@ -266,6 +292,8 @@ class _Tile:
         is_whole = is_whole and not (self.product.is_packed and n % self.columns)
         if not is_whole or (not self.is_wide and self.rows % (ROWS * WARPS)):
             raise ScheduleError(f"warp_tiles: {self.rows} x {self.columns} do not share out {n}")
+        if steps_in(self.product.batch) > MOST_STEPS["block_z"]:
+            raise ScheduleError("warp_tiles: more products than a GPU has blocks in a column")
 
     @property
     def dtype(self) -> str:
@@ -552,10 +580,9 @@ class _Builder:
             group = kk * (tile.rows // GROUP) + (as_term(wm) * tile.m + m) * 2 + r
             column = floor_div(self.first_column, COLUMNS) + as_term(wn) * tile.n + n
             x = Load(tile.shared, (group, as_term(self.g), as_term(k)))
+            line: tuple[Term, ...] = (kk * (tile.columns // COLUMNS) + as_term(wn) * tile.n + n,)
             if self.product.is_packed:
                 line = (column, part * (tile.steps // tile.at_once) + kk)
-            else:
-                line = (kk * (tile.columns // COLUMNS) + as_term(wn) * tile.n + n,)
             w = Load(tile.weights, (*line, as_term(self.q) * 2 + s, as_term(k)))
             value = Binary("mul", tile.number(x, self.product.x.offset),
                            tile.number(w, self.product.w.offset))  # fmt: skip

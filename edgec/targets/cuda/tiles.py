@@ -101,44 +101,51 @@ def _kernels(nest: Nest) -> tuple[str, ...]:
     """The instructions that may multiply its factors."""
     if nest.dtype == "int8":
         return (MMA,)
-    is_half = "x" in nest.halves and all(
-        name in nest.halves or _has_halves(nest, name) for name in ("x2", "w", "b")
-    )
     floats = (MMA_FLOATS,) if nest.core.gpu_architecture != "sm_75" else ()
-    return (MMA_HALVES, *floats) if is_half else floats
+    return (MMA_HALVES, *floats) if nest.halves else floats
 
 
-def _has_halves(nest: Nest, name: str) -> bool:
-    """Whether a constant, if there is one of the name, has numbers of float16 alone."""
+def _is_half(nest: Nest, name: str) -> bool:
+    """Whether an input, or a constant, has numbers of float16 alone; zeros around it are such."""
+    name = "x" if name == PADDED else name
     if name not in nest.tables:
-        return all(param.name != name for param in nest.func.params)
+        return name in nest.halves
     with np.errstate(over="ignore"):
         return bool(np.all(nest.tables[name].astype(np.float16) == nest.tables[name]))
 
 
 def schedule_tiles(nest: Nest, kernel: str) -> list[Schedule]:
     """Its schedule by tiles and an instruction; none where sums do not fit them."""
-    schedule = Schedule(nest.func)
     try:
-        inputs = "x" if _is_computed(nest) else make_whole(schedule)
-        at = output_loops(schedule.func, "out", "out")[-1]
-        gather_temporaries(schedule, at, apart=(inputs,))
-        decompose(schedule, "acc")
-        schedule.simplify()
-        if inputs == PADDED and not padding_adds_nothing(nest.dtype, nest.tables):
-            return []
-        loop = _outermost(schedule)
-        dtype = "uint16" if kernel == MMA_HALVES else nest.dtype
-        sizes = sizes_of(schedule.func, loop)
-        tile = best_tile(sizes, GPUS[nest.core.gpu_architecture], dtype)
-        if tile is None:
-            return []
-        schedule = with_bound_statements(schedule, but=loop)
-        schedule.warp_tiles(loop, tile.rows, tile.columns, tile.chunks, kernel == MMA_HALVES)
-        place_whole_barriers(schedule)
-        _call_kernels(schedule, kernel, steps_of(dtype), sizes)
+        return _by_tiles(nest, kernel, _one_nest(nest))
     except ScheduleError:
         return []
+
+
+def _one_nest(nest: Nest) -> Schedule:
+    """What the last loops make of each sum is a part of the loops of the sum."""
+    schedule = Schedule(nest.func)
+    inputs = "x" if _is_computed(nest) else make_whole(schedule)
+    at = output_loops(schedule.func, "out", "out")[-1]
+    gather_temporaries(schedule, at, apart=(inputs,))
+    decompose(schedule, "acc")
+    schedule.simplify()
+    if inputs == PADDED and not padding_adds_nothing(nest.dtype, nest.tables):
+        raise ScheduleError("padding adds to sums")
+    return schedule
+
+
+def _by_tiles(nest: Nest, kernel: str, schedule: Schedule) -> list[Schedule]:
+    loop, is_half = _outermost(schedule), kernel == MMA_HALVES
+    dtype = "uint16" if is_half else nest.dtype
+    sizes = sizes_of(schedule.func, loop)
+    tile = best_tile(sizes, GPUS[nest.core.gpu_architecture], dtype)
+    if tile is None or (is_half and not all(_is_half(nest, name) for name in sizes.buffers)):
+        return []
+    schedule = with_bound_statements(schedule, but=loop)
+    schedule.warp_tiles(loop, tile.rows, tile.columns, tile.chunks, is_half)
+    place_whole_barriers(schedule)
+    _call_kernels(schedule, kernel, steps_of(dtype), sizes)
     return [schedule]
 
 
@@ -165,7 +172,10 @@ def _tiles(sizes: Sizes, step_bytes: int) -> Iterator[Tile]:
 def _outermost(schedule: Schedule) -> str:
     """The outermost loop of the nest that stores the output: the last statement of all."""
     names = output_loops(schedule.func, "out", "out")
-    return next(name for name in names if name in loops_of(schedule.func.body))
+    found = next((name for name in names if name in loops_of(schedule.func.body)), None)
+    if found is None:
+        raise ScheduleError("the output is one number")
+    return found
 
 
 def _call_kernels(schedule: Schedule, kernel: str, steps: int, sizes: Sizes) -> None:

@@ -18,9 +18,10 @@ static inline EC_UNUSED void ec_mma_words(const uint8_t *x, const uint8_t *w, in
 #if defined(EC_MMA_S8)
     const int32_t q = lane % 4;
     const uint8_t *upper = x + 8 * q;
+    const uint8_t *lower = upper + x_bytes;
     const uint8_t *column = w + (lane / 4 - 2 * q) * w_bytes + 8 * q;
     const int64_t first = EC_PAIR_AT(upper);
-    const int64_t second = EC_PAIR_AT(upper + x_bytes);
+    const int64_t second = EC_PAIR_AT(lower);
     words[0] = (int32_t)first;
     words[1] = (int32_t)second;
     words[2] = (int32_t)(first >> 32);
@@ -40,21 +41,23 @@ static inline EC_UNUSED void ec_mma_s8(const int8_t *x, const int8_t *w, int32_t
                                        int32_t w_offset, int32_t lane) {
 #if defined(EC_MMA_S8)
     int32_t words[6];
-    const int32_t ones[4] = { 0x01010101, 0x01010101, 0x01010101, 0x01010101 };
-    int32_t of_rows[4] = { 0, 0, 0, 0 };
-    int32_t of_columns[4] = { 0, 0, 0, 0 };
     ec_mma_words((const uint8_t *)x, (const uint8_t *)w, x_step, w_step, lane, words);
     EC_MMA_S8(acc, words, words + 4);
-    if (w_offset != 0) {
-        EC_MMA_S8(of_rows, words, ones);
-    }
-    if (x_offset != 0) {
-        EC_MMA_S8(of_columns, ones, words + 4);
-    }
-    for (int32_t i = 0; i < 4; ++i) {
-        const int32_t more =
-            w_offset * of_rows[i] + x_offset * (of_columns[i] + 32 * w_offset); /* below 2^22 */
-        acc[i] = (int32_t)((uint32_t)acc[i] + (uint32_t)more);
+    if (x_offset != 0 || w_offset != 0) {
+        const int32_t ones[4] = { 0x01010101, 0x01010101, 0x01010101, 0x01010101 };
+        int32_t of_rows[4] = { 0, 0, 0, 0 };
+        int32_t of_columns[4] = { 0, 0, 0, 0 };
+        if (w_offset != 0) {
+            EC_MMA_S8(of_rows, words, ones);
+        }
+        if (x_offset != 0) {
+            EC_MMA_S8(of_columns, ones, words + 4);
+        }
+        for (int32_t i = 0; i < 4; ++i) {
+            const int32_t more =
+                w_offset * of_rows[i] + x_offset * (of_columns[i] + 32 * w_offset); /* below 2^22 */
+            acc[i] = (int32_t)((uint32_t)acc[i] + (uint32_t)more);
+        }
     }
 #else
     (void)lane;

@@ -132,7 +132,7 @@ def test_what_a_warp_runs_together_is_reached_by_all_lanes() -> None:
     """A call of the matrix instruction under a condition that holds for some lanes only."""
     schedule = tiled(product(16, 32, 1, 32), 16, 32, 1)
     schedule.tensorize(
-        MMA_NEST, "ec_mma_s8", {"x_step": 256, "w_step": 32},
+        MMA_NEST, "ec_mma_s8", {"x_step": 256, "w_step": 32, "x_offset": 0, "w_offset": 0},
         {"lane": "multiply_g*4 + multiply_q"},
     )  # fmt: skip
     verify_func(schedule.func)
