@@ -77,8 +77,8 @@ def warp_tiles(
     element of int8 belongs to the instruction. `halves`: all floats are numbers of float16, and
     tiles hold them so.
 
-    Requires a simplified function, and of packed weights columns that divide N. Barriers are not
-    placed yet.
+    Requires a simplified function, and columns that divide N; where there are outer loops of both
+    factors, rows that divide M, too. Barriers are not placed yet.
     """
     target, _ = find_loop(func, loop)
     tile = _Tile(_match(target), rows, columns, chunks, halves)
@@ -287,11 +287,12 @@ class _Tile:
     halves: bool
 
     def __post_init__(self) -> None:
-        n = self.product.sizes()[1]
+        m, n, _ = self.product.sizes()
         is_whole = self.columns % COLUMNS == 0 and self.rows % ROWS == 0
-        is_whole = is_whole and not (self.product.is_packed and n % self.columns)
-        if not is_whole or (not self.is_wide and self.rows % (ROWS * WARPS)):
+        if not is_whole or n % self.columns or (not self.is_wide and self.rows % (ROWS * WARPS)):
             raise ScheduleError(f"warp_tiles: {self.rows} x {self.columns} do not share out {n}")
+        if self.product.batch and m % self.rows:
+            raise ScheduleError(f"warp_tiles: {self.rows} do not share out {m} rows of a product")
         if steps_in(self.product.batch) > MOST_STEPS["block_z"]:
             raise ScheduleError("warp_tiles: more products than a GPU has blocks in a column")
 
@@ -451,7 +452,7 @@ class _Builder:
 
             return inside
 
-        across, down = -(-self.of_n // self.tile.columns), -(-self.of_m // self.tile.rows)
+        across, down = self.of_n // self.tile.columns, -(-self.of_m // self.tile.rows)
 
         def in_row(row: Term) -> Stmt:
             column = Var("tile_n", 0, across)
@@ -498,7 +499,7 @@ class _Builder:
 
     def _start(self) -> Stmt:
         def start(number: Term, row: Term, column: Term) -> Stmt:
-            places = self._places(minimum(row, self.of_m - 1), minimum(column, self.of_n - 1))
+            places = self._places(minimum(row, self.of_m - 1), column)
             value = Substitute(places).expr(self.product.start.value)
             return Store(self.tile.sums, (number,), value)
 
@@ -509,8 +510,7 @@ class _Builder:
             swap = _Sum(self.product.acc, self.tile.sums, number)
             bind = Substitute(self._places(row, column))
             stmts = (bind.stmt(swap.stmt(stmt)) for stmt in self.product.rest)
-            inside = _guarded(column, self.of_n, sequence(*stmts))
-            return _guarded(row, self.of_m, inside)
+            return _guarded(row, self.of_m, sequence(*stmts))
 
         return self._sums("end", end)
 

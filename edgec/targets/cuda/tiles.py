@@ -68,7 +68,7 @@ class Tile:
     def us(self, sizes: Sizes, gpu: Gpu, at_once: int) -> float:
         """What it takes of a product of these sizes."""
         steps = -(-sizes.steps // at_once)
-        blocks = sizes.batch * -(-sizes.rows // self.rows) * -(-sizes.columns // self.columns)
+        blocks = sizes.batch * -(-sizes.rows // self.rows) * (sizes.columns // self.columns)
         products = self.rows * self.columns // (ROWS * COLUMNS * WARPS)
         lines = self.rows + (0 if sizes.is_packed else self.columns)
         own = (
@@ -162,7 +162,8 @@ def _tiles(sizes: Sizes, step_bytes: int) -> Iterator[Tile]:
             for rows, columns in (
                 (ROWS * height, COLUMNS * width * WARPS), (ROWS * height * WARPS, COLUMNS * width),
             ):  # fmt: skip
-                is_whole = not sizes.is_packed or sizes.columns % columns == 0
+                is_whole = sizes.columns % columns == 0
+                is_whole = is_whole and not (sizes.batch > 1 and sizes.rows % rows)
                 if is_whole and (columns % (COLUMNS * WARPS) == 0) == (rows < ROWS * WARPS):
                     lines = rows + (0 if sizes.is_packed else columns)
                     chunks = -(-lines * sizes.steps * step_bytes // CHUNK_BYTES)
