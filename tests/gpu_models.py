@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
+import pytest
 
+from edgec.build import nvrtc
 from edgec.codegen.gpu_text import Images
 from edgec.codegen.manifest import Manifest
 from edgec.codegen.project import write_project
@@ -63,3 +67,16 @@ def check_on_gpu(
                 count += want.size
         model.close()
     return count
+
+
+def machine_code(cubin: bytes, folder: Path) -> dict[str, str]:
+    """The instructions of each kernel, as NVIDIA's disassembler writes them."""
+    tools = nvrtc.package_folder("cu13")
+    program = tools / "bin" / "nvdisasm" if tools is not None else Path("nvdisasm")
+    if not program.is_file():
+        pytest.skip("nvidia-cuda-nvdisasm is not installed")
+    program.chmod(0o755)
+    (folder / "kernels.cubin").write_bytes(cubin)
+    command = [str(program), str(folder / "kernels.cubin")]
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    return dict(re.findall(r"\n\.text\.(\w+):\n((?:[^\n]*;?\n)*?)(?=//---|\Z)", said))

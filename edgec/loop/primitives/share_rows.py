@@ -13,7 +13,7 @@ from edgec.loop.dtype import integer_range, is_float
 from edgec.loop.ir import Binary, Buffer, Const, Expr, For, Load, PrimFunc, Scope, Seq, Stmt, Store
 from edgec.loop.lanes import private_buffers, why_not_apart
 from edgec.loop.primitives.lookup import constant_extent, fresh
-from edgec.loop.primitives.warp_tiles import decoded, nested
+from edgec.loop.primitives.matrix_product import decoded, nested
 from edgec.loop.rewrite import ReplaceBuffer, Substitute, sequence, statements, subexpressions
 from edgec.numerics.term import Term, Var, as_term, minimum
 

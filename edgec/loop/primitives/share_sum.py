@@ -22,7 +22,7 @@ from edgec.loop.ir import (
     Store,
 )
 from edgec.loop.primitives.lookup import find_loop, with_changes
-from edgec.loop.primitives.warp_tiles import decoded, nested, plain_extent
+from edgec.loop.primitives.matrix_product import decoded, nested, plain_extent
 from edgec.loop.rewrite import Substitute, sequence, statements
 from edgec.numerics.term import Term, TermLike, Var, as_term
 

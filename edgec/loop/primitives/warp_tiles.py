@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from math import prod
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ScheduleError
-from edgec.loop.access import flat_address, reads
+from edgec.loop.access import reads
 from edgec.loop.bound import MOST_STEPS
 from edgec.loop.dtype import bits, is_float
 from edgec.loop.ir import (
@@ -27,12 +26,19 @@ from edgec.loop.ir import (
     Intrinsic,
     Load,
     PrimFunc,
-    Seq,
     Stmt,
     Store,
 )
 from edgec.loop.primitives.layout import Repack
-from edgec.loop.primitives.lookup import constant_extent, find_loop, with_changes
+from edgec.loop.primitives.lookup import find_loop, with_changes
+from edgec.loop.primitives.matrix_product import (
+    Operand,
+    Product,
+    decoded,
+    match_product,
+    plain_extent,
+    steps_in,
+)
 from edgec.loop.rewrite import Rewriter, Substitute, sequence
 from edgec.numerics.narrow_float import FORMATS
 from edgec.numerics.term import Term, TermLike, Var, as_term, floor_div, floor_mod, minimum
@@ -81,7 +87,7 @@ def warp_tiles(
     factors, rows that divide M, too. Barriers are not placed yet.
     """
     target, _ = find_loop(func, loop)
-    tile = _Tile(_match(target), rows, columns, chunks, halves)
+    tile = _Tile(match_product(target), rows, columns, chunks, halves)
     return _with_buffers(with_changes(func, [(target, _Builder(tile).stmt())]), tile)
 
 
@@ -99,188 +105,22 @@ def _with_buffers(func: PrimFunc, tile: _Tile) -> tuple[PrimFunc, tuple[str, Rep
     return replace(func, params=params), (tile.weights.name, tile.pack)
 
 
-@dataclass(frozen=True)
-class Operand:
-    """A factor of a product: what is loaded, and what is added to it where that is int8."""
-
-    load: Load
-    offset: int
-
-    @property
-    def address(self) -> Term:
-        """Of the element, from the buffer's start."""
-        return flat_address(self.load.buffer, self.load.indices)
-
-    def stride(self, step: Var) -> int:
-        """How far the element of the next step is."""
-        return dict(self.address.parts).get(step, 0)
-
-
-@dataclass(frozen=True)
-class _Product:
-    """The nest. batch: loops that both factors change with; rest: what follows the sum; is_packed:
-    the weights are constants that lie channel by channel, and can be packed.
-    """
-
-    batch: tuple[For, ...]
-    rows: tuple[For, ...]
-    channel: For
-    start: Store
-    steps: tuple[For, ...]
-    x: Operand
-    w: Operand
-    rest: tuple[Stmt, ...]
-    is_packed: bool
-
-    @property
-    def acc(self) -> Buffer:
-        return self.start.buffer
-
-    def sizes(self) -> tuple[int, int, int]:
-        """Rows, channels, and steps of a sum."""
-        loops = (self.rows, (self.channel,), self.steps)
-        m, n, k = map(steps_in, loops)
-        return m, n, k
-
-
-@dataclass(frozen=True)
-class Sizes:
-    """Of a product: how many such, rows, columns and steps of each; whether weights are packed; for
-    rows and for columns, which buffer has them, what is added to each element, and how far the
-    next one of a sum is.
-    """
-
-    batch: int
-    rows: int
-    columns: int
-    steps: int
-    is_packed: bool
-    buffers: tuple[str, str]
-    offsets: tuple[int, int]
-    strides: tuple[int, int]
-
-
-def sizes_of(func: PrimFunc, loop: str) -> Sizes:
-    """The sizes of the product that a nest is; ScheduleError where `warp_tiles` takes none."""
-    found = _match(find_loop(func, loop)[0])
-    x, w, inner = found.x, found.w, found.steps[-1].var
-    return Sizes(
-        steps_in(found.batch), *found.sizes(), found.is_packed,
-        (x.load.buffer.name, w.load.buffer.name), (x.offset, w.offset),
-        (x.stride(inner), w.stride(inner)),
-    )  # fmt: skip
-
-
-def steps_in(loops: Sequence[For]) -> int:
-    """All steps of nested loops."""
-    return prod(map(plain_extent, loops))
-
-
-def plain_extent(loop: For) -> int:
-    """The steps of a serial loop from 0 to a constant; ScheduleError for another one."""
-    extent = constant_extent(loop)
-    if extent is None or loop.start.constant != 0 or loop.kind != "serial":
-        raise ScheduleError(f"loop {loop.var.name} is no plain loop from 0")
-    return extent
-
-
-def nested(stmt: Stmt) -> tuple[tuple[For, ...], Stmt]:
-    """Loops that are directly nested, and what is inside."""
-    found: list[For] = []
-    while isinstance(stmt, For):
-        plain_extent(stmt)
-        found.append(stmt)
-        stmt = stmt.body
-    return tuple(found), stmt
-
-
-def _match(target: For) -> _Product:
-    loops, body = nested(target)
-    stmts = body.stmts if isinstance(body, Seq) else ()
-    if len(stmts) < 3 or not isinstance(stmts[0], Store):
-        raise ScheduleError("warp_tiles: the nest does not start a sum, add and store")
-    steps, update = nested(stmts[1])
-    start = stmts[0]
-    if start.buffer.scope != "register" or start.buffer.elements != 1 or not steps:
-        raise ScheduleError("warp_tiles: the sum is no single register")
-    x, w = _factors(update, start.buffer, loops[-1].var)
-    is_packed = _is_in_order(w, loops[-1], steps) and x.offset == w.offset == 0
-    batch = _of_both(loops[:-1], w)
-    return _Product(
-        loops[:batch], loops[batch:-1], loops[-1], start, steps, x, w, stmts[2:], is_packed
-    )
-
-
-def _is_in_order(w: Operand, channel: For, steps: Sequence[For]) -> bool:
-    """Whether these are constants that lie channel by channel, and step by step."""
-    place = _linear(steps) + as_term(channel.var) * steps_in(steps)
-    return w.load.buffer.scope == "constant" and w.address == place
-
-
-def _of_both(loops: Sequence[For], w: Operand) -> int:
-    """How many loops, from the outermost on, there are up to the last one that w changes with."""
-    found = w.address.variables()
-    return max((i for i, loop in enumerate(loops, 1) if loop.var in found), default=0)
-
-
-def _linear(loops: Sequence[For]) -> Term:
-    """The number of a step of nested loops."""
-    total = as_term(0)
-    for loop in loops:
-        total = total * plain_extent(loop) + loop.var
-    return total
-
-
-def _factors(update: Stmt, acc: Buffer, channel: Var) -> tuple[Operand, Operand]:
-    """The factors of acc = acc + (int32(x) + 3) * int32(w), or of floats; the second one changes
-    with the channel.
-    """
-    product = _added(update, acc)
-    sides = () if product is None else (product.left, product.right)
-    found = [operand for operand in map(_factor, sides) if operand is not None]
-    changes = [channel in operand.address.variables() for operand in found]
-    if sorted(changes) != [False, True] or len({o.load.dtype for o in found}) != 1:
-        raise ScheduleError("warp_tiles: it adds no products of rows by columns")
-    return found[changes.index(False)], found[changes.index(True)]
-
-
-def _added(update: Stmt, acc: Buffer) -> Binary | None:
-    """The product that is added to the sum."""
-    value = update.value if isinstance(update, Store) and update.buffer == acc else None
-    if isinstance(value, Binary) and (value.op, value.left) == ("add", Load(acc, (as_term(0),))):
-        product = value.right
-        return product if isinstance(product, Binary) and product.op == "mul" else None
-    return None
-
-
-def _factor(expr: Expr) -> Operand | None:
-    """The element of int8 that an expression widens, with what is added to it; or a float."""
-    if isinstance(expr, Load) and expr.dtype == "float32":
-        return Operand(expr, 0)
-    wide, offset = _without_constant(expr)
-    if not isinstance(wide, Cast) or wide.dtype != "int32" or not -127 <= offset <= 128:
-        return None
-    inside = wide.value
-    return Operand(inside, offset) if isinstance(inside, Load) and inside.dtype == "int8" else None
-
-
-def _without_constant(expr: Expr) -> tuple[Expr, int]:
-    """An expression of integers as a sum of one and a constant, which may be 0."""
-    if not isinstance(expr, Binary) or expr.op != "add" or not isinstance(expr.right, Const):
-        return expr, 0
-    return expr.left, int(expr.right.value)
-
-
 def steps_of(dtype: str) -> int:
     """Steps of a sum that one instruction adds."""
     return STEP_BYTES * 8 // bits(dtype)
+
+
+def is_tile(rows: int, columns: int) -> bool:
+    """Whether the warps of a block share out columns, or else rows, evenly."""
+    shared = columns if columns % (COLUMNS * WARPS) == 0 else rows // ROWS * COLUMNS
+    return columns % COLUMNS == 0 and rows % ROWS == 0 and shared % (COLUMNS * WARPS) == 0
 
 
 @dataclass(frozen=True)
 class _Tile:
     """A tile and its buffers. rows, columns: of a block. m, n: instructions of a warp."""
 
-    product: _Product
+    product: Product
     rows: int
     columns: int
     chunks: int
@@ -288,8 +128,7 @@ class _Tile:
 
     def __post_init__(self) -> None:
         m, n, _ = self.product.sizes()
-        is_whole = self.columns % COLUMNS == 0 and self.rows % ROWS == 0
-        if not is_whole or n % self.columns or (not self.is_wide and self.rows % (ROWS * WARPS)):
+        if n % self.columns or not is_tile(self.rows, self.columns):
             raise ScheduleError(f"warp_tiles: {self.rows} x {self.columns} do not share out {n}")
         if self.product.batch and m % self.rows:
             raise ScheduleError(f"warp_tiles: {self.rows} do not share out {m} rows of a product")
@@ -527,7 +366,7 @@ class _Builder:
         """The rows of a part of the sum, and the columns where they are not packed."""
         tile, product = self.tile, self.product
         channel = product.channel.var
-        rows = _Lines("tile", product.x, tile.shared, self.first_row, self.of_m,
+        rows = _Lines("rows", product.x, tile.shared, self.first_row, self.of_m,
                       lambda row: decoded(product.rows, row))  # fmt: skip
         columns = _Lines("columns", product.w, tile.weights, self.first_column, self.of_n,
                          lambda column: {channel: column})  # fmt: skip
@@ -564,9 +403,9 @@ class _Builder:
                 value = self.tile.stored(read) if is_read else lines.nothing
                 return Store(lines.to, (group, as_term(self.g), place + lane), value)
 
-            return _each(f"{lines.name}_{name}", width, one)
+            return _each(lines.name + name, width, one)
 
-        read, nothing = copy("copy", True), copy("clear", False)
+        read, nothing = copy("_copy", True), copy("_clear", False)
         inside = _guarded(step, self.of_k, read, nothing)
         return _guarded(line, lines.stop, inside, nothing)
 
@@ -595,14 +434,3 @@ class _Builder:
         return _each("tile_kk", tile.steps // tile.at_once, lambda kk:
             _each("tile_i", tile.m, lambda m:
                 _each("tile_j", tile.n, lambda n: product(kk, m, n), kind), kind))  # fmt: skip
-
-
-def decoded(loops: Sequence[For], number: Term) -> dict[Var, TermLike]:
-    """The variables of nested loops at a step of all of them."""
-    found: dict[Var, TermLike] = {}
-    inner = 1
-    for position, loop in reversed(list(enumerate(loops))):
-        at = floor_div(number, inner)
-        inner *= plain_extent(loop)
-        found[loop.var] = at if position == 0 else floor_mod(at, plain_extent(loop))
-    return found

@@ -12,7 +12,7 @@ from math import prod
 from edgec.errors import ScheduleError
 from edgec.loop.dtype import is_integer
 from edgec.loop.primitives.lookup import find_loop
-from edgec.loop.primitives.warp_tiles import nested, plain_extent
+from edgec.loop.primitives.matrix_product import nested, plain_extent
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import (

@@ -23,6 +23,7 @@ import numpy as np
 
 from edgec.errors import ScheduleError
 from edgec.loop.bound import MOST_SHARED_BYTES
+from edgec.loop.primitives.matrix_product import Sizes, sizes_of
 from edgec.loop.primitives.warp_tiles import (
     COLUMNS,
     GROUP,
@@ -30,8 +31,6 @@ from edgec.loop.primitives.warp_tiles import (
     ROWS,
     STEP_BYTES,
     WARPS,
-    Sizes,
-    sizes_of,
     steps_of,
 )
 from edgec.loop.rewrite import loops_of
@@ -157,17 +156,25 @@ def best_tile(sizes: Sizes, gpu: Gpu, dtype: str) -> Tile | None:
 
 
 def _tiles(sizes: Sizes, step_bytes: int) -> Iterator[Tile]:
-    for width in (1, 2, 4):
-        for height in (1, 2):
-            for rows, columns in (
-                (ROWS * height, COLUMNS * width * WARPS), (ROWS * height * WARPS, COLUMNS * width),
-            ):  # fmt: skip
-                is_whole = sizes.columns % columns == 0
-                is_whole = is_whole and not (sizes.batch > 1 and sizes.rows % rows)
-                if is_whole and (columns % (COLUMNS * WARPS) == 0) == (rows < ROWS * WARPS):
-                    lines = rows + (0 if sizes.is_packed else columns)
-                    chunks = -(-lines * sizes.steps * step_bytes // CHUNK_BYTES)
-                    yield Tile(rows, columns, chunks)
+    shapes = (
+        shape
+        for width in (1, 2, 4)
+        for height in (1, 2)
+        for shape in (
+            (ROWS * height, COLUMNS * width * WARPS),
+            (ROWS * height * WARPS, COLUMNS * width),
+        )
+    )
+    for rows, columns in shapes:
+        is_wide = columns % (COLUMNS * WARPS) == 0
+        if is_wide == (rows < ROWS * WARPS) and _is_whole(sizes, rows, columns):
+            lines = rows + (0 if sizes.is_packed else columns)
+            yield Tile(rows, columns, -(-lines * sizes.steps * step_bytes // CHUNK_BYTES))
+
+
+def _is_whole(sizes: Sizes, rows: int, columns: int) -> bool:
+    """Whether such tiles share out the columns, and the rows of each of many products."""
+    return sizes.columns % columns == 0 and (sizes.batch == 1 or sizes.rows % rows == 0)
 
 
 def _outermost(schedule: Schedule) -> str:
@@ -186,7 +193,7 @@ def _call_kernels(schedule: Schedule, kernel: str, steps: int, sizes: Sizes) -> 
     if kernel == MMA:
         of_call |= dict(zip(("x_offset", "w_offset"), sizes.offsets, strict=True))
     schedule.tensorize(MMA_NEST, kernel, of_call, {"lane": "multiply_g*4 + multiply_q"})
-    for name, step in zip(("tile_copy", "columns_copy"), sizes.strides, strict=True):
+    for name, step in zip(("rows_copy", "columns_copy"), sizes.strides, strict=True):
         if name in names and kernel == MMA_HALVES:
             schedule.tensorize(name, COPY_HALVES, {"x_step": step})
         elif name in names:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from gpu_models import machine_code
 
 from edgec.build import nvrtc
 from edgec.codegen.gpu_text import Images
@@ -21,6 +21,7 @@ from edgec.targets.cuda.crew import BLOCK_THREADS, REGISTERS
 
 BUDGETS = tomllib.loads((Path(__file__).parent / "gpu_budgets.toml").read_text("utf-8"))
 ONE_LAUNCH = BUDGETS.pop("one_launch")
+del BUDGETS["two_tensors"]  # of tests/runners/test_gpu_attention.py
 #: The others are `full`.
 QUICK = "mlperf_ad_autoencoder_int8"
 
@@ -86,19 +87,6 @@ def check_one_launch(
     assert used.registers * BLOCK_THREADS <= REGISTERS
     assert len(images.cubin) <= budget["cubin_bytes"]
     return images
-
-
-def machine_code(cubin: bytes, folder: Path) -> dict[str, str]:
-    """The instructions of each kernel, as NVIDIA's disassembler writes them."""
-    tools = nvrtc.package_folder("cu13")
-    program = tools / "bin" / "nvdisasm" if tools is not None else Path("nvdisasm")
-    if not program.is_file():
-        pytest.skip("nvidia-cuda-nvdisasm is not installed")
-    program.chmod(0o755)
-    (folder / "kernels.cubin").write_bytes(cubin)
-    command = [str(program), str(folder / "kernels.cubin")]
-    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
-    return dict(re.findall(r"\n\.text\.(\w+):\n((?:[^\n]*;?\n)*?)(?=//---|\Z)", said))
 
 
 @pytest.mark.parametrize(

@@ -14,7 +14,8 @@ from edgec.loop.interpret import interpret
 from edgec.loop.ir import For, If, PrimFunc, Sync
 from edgec.loop.parser import parse_func
 from edgec.loop.primitives.lookup import find_loop, with_changes
-from edgec.loop.primitives.warp_tiles import MMA_NEST, sizes_of
+from edgec.loop.primitives.matrix_product import sizes_of
+from edgec.loop.primitives.warp_tiles import MMA_NEST
 from edgec.loop.printer import print_func
 from edgec.loop.rewrite import ReplaceStmts, walk
 from edgec.loop.schedule import Schedule, replay
