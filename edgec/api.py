@@ -21,7 +21,7 @@ from edgec.graph.extents import at_largest
 from edgec.graph.ir import Module
 from edgec.graph.open_function import input_extents, opened_function
 from edgec.graph.types import Array
-from edgec.ops.open_constant import with_cuts_again, without_cuts
+from edgec.ops.open_constant import with_cuts_again, with_views_of, without_cuts
 from edgec.options import CompileOptions, Options
 from edgec.pipeline import Compiled, compile_module, read_model
 from edgec.quantizer.float_model import float_function
@@ -231,7 +231,7 @@ class TorchModel:
         arrays = _told(arrays, samples, progress)
         made = Quantization.of(quantize_function(function, arrays, Recipe(**recipe)))
         quantized = made.module(self.module.source)
-        closed = close_states(quantized.main, states)
+        closed = with_views_of(close_states(quantized.main, states), self.module.main)
         again = with_cuts_again(closed, cuts) if cuts else closed
         opened = opened_function(again, extents) if extents else closed
         return TorchModel(replace(quantized, functions={"main": opened}), made)

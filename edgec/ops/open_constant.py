@@ -26,6 +26,7 @@ from edgec.loop.define import Tensor
 from edgec.numerics.fit_term import Sizes, fit_term, value_at
 from edgec.numerics.term import Term, as_term
 from edgec.ops.moved import Moved
+from edgec.ops.reshape import Reshape, attrs_of_view
 
 
 @dataclass(frozen=True)
@@ -142,6 +143,18 @@ def with_cuts_again(function: Function, cuts: Mapping[str, PartAttrs]) -> Functi
             hint="quantize the model at one size, or build it in float",
         )
     return with_cuts(function, found)
+
+
+def with_views_of(function: Function, opened: Function) -> Function:
+    """The function at its largest sizes, whose views have the terms of the open function's."""
+    known = {value.name: value.type for value in opened.values()}
+    nodes = []
+    for node in function.nodes:
+        type_ = known.get(node.outputs[0].name)
+        if isinstance(node.op, Reshape) and type_ is not None and type_.shape == node.attrs.shape:
+            node = replace(node, attrs=attrs_of_view(type_.shape, type_.extents))
+        nodes.append(node)
+    return replace(function, nodes=tuple(nodes))
 
 
 def cut_of(

@@ -143,6 +143,22 @@ def test_an_encoder_of_open_batch_and_time_on_a_simulated_core() -> None:
             require_same(model.run(x.numpy()), module(x), 2e-5)
 
 
+def test_an_encoder_of_open_batch_and_time_in_integers() -> None:
+    """Of 16 rows that are alike, attention is what it is of one row: a wider range than others."""
+    torch.manual_seed(1)
+    module = encoder()
+    samples = [(torch.randn(4, 16, WIDTH),) for _ in range(10)]
+    samples += [(torch.randn(4, 1, WIDTH).repeat(1, 16, 1),) for _ in range(10)]
+    quantized = made(module, PAIRS).quantize(samples)
+    with quantized.build() as model, torch.no_grad():
+        for batch, time in itertools.product(range(1, 5), range(1, 17, 3)):
+            x = torch.randn(batch, time, WIDTH)
+            answer = model.run(x.numpy())
+            (wanted,) = interpret(model.compiled.module.main, [x.numpy()])
+            np.testing.assert_array_equal(answer, wanted)
+            assert np.abs(answer - module(x).numpy()).mean() < 0.05
+
+
 def test_a_decoder_on_a_simulated_core_and_in_integers() -> None:
     torch.manual_seed(1)
     module = Decoder()
