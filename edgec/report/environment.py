@@ -14,7 +14,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgec.boards.board import all_boards
-from edgec.build.nvrtc import find_ptxas
 from edgec.errors import ToolMissing
 from edgec.link.ports import SerialPort, describe_port, list_serial_ports
 from edgec.runners.flash.runner import ProgramTool
@@ -62,6 +61,7 @@ PACKAGES = (
     ("uvicorn", "uvicorn", "serve", "`edgec explore --serve`"),
     ("nvidia.cuda_nvrtc", "nvidia-cuda-nvrtc-cu12", "cuda", "kernels for GPUs"),
     ("nvidia.cuda_nvcc", "nvidia-cuda-nvcc-cu12", "cuda", "machine code for GPUs"),
+    ("nvidia.cu13", "nvidia-cuda-nvcc", "cuda", "machine code for Jetson Thor"),
 )
 
 #: (program, Debian package, what it is for)
@@ -155,9 +155,7 @@ def _gpu() -> list[Finding]:
     count = count_gpus()
     driver = "" if count is None else "libcuda.so.1"
     gpus = f"{count} found" if count else ""
-    ptxas = str(find_ptxas("sm_110") or "")
     return [
-        Finding("ptxas of CUDA 13", ptxas, "machine code for Thor", 'pip install "edgec[cuda]"'),
         Finding("CUDA driver", driver, purpose, "install NVIDIA's driver"),
         Finding("GPU", gpus, purpose, "use a computer with an NVIDIA GPU"),
     ]
