@@ -40,7 +40,7 @@ def symbols_of(types: Iterable[TensorType]) -> tuple[Var, ...]:
 
 
 def symbols_of_nodes(nodes: Iterable[Node]) -> tuple[Var, ...]:
-    """All symbols of what some nodes read, make and are told of, by name."""
+    """All symbols in the types and attributes of some nodes, by name."""
     nodes = tuple(nodes)
     terms = (term for node in nodes for term in node.op.terms(node.attrs))
     found = {var for term in terms for var in term.variables()}

@@ -122,7 +122,7 @@ def _block(group: Tile, rows: int, columns: int, most: int) -> tuple[int, int]:
 
 
 def _transforms(size: int, inputs: float, outputs: float) -> float:
-    """Clocks to transform a tile of so many vectors: one instruction a term, and the stores."""
+    """Clocks to transform a tile of `inputs` and `outputs` vectors: products, then stores."""
     wide, tile = size + 2, TILES[size]
     into, back = (sum(map(bool, chain(*m))) for m in (tile.into, tile.back))
     return (
