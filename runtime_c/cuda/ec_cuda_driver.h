@@ -193,7 +193,8 @@ EC_CUDA_PART void ec_cuda_map(ec_cuda *gpu, void *const *host, const size_t *byt
     }
     for (int i = 0; i < 2 && gpu->error == 0; ++i) {
         if (bytes[i] != 0u) {
-            EC_CU(gpu, EC_CU_MAP, (void *, size_t, unsigned), (host[i], bytes[i], EC_CU_DEVICE_MAP));
+            EC_CU(gpu, EC_CU_MAP, (void *, size_t, unsigned),
+                  (host[i], bytes[i], EC_CU_DEVICE_MAP));
             gpu->mapped[i] = gpu->error == 0 ? host[i] : NULL;
             EC_CU(gpu, EC_CU_MAPPED, (uint64_t *, void *, unsigned), (places[i], host[i], 0u));
         }
@@ -215,9 +216,7 @@ EC_CUDA_PART void ec_cuda_open(ec_cuda *gpu, const void *const *images, uint32_t
     EC_CU(gpu, EC_CU_INIT, (unsigned), (0u));
     EC_CU(gpu, EC_CU_DEVICE_GET, (int *, int), (&gpu->device, 0));
     EC_CU(gpu, EC_CU_CONTEXT_RETAIN, (void **, int), (&gpu->context, gpu->device));
-    if (gpu->error != 0) {
-        gpu->context = NULL;
-    }
+    gpu->context = gpu->error == 0 ? gpu->context : NULL;
     ec_cuda_enter(gpu);
     if (gpu->error == 0) {
         ec_cuda_load(gpu, images, count);
