@@ -10,6 +10,8 @@ from edgec.loop.microkernel import Microkernel, register
 from edgec.numerics.term import TermLike, Var, as_term
 
 _SUFFIXES = {"int8": "s8", "int16": "s16", "int32": "s32", "float32": "f32"}
+#: Kernels that copy a row: by memcpy, as a few loads and stores, and to where it may lie in part.
+COPY, PUT, SHIFT = "ec_copy_row", "ec_put_row", "ec_shift_row"
 _BYTES = {"int8": 1, "int16": 2, "int32": 4, "float32": 4}
 
 
@@ -18,11 +20,6 @@ def kernel_for(dtype: str, what: str = "ec_move_rows") -> str:
     if dtype not in _SUFFIXES:
         raise ScheduleError(f"there is no microkernel that moves rows of {dtype}")
     return f"{what}_{_SUFFIXES[dtype]}"
-
-
-def copy_kernel_for(dtype: str) -> str:
-    """The microkernel that copies a row; ScheduleError if there is none."""
-    return kernel_for(dtype, "ec_copy_row")
 
 
 def move_rows(dtype: str, rows: int, row: int, by: TermLike) -> PrimFunc:
@@ -43,16 +40,23 @@ def copy_row(dtype: str, row: int) -> PrimFunc:
     return PrimFunc("copy_row", (x, to), (), For(i, as_term(0), as_term(row), "serial", store))
 
 
+def _copy_instructions(row: int, size: int, call: int) -> float:
+    """Of a copy: loads and stores of words, or a call, which takes so many by itself."""
+    return call + 0.7 * row * size if call else 2 + row * size / 2
+
+
 for _dtype in _SUFFIXES:
-    register(
-        Microkernel(
-            copy_kernel_for(_dtype),
-            partial(copy_row, _dtype),
-            sizes=("row",),
-            header="common/move_rows.h",
-            instructions=lambda row, size=_BYTES[_dtype]: 20 + 0.7 * row * size,
+    for _name, _reads_first, _call in ((COPY, False, 20), (PUT, False, 0), (SHIFT, True, 26)):
+        register(
+            Microkernel(
+                kernel_for(_dtype, _name),
+                partial(copy_row, _dtype),
+                sizes=("row",),
+                header="common/move_rows.h",
+                reads_first=_reads_first,
+                instructions=partial(_copy_instructions, size=_BYTES[_dtype], call=_call),
+            )
         )
-    )
     register(
         Microkernel(
             kernel_for(_dtype),

@@ -38,7 +38,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
 )
-from edgec.loop.move_rows import copy_kernel_for
+from edgec.loop.move_rows import COPY, kernel_for
 from edgec.loop.primitives.lookup import find_loop, with_changes
 from edgec.loop.rewrite import sequence
 from edgec.loop.schedule import Schedule
@@ -172,7 +172,7 @@ class _Segment:
             row = Buffer(FED_ROW, (1, x.shape[1]), x.dtype, "arena")
             size = Const(x.shape[1], "int32")
             into = _row(x, as_term(q), 1, "writes")
-            arrives = Call(copy_kernel_for(x.dtype), (_row(row, 0, 1, "reads"), into, size))
+            arrives = Call(kernel_for(x.dtype, COPY), (_row(row, 0, 1, "reads"), into, size))
         nests: list[Stmt] = [For(q, as_term(0), as_term(x.shape[0]), "serial", arrives)]
         for number, member in enumerate(self.members):
             r = Var(f"r{number}", 0, member.rows.rows)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgec.targets.common import loops, sum_blocks
+from edgec.targets.common import copies, loops, sum_blocks
 from edgec.targets.cortex_m.float_rows import (
     is_float_sum,
     replaces_loops,
@@ -32,6 +32,11 @@ FLOATS = (
     ),
 )  # fmt: skip
 
+COPIES = Rule(
+    "rows copied", copies.is_copy, copies.schedule_copies,
+    needs=frozenset({"unaligned"}), kernels=("ec_put_row_*", "ec_shift_row_*"),
+)  # fmt: skip
+
 RULES = (
     *helium.RECURRENT,
     *dsp.RECURRENT,
@@ -40,6 +45,7 @@ RULES = (
     *dsp.PRODUCTS,
     *sum_blocks.RULES,
     loops.GATHERED_RULE,
+    COPIES,
     *loops.RULES,
     *helium.ELEMENTS,
     *dsp.ELEMENTS,

@@ -59,4 +59,44 @@ static inline void ec_copy_row_f32(const float *x, float *to, int32_t row) {
     (void)memcpy(to, x, (size_t)row * 4u);
 }
 
+/* to[i] = x[i] for `row` elements, a few: as loads and stores. */
+static inline void ec_put_row_s8(const int8_t *x, int8_t *to, int32_t row) {
+    EC_COPY(to, x, (size_t)row);
+}
+
+/* The same for 16 bits. */
+static inline void ec_put_row_s16(const int16_t *x, int16_t *to, int32_t row) {
+    EC_COPY(to, x, (size_t)row * 2u);
+}
+
+/* The same for 32 bits. */
+static inline void ec_put_row_s32(const int32_t *x, int32_t *to, int32_t row) {
+    EC_COPY(to, x, (size_t)row * 4u);
+}
+
+/* The same for floats. */
+static inline void ec_put_row_f32(const float *x, float *to, int32_t row) {
+    EC_COPY(to, x, (size_t)row * 4u);
+}
+
+/* to[i] = x[i] for `row` elements, all read before the first is written. */
+static inline void ec_shift_row_s8(const int8_t *x, int8_t *to, int32_t row) {
+    (void)memmove(to, x, (size_t)row);
+}
+
+/* The same for 16 bits. */
+static inline void ec_shift_row_s16(const int16_t *x, int16_t *to, int32_t row) {
+    (void)memmove(to, x, (size_t)row * 2u);
+}
+
+/* The same for 32 bits. */
+static inline void ec_shift_row_s32(const int32_t *x, int32_t *to, int32_t row) {
+    (void)memmove(to, x, (size_t)row * 4u);
+}
+
+/* The same for floats. */
+static inline void ec_shift_row_f32(const float *x, float *to, int32_t row) {
+    (void)memmove(to, x, (size_t)row * 4u);
+}
+
 #endif /* EC_MOVE_ROWS_H */

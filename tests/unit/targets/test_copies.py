@@ -1,0 +1,67 @@
+"""Rows that are only moved are copied: where, how long, and to the same bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+from onnx_builder import OnnxBuilder
+from single_node import check_nests
+
+from edgec.api import compile as compile_model
+from edgec.frontends import import_model
+from edgec.graph.interpret import interpret
+from edgec.graph.ir import Function
+from edgec.loop.ir import Call
+from edgec.loop.rewrite import statements
+from edgec.options import Options
+from edgec.passes.fuse_groups import fuse_groups
+from edgec.passes.lower_groups import lower_group
+from edgec.targets.core import find_core
+from edgec.targets.target import target_for
+
+Make = Callable[[OnnxBuilder], str]
+
+
+def ints(b: OnnxBuilder, *values: int) -> str:
+    return b.constant(np.asarray(values, np.int64), "ints")
+
+
+#: [the model of x [4, 6, 8], the elements of each row that is copied].
+CASES: dict[str, tuple[Make, list[int]]] = {
+    "joined_whole": (lambda b: b.add("Concat", ["x", "x"], axis=0), [192, 192]),
+    "joined_rows": (lambda b: b.add("Concat", ["x", "x"], axis=1), [48, 48]),
+    "part": (lambda b: b.add("Slice", ["x", ints(b, 1), ints(b, 5), ints(b, 1)]), [32]),
+    "every_second": (
+        lambda b: b.add("Slice", ["x", ints(b, 0), ints(b, 6), ints(b, 1), ints(b, 2)]), [8]),
+    "turned": (lambda b: b.add("Transpose", ["x"], perm=[1, 0, 2]), [8]),
+    "turned_whole": (lambda b: b.add("Transpose", ["x"], perm=[2, 1, 0]), []),
+    "few_channels": (
+        lambda b: b.add("Slice", ["x", ints(b, 0), ints(b, 1), ints(b, 2)]), []),
+}  # fmt: skip
+
+
+def copied(function: Function, core: str) -> list[int]:
+    """The elements of each copy of the quickest variant of each group."""
+    found = []
+    for group in fuse_groups(function):
+        for variant in lower_group(group, target_for(find_core(core), Options())).variants[:1]:
+            calls = [s for s in statements(variant.function.body) if isinstance(s, Call)]
+            found += [int(c.args[-1].value) for c in calls if "_row_" in c.callee]
+    return found
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_rows_are_copied_to_the_same_bits(name: str, tmp_path: Path) -> None:
+    make, rows = CASES[name]
+    b = OnnxBuilder(3, (4, 6, 8))
+    path = b.save(make(b), tmp_path / "m.onnx")
+    function = import_model(path).main
+    assert copied(function, "cortex-m4") == rows
+    assert not copied(function, "cortex-m0")
+    x = b.rng.normal(size=(4, 6, 8)).astype(np.float32)
+    check_nests(function, [x])
+    with compile_model(path, board="stm32", engine="core") as compiled:
+        np.testing.assert_array_equal(compiled.run(x), interpret(function, [x])[0])
