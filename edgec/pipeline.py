@@ -34,7 +34,7 @@ from edgec.frontends import import_model
 from edgec.graph.extents import function_at
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Function, Module
-from edgec.graph.limits import DEFAULT_BUDGET, check_limits
+from edgec.graph.limits import DEFAULT_BUDGET, Budget, check_limits
 from edgec.graph.printer import print_module
 from edgec.graph.special_sizes import special_sizes, words_of
 from edgec.graph.types import Array
@@ -149,18 +149,26 @@ def compile_model(
     memory plan exists.
     """
     options = options or Options()
-    return compile_module(
-        read_model(path, options), core, options, board=board, board_name=board_name, dump=dump,
-        arena_limit_bytes=arena_limit_bytes, reserved=reserved,
-    )  # fmt: skip
+    with _budget(options).work():
+        return compile_module(
+            read_model(path, options), core, options, board=board, board_name=board_name,
+            dump=dump, arena_limit_bytes=arena_limit_bytes, reserved=reserved,
+        )  # fmt: skip
+
+
+def _budget(options: Options) -> Budget:
+    """What the compile may take."""
+    return DEFAULT_BUDGET.times(options.compile_budget)
 
 
 def read_model(path: Path, options: Options) -> Module:
     """Stage 1: a model file as the options have it. Raises ImportFailed."""
-    return import_model(
-        path, match=options.match, shapes=dict(options.input_shapes),
-        values=dict(options.input_values), budget=DEFAULT_BUDGET.times(options.compile_budget),
-    )  # fmt: skip
+    budget = _budget(options)
+    with budget.work():
+        return import_model(
+            path, match=options.match, shapes=dict(options.input_shapes),
+            values=dict(options.input_values), budget=budget,
+        )  # fmt: skip
 
 
 def _offloaded(core: Core, options: Options) -> tuple[Core, Options]:
@@ -230,8 +238,9 @@ def compile_module(
     limit_bytes = None if core.has_gpu else arena_limit_bytes
     job = _Job(core, options, board, board_name, limit_bytes, reserved or {})
     choices = special_sizes(imported.main, options.specialize)
-    compiled = job.shared_out(imported, job.compiled(imported, _Dump(dump)))
-    specials = tuple(job.special(imported, sizes, compiled) for sizes in choices)
+    with _budget(options).work():
+        compiled = job.shared_out(imported, job.compiled(imported, _Dump(dump)))
+        specials = tuple(job.special(imported, sizes, compiled) for sizes in choices)
     program = compiled.program
     if specials:
         found = [
@@ -241,9 +250,8 @@ def compile_module(
             for sizes, each in zip(choices, specials, strict=True)
         ]
         program = with_versions(program, found)
-    homes = compiled.homes
-    if homes is not None:
-        program = place_program(program, homes, copies=compiled.options.prices.is_fast)
+    if compiled.homes is not None:
+        program = place_program(program, compiled.homes, copies=compiled.options.prices.is_fast)
     program.check()
     left_out = known - len(options.tuned.groups)
     return replace(
@@ -320,7 +328,7 @@ class _Job:
         """
         core, options = self.core, self.options
         stages.check("import", imported)
-        check_limits(imported.main, DEFAULT_BUDGET.times(self.options.compile_budget))
+        check_limits(imported.main, _budget(self.options))
         module, shrinkage, idle_clamps = _simplify(imported, self.options, stages, copies=copies)
         decided = decide(module.main, core, options, self.arena_limit_bytes)
         choice = decided.choice

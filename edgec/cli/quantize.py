@@ -135,6 +135,7 @@ def command(model: Path, **words: Any) -> None:
 
 def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[str, Any]]:
     from edgec.cli.samples import load_labels, ports_of
+    from edgec.graph.interpret import Interpretation
     from edgec.graph.limits import DEFAULT_BUDGET, check_limits
     from edgec.pipeline import read_model
     from edgec.quantizer.float_model import float_function
@@ -143,10 +144,14 @@ def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[
 
     with working(f"reading {model.name}", quiet=given.as_json):
         module = read_model(model, given.reading())
-    check_limits(module.main, DEFAULT_BUDGET.times(given.compile_budget))
+    budget = DEFAULT_BUDGET.times(given.compile_budget)
+    check_limits(module.main, budget)
     function = float_function(module, from_start=given.from_start)
     ports = ports_of(function.inputs)
     samples = open_samples(ports, given.calibration, given.pixels).first(given.most)
+    with budget.work():  # each run after this one takes as much
+        for sample in samples.first(1):
+            Interpretation(function).run_whole(sample)
     tests = samples
     if given.test_source is not None:
         tests = open_samples(ports, given.test_source, given.pixels)

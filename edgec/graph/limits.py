@@ -8,16 +8,12 @@ near these limits; `--compile-budget` raises all of them.
 from __future__ import annotations
 
 from collections import Counter
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, fields
 
 from edgec.errors import TooLarge
 from edgec.graph.ir import Constant, Function, Node
-
-HINT = (
-    "the file may be damaged, or its input shape is not meant for a small machine; --compile-budget"
-    " raises the limits"
-)
-
+from edgec.work import HINT, limited_work
 
 #: Dimensions of a value: NumPy, which the reference computes with, has 64; some are for windows.
 MOST_AXES = 32
@@ -32,7 +28,8 @@ class Budget:
     all_elements: of all values. macs: multiply-accumulates of one node. all_macs: of all nodes.
     reads: elements that the windows of one convolution read, each of which the reference copies.
     steps: computations that follow one another in the reference, about 100 us each.
-    pairs: of values that live together, each of which the memory plan keeps apart.
+    pairs: of values that live together, each of which the memory plan keeps apart. calls: that the
+    reference makes, about 100 us each; large arrays count as several. kept_bytes: for these calls.
     """
 
     constant_bytes: int = 1 << 29
@@ -43,10 +40,16 @@ class Budget:
     reads: int = 1 << 27
     steps: int = 1 << 17
     pairs: int = 1 << 18
+    calls: int = 1 << 18
+    kept_bytes: int = 1 << 30
 
     def times(self, factor: float) -> Budget:
         """All limits this many times as large."""
         return Budget(*(int(getattr(self, field.name) * factor) for field in fields(self)))
+
+    def work(self) -> AbstractContextManager[None]:
+        """Count the work of what is done inside, where nothing around it does."""
+        return limited_work(self.calls, self.kept_bytes)
 
 
 DEFAULT_BUDGET = Budget()

@@ -95,6 +95,7 @@ class Trace:
         grids = index_grids(stage.shape)
         at = [np.asarray(step), *grids] if stage.steps is not None else grids
         dtype, name = stage.target.dtype, stage.target.name
+        self.tape.elements = prod(stage.shape)
         value = as_array(stage.init(*at), dtype)
         if stage.update is not None:
             value = _reduced(self, stage, value, at)
@@ -192,6 +193,7 @@ def _stepped(
         taken = [*(each[number] for each in parts), *lines[1:]]
         ranges = index_grids((*(line.size for line in taken), *(1 for _ in stage.shape)))
         steps = [line[grid] for line, grid in zip(taken, ranges, strict=False)]
+        trace.tape.elements = prod(stage.shape) * prod(line.size for line in taken)
         found = stage.update(acc, *outer, *(np.asarray(p) for p in point), *steps)
         if joined:
             new = _combined(value, found, tuple(line.size for line in taken), stage.shape)

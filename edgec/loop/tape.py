@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from edgec.work import ELEMENTS_PER_CALL, current_work
 
 Array = npt.NDArray[Any]
 #: A function of arrays, the slots of its arguments, the slot of its result.
@@ -14,29 +17,48 @@ Call = tuple[Callable[..., Array], tuple[int, ...], int]
 
 
 class Tape:
-    """Calls in order, while they are traced. Values have slots; those of constants are filled."""
+    """Calls in order, while they are traced. Values have slots; those of constants are filled.
+
+    elements: of the arrays that are computed now.
+    """
 
     def __init__(self) -> None:
+        self.elements = self.spent = 0
+        self.work = current_work()
         self.calls: list[Call] = []
         self.slots: list[Array | None] = []
 
     def slot(self, array: Array | None = None) -> int:
         """A new slot, of a constant array or of what each run computes."""
+        if array is not None:
+            self._keep(array)
         self.slots.append(array)
         return len(self.slots) - 1
 
     def note(self, function: Callable[..., Array], arguments: Sequence[int]) -> int:
-        """Add a call and return the slot of its result."""
+        """Add a call and return the slot of its result. Raises TooLarge where they don't end."""
         made = self.slot()
         self.calls.append((function, tuple(arguments), made))
+        spent = 1 + self.elements // ELEMENTS_PER_CALL
+        self.spent += spent
+        if self.work is not None:
+            self.work.spend(spent)
+            for given in function.args if isinstance(function, partial) else ():
+                if isinstance(given, np.ndarray):
+                    self._keep(given)
         return made
+
+    def _keep(self, array: Array) -> None:
+        """Count the bytes of an array that the tape keeps."""
+        if self.work is not None and array.base is None:
+            self.work.spend(0, array.nbytes)
 
 
 class Program:
     """A finished tape, from arrays to arrays."""
 
     def __init__(self, tape: Tape, inputs: Sequence[int], outputs: Sequence[int]) -> None:
-        self.slots, self.inputs, self.outputs = tape.slots, inputs, outputs
+        self.slots, self.inputs, self.outputs, self.work = tape.slots, inputs, outputs, tape.spent
         read = {*outputs}  # never emptied: the outputs and the constants
         read |= {slot for slot, array in enumerate(tape.slots) if array is not None}
         calls = []
@@ -50,6 +72,9 @@ class Program:
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
         """The outputs for these inputs, which must have the shapes and dtypes that were traced."""
+        work = current_work()
+        if work is not None:
+            work.spend(self.work)
         slots: list[Any] = self.slots.copy()
         for slot, array in zip(self.inputs, arrays, strict=True):
             slots[slot] = array if array.flags.c_contiguous else array.copy()

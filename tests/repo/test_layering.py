@@ -11,7 +11,7 @@ from repo_files import REPO_ROOT, relative
 
 #: Each row may import the rows above it; within a row, an area may import those before it.
 ROWS = (
-    ("errors", "resources", "numerics", "tuned", "options"),
+    ("errors", "resources", "work", "numerics", "tuned", "options"),
     ("graph", "loop"),
     ("ops",),
     ("frontends", "targets", "boards", "passes", "quantizer"),

@@ -16,7 +16,7 @@ SLACK = 15
 #: What stands beside the folders of the package.
 TOP_FILES = {
     "__init__", "__main__", "api", "errors", "onnx_backend", "options", "pipeline", "resources",
-    "tuned",
+    "tuned", "work",
 }  # fmt: skip
 
 

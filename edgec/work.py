@@ -1,0 +1,73 @@
+"""The work of one compile, counted where it is done: no model takes hours or all memory.
+
+What a file asks for is refused by `edgec.graph.limits` where it can be told from sizes alone. The
+rest is counted here while the reference runs: calls of NumPy, large arrays as more than one, and
+the bytes of what is kept of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
+
+from edgec.errors import TooLarge
+
+HINT = (
+    "the file may be damaged, or its input shape is not meant for a small machine; --compile-budget"
+    " raises the limits"
+)
+#: Elements that NumPy computes in the time of one call.
+ELEMENTS_PER_CALL = 1 << 17
+
+
+@dataclass
+class Work:
+    """What was done, and at most what may be: calls of about 100 us, and bytes that are kept.
+
+    at: the node that is computed now.
+    """
+
+    most_calls: int
+    most_bytes: int
+    calls: int = 0
+    kept_bytes: int = 0
+    at: str = ""
+
+    def spend(self, calls: int, kept_bytes: int = 0) -> None:
+        """Count calls and bytes. Raises TooLarge."""
+        self.calls += calls
+        self.kept_bytes += kept_bytes
+        if self.calls > self.most_calls:
+            self._refuse(self.most_calls, "computations one after the other")
+        if self.kept_bytes > self.most_bytes:
+            self._refuse(self.most_bytes, "bytes")
+
+    def _refuse(self, most: int, what: str) -> None:
+        raise TooLarge(
+            f"the model is too large: up to {self.at!r} the reference takes more than {most:,}"
+            f" {what}",
+            hint=HINT,
+        )
+
+
+_NOW: ContextVar[Work | None] = ContextVar("work", default=None)
+
+
+@contextmanager
+def limited_work(calls: int, kept_bytes: int) -> Iterator[None]:
+    """Let what is done inside take this much; within another one, that one counts."""
+    if _NOW.get() is not None:
+        yield
+        return
+    token = _NOW.set(Work(calls, kept_bytes))
+    try:
+        yield
+    finally:
+        _NOW.reset(token)
+
+
+def current_work() -> Work | None:
+    """What is counted now; None where nothing limits it."""
+    return _NOW.get()
