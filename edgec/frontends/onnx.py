@@ -370,7 +370,7 @@ class _GraphImporter:
     ) -> Body:
         """A body of a node, in a builder of its own."""
         inner = copy(self)
-        inner.outer, inner.builder = self, GraphBuilder(name)
+        inner.outer, inner.builder = self, self.builder.inner(name)
         inner.values, inner.captured, inner.problems, inner.declared = {}, {}, [], {}
         results = inner.graph(
             node, graphs, name, [partial(given_value, inner.builder, given=each) for each in given]

@@ -111,6 +111,7 @@ class _GraphImporter:
         spending: Spending,
         around: tuple[int, ...] = (),
         number: int = 0,
+        builder: GraphBuilder | None = None,
     ) -> None:
         self.file = file
         self.model = model
@@ -118,7 +119,7 @@ class _GraphImporter:
         self.around = (*around, number)  # the subgraphs that are being read
         self.graph = model.graphs[number]
         self.match = match
-        self.builder = GraphBuilder(f"subgraph_{number}" if number else "main")
+        self.builder = builder or GraphBuilder()
         self.values: dict[int, Value] = {}
         self.bytes = Bytes(self.builder)
         self.states: dict[int, Value] = {}  # of variable tensors
@@ -193,8 +194,9 @@ class _GraphImporter:
         if not 0 < number < len(self.model.graphs) or number in self.around:
             raise ImportFailed(f"its {name} is number {number} of {len(self.model.graphs)}")
         inner = _GraphImporter(
-            self.file, self.model, self.match, self.spending, self.around, number
-        )
+            self.file, self.model, self.match, self.spending, self.around, number,
+            self.builder.inner(f"subgraph_{number}"),
+        )  # fmt: skip
         if len(inner.graph.inputs) != len(given):
             raise ImportFailed(
                 f"its {name} takes {len(inner.graph.inputs)} inputs, {len(given)} are given"

@@ -10,7 +10,7 @@ import copy
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from edgec.errors import EdgecError
+from edgec.errors import EdgecError, TooLarge
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.ops.control import If, Scan, ScanAttrs, While, WhileAttrs
@@ -34,6 +34,8 @@ def _control(importer: Any, node: Any, make: Callable[..., Node | None]) -> None
         return  # it follows from an unsupported node
     try:
         made = make(importer, layer, *arguments)
+    except TooLarge:
+        raise
     except EdgecError as error:
         place = importer.place(node, layer)
         importer.problems.append("; ".join((f"{node.target}  {place}: {error.message}",
@@ -112,7 +114,7 @@ def _body(
 ) -> Function | None:
     """The function of a body; the first `carried` operands are parameters in any case."""
     inner = copy.copy(importer)
-    inner.builder, inner.values = GraphBuilder(name), {}
+    inner.builder, inner.values = importer.builder.inner(name), {}
     places = [node for node in module.graph.nodes if node.op == "placeholder"]
     for number, (place, value) in enumerate(zip(places, operands, strict=True)):
         inner.values[place.name] = _taken(inner.builder, value, is_param=number < carried)

@@ -6,13 +6,16 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from edgec.errors import TypeMismatch
+from edgec.errors import TooLarge, TypeMismatch
 from edgec.graph.extents import infer_types
 from edgec.graph.ir import Constant, Count, Function, Node, State, Value
 from edgec.graph.open_axes import OpenAxes, axes_after
 from edgec.graph.operator import NoAttrs, Operator, get_op
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array, Quant, TensorType
+
+#: Bodies that may lie in each other; each takes some twenty calls of Python to read.
+MOST_NESTED = 24
 
 
 class GraphBuilder:
@@ -30,6 +33,19 @@ class GraphBuilder:
         #: Places among the nodes where a run may end, and the conditions by which it goes on.
         self.pauses: list[tuple[int, Value]] = []
         self._taken: set[str] = set()
+        self._depth = 0
+
+    def inner(self, name: str) -> GraphBuilder:
+        """One for a body of a node. Raises TooLarge where it lies in too many others."""
+        if self._depth == MOST_NESTED:
+            raise TooLarge(
+                f"the model is too large: more than {MOST_NESTED} bodies lie in each other at"
+                f" {name!r}",
+                hint="the file may be damaged: no model nests its branches and loops so deeply",
+            )
+        found = GraphBuilder(name)
+        found._depth = self._depth + 1
+        return found
 
     def unique(self, name: str) -> str:
         """`name`, or `name.1`, `name.2` … if it is taken."""

@@ -336,17 +336,17 @@ def test_choices_among_many_boxes_are_steps(tmp_path: Path) -> None:
 
 
 def test_bodies_that_double_are_steps(tmp_path: Path) -> None:
-    """29 subgraphs, each of which has the next one as both branches, would be read 2**29 times."""
+    """23 subgraphs, each of which has the next one as both branches, would be read 2**23 times."""
     model = TfliteBuilder()
     x, y = (model.tensor(name, (1,), "float32") for name in "xy")
     k = model.tensor("k", (1,), "bool")
     model.operator("IF", [k, x], [y], "IfOptions", ThenSubgraphIndex=1, ElseSubgraphIndex=1)
-    for depth in range(1, 30):
+    for depth in range(1, 24):
         inner = model.subgraph()
         p, r = (inner.tensor(name, (1,), "float32") for name in "pr")
         is_less = inner.tensor("c", (1,), "bool")
         inner.operator("LESS", [p, p], [is_less], "LessOptions")
-        if depth < 29:
+        if depth < 23:
             inner.operator("IF", [is_less, p], [r], "IfOptions", ThenSubgraphIndex=depth + 1,
                            ElseSubgraphIndex=depth + 1)  # fmt: skip
         else:
