@@ -167,7 +167,7 @@ class _Run:
             if source in inside
         ]
         count, base = _kept(writes, reads, len(writes[-1]))
-        return count, 0 if place == SOURCE else self.ahead(place, base, count)
+        return count, self.ahead(place, base, count)
 
     def ahead(self, place: int, base: IntArray | None, kept: int) -> int:
         """How far the written bytes get ahead of those of the input still to be read.
@@ -177,12 +177,9 @@ class _Run:
         found = -self.input_bytes
         for number in (n for n, each in enumerate(self.places) if each == place):
             row = np.arange(self.members[number].rows)
-            end = row + 1
-            if kept and base is None:
-                end = row % kept + 1
-            elif kept and base is not None:
-                end = np.where(base[row] > 0, kept, end)  # rows have moved through all of it
-            written = end * self.members[place].row_bytes
+            # Once rows move, they do so through all of it.
+            ends = row % kept if base is None else np.where(base[row] > 0, kept - 1, row)
+            written = (ends + 1) * self.members[place].row_bytes
             found = max(found, int((written - self.pending(self.times[self.rows(number)])).max()))
         return found
 
@@ -214,17 +211,15 @@ def _kept(
     times = np.concatenate(writes)
     order = np.argsort(times)
     times, written = times[order], np.concatenate([np.arange(len(t)) for t in writes])[order]
-    base = np.full(count, count, dtype=np.int64)
-    np.minimum.at(base, written, written)
+    base = np.arange(count)
     # A read comes before what is written at its time, and after what was written before that.
-    steps = [written[np.searchsorted(times, when) - 1] for when, _, _ in reads]
-    for step, (_, first, _) in zip(steps, reads, strict=True):
+    steps = [
+        (written[np.searchsorted(times, when) - 1], first, stop) for when, first, stop in reads
+    ]
+    for step, first, _ in steps:
         np.minimum.at(base, step, first)
     base = np.minimum.accumulate(base[::-1])[::-1]
     if all((stop - first == 1).all() for _, first, stop in reads):
-        newest = zip(steps, reads, strict=True)
-        return max([1, *(int((step + 1 - first).max()) for step, (_, first, _) in newest)]), None
+        return max([1, *(int((step + 1 - first).max()) for step, first, _ in steps)]), None
     alive = int((written + 1 - base[written]).max())
-    for step, (_, _, stop) in zip(steps, reads, strict=True):
-        alive = max(alive, int((stop - base[step]).max()))
-    return alive, base
+    return max([alive, *(int((stop - base[step]).max()) for step, _, stop in steps)]), base

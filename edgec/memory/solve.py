@@ -250,8 +250,6 @@ def _solve_exactly(
                     verdict = Verdict.NONE
             if verdict is Verdict.GAVE_UP:
                 gave_up = True
-                if best.peak_bytes is None:
-                    break  # a smaller target can only be harder
             if verdict is not Verdict.FOUND:
                 low = target + 1
             if verdict is Verdict.NONE and instance.is_exact:
@@ -286,12 +284,7 @@ def _check_pins(instance: Instance) -> None:
     for a in pinned:
         for b in pinned:
             gap = int(instance.lo[b] - instance.lo[a])
-            if (
-                a < b
-                and b in instance.gaps[a]
-                and gap < instance.gaps[a][b]
-                and -gap < instance.gaps[b][a]
-            ):
+            if b in instance.gaps[a] and gap < instance.gaps[a][b] and -gap < instance.gaps[b][a]:
                 first, second = instance.buffers[a], instance.buffers[b]
                 raise PlanError(
                     f"{first.name} and {second.name} are live together and pinned to one place",

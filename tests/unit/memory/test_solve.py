@@ -4,17 +4,25 @@ from __future__ import annotations
 
 import itertools
 import time
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.errors import PlanError
+from edgec.memory import solve
 from edgec.memory.bound import live_bytes, lower_bound_bytes
 from edgec.memory.check import check_plan
 from edgec.memory.greedy import greedy_peak_bytes
-from edgec.memory.problem import Buffer, Overlap, Problem, Region
+from edgec.memory.instance import make_instance
+from edgec.memory.problem import Buffer, Overlap, Plan, Problem, Region
+from edgec.memory.search import Search, SearchResult, Verdict
 from edgec.memory.solve import plan_memory
+from edgec.memory.window import WindowProver
 
 
 @st.composite
@@ -176,30 +184,164 @@ def test_capacity_error_names_the_smallest_conflict() -> None:
     assert "1,000 bytes" in text and caught.value.hint
 
 
+#: No more than 6 bytes are live at once, but no arrangement fits 6.
+TIGHT = tuple(
+    Buffer(name, size, start, stop, align_bytes=1)
+    for name, size, start, stop in (
+        ("a", 3, 0, 3), ("b", 2, 0, 2), ("c", 1, 1, 4), ("d", 1, 2, 4), ("e", 1, 2, 6),
+        ("f", 2, 3, 6), ("g", 3, 4, 7), ("h", 3, 6, 8),
+    )
+)  # fmt: skip
+
+
 def test_conflict_that_only_search_can_prove() -> None:
-    """Live bytes fit 4 everywhere, but no arrangement does."""
+    plan = plan_memory(Problem(TIGHT))
+    assert plan.peak_bytes["arena"] == brute_force_peak(Problem(TIGHT), 8) == 7
+    assert live_bytes(TIGHT) == 6
+    assert plan.certificate.regions[0].proof == "search"
+    with pytest.raises(PlanError, match="arena has"):
+        plan_memory(Problem(TIGHT, (), (Region("arena", live_bytes(TIGHT)),)))
+
+
+# Searches that give up ----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def gives_up(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No search finds a plan or a proof; each takes 1,000 placements. Nothing is known before."""
+    monkeypatch.setattr(solve, "_SOLVED", {})
+    monkeypatch.setattr(
+        Search, "run", lambda *_: SearchResult(Verdict.GAVE_UP, None, 1000, len(TIGHT))
+    )
+
+
+@pytest.mark.usefixtures("gives_up")
+def test_nothing_is_proven_by_giving_up() -> None:
+    plan = plan_memory(Problem(TIGHT), node_limit=20_000)
+    (certificate,) = plan.certificate.regions
+    assert certificate.lower_bound_bytes == live_bytes(TIGHT) < certificate.peak_bytes
+    assert 0 < plan.certificate.nodes <= 20_000
+
+
+@pytest.mark.usefixtures("gives_up")
+def test_what_a_window_excludes_is_proven(monkeypatch: pytest.MonkeyPatch) -> None:
+    smallest = 7
+    monkeypatch.setattr(
+        WindowProver, "excludes", lambda _, capacity_bytes, *__: capacity_bytes < smallest
+    )
+    (certificate,) = plan_memory(Problem(TIGHT), node_limit=20_000).certificate.regions
+    assert certificate.lower_bound_bytes == smallest
+
+
+@pytest.mark.usefixtures("gives_up")
+def test_no_plan_within_the_limit_is_an_error() -> None:
+    tight = Problem(TIGHT, (), (Region("arena", live_bytes(TIGHT)),))
+    with pytest.raises(PlanError, match="no plan for region arena was found"):
+        plan_memory(tight, node_limit=20_000)
+
+
+def test_where_separations_were_raised_the_search_ends_without_a_proof() -> None:
+    """Distances below one another in a circle: what is searched leaves plans out."""
     buffers = tuple(
         Buffer(name, size, start, stop, align_bytes=1)
         for name, size, start, stop in (
-            ("a", 1, 0, 2),
-            ("b", 2, 0, 1),
-            ("c", 1, 0, 3),
-            ("d", 2, 1, 4),
-            ("e", 1, 2, 5),
-            ("f", 1, 3, 6),
-            ("g", 3, 5, 6),
-            ("h", 2, 4, 5),
+            ("a", 5, 3, 5), ("b", 7, 2, 4), ("c", 3, 0, 2), ("d", 8, 3, 4), ("e", 1, 3, 6),
         )
-    )
-    exact = brute_force_peak(Problem(buffers), 8)
-    plan = plan_memory(Problem(buffers))
-    assert plan.peak_bytes["arena"] == exact
+    )  # fmt: skip
+    overlaps = (
+        Overlap("b", "a", -7), Overlap("b", "d", -5), Overlap("b", "e", -2), Overlap("d", "a", -7),
+        Overlap("d", "e", -3),
+    )  # fmt: skip
+    assert not make_instance(buffers, overlaps).is_exact
+    plan = plan_memory(Problem(buffers, overlaps), node_limit=100_000)
+    assert not plan.certificate.is_optimal and plan.certificate.nodes < 1000
 
 
-def test_pins_that_collide_are_named() -> None:
-    buffers = (Buffer("a", 32, 0, 2, fixed_offset=0), Buffer("b", 32, 1, 2, fixed_offset=16))
-    with pytest.raises(PlanError, match="a and b are live together and pinned"):
-        plan_memory(Problem(buffers))
+@pytest.fixture
+def solved(monkeypatch: pytest.MonkeyPatch) -> list[float]:
+    """The limits of nodes of the problems that were solved, of which none is known."""
+    limits: list[float] = []
+    real: Callable[..., Any] = solve._solve
+
+    def counted(*arguments: Any) -> Any:
+        limits.append(arguments[-1])
+        return real(*arguments)
+
+    monkeypatch.setattr(solve, "_SOLVED", {})
+    monkeypatch.setattr(solve, "_solve", counted)
+    return limits
+
+
+def test_with_a_limit_of_nodes_the_clock_decides_nothing(solved: list[float]) -> None:
+    hurried = plan_memory(Problem(TIGHT), time_limit_s=-1.0, node_limit=20_000)
+    assert hurried.certificate.is_optimal
+    solve._SOLVED.clear()
+    assert hurried == plan_memory(Problem(TIGHT), node_limit=20_000)
+    solve._SOLVED.clear()
+    assert not plan_memory(Problem(TIGHT), time_limit_s=-1.0).certificate.is_optimal
+
+
+def test_what_was_solved_without_a_clock_is_not_solved_again(solved: list[float]) -> None:
+    problem = Problem(TIGHT)
+    plans = [plan_memory(problem, node_limit=limit) for limit in (20_000, 20_000, 30_000)]
+    assert solved == [20_000] and plans[0] == plans[1] == plans[2]
+    plan_memory(problem, node_limit=10_000)  # what fewer nodes would have given is not known
+    assert solved == [20_000, 10_000]
+    plan_memory(problem)  # a plan without a gap is the best one whoever asks
+    assert solved == [20_000, 10_000]
+
+
+def test_what_was_solved_by_the_clock_is_solved_again(solved: list[float]) -> None:
+    assert plan_memory(Problem(TIGHT)) == plan_memory(Problem(TIGHT))
+    plan_memory(Problem(TIGHT), node_limit=20_000)
+    assert solved == [np.inf, np.inf, 20_000]
+
+
+@pytest.mark.usefixtures("gives_up")
+def test_more_nodes_are_tried_where_there_is_a_gap(solved: list[float]) -> None:
+    for limit in (5000, 5000, 9000):
+        assert not plan_memory(Problem(TIGHT), node_limit=limit).certificate.is_optimal
+    assert solved == [5000, 9000]
+
+
+def test_a_plan_that_is_not_legal_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The solver's own idea of what is legal decides nothing."""
+    real = solve.solve_region
+
+    def broken(*arguments: Any) -> Any:
+        found = real(*arguments)
+        return replace(found, offsets=dict.fromkeys(found.offsets, 0))
+
+    monkeypatch.setattr(solve, "solve_region", broken)
+    with pytest.raises(PlanError, match="live together and share bytes"):
+        plan_memory(Problem(TIGHT))
+
+
+@settings(max_examples=200, deadline=None)
+@given(small_problems(), st.lists(st.integers(0, 12), min_size=5, max_size=5))
+def test_the_solver_and_the_checker_mean_the_same(problem: Problem, at: list[int]) -> None:
+    offsets = {b.name: place for b, place in zip(problem.buffers, at, strict=False)}
+    instance = make_instance(problem.buffers, problem.overlaps)
+    if any(b.size_bytes == 0 for b in problem.buffers):
+        return
+    granules = np.array([offsets[b.name] // instance.granule for b in instance.buffers])
+    whole = {
+        b.name: int(o) * instance.granule for b, o in zip(instance.buffers, granules, strict=True)
+    }
+    assert solve.is_legal(instance, granules) == is_legal(problem, whole)
+
+
+@pytest.mark.parametrize("first", [0, 32])
+def test_pins_that_collide_are_named(first: int) -> None:
+    def pinned(second: int) -> Plan:
+        return plan_memory(Problem((
+            Buffer("a", 32, 0, 2, fixed_offset=first), Buffer("b", 32, 1, 2, fixed_offset=second),
+        )))  # fmt: skip
+
+    for second in (first + 16, first - 16):
+        with pytest.raises(PlanError, match="a and b are live together and pinned"):
+            pinned(max(second, 0))
+    assert pinned(first + 32).offsets == {"a": first, "b": first + 32}
 
 
 def test_overflow_spills_to_the_next_region() -> None:
@@ -212,6 +354,16 @@ def test_overflow_spills_to_the_next_region() -> None:
     plan = plan_memory(Problem(buffers, (), (Region("tcm", 1000), Region("sram", None))))
     assert plan.region_of == {"x": "tcm", "y": "sram", "s": "tcm"}
     assert plan.peak_bytes["tcm"] <= 1000 and plan.peak_bytes["sram"] == 500
+
+
+def test_a_region_that_buffers_spill_to_is_solved_again() -> None:
+    # Live bytes fit, so that nothing is spilled before the regions are solved.
+    first = Buffer("first", 64, 0, 9, regions=("sram",))
+    tight = tuple(replace(b, regions=("tcm", "sram")) for b in TIGHT)
+    regions = Region("sram"), Region("tcm", live_bytes(TIGHT))
+    plan = plan_memory(Problem((first, *tight), (), regions))
+    assert plan.peak_bytes["tcm"] <= live_bytes(TIGHT)
+    assert plan.peak_bytes["sram"] > 64
 
 
 def test_greedy_solver_is_never_better() -> None:
