@@ -71,3 +71,10 @@ def limited_work(calls: int, kept_bytes: int) -> Iterator[None]:
 def current_work() -> Work | None:
     """What is counted now; None where nothing limits it."""
     return _NOW.get()
+
+
+def now_at(name: str) -> None:
+    """Say which node is computed from now on."""
+    work = _NOW.get()
+    if work is not None:
+        work.at = name

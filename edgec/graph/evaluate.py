@@ -9,6 +9,7 @@ import numpy as np
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.types import Array
+from edgec.work import now_at
 
 #: More elements than this are no shape.
 MOST_ELEMENTS = 64
@@ -45,6 +46,7 @@ def evaluate_constant(node: Node, inputs: Sequence[Value]) -> tuple[Constant, ..
     """The outputs of a node on constant inputs, with the outputs' own names and provenance."""
     arrays = [value.data for value in inputs if isinstance(value, Constant)]
     types = tuple(value.type for value in node.outputs)
+    now_at(node.name)
     if node.bodies:
         results = node.evaluate(arrays, interpret)
     else:

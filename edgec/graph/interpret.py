@@ -10,7 +10,7 @@ from edgec.errors import ContractError, TypeMismatch
 from edgec.graph.extents import function_at, sizes_of, symbols_of
 from edgec.graph.ir import Constant, Count, Function, Value
 from edgec.graph.types import Array
-from edgec.work import current_work
+from edgec.work import now_at
 
 
 def interpret(
@@ -44,10 +44,8 @@ def interpret(
 
     last_use = {v: i for i, node in enumerate(function.nodes) for v in node.inputs}
     keep = set(function.results)
-    work = current_work()
     for index, node in enumerate(function.nodes):
-        if work is not None:
-            work.at = node.name
+        now_at(node.name)
         arrays = node.evaluate(
             [fetch(value) for value in node.inputs],
             lambda body, given: interpret(body, given, observe),

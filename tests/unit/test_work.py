@@ -111,6 +111,17 @@ def test_small_files_of_much_work_are_refused(
     compile_model(saved(MODELS[kind].format(40), tmp_path), host_core(), Options())
 
 
+def test_constants_that_are_computed_count(
+    refused_model: Callable[[str, float], ImportFailed],
+) -> None:
+    text = (
+        "g (float[2] x) => (float[2] y) <int64[3] n = {2000, 1, 1}, float[1,3,1] w = {1,1,1}> {"
+        " c = ConstantOfShape(n) all, last = GRU<hidden_size=1>(c, w, w) y = Relu(x) }"
+    )
+    found = refused_model(text, 0.02).message
+    assert "up to 'GRU#" in found and "more than 5,242 computations" in found
+
+
 def test_loops_in_loops_are_counted(refused_model: Callable[[str, float], ImportFailed]) -> None:
     """What computes nothing counts as a step, too: 2 ** 14 of them."""
     body = "y = Relu(x)"
