@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from string import ascii_letters
 from typing import Any
 
 from edgec.errors import ImportFailed, TypeMismatch
@@ -16,6 +17,7 @@ from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.onnx_graph import OnnxGraph, write_own
 from edgec.ops.op import Op, RawNode, from_onnx
+from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.row import FLOATS, INTEGERS
 
 
@@ -123,5 +125,20 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     if not arrow:
         once = sorted(letter for letter in named if left.count(letter) == 1)
         output = "..." * ("..." in left) + "".join(once)
-    attrs = EinsumAttrs(tuple(terms), output.replace("...", "".join(free[:most])))
-    return builder.op("einsum", operands, attrs, name=raw.name)
+    output = output.replace("...", "".join(free[:most]))
+    if output:
+        return builder.op("einsum", operands, EinsumAttrs(tuple(terms), output), name=raw.name)
+    return _to_one(builder, terms, operands, raw.name)
+
+
+def _to_one(
+    builder: GraphBuilder, terms: Sequence[str], operands: Sequence[Value], name: str
+) -> Value:
+    """The sum of all products: schedules want an axis, which has one element then."""
+    one = next(letter for letter in ascii_letters if letter not in "".join(terms))
+    first, *rest = operands
+    longer = ReshapeAttrs((1, *first.type.shape))
+    first = builder.op("reshape", [first], longer, name=f"{name}/axis")
+    attrs = EinsumAttrs((one + terms[0], *terms[1:]), one)
+    made = builder.op("einsum", [first, *rest], attrs, name=name)
+    return builder.op("reshape", [made], ReshapeAttrs(()), name=f"{name}/number")

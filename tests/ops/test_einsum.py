@@ -9,6 +9,7 @@ import pytest
 from official_cases import check_official_c
 from onnx import TensorProto, helper, save
 
+import edgec
 from edgec.errors import ImportFailed
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
@@ -50,6 +51,22 @@ def test_equals_numpy(equation: str, tmp_path: Path) -> None:
     wanted = np.einsum(equation, *(x.astype(np.float64) for x in arrays))
     assert found.shape == wanted.shape
     np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
+@pytest.mark.parametrize("board", ["host", "mps2_an386"])
+@pytest.mark.parametrize(
+    ("equation", "shape"), [("ij,ij->", (3, 8)), ("ij,ij->i", (3, 8)), ("i,i->", (5,))]
+)
+def test_sums_of_all_products_compile(
+    equation: str, shape: tuple[int, ...], board: str, tmp_path: Path
+) -> None:
+    """A product of two computed operands with no axis left ended in a traceback."""
+    x, y = np.random.default_rng(3).normal(0, 1, (2, *shape)).astype(np.float32)
+    path = model(tmp_path / "m.onnx", equation, [shape, shape])
+    with edgec.compile(path, board=board) as built:
+        found = built.run(x0=x, x1=y)
+    (same,) = interpret(import_model(path).main, [x, y])
+    np.testing.assert_allclose(found, same, rtol=1e-6)
 
 
 @pytest.mark.parametrize("name", ["test_einsum_batch_diagonal", "test_einsum_batch_matmul"])
