@@ -5,6 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
+#: Characters of a line of a message: what a file holds may stand in one, whatever its length.
+MOST_SHOWN = 2000
+
+
+def _short(text: str) -> str:
+    return "\n".join(
+        line if len(line) <= MOST_SHOWN else f"{line[:MOST_SHOWN]}… ({len(line):,} characters)"
+        for line in text.split("\n")
+    )
+
 
 class EdgecError(Exception):
     """Base of all errors that a user can cause.
@@ -18,8 +28,8 @@ class EdgecError(Exception):
 
     def __init__(self, message: str, *, details: tuple[str, ...] = (), hint: str = "") -> None:
         super().__init__(message)
-        self.message = message
-        self.details = details
+        self.message = _short(message)
+        self.details = tuple(map(_short, details))
         self.hint = hint
 
     def render(self) -> str:

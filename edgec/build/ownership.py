@@ -39,8 +39,9 @@ def add_to_marker(folder: Path, name: str) -> None:
 def kept_files(folder: Path) -> tuple[str, ...]:
     """The files in a folder of ours that are not ours, by their paths inside it.
 
-    Raises BuildFailed if it is no folder, if edgec did not make it, or if a file of ours was
-    edited. A folder that is empty or absent has none.
+    Raises BuildFailed if it is no folder, if edgec did not make it, if a file of ours was edited,
+    or if a pipe or a device is in it, which cannot be kept. A folder that is empty or absent has
+    none.
     """
     if not folder.exists():
         return ()
@@ -56,6 +57,13 @@ def kept_files(folder: Path) -> tuple[str, ...]:
             details=(f"it is not empty and its {MARKER_NAME} is not one of edgec",),
             hint="choose another output folder with -o, or empty this one",
         )
+    for name in found:
+        path = folder / name
+        if not path.is_symlink() and not path.is_file():
+            raise BuildFailed(
+                f"{path} is a pipe or a device, not a file",
+                hint="remove it, or choose another output folder with -o",
+            )
     edited = [name for name in found if name in listed and _hash(folder / name) != listed[name]]
     if edited:
         raise BuildFailed(

@@ -19,6 +19,7 @@ from typing import IO
 
 from edgec.build.ownership import kept_files, write_marker
 from edgec.errors import BuildFailed, EdgecError
+from edgec.resources import plain_file
 
 try:
     import fcntl
@@ -40,11 +41,13 @@ def staged_file(target: Path, hint: str) -> Iterator[Path]:
     """Give the path of a temporary file beside `target`, with its suffix, to be written.
 
     If the block succeeds the file becomes `target`, else nothing changes. Raises EdgecError with
-    `hint` where the block raises an OSError.
+    `hint` where the block raises an OSError, and where `target` is a pipe or a device: who may
+    write to its folder would put a file into the place of /dev/null.
     """
     target = Path(os.path.realpath(target))
     temporary = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
     try:
+        plain_file(target)
         yield temporary
         os.replace(temporary, target)
     except OSError as problem:

@@ -135,8 +135,11 @@ def _given(parent: click.Context, command: click.Command, words: list[str]) -> d
 
 
 def _placed(value: Any, option: click.Option, path: Path) -> Any:
-    """A path in the file is relative to the file. Raises EdgecError for a list in a wrong place."""
+    """A path in the file is relative to the file. Raises EdgecError for a list, true or false in a
+    wrong place."""
     if isinstance(value, bool):
+        if not option.is_flag:
+            raise EdgecError(f"{path}: {_word(option)} takes a value, not true or false")
         return value
     if isinstance(value, list) and not option.multiple:
         raise EdgecError(f"{path}: {_word(option)} takes one value here, not a list")

@@ -33,12 +33,18 @@ def command(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
     Takes the options of `edgec build`. After the first build it prints only what changed;
     with --json, one object on one line for each build.
     """
-    parent = ctx.parent or ctx
+    from edgec.cli.main import show_error
+
+    parent, words = ctx.parent or ctx, (*words, *(["--json"] if as_json else []))
     before: dict[str, Any] | None = None
+    given = _parsed(parent, words)  # a fault at the start ends it
     while True:
-        given = _parsed(parent, (*words, *(["--json"] if as_json else [])))
         stamps = _stamps(given)
-        before = _build(given, before)
+        try:
+            given = _parsed(parent, words)
+            before = _build(given, before)
+        except (EdgecError, click.ClickException) as error:
+            show_error(error, as_json=as_json)
         if not as_json:
             echo(f"\nwatching {', '.join(map(str, stamps))}")
         while _stamps(given) == stamps:
@@ -66,20 +72,15 @@ def _stamp(path: Path) -> tuple[int, int] | None:
     return status.st_mtime_ns, status.st_size
 
 
-def _build(given: click.Context, before: dict[str, Any] | None) -> dict[str, Any] | None:
-    """Build once; the report, or the one before where the build failed."""
-    from edgec.cli.main import show_error
+def _build(given: click.Context, before: dict[str, Any] | None) -> dict[str, Any]:
+    """Build once, say what changed, and return the report. Raises what a build raises."""
     from edgec.report.diff import compare_reports
     from edgec.report.project import load_report
     from edgec.report.project_text import print_changes
 
     said, as_json = io.StringIO(), given.params["as_json"]
-    try:
-        with given, redirect_stdout(said):
-            output = build.command.invoke(given)
-    except (EdgecError, click.ClickException) as error:
-        show_error(error, as_json=as_json)
-        return before
+    with given, redirect_stdout(said):
+        output = build.command.invoke(given)
     report = load_report(output)
     if as_json:
         changes = None if before is None else compare_reports(before, report)

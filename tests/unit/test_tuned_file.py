@@ -81,3 +81,11 @@ def test_what_is_no_json_is_one_error(tmp_path: Path) -> None:
             read_tuned(path)
     with pytest.raises(EdgecError):
         read_tuned(tmp_path / "absent.json")
+
+
+def test_an_error_does_not_repeat_a_whole_file(tmp_path: Path) -> None:
+    path = tmp_path / "long.json"
+    path.write_text(json.dumps({"format": "edgec-tuned", "version": "x" * 1_000_000}))
+    with pytest.raises(EdgecError, match="has version") as caught:
+        read_tuned(path)
+    assert len(str(caught.value)) < 3000 and "characters)" in str(caught.value)

@@ -287,3 +287,32 @@ def test_a_folder_whose_lock_is_about_to_be_taken_is_left_alone(tmp_path: Path) 
     os.utime(old / "lock.new", (0, 0))
     remove_unlocked(tmp_path, "edgec-work-*")
     assert names(tmp_path) == ["edgec-work-young"]
+
+
+# Pipes and devices --------------------------------------------------------------------------------
+
+needs_pipes = pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="POSIX only")
+
+
+@needs_pipes
+def test_no_file_takes_the_place_of_a_pipe_or_a_device(tmp_path: Path) -> None:
+    """With rights on the folder, `-o /dev/null` would replace it for the whole computer."""
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with pytest.raises(EdgecError, match="pipe or a device"), staged_file(pipe, "hint") as file:
+        file.write_text("new")
+    assert pipe.is_fifo() and names(tmp_path) == ["pipe"]
+
+
+@needs_pipes
+@pytest.mark.parametrize("name", ["main.c", "other"])
+def test_a_folder_with_a_pipe_is_left_alone(name: str, tmp_path: Path) -> None:
+    """In the place of a file of ours, or beside them: reading it would wait for ever."""
+    out = tmp_path / "out"
+    with staged_folder(out) as folder:
+        (folder / "main.c").write_text("1")
+    (out / name).unlink(missing_ok=True)
+    os.mkfifo(out / name)
+    with pytest.raises(BuildFailed, match=f"{name} is a pipe or a device"), staged_folder(out):
+        pytest.fail("the block must not run")
+    assert (out / name).is_fifo()

@@ -92,6 +92,12 @@ def test_a_wrong_value_is_told_as_on_the_command_line(
     assert ran.status == 2 and "speed" in ran.err
 
 
+def test_true_is_no_value(refused: Callable, model: Path, work: Path) -> None:
+    """It would be a limit of one byte."""
+    write(model, "max-ram = true\n")
+    assert "max-ram takes a value, not true or false" in refused("build", model)
+
+
 @pytest.mark.parametrize("key", ["custom-ops", "kernels"])
 def test_a_file_beside_a_model_runs_no_python(
     key: str, refused: Callable, model: Path, work: Path

@@ -56,6 +56,22 @@ def test_changes_are_built_and_shown(
     assert "may be truncated" in ran.err
 
 
+def test_a_fault_in_the_options_beside_the_model_does_not_end_it(
+    edgec: Callable[..., Any], model: Path, tmp_path: Path, monkeypatch: Any
+) -> None:
+    config = tmp_path / "edgec.toml"
+    while_waiting(
+        monkeypatch,
+        lambda: config.write_text('[build]\nname = "oth'),  # an editor writes it in two parts
+        lambda: config.write_text('[build]\nmax-ram = "much"\n'),
+        lambda: config.write_text('[build]\nname = "other"\n'),
+    )
+    ran = edgec("watch", model, "--board", "host", "-o", tmp_path / "out")
+    assert ran.status == 130 and ran.out.count("watching") == 4
+    assert "edgec.toml cannot be read" in ran.err and "'much' is no size" in ran.err
+    assert (tmp_path / "out" / "other.c").is_file()
+
+
 def test_what_it_refuses(edgec: Callable[..., Any], model: Path) -> None:
     assert edgec("watch").status == 2
     assert edgec("watch", model, "--nonsense").status == 2
