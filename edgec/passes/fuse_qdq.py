@@ -347,8 +347,9 @@ def _table_of_int16(
     identity: dict[str, Any],
 ) -> Sequence[Value] | None:
     """A quantize of a function of one stored value with int16 on either side."""
+    least = _least(rewriter.producer(dequantize.inputs[0]))
     stored, dequantize = _in_int16(rewriter, dequantize.inputs[0], dequantize)
-    wide = tabulate_int16(dequantize, nodes, real, node.attrs)
+    wide = tabulate_int16(dequantize, nodes, real, node.attrs, least)
     if wide is None:
         return None
     ops: dict[type, type[Operator[Any]]] = {
@@ -359,6 +360,15 @@ def _table_of_int16(
         return (rewriter.builder.op(op, [stored], wide, **identity),)
     except TypeMismatch:
         return None
+
+
+def _least(node: Node | None) -> int:
+    """The least int16 that a node makes of any operands, as far as is known: 0 after a ReLU."""
+    if node is None or node.output.type.dtype != "int16":
+        return -32768
+    if node.op.storage is Storage.TABULATE:
+        return int(min(node.attrs.results)) + int(node.attrs.output.zero_point[0])
+    return int(node.attrs.minimum) if node.op.clamps else -32768
 
 
 def _is_stored(stored: Value, attrs: QuantizeAttrs) -> bool:

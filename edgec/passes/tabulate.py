@@ -8,7 +8,8 @@ The operators themselves compute all 256, so the table has their bits. Of int16 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -17,7 +18,15 @@ from edgec.graph.operator import get_op
 from edgec.graph.types import Array, TensorType
 from edgec.ops.integer_root import IntegerRootAttrs
 from edgec.ops.lookup import LookupAttrs
-from edgec.ops.lookup_int16 import FEWEST_BITS, FINER, MOST_BITS, LookupInt16, LookupInt16Attrs
+from edgec.ops.lookup_int16 import (
+    FEWEST_BITS,
+    FINER,
+    MOST_BITS,
+    OCTAVE_BITS,
+    OCTAVES,
+    LookupInt16,
+    LookupInt16Attrs,
+)
 from edgec.ops.quantize import Quantize, QuantizeAttrs
 from edgec.ops.reinterpret import ReinterpretAttrs
 from edgec.ops.table import OPERANDS
@@ -87,10 +96,10 @@ def tabulate(
 
 
 def tabulate_int16(
-    dequantize: Node, nodes: list[Node], result: Value, attrs: QuantizeAttrs
+    dequantize: Node, nodes: list[Node], result: Value, attrs: QuantizeAttrs, least: int
 ) -> LookupInt16Attrs | ReinterpretAttrs | IntegerRootAttrs | None:
-    """The same of an int16 input, or that its integers stay as they are, or the inverse of a root,
-    which is too steep for a table; None if no table is near enough.
+    """The same of an int16 input of at least `least`, or that its integers stay as they are, or the
+    inverse of a root, which is too steep for a table; None if no table is near enough.
 
     Each length is compared with all results. Entries are moved by half of what the line is off in
     the middle, on the average of both sides.
@@ -105,15 +114,45 @@ def tabulate_int16(
     info, zero_point = np.iinfo(attrs.dtype), attrs.output.zero_point[0]
     low, high = (finer * (int(end) - zero_point) for end in (info.min, info.max))
     steps = np.clip(np.nan_to_num(steps), max(low, -32768), min(high, 32767))
-    for bits in range(FEWEST_BITS, MOST_BITS + 1):
-        entries = tuple(int(v) for v in _entries(steps, bits))
-        found = _interpolated(LookupInt16Attrs(entries, attrs.output, attrs.dtype), operands)
-        off = int(np.abs(found.astype(np.int64) - exact).max())
-        if off <= NEAR_STEPS or (bits == MOST_BITS and off <= MOST_STEPS):
-            return LookupInt16Attrs(entries, attrs.output, attrs.dtype, off)
-    above = operands[operands > 0].astype(np.float64) * dequantize.inputs[0].type.scalar_quant()[0]
-    is_root = np.allclose(reals[operands > 0], above**-0.5, rtol=1e-6, atol=0)
-    return IntegerRootAttrs(attrs.output) if is_root else None
+    steps[operands < least] = steps[least + 32768]
+    is_result = (operands >= least) & ~np.isnan(reals)
+    even = (_entries(steps, bits) for bits in range(FEWEST_BITS, MOST_BITS + 1))
+    found = _nearest(even, attrs, exact, is_result)
+    positive = operands > 0
+    above = operands[positive].astype(np.float64) * dequantize.inputs[0].type.scalar_quant()[0]
+    if found is None and np.allclose(reals[positive], above**-0.5, rtol=1e-6, atol=0):
+        return IntegerRootAttrs(attrs.output)
+    if found is not None and found.off <= NEAR_STEPS:
+        return found
+    octaves = (_octave_entries(steps, bits) for bits in OCTAVE_BITS)
+    tables = [
+        each for each in (found, _nearest(octaves, attrs, exact, is_result)) if each is not None
+    ]
+    return min(tables, key=lambda table: table.off, default=None)
+
+
+def _nearest(
+    tables: Iterable[Array], attrs: QuantizeAttrs, exact: Array, is_result: Array
+) -> LookupInt16Attrs | None:
+    """The first table that is near the results, or the last if it is not too far."""
+    made = None
+    for entries in tables:
+        made = LookupInt16Attrs(tuple(int(v) for v in entries), attrs.output, attrs.dtype)
+        found = _interpolated(made, np.arange(-32768, 32768).astype(np.int16))
+        off = np.abs(found.astype(np.int64) - exact)[is_result].max(initial=0)
+        made = replace(made, off=int(off))
+        if off <= NEAR_STEPS:
+            return made
+    return made if made is not None and made.off <= MOST_STEPS else None
+
+
+def _octave_entries(steps: Array, bits: int) -> Array:
+    """Entries of 2**bits lines for each octave of positive numbers, and first the one of 0."""
+    octaves = 2.0 ** np.arange(OCTAVES)
+    at = octaves[:, None] * (1 + np.arange(1 << bits) / (1 << bits))
+    zero, positive = steps[32768], np.append(steps[32769:], 2 * steps[-1] - steps[-2])
+    entries = np.interp(np.append(at.ravel(), 32768), np.arange(1, 32769), positive)
+    return np.asarray(np.clip(np.rint(np.append(zero, entries)), -32768, 32767))
 
 
 def _entries(steps: Array, bits: int) -> Array:

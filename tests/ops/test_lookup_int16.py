@@ -14,6 +14,8 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
 from edgec.graph.types import Quant, TensorType
+from edgec.ops.add import AddAttrs
+from edgec.ops.clip import ClipAttrs
 from edgec.ops.lookup_int16 import LookupInt16, LookupInt16Attrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.quantize import QuantizeAttrs
@@ -54,6 +56,43 @@ def test_it_is_near(kind: str, function: Callable | None, output: tuple[str, int
         exact = function(x * x_scale) / y_scale + zero_point
         assert np.abs(np.clip(exact, *_ends(dtype)) - found).max() <= 2
     check_nests(integers, [x])
+
+
+@pytest.mark.parametrize("kind", ["log", "sqrt"])
+@pytest.mark.parametrize("output", ["int16", "int8"])
+def test_what_is_steep_next_to_0_has_lines_by_octave(kind: str, output: str) -> None:
+    x_scale, reach = 8.0 / 32768, 8.5 if kind == "log" else 3.0
+    y_scale = reach / np.iinfo(output).max
+    floats = stored_function(kind, ("int16", x_scale), (output, y_scale))
+    integers = run_passes(floats, "onnx")
+    (node,) = integers.nodes
+    assert node.op.name == "lookup_int16" and node.attrs.off <= 1
+    x = np.random.default_rng(1).integers(0, 32768, 6000).astype(np.int16).reshape(3, 2000)
+    x[0, :1500] = np.arange(1500)  # all small ones, where it is steep
+    x[1, :15], x[2, :15] = 2 ** np.arange(15), 2 ** np.arange(1, 16) - 1
+    with np.errstate(divide="ignore"):
+        exact = getattr(np, kind)(x * x_scale) / y_scale
+    (found,) = interpret(integers, [x])
+    assert np.abs(np.clip(exact, *_ends(output)) - found).max() <= 1.5
+    x[2, :100] = np.arange(-32768, -32668)
+    check_nests(integers, [x])
+
+
+def test_what_no_relu_gives_is_not_compared() -> None:
+    b, quant = GraphBuilder(), Quant((4.0 / 32768,), (0,))
+    x = b.param("x", TensorType((3, 2000), "int16", quant))
+    real = b.op("dequantize", [x], name="real")
+    positive = b.op("clip", [real], ClipAttrs(0.0), name="positive")
+    stored = b.op("quantize", [positive], QuantizeAttrs(quant, "int16"), name="stored")
+    least = b.constant("least", np.float32(0.05))
+    value = b.op("add", [b.op("dequantize", [stored], name="again"), least], AddAttrs(), name="sum")
+    attrs = QuantizeAttrs(Quant((3.1 / 32768,), (0,)), "int16")
+    floats = b.finish([b.op("quantize", [b.op("log", [value], name="log")], attrs, name="y")])
+    integers = run_passes(floats, "onnx")
+    assert integers.nodes[-1].op.name == "lookup_int16" and integers.nodes[-1].attrs.off <= 1
+    data = np.random.default_rng(1).integers(-32768, 32768, (3, 2000)).astype(np.int16)
+    (wanted,), (found,) = interpret(floats, [data]), interpret(integers, [data])
+    assert np.abs(wanted.astype(int) - found).max() <= 1
 
 
 def _ends(dtype: str) -> tuple[int, int]:
