@@ -127,6 +127,29 @@ class _Recurrence(Op[Any]):
         """Stages that make the next state of the inputs' products and the state."""
         raise NotImplementedError
 
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """GRU or RNN, whose operands have an axis of directions."""
+        x, hidden, weights, recurrent, bias, own = node.inputs
+        steps, batch, units = node.outputs[0].type.shape
+        if not isinstance(bias, Constant) or not isinstance(own, Constant):
+            raise ImportFailed(f"{node.name}: computed biases cannot be written")
+        biases = np.concatenate([bias.data, own.data])[np.newaxis]
+        operands = [
+            out.own(x), *(out.operand(rows, lambda data: data[np.newaxis], 1)
+                          for rows in (weights, recurrent)),
+            out.initializer(f"{node.name}.bias", biases), "", written_state(out, hidden),
+        ]  # fmt: skip
+        found = [out.fresh(f"{value.name}.directions") for value in node.outputs]
+        order = {}
+        if isinstance(node.attrs, GruFloatAttrs):
+            order["linear_before_reset"] = int(node.attrs.resets_after)
+        out.emit_several(self.onnx_name, operands, found, hidden_size=units, **order)
+        for value, name, shape in zip(
+            node.outputs, found, ((steps, batch, units), (batch, units)), strict=True
+        ):
+            listed = out.initializer(f"{value.name}.shape", np.asarray(shape, np.int64))
+            out.emit("Reshape", [name, listed], out.define_own(value))
+
     def by_unit(self, target: Lowering, name: str, rows: Constant, gates: slice = slice(None)
                 ) -> Tensor:  # fmt: skip
         """Rows [G U, K] as a table [unit, input, gate]: the gates of a unit share an input."""
@@ -142,6 +165,7 @@ class GruFloat(_Recurrence):
 
     name = "gru_float"
     attrs_class = GruFloatAttrs
+    onnx_name = "GRU"
     gates = 3
     integer_form = IntegerForm.RECURRENT
 
@@ -189,27 +213,6 @@ class GruFloat(_Recurrence):
 
         define.compute(state, new_state, name="hidden")
 
-    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
-        """GRU, whose operands have an axis of directions."""
-        x, hidden, weights, recurrent, bias, own = node.inputs
-        steps, batch, units = node.outputs[0].type.shape
-        if not isinstance(bias, Constant) or not isinstance(own, Constant):
-            raise ImportFailed(f"{node.name}: computed biases cannot be written")
-        biases = np.concatenate([bias.data, own.data])[np.newaxis]
-        operands = [
-            out.own(x), *(out.operand(rows, lambda data: data[np.newaxis], 1)
-                          for rows in (weights, recurrent)),
-            out.initializer(f"{node.name}.bias", biases), "", written_state(out, hidden),
-        ]  # fmt: skip
-        found = [out.fresh(f"{value.name}.directions") for value in node.outputs]
-        out.emit_several("GRU", operands, found, hidden_size=units,
-                         linear_before_reset=int(node.attrs.resets_after))  # fmt: skip
-        for value, name, shape in zip(
-            node.outputs, found, ((steps, batch, units), (batch, units)), strict=True
-        ):
-            listed = out.initializer(f"{value.name}.shape", np.asarray(shape, np.int64))
-            out.emit("Reshape", [name, listed], out.define_own(value))
-
 
 @register
 class RnnFloat(_Recurrence):
@@ -217,6 +220,7 @@ class RnnFloat(_Recurrence):
 
     name = "rnn_float"
     attrs_class = NoAttrs
+    onnx_name = "RNN"
     gates = 1
 
     def lower_step(

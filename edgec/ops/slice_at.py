@@ -28,6 +28,9 @@ from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import NotConstant, Op, RawNode, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 
+#: TensorProto.INT64
+ONNX_INT64 = 7
+
 
 @dataclass(frozen=True)
 class SliceAtAttrs:
@@ -146,6 +149,34 @@ class UpdateSlice(Op[NoAttrs]):
 
         output = node.output.type
         return target.compute("element", output.shape, output.dtype, element)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """ScatterND, along the axes up to the last one that the part does not fill."""
+        x, part, starts = node.inputs
+        given, output = [out.own(value) for value in node.inputs], out.define_own(node.output)
+        counts, dtype = part.type.shape, starts.type.dtype
+        room = np.subtract(x.type.shape, counts)
+        axes = int(np.flatnonzero(room).max(initial=-1)) + 1
+        if not axes:
+            out.emit("Identity", [given[1]], output)
+            return
+
+        def made(kind: str, what: str, *inputs: str, **attributes: Any) -> str:
+            out.emit(kind, inputs, result := out.fresh(f"{output}.{what}"), **attributes)
+            return result
+
+        def constant(what: str, data: Any, dtype: str = "int64") -> str:
+            return out.initializer(f"{output}.{what}", np.asarray(data, dtype))
+
+        zeros = constant("zeros", np.zeros(max(axes - starts.type.shape[0], 0)), dtype)
+        first = made("Concat", "all", given[2], zeros, axis=0)
+        first = made("Slice", "starts", first, constant("none", [0]), constant("axes", [axes]))
+        first = made("Max", "least", first, constant("zero", [0], dtype))
+        first = made("Min", "most", first, constant("room", room[:axes], dtype))
+        first = made("Cast", "int64", first, to=ONNX_INT64)
+        offsets = np.moveaxis(np.indices(counts[:axes]), 0, -1)
+        places = made("Add", "places", constant("offsets", offsets), first)
+        out.emit("ScatterND", [given[0], places, given[1]], output)
 
 
 def _shifted(place: Any, start: Element | int) -> Any:

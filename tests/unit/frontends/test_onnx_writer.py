@@ -11,7 +11,9 @@ from onnx_builder import OnnxBuilder
 
 from edgec.frontends import import_model
 from edgec.frontends.onnx_writer import onnx_bytes
+from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
+from edgec.graph.types import TensorType
 
 oracle = pytest.importorskip("edgec.oracle.frameworks")
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
@@ -108,6 +110,16 @@ CASES: dict[str, Callable[[OnnxBuilder], str]] = {
     "einsum": lambda b: b.add("Einsum", ["x", "x"], equation="ij,kj->ik"),
     "slice_at": lambda b: part(b, 1),
     "slice_at_first": lambda b: part(b, 0),
+    "rnn": lambda b: b.add(
+        "RNN",
+        [
+            b.add("Reshape", ["x", constant(b, 5, 1, 6)]),
+            table(b, 1, 4, 6),
+            table(b, 1, 4, 4),
+            table(b, 1, 8),
+        ],
+        hidden_size=4,
+    ),
     "scatter": lambda b: updated(b, "ScatterND"),
     "scatter_sums": lambda b: updated(b, "ScatterElements", axis=0, reduction="add"),
     "computed_conv": lambda b: b.add(
@@ -144,7 +156,7 @@ CASES: dict[str, Callable[[OnnxBuilder], str]] = {
 }
 #: Those whose sums other libraries take in another order.
 NEAR = {"cubic", "linear", "grid", "cubic_grid", "spectrum", "inverse", "pool_of_volumes",
-        "counted_padding", "region"}  # fmt: skip
+        "counted_padding", "region", "rnn"}  # fmt: skip
 
 
 @pytest.mark.parametrize("name", CASES)
@@ -160,3 +172,23 @@ def test_the_written_file_answers_as_the_one_read(name: str, tmp_path: Path) -> 
         wanted, found = first.run([x]).outputs[0], second.run([x]).outputs[0]
         np.testing.assert_allclose(found, wanted, rtol=0, atol=1e-5 * (name in NEAR))
         np.testing.assert_allclose(interpret(main, [x])[0], wanted, rtol=0, atol=1e-4)
+
+
+@pytest.mark.parametrize("part", [(2, 3, 4), (5, 3, 4), (1, 6, 4), (5, 6, 4)])
+@pytest.mark.parametrize("dtype", ["int32", "int64"])
+def test_a_part_that_replaces_another_lies_inside(
+    part: tuple[int, ...], dtype: str, tmp_path: Path
+) -> None:
+    b = GraphBuilder()
+    types = TensorType((5, 6, 4), "float32"), TensorType(part, "float32"), TensorType((2,), dtype)
+    params = [b.param(name, type_) for name, type_ in zip("xps", types, strict=True)]
+    function = b.finish([b.op("update_slice", params, name="y")])
+    path = tmp_path / "m.onnx"
+    path.write_bytes(onnx_bytes(function))
+    written = oracle.open_oracle(path)
+    rng = np.random.default_rng(1)
+    for starts in ((0, 0), (1, 2), (9, -3), (-1, 9)):
+        x, p = (rng.normal(size=type_.shape).astype(np.float32) for type_ in types[:2])
+        given = [x, p, np.array(starts, dtype)]
+        (wanted,) = interpret(function, given)
+        np.testing.assert_array_equal(written.run(given).outputs[0], wanted)
