@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgec.codegen.access import Place, common_places, place_of, repeated_values
@@ -118,7 +118,9 @@ def shows_rows(func: PrimFunc) -> bool:
     return any(isinstance(s, Call) and s.callee in TRACES for s in statements(func.body))
 
 
-def _parameters(func: PrimFunc, params: Mapping[Buffer, str]) -> tuple[str, ...]:
+def _parameters(
+    func: PrimFunc, params: Mapping[Buffer, str], indices: Iterable[str]
+) -> tuple[str, ...]:
     pieces = ["const void *context", "uint32_t trace"] if shows_rows(func) else []
     for param in func.params:
         c_type = C_TYPE[param.dtype]
@@ -127,7 +129,7 @@ def _parameters(func: PrimFunc, params: Mapping[Buffer, str]) -> tuple[str, ...]
         else:
             const = "" if writes_param(func, param) else "const "
             pieces.append(f"{const}{c_type} *{params[param]}")
-    return (*pieces, *(f"int32_t {identifier(var.name)}" for var in func.indices))
+    return (*pieces, *(f"int32_t {name}" for name in indices))
 
 
 def _signature(name: str, params: Sequence[str]) -> str:
@@ -206,9 +208,9 @@ class FunctionPrinter:
         ]
         lines += [*self.stmts(self.body, 1), *self.unused_params()]
         words = set(re.findall(r"\w+", "\n".join(lines)))
-        sizes = [identifier(var.name) for var in self.func.indices]
+        sizes = [self.vars[var] for var in self.func.indices]
         lines += [f"{INDENT}(void){name};" for name in sizes if name not in words]
-        return CFunction(self.name, _parameters(self.func, self.buffer_names), tuple(lines))
+        return CFunction(self.name, _parameters(self.func, self.buffer_names, sizes), tuple(lines))
 
     def unused_params(self) -> list[str]:
         used: set[Buffer] = set()

@@ -77,7 +77,7 @@ def share_callees(program: Program, on: Side = None) -> tuple[SharedCallee, ...]
                 continue
             function = program.callees[stmt.callee]
             known = {}
-            for param, argument in zip(function.params, stmt.args, strict=True):
+            for param, argument in zip(function.params, stmt.args, strict=False):
                 if isinstance(argument, BufferRef) and argument.buffer.name in ranges:
                     known[param.name] = ranges[argument.buffer.name]
             key = canonical(function), tuple(known.get(p.name) for p in function.params)

@@ -9,7 +9,7 @@ both have to compute the same numbers.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations, starmap
 
@@ -18,7 +18,7 @@ import numpy as np
 from edgec.errors import ImportFailed
 from edgec.graph.extents import function_at, open_type, symbols_of
 from edgec.graph.interpret import initial_state, interpret
-from edgec.graph.ir import Constant, Function, Module, Value
+from edgec.graph.ir import Constant, Function, Module, Node, Value
 from edgec.graph.open_function import HINT, opened_function
 from edgec.graph.types import Array
 from edgec.numerics.fit_term import Sizes, fit_term
@@ -59,7 +59,7 @@ def _with_cuts(
     """The largest function, whose constants and repeats that follow from sizes say so."""
     some = multiplied(*list(middle)[:2]) if len(middle) > 1 else as_term(1)  # as batch * time
     probe = _sized(largest, [between], lambda values: some)
-    has_terms = any(node.op.terms(node.attrs) for node in probe.nodes)
+    has_terms = any(node.op.terms(node.attrs) for each in probe.walk() for node in each.nodes)
     if not has_terms and not _changed(largest, [between]):
         return largest
     most = {var: var.stop - 1 for var in middle}
@@ -81,27 +81,45 @@ def _sized(
 ) -> Function:
     """The function with terms in the place of repeats that are others at other sizes."""
     functions = (largest, *others)
-    if len({tuple(node.op.name for node in each.nodes) for each in functions}) > 1:
+    if not _are_alike(functions):
         return largest
     nodes = list(largest.nodes)
     for place, versions in enumerate(zip(*(each.nodes for each in functions), strict=True)):
         if any(node.attrs != versions[0].attrs for node in versions):
             attrs = versions[0].op.attrs_of_samples([node.attrs for node in versions], fit)
             nodes[place] = replace(versions[0], attrs=attrs)
+        bodies = tuple(_sized(first, rest, fit) for first, *rest in _bodies_of(versions))
+        nodes[place] = replace(nodes[place], bodies=bodies)
     return replace(largest, nodes=tuple(nodes))
 
 
 def _changed(largest: Function, others: Sequence[Function]) -> dict[Value, list[Array]]:
     """Constants that are not the same in all functions of the same nodes, by the largest's."""
-    uses = [[*(v for node in f.nodes for v in node.inputs), *f.results] for f in (largest, *others)]
-    shapes = {(tuple(node.op.name for node in f.nodes), len(f.results)) for f in (largest, *others)}
+    functions = (largest, *others)
+    if not _are_alike(functions):
+        return {}
+    uses = [[*(v for node in f.nodes for v in node.inputs), *f.results] for f in functions]
     found: dict[Value, list[Array]] = {}
-    for first, *rest in zip(*uses, strict=True) if len(shapes) == 1 else ():
+    for first, *rest in zip(*uses, strict=True):
         arrays = [value.data for value in (first, *rest) if isinstance(value, Constant)]
         alike = all(np.array_equal(each, arrays[0], equal_nan=True) for each in arrays)
         if len(arrays) == len(uses) and not alike:
             found[first] = arrays
+    for versions in zip(*(each.nodes for each in functions), strict=True):
+        for body, *more in _bodies_of(versions):
+            found |= _changed(body, more)
     return found
+
+
+def _are_alike(functions: Sequence[Function]) -> bool:
+    """Whether all have the same operators and as many results."""
+    shapes = {(tuple(node.op.name for node in f.nodes), len(f.results)) for f in functions}
+    return len(shapes) == 1
+
+
+def _bodies_of(versions: Sequence[Node]) -> Iterator[tuple[Function, ...]]:
+    """Each body of a node, with the same one of the node in other functions."""
+    return zip(*(node.bodies for node in versions), strict=True)
 
 
 def given_extents(

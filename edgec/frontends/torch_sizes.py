@@ -127,8 +127,15 @@ def _inputs(program: Any) -> Iterable[tuple[str, Any]]:
 
 
 def _ranges(program: Any) -> dict[str, Any]:
-    """The least and the largest value of each symbol, by its name."""
-    return {str(symbol): range_ for symbol, range_ in program.range_constraints.items()}
+    """The least and the largest value of each symbol of an input, by its name."""
+    extents = (extent for _, tensor in _inputs(program) for extent in tensor.shape)
+    used = {
+        s
+        for extent in extents
+        if not isinstance(extent, int)
+        for s in extent.node.expr.free_symbols
+    }
+    return {str(s): range_ for s, range_ in program.range_constraints.items() if s in used}
 
 
 def _variable(symbol: str, range_: Any, name: str, source: str) -> Var:

@@ -44,6 +44,7 @@ def symbols_of_nodes(nodes: Iterable[Node]) -> tuple[Var, ...]:
     nodes = tuple(nodes)
     terms = (term for node in nodes for term in node.op.terms(node.attrs))
     found = {var for term in terms for var in term.variables()}
+    found.update(var for n in nodes for body in n.bodies for var in symbols_of_nodes(body.nodes))
     found.update(symbols_of(v.type for node in nodes for v in (*node.inputs, *node.outputs)))
     return tuple(sorted(found, key=lambda var: var.name))
 
@@ -60,10 +61,8 @@ def infer_types(
     op: Operator[Any], attrs: Any, bodies: Sequence[Signature], inputs: Sequence[TensorType]
 ) -> tuple[TensorType, ...]:
     """An operator's type relation; its outputs are open where its inputs are."""
-    if not symbols_of(inputs) and not op.terms(attrs):
+    if bodies or (not symbols_of(inputs) and not op.terms(attrs)):
         return op.infer_bodies(attrs, bodies, *inputs)
-    if bodies:
-        raise TypeMismatch(f"{op.name} with bodies takes no open sizes: {_listed(inputs)}")
     return _open_types(op, attrs, tuple(inputs))
 
 
@@ -163,7 +162,8 @@ def node_at(node: Node, sizes: Sizes, values: dict[Value, Value]) -> Node:
     attrs = node.op.attrs_of_sizes(attrs, sizes)
     outputs = tuple(_value_at(v, sizes) for v in node.outputs)
     values.update(zip(node.outputs, outputs, strict=True))
-    return replace(node, attrs=attrs, inputs=inputs, outputs=outputs)
+    bodies = tuple(function_at(body, sizes) for body in node.bodies)
+    return replace(node, attrs=attrs, inputs=inputs, outputs=outputs, bodies=bodies)
 
 
 def sizes_of(function: Function, shapes: Sequence[tuple[int, ...]]) -> Sizes:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from itertools import starmap
 
 from edgec.errors import EdgecError, ImportFailed
-from edgec.graph.extents import infer_types
+from edgec.graph.extents import infer_types, opened
 from edgec.graph.ir import Function, Node, Value
+from edgec.graph.types import TensorType
 from edgec.numerics.term import Term
 
 HINT = "give the sizes as numbers, and build the model once for each of them"
@@ -22,12 +24,16 @@ def opened_function(
     """
     if other is not None:
         function = _compared(function, other)
-    known: dict[Value, Value] = {}
+    types = []
     for param in function.params:
-        name = param.origin.tensor if param.origin else param.name
-        known[param] = param
-        if any(term.constant is None for term in extents.get(name, ())):
-            known[param] = replace(param, type=replace(param.type, extents=extents[name]))
+        terms = extents.get(param.origin.tensor if param.origin else param.name)
+        types.append(opened(param.type, terms) if terms else param.type)
+    return _on_types(function, types)
+
+
+def _on_types(function: Function, types: Sequence[TensorType]) -> Function:
+    """The function whose parameters have these types, and what follows from them."""
+    known = {p: replace(p, type=t) for p, t in zip(function.params, types, strict=True)}
     nodes = [_opened(node, known) for node in function.nodes]
     results = tuple(known.get(value, value) for value in function.results)
     states = tuple(
@@ -51,23 +57,26 @@ def _compared(function: Function, other: Function) -> Function:
         attrs = node.op.attrs_of_two(
             node.attrs, smaller.attrs, node.input_types, smaller.input_types
         )
-        nodes.append(replace(node, attrs=attrs))
+        bodies = tuple(starmap(_compared, zip(node.bodies, smaller.bodies, strict=True)))
+        nodes.append(replace(node, attrs=attrs, bodies=bodies))
     return replace(function, nodes=tuple(nodes))
 
 
 def _opened(node: Node, known: dict[Value, Value]) -> Node:
     """The node on opened inputs; its outputs are added to `known`."""
     inputs = tuple(known.get(value, value) for value in node.inputs)
-    signatures = [body.signature for body in node.bodies]
+    types = [value.type for value in inputs]
     try:
-        types = infer_types(node.op, node.attrs, signatures, [value.type for value in inputs])
+        given = node.op.given_to_bodies(node.attrs, types) if node.bodies else ()
+        bodies = tuple(_on_types(body, given) for body in node.bodies)
+        made = infer_types(node.op, node.attrs, [body.signature for body in bodies], types)
     except EdgecError as error:
         raise ImportFailed(
             f"node {node.name!r} has no open sizes: {error.message}", hint=HINT
         ) from None
-    outputs = tuple(replace(v, type=t) for v, t in zip(node.outputs, types, strict=True))
+    outputs = tuple(replace(v, type=t) for v, t in zip(node.outputs, made, strict=True))
     known.update(zip(node.outputs, outputs, strict=True))
-    return replace(node, inputs=inputs, outputs=outputs)
+    return replace(node, inputs=inputs, outputs=outputs, bodies=bodies)
 
 
 def input_extents(function: Function) -> dict[str, tuple[Term, ...]]:

@@ -186,6 +186,12 @@ class Operator(Generic[AttrsT]):
             raise TypeMismatch(f"{self.name} takes no bodies, {len(bodies)} are given")
         return self.infer(attrs, *inputs)
 
+    def given_to_bodies(
+        self, attrs: AttrsT, inputs: Sequence[TensorType]
+    ) -> tuple[TensorType, ...]:
+        """The types that each body of a node takes, of those of the node's inputs."""
+        return tuple(inputs)
+
     def evaluate_bodies(
         self, attrs: AttrsT, bodies: Sequence[RunBody], inputs: Sequence[Array]
     ) -> tuple[Array, ...]:

@@ -17,15 +17,16 @@ What a loop carries is the body's state: its new value is computed where the old
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import reduce
+from math import prod
 
 import numpy as np
 
-from edgec.errors import ContractError
 from edgec.graph.ir import Constant, Function, State, Value
 from edgec.graph.types import Array, TensorType
-from edgec.loop.access import writes
+from edgec.loop.access import flat_address, writes
 from edgec.loop.cost import estimate
 from edgec.loop.ir import (
     TRACE_PART,
@@ -44,14 +45,14 @@ from edgec.loop.ir import (
     Stmt,
     Store,
 )
-from edgec.loop.rewrite import Rewriter, sequence
+from edgec.loop.rewrite import Rewriter, sequence, statements
 from edgec.loop.schedule import Schedule
 from edgec.loop.spot import Spot
 from edgec.memory.layout import merged_places, placement_problem, scratch_name, state_places
 from edgec.memory.problem import Plan
 from edgec.memory.solve import plan_memory
 from edgec.numerics.narrow_float import stored_in
-from edgec.numerics.term import Term, TermLike, Var, as_term
+from edgec.numerics.term import Term, TermLike, Var, as_term, product
 from edgec.ops.control import Control
 from edgec.passes.fuse_groups import Group, storage
 from edgec.passes.lower_groups import (
@@ -99,11 +100,13 @@ class _Driver:
         self.callees: dict[str, PrimFunc] = {}
         self.parts: list[RowPart] = []
         self.rows: list[Value] = []
-        self.inlined = 0
+        self.calls_inlined = 0
+        self.sizes: set[Var] = set()
         activations = [v for v in group.inputs if not isinstance(v, Constant)]
         self.arena = {v: _flat(_numbered("x", n), v.type) for n, v in enumerate(activations)}
         for number, output in enumerate(group.outputs):
             self.arena[output] = _flat(_numbered("out", number), output.type)
+        self.types = self.node.input_types
         self.inputs = [self.operand(value) for value in self.node.inputs]
         self.outputs = [self.operand(value) for value in group.outputs]
 
@@ -113,7 +116,11 @@ class _Driver:
         body = _Numbers(len(self.parts), op.arrange(self.node.attrs, self))
         constants = [buffer for buffer, _ in self.constants.values()]
         params = (*self.arena.values(), *constants, *self.flags, *self.scratch)
-        function = PrimFunc(f"run_{op.name}", params, (), body.shifted(len(self.parts)))
+        code = body.shifted(len(self.parts))
+        loops = [stmt for stmt in statements(code) if isinstance(stmt, For)]
+        self.sizes.update(var for loop in loops for var in loop.stop.variables())
+        sizes = sorted(self.sizes - {loop.var for loop in loops}, key=lambda var: var.name)
+        function = PrimFunc(f"run_{op.name}", params, (), code, tuple(sizes))
         args = {buffer: value for value, buffer in self.arena.items()}
         return Variant(
             schedule=Schedule(function),
@@ -151,7 +158,10 @@ class _Driver:
             return Seq(())
         i = Var("i", 0, to.elements)
         store = Store(to.buffer, to.element(i).indices, source.element(i))
-        return For(i, as_term(0), as_term(to.elements), "serial", store)
+        types = dict(zip(self.inputs, self.types, strict=True))
+        extents = types[source].extents if source in types else None
+        count = as_term(to.elements) if extents is None else reduce(product, extents, as_term(1))
+        return For(i, as_term(0), count, "serial", store)
 
     def run(
         self,
@@ -215,23 +225,20 @@ class _Driver:
                 at = plan.offsets[scratch_name(position, place.name)] + place.offsets[param.name]
                 given[param] = self.temporary(param.elements, param.dtype, at)
         path = f"{self.node.name}/{self.node.bodies[body].name}"
-        if variant.callees:
+        self.sizes.update(variant.function.indices)
+        if variant.parts:
             return [self.inline(variant, given, path, times)]
-        callee = self.callee(variant.function)
-        written = writes(variant.function.body)
         outputs = {spots[value].buffer for value in group.outputs}
-        args = [
-            spot.ref("reads" if p not in written else "writes" if spot.buffer in outputs else
-                     "updates")
-            for p, spot in given.items()
-        ]  # fmt: skip
+        callee, code = (
+            self.slices(variant, given) if variant.callees else self.call(variant, given, outputs)
+        )
         shown = [value for value in group.outputs if value.origin is not None]
         constants = tuple(given[p].buffer.name for p in given if p.scope == "constant")
         calls = times * (1 + len(shown))
         number = len(self.parts)
         part = RowPart(group, callee, constants, variant.scratch_bytes, calls)
         self.parts.append(part)
-        stmts: list[Stmt] = [Call(callee, tuple(args)), _part_end(number)]
+        stmts: list[Stmt] = [code, _part_end(number)]
         for value in shown:
             which = Const(len(self.rows), "int32")
             self.rows.append(replace(value, name=f"{path}/{value.name}"))
@@ -240,13 +247,40 @@ class _Driver:
             )
         return stmts
 
+    def call(
+        self, variant: Variant, given: Mapping[Buffer, Spot], outputs: Collection[Buffer]
+    ) -> tuple[str, Stmt]:
+        """The name of a group's function, and its call."""
+        callee = self.callee(variant.function)
+        written = writes(variant.function.body)
+        args = (
+            spot.ref("reads" if p not in written else "writes" if spot.buffer in outputs else
+                     "updates")
+            for p, spot in given.items()
+        )  # fmt: skip
+        sizes = (IndexValue(as_term(var)) for var in variant.function.indices)
+        return callee, Call(callee, (*args, *sizes))
+
+    def slices(self, variant: Variant, given: Mapping[Buffer, Spot]) -> tuple[str, Stmt]:
+        """The name of the function of one slice, and the loop over the slices of an open size."""
+        renamed, code = self.inlined(variant, given, variant.function.body)
+        (callee,) = renamed.values()
+        return callee, code
+
+    def inlined(
+        self, variant: Variant, given: Mapping[Buffer, Spot], body: Stmt
+    ) -> tuple[dict[str, str], Stmt]:
+        """What the callees of a function are called here, and its code in the place of a call."""
+        renamed = {name: self.callee(function) for name, function in variant.callees.items()}
+        self.calls_inlined += 1
+        return renamed, _Inlined(given, renamed, f"_{self.calls_inlined}").stmt(body)
+
     def inline(self, variant: Variant, given: Mapping[Buffer, Spot], path: str, times: int) -> Stmt:
         """The code of a node with bodies inside a body, in the place of a call."""
-        renamed = {name: self.callee(function) for name, function in variant.callees.items()}
         constants = {p.name: given[p].buffer.name for p in given if p.scope == "constant"}
-        self.inlined += 1
         inner = _Numbers(len(variant.parts), variant.function.body)
         body = inner.moved(len(self.parts), len(self.rows))
+        renamed, code = self.inlined(variant, given, body)
         self.parts += (
             replace(
                 part,
@@ -257,7 +291,7 @@ class _Driver:
             for part in variant.parts
         )
         self.rows += (replace(value, name=f"{path}/{value.name}") for value in variant.rows)
-        return _Inlined(given, renamed, f"_{self.inlined}").stmt(body)
+        return code
 
     # names ------------------------------------------------------------------------------------
 
@@ -380,9 +414,7 @@ class _Inlined(Rewriter):
 
     def element(self, buffer: Buffer, indices: tuple[Term, ...]) -> tuple[Buffer, tuple[Term]]:
         spot = self.spots[buffer]
-        if len(indices) != 1:
-            raise ContractError(f"{buffer.name} of a node with bodies is not flat")
-        return spot.buffer, (self.term(indices[0]) + spot.offset,)
+        return spot.buffer, (self.term(flat_address(buffer, indices)) + spot.offset,)
 
     def load(self, load: Load) -> Expr:
         return Load(*self.element(load.buffer, load.indices))
@@ -394,7 +426,7 @@ class _Inlined(Rewriter):
         if not isinstance(argument, BufferRef):
             return self.expr(argument)
         buffer, indices = self.element(argument.buffer, argument.indices)
-        return replace(argument, buffer=buffer, indices=indices)
+        return replace(argument, buffer=buffer, indices=indices, box=(prod(argument.box),))
 
     def loop(self, loop: For) -> Stmt:
         var = Var(f"{loop.var.name}{self.suffix}", loop.var.start, loop.var.stop)

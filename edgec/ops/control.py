@@ -11,24 +11,29 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 import numpy as np
 
 from edgec.errors import TypeMismatch
+from edgec.graph.extents import opened
 from edgec.graph.operator import Fusion, NoAttrs, RunBody, Signature, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.ir import Branch, For, Stmt
 from edgec.loop.ir import While as Repeat
 from edgec.loop.rewrite import sequence
 from edgec.loop.spot import Spot
-from edgec.numerics.term import Var, as_term
+from edgec.numerics.term import Term, Var, as_term
 from edgec.ops.op import Op
 
 
 class Bodies(Protocol):
     """What a node with bodies is written into: the spots of its values, and the bodies' code."""
+
+    @property
+    def types(self) -> Sequence[TensorType]:
+        """The types of the node's inputs."""
 
     @property
     def inputs(self) -> Sequence[Spot]:
@@ -109,10 +114,9 @@ class If(Control):
     ) -> tuple[TensorType, ...]:
         """Both bodies take all inputs but the first, and give the same types."""
         _require_bodies(self.name, bodies, 2)
-        condition, *given = inputs
-        _require_condition(self.name, condition)
+        _require_condition(self.name, inputs[0])
         for body in bodies:
-            _require_params(self.name, body, given)
+            _require_params(self.name, body, self.given_to_bodies(attrs, inputs))
         then, otherwise = bodies
         if then.results != otherwise.results:
             raise TypeMismatch(
@@ -120,6 +124,12 @@ class If(Control):
                 details=(f"then: {_listed(then.results)}", f"else: {_listed(otherwise.results)}"),
             )
         return then.results
+
+    def given_to_bodies(
+        self, attrs: NoAttrs, inputs: Sequence[TensorType]
+    ) -> tuple[TensorType, ...]:
+        """All but the condition."""
+        return tuple(inputs[1:])
 
     def evaluate_bodies(
         self, attrs: NoAttrs, bodies: Sequence[RunBody], inputs: Sequence[Array]
@@ -240,21 +250,36 @@ class Scan(Control):
         _require_bodies(self.name, bodies, 1)
         (body,) = bodies
         carried, scanned = inputs[: attrs.carried], inputs[attrs.carried :][: attrs.scanned]
+        counts = {_extent(type_) for type_ in scanned}
         if attrs.steps < 1 or min(attrs.carried, attrs.scanned) < 0:
             raise TypeMismatch(f"scan has no meaning with {attrs}")
         if len(inputs) < attrs.carried + attrs.scanned or len(body.results) < attrs.carried:
             raise TypeMismatch(f"scan: {len(inputs)} inputs, {len(body.results)} results: too few")
-        for type_ in scanned:
-            if type_.shape[:1] != (attrs.steps,):
-                raise TypeMismatch(f"scan of {attrs.steps} steps over {type_}")
-        fixed = inputs[attrs.carried + attrs.scanned :]
-        _require_params(self.name, body, (*carried, *map(_slice, scanned), *fixed))
+        if len(counts) > 1 or any(type_.shape[:1] != (attrs.steps,) for type_ in scanned):
+            raise TypeMismatch(f"scan of {attrs.steps} steps over {_listed(scanned)}")
+        _require_params(self.name, body, self.given_to_bodies(attrs, inputs))
         if body.results[: attrs.carried] != carried:
             raise TypeMismatch(
                 "scan: the body gives other types than it takes first",
                 details=(f"takes: {_listed(carried)}", f"gives: {_listed(body.results)}"),
             )
-        return (*carried, *(_stack(t, attrs.steps) for t in body.results[attrs.carried :]))
+        count = counts.pop() if counts else as_term(attrs.steps)
+        return (*carried, *(_stack(t, count) for t in body.results[attrs.carried :]))
+
+    def given_to_bodies(
+        self, attrs: ScanAttrs, inputs: Sequence[TensorType]
+    ) -> tuple[TensorType, ...]:
+        """What is carried, a slice of each scanned input, and what is fixed."""
+        last = attrs.carried + attrs.scanned
+        scanned = map(_slice, inputs[attrs.carried : last])
+        return (*inputs[: attrs.carried], *scanned, *inputs[last:])
+
+    def attrs_at(
+        self, attrs: ScanAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
+    ) -> ScanAttrs:
+        """As many steps as what is scanned has slices."""
+        scanned = inputs[attrs.carried :][: attrs.scanned]
+        return replace(attrs, steps=scanned[0].shape[0]) if scanned else attrs
 
     def evaluate_bodies(
         self, attrs: ScanAttrs, bodies: Sequence[RunBody], inputs: Sequence[Array]
@@ -285,19 +310,31 @@ class Scan(Control):
             0, bodies.outputs[: attrs.carried], (*scanned, *bodies.inputs[last:]), results,
             times=attrs.steps,
         )  # fmt: skip
-        return sequence(*starts, For(step, as_term(0), as_term(attrs.steps), "serial", body))
+        count = _extent(bodies.types[attrs.carried]) if attrs.scanned else as_term(attrs.steps)
+        return sequence(*starts, For(step, as_term(0), count, "serial", body))
+
+
+def _extent(type_: TensorType) -> Term:
+    """How many slices along the first axis there are."""
+    return as_term((type_.extents or type_.shape or (0,))[0])
 
 
 def _slice(type_: TensorType) -> TensorType:
     if type_.quant is not None and not type_.quant.per_tensor:
         raise TypeMismatch(f"scan over {type_}: it is quantized along an axis")
+    if any(term.constant is None for term in (type_.extents or ())[1:]):
+        raise TypeMismatch(f"scan over {type_}: slices of an open size")
     return type_.with_shape(type_.shape[1:])
 
 
-def _stack(type_: TensorType, steps: int) -> TensorType:
+def _stack(type_: TensorType, count: Term) -> TensorType:
     if type_.quant is not None and not type_.quant.per_tensor:
         raise TypeMismatch(f"scan makes slices {type_}, quantized along an axis")
-    return type_.with_shape((steps, *type_.shape))
+    if type_.extents is not None:
+        raise TypeMismatch(f"scan makes slices {type_} of an open size")
+    return opened(
+        type_.with_shape((count.bounds()[1], *type_.shape)), (count, *map(as_term, type_.shape))
+    )
 
 
 @register

@@ -81,6 +81,7 @@ def with_cuts(function: Function, found: Mapping[Value, tuple[Array, PartAttrs]]
     """
     if not found:
         return function
+    function = function.with_bodies(partial(with_cuts, found=found))
     builder = GraphBuilder(function.name)
     for param in function.params:
         builder.adopt(param)

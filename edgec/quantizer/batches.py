@@ -14,6 +14,7 @@ import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
+from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array, TensorType
 from edgec.quantizer.moments import as_rows, input_rows
@@ -65,8 +66,7 @@ class Batch:
         mixes = products is not None and not products.is_depthwise
         if mixes and wide.outputs[0].type.dtype == "float32":
             return [_product(wide, arrays[0], arrays[1], arrays[2])]
-        types = tuple(value.type for value in wide.outputs)
-        return wide.op.evaluate(wide.attrs, arrays, wide.input_types, types)
+        return wide.evaluate(arrays, interpret)
 
 
 def squares(array: Array) -> float:

@@ -13,6 +13,7 @@ from dataclasses import replace
 
 import numpy as np
 
+from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
 from edgec.quantizer.insert import insert_qdq, nodes_by_name
@@ -73,11 +74,7 @@ class _Side:
                 [value.data] * self.count if isinstance(value, Constant) else self.arrays[value]
                 for value in step.inputs
             ]
-            types = tuple(value.type for value in step.outputs)
-            results = [
-                step.op.evaluate(step.attrs, list(row), step.input_types, types)
-                for row in zip(*columns, strict=True)
-            ]
+            results = [step.evaluate(list(row), interpret) for row in zip(*columns, strict=True)]
             for place, value in enumerate(step.outputs):
                 self.arrays[value] = [result[place] for result in results]
             for value in step.inputs:

@@ -91,9 +91,6 @@ def _rerun(
             same.update(node.outputs)
             arrays.update((value, known[value.name]) for value in node.outputs)
             continue
-        types = tuple(value.type for value in node.outputs)
-        made = node.op.evaluate(
-            node.attrs, [fetch(v) for v in node.inputs], node.input_types, types
-        )
+        made = node.evaluate([fetch(v) for v in node.inputs], interpret)
         arrays.update(zip(node.outputs, made, strict=True))
     return [fetch(value) for value in function.results]

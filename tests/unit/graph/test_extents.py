@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from open_functions import BATCH, CASES, MOST
+from open_functions import ALL, BATCH, MOST
 
 from edgec.errors import ContractError, TypeMismatch
 from edgec.graph.builder import GraphBuilder
@@ -25,6 +25,7 @@ from edgec.graph.types import TensorType
 from edgec.graph.verify import verify_function
 from edgec.numerics.term import Var, as_term, floor_div
 from edgec.ops.concat import ConcatAttrs
+from edgec.ops.control import ScanAttrs
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.reduce import ReduceAttrs
 from edgec.ops.reshape import ReshapeAttrs
@@ -98,9 +99,9 @@ def test_sizes_that_multiply_are_refused() -> None:
         b.op("reshape", [x], ReshapeAttrs((64,)), name="flat")
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ALL)
 def test_text_is_read_back(name: str) -> None:
-    module = Module({"main": CASES[name]()})
+    module = Module({"main": ALL[name]()})
     text = print_module(module)
     assert "size 'batch' from 1 to 8" in text
     again = parse_module(text, constant_data(module))
@@ -129,9 +130,9 @@ def test_a_wrong_term_says_its_line(term: str, problem: str) -> None:
         parse_module(text, {})
 
 
-@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("name", ALL)
 def test_a_function_at_a_size_is_closed(name: str) -> None:
-    function = CASES[name]()
+    function = ALL[name]()
     closed = function_at(function, {BATCH: 3})
     verify_function(closed)
     assert all(value.type.extents is None for value in closed.values())
@@ -192,10 +193,20 @@ def test_a_long_range_is_asked_at_some_sizes_and_both_ends() -> None:
     assert len(values) == 17 + 3 + 3 and len(asked) == 2 * 23 + 2 * 2
 
 
-def test_operators_with_bodies_take_no_open_sizes() -> None:
+def test_a_body_takes_the_open_sizes_that_it_is_given() -> None:
     body = GraphBuilder("body")
     x = body.param("x", TensorType((8,), "float32"))
     b = GraphBuilder()
     y = b.param("y", open_type("float32", BATCH))
-    with pytest.raises(TypeMismatch, match=r"call with bodies takes no open sizes: float32\[batch"):
+    with pytest.raises(TypeMismatch, match="'c': call: a body takes other types") as caught:
         b.node("call", [y], name="c", bodies=(body.finish([x]),))
+    assert caught.value.details == ("takes: float32[8]", "is given: float32[batch]")
+
+
+def test_a_step_of_a_scan_has_no_open_size() -> None:
+    body = GraphBuilder("body")
+    body.param("row", TensorType((8,), "float32"))
+    b = GraphBuilder()
+    y = b.param("y", open_type("float32", Var("time", 1, 5), BATCH))
+    with pytest.raises(TypeMismatch, match=r"scan over float32\[time, batch\]: slices of an open"):
+        b.node("scan", [y], ScanAttrs(4, 0, 1), name="s", bodies=(body.finish([]),))
