@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -24,7 +24,8 @@ from edgec.graph.traits import (
     StoredAs,
 )
 from edgec.graph.types import Array, Quant, TensorType
-from edgec.numerics.term import Term, Var
+from edgec.numerics.fit_term import Sizes, value_at
+from edgec.numerics.term import Term
 
 AttrsT = TypeVar("AttrsT")
 
@@ -78,6 +79,7 @@ class Operator(Generic[AttrsT]):
     is_limit: it bounds real numbers by `attrs.minimum` and `attrs.maximum`, and does nothing else.
     rescales: on integers it computes with a multiplier, several instructions for each element.
     keeps_factors: positive factors of its first input's channels are factors of its result's.
+    numbers: the field of the attributes whose numbers may follow from open sizes, with `terms`.
     steering: the inputs that say which elements are taken, and hold none of them.
     integer_dtypes: in which its integer form can be.
     normalizes: its results are parts of 1 or their logarithms, monotonic functions of its input.
@@ -89,6 +91,7 @@ class Operator(Generic[AttrsT]):
     name: ClassVar[str]
     attrs_class: ClassVar[type] = NoAttrs
     fusion: ClassVar[Fusion] = Fusion.OPAQUE
+    numbers: ClassVar[str] = ""
     tolerance: ClassVar[float] = 0.0
     storage: ClassVar[Storage | None] = None
     movement: ClassVar[Movement | None] = None
@@ -157,19 +160,28 @@ class Operator(Generic[AttrsT]):
         """
         return attrs
 
+    def attrs_of(self, numbers: tuple[int, ...], terms: tuple[Term, ...]) -> AttrsT:
+        """Attributes of `numbers`, and of the terms that say the same of open sizes."""
+        return cast(AttrsT, self.attrs_class(numbers, terms))
+
     def terms(self, attrs: AttrsT) -> tuple[Term, ...]:
         """What the attributes say of open sizes, whatever the inputs are."""
-        return ()
+        return getattr(attrs, "terms", ()) if self.numbers else ()
 
-    def attrs_of_sizes(self, attrs: AttrsT, sizes: Mapping[Var, int]) -> AttrsT:
+    def attrs_of_sizes(self, attrs: AttrsT, sizes: Sizes) -> AttrsT:
         """The attributes where these symbols have these values."""
-        return attrs
+        values = tuple(value_at(term, sizes) for term in self.terms(attrs))
+        return self.attrs_of(values, ()) if values else attrs
 
     def attrs_of_samples(
         self, samples: Sequence[AttrsT], fit: Callable[[Sequence[int]], Term | None]
     ) -> AttrsT:
         """The first attributes, with terms for what differs; fit: the term of such numbers."""
-        return samples[0]
+        every = [getattr(attrs, self.numbers, ()) for attrs in samples]
+        if len(set(map(len, every))) > 1 or not every[0]:
+            return samples[0]
+        terms = tuple(filter(None, map(fit, zip(*every, strict=True))))
+        return self.attrs_of(every[0], terms if len(terms) == len(every[0]) else ())
 
     def attrs_of_two(
         self, attrs: AttrsT, other: AttrsT, largest: Sequence[TensorType],

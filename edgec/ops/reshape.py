@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -15,7 +15,6 @@ from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand
 from edgec.graph.types import TensorType
-from edgec.numerics.fit_term import Sizes, value_at
 from edgec.numerics.term import Product, Term
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import NotConstant, Op, RawNode, from_onnx, from_tflite
@@ -47,6 +46,7 @@ class Reshape(Op[ReshapeAttrs]):
     movement = Movement.RESHAPE
     integer_form = IntegerForm.SHARED
     keeps_factors = True
+    numbers = "shape"
 
     def attrs_at(
         self, attrs: ReshapeAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
@@ -54,23 +54,9 @@ class Reshape(Op[ReshapeAttrs]):
         """Axes that are others in neither shape stay; see `_shape_at` for those that are."""
         return replace(attrs, shape=_shape_at(attrs.shape, largest[0].shape, inputs[0].shape))
 
-    def terms(self, attrs: ReshapeAttrs) -> tuple[Term, ...]:
-        """The extents."""
-        return attrs.terms
-
-    def attrs_of_sizes(self, attrs: ReshapeAttrs, sizes: Sizes) -> ReshapeAttrs:
-        """Extents as numbers."""
-        return ReshapeAttrs(tuple(value_at(t, sizes) for t in attrs.terms) or attrs.shape)
-
-    def attrs_of_samples(
-        self, samples: Sequence[ReshapeAttrs], fit: Callable[[Sequence[int]], Term | None]
-    ) -> ReshapeAttrs:
-        """Extents that sizes say."""
-        shapes = [each.shape for each in samples]
-        if len(set(map(len, shapes))) > 1:
-            return samples[0]
-        terms = tuple(filter(None, map(fit, zip(*shapes, strict=True))))
-        return attrs_of_view(shapes[0], terms if len(terms) == len(shapes[0]) else None)
+    def attrs_of(self, numbers: tuple[int, ...], terms: tuple[Term, ...]) -> ReshapeAttrs:
+        """Extents, with terms where numbers do not say the sizes."""
+        return attrs_of_view(numbers, terms)
 
     def infer(self, attrs: ReshapeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The same dtype and quantization with another shape."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -15,7 +15,6 @@ from edgec.graph.operator import register
 from edgec.graph.traits import IntegerForm
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
-from edgec.numerics.fit_term import Sizes, value_at
 from edgec.numerics.term import Term
 from edgec.ops.moved import Moved
 from edgec.ops.onnx_graph import OnnxGraph
@@ -42,22 +41,7 @@ class Tile(Moved[TileAttrs]):
     name = "tile"
     attrs_class = TileAttrs
     integer_form = IntegerForm.SHARED
-
-    def terms(self, attrs: TileAttrs) -> tuple[Term, ...]:
-        """The repeats."""
-        return attrs.terms
-
-    def attrs_of_sizes(self, attrs: TileAttrs, sizes: Sizes) -> TileAttrs:
-        """Repeats as numbers."""
-        return TileAttrs(tuple(value_at(t, sizes) for t in attrs.terms) or attrs.repeats)
-
-    def attrs_of_samples(
-        self, samples: Sequence[TileAttrs], fit: Callable[[Sequence[int]], Term | None]
-    ) -> TileAttrs:
-        """Repeats that sizes say."""
-        found = [fit(repeats) for repeats in zip(*(each.repeats for each in samples), strict=True)]
-        terms = tuple(term for term in found if term is not None)
-        return replace(samples[0], terms=terms if len(terms) == len(found) else ())
+    numbers = "repeats"
 
     def shape(self, attrs: TileAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
         """Each extent times its repeats."""

@@ -18,7 +18,7 @@ WRAPPER = """
 #include "gather_window.h"
 void call_s8(const int8_t *x, int8_t *to, const int32_t *n);
 void call_s8(const int8_t *x, int8_t *to, const int32_t *n) {
-    ec_gather_window_s8(x, to, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]);
+    ec_gather_window_s8(x, to, (const ec_part_sizes *)n, n[7], n[8]);
 }
 void call_pixel(const int8_t *x, int8_t *to, const int32_t *n);
 void call_pixel(const int8_t *x, int8_t *to, const int32_t *n) {
@@ -26,7 +26,7 @@ void call_pixel(const int8_t *x, int8_t *to, const int32_t *n) {
 }
 void call_s16(const int16_t *x, int16_t *to, const int32_t *n);
 void call_s16(const int16_t *x, int16_t *to, const int32_t *n) {
-    ec_gather_window_s16(x, to, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]);
+    ec_gather_window_s16(x, to, (const ec_part_sizes *)n, n[7], n[8]);
 }
 """
 

@@ -8,21 +8,24 @@
 #include "edgec/ec_kernel.h"
 #include "kernels/common/window_sizes.h"
 
+/* An image, the part of it that is copied, and what is outside of it. */
+typedef struct {
+    int32_t height, width, channels, kernel_h, kernel_w, dilation, fill;
+} ec_part_sizes;
+
 /* to[i][j][c] = x[row + i * dilation][column + j][c], or `fill` outside of x, which has `height`
  * rows of `width` pixels of `channels`; i < kernel_h, j < kernel_w. */
-static inline void ec_gather_window_s8(const int8_t *x, int8_t *to, int32_t height, int32_t width,
-                                       int32_t channels, int32_t kernel_h, int32_t kernel_w,
-                                       int32_t dilation, int32_t fill, int32_t row,
-                                       int32_t column) {
-    const int32_t first = column * channels;
-    const int32_t last = first + kernel_w * channels;
-    for (int32_t i = 0; i < kernel_h; ++i) {
-        const int32_t length = row < 0 || row >= height ? 0 : width * channels;
-        const int8_t *const from = x + row * width * channels;
+static inline void ec_gather_window_s8(const int8_t *x, int8_t *to, const ec_part_sizes *n,
+                                       int32_t row, int32_t column) {
+    const int32_t first = column * n->channels;
+    const int32_t last = first + n->kernel_w * n->channels;
+    for (int32_t i = 0; i < n->kernel_h; ++i) {
+        const int32_t length = row < 0 || row >= n->height ? 0 : n->width * n->channels;
+        const int8_t *const from = x + row * n->width * n->channels;
         for (int32_t at = first; at < last; ++at) {
-            *to++ = at < 0 || at >= length ? (int8_t)fill : from[at];
+            *to++ = at < 0 || at >= length ? (int8_t)n->fill : from[at];
         }
-        row += dilation;
+        row += n->dilation;
     }
 }
 
@@ -32,24 +35,23 @@ static inline int32_t ec_inside_window(int32_t count, int32_t most) {
 }
 
 /* The same of 16 bits, run by run. */
-static inline void ec_gather_window_s16(const int16_t *x, int16_t *to, int32_t height,
-                                        int32_t width, int32_t channels, int32_t kernel_h,
-                                        int32_t kernel_w, int32_t dilation, int32_t fill,
+static inline void ec_gather_window_s16(const int16_t *x, int16_t *to, const ec_part_sizes *n,
                                         int32_t row, int32_t column) {
-    const int32_t run = kernel_w * channels;
-    const int32_t before = ec_inside_window(-column * channels, run);
-    const int32_t behind = run - ec_inside_window((column + kernel_w - width) * channels, run);
-    for (int32_t i = 0; i < kernel_h; ++i, row += dilation, to += run) {
-        const int32_t end = row < 0 || row >= height ? before : behind;
+    const int32_t run = n->kernel_w * n->channels;
+    const int32_t before = ec_inside_window(-column * n->channels, run);
+    const int32_t behind =
+        run - ec_inside_window((column + n->kernel_w - n->width) * n->channels, run);
+    for (int32_t i = 0; i < n->kernel_h; ++i, row += n->dilation, to += run) {
+        const int32_t end = row < 0 || row >= n->height ? before : behind;
         if (end > before) {
-            const int16_t *const from = x + (row * width + column) * channels + before;
+            const int16_t *const from = x + (row * n->width + column) * n->channels + before;
             (void)memcpy(to + before, from, (size_t)(end - before) * 2u);
         }
         for (int32_t at = 0; at < before; ++at) {
-            to[at] = (int16_t)fill;
+            to[at] = (int16_t)n->fill;
         }
         for (int32_t at = end > before ? end : before; at < run; ++at) {
-            to[at] = (int16_t)fill;
+            to[at] = (int16_t)n->fill;
         }
     }
 }

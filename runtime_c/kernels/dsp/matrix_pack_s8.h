@@ -440,25 +440,28 @@ static inline void ec_pack_few_taps_3_s8_dsp(int16_t *to, const int8_t *x, int32
                      (kernel_h * kernel_w * channels + 3) / 4);
 }
 
+/* An image, where it lies in one with padding, and what is around it. */
+typedef struct {
+    int32_t height, width, channels, top, left, out_height, out_width, zero_point;
+} ec_pad_sizes;
+
 /* A copy of x [height][width][channels] with zero_point around it: to[out_height][out_width][
  * channels], where x begins at row `top` and column `left`, and is cut where it does not fit. */
-static inline void ec_pad_s8(int8_t *to, const int8_t *x, int32_t height, int32_t width,
-                             int32_t channels, int32_t top, int32_t left, int32_t out_height,
-                             int32_t out_width, int32_t zero_point) {
-    const int32_t inside = width < out_width - left ? width : out_width - left;
-    for (int32_t h = 0; h < out_height; ++h) {
-        int8_t *const row = to + h * out_width * channels;
-        if (h < top || h >= top + height) {
-            (void)memset(row, zero_point, (size_t)(out_width * channels));
+static inline void ec_pad_s8(int8_t *to, const int8_t *x, const ec_pad_sizes *n) {
+    const int32_t inside = n->width < n->out_width - n->left ? n->width : n->out_width - n->left;
+    for (int32_t h = 0; h < n->out_height; ++h) {
+        int8_t *const row = to + h * n->out_width * n->channels;
+        if (h < n->top || h >= n->top + n->height) {
+            (void)memset(row, n->zero_point, (size_t)(n->out_width * n->channels));
             continue;
         }
-        for (int32_t i = 0; i < left * channels; ++i) {
-            row[i] = (int8_t)zero_point;
+        for (int32_t i = 0; i < n->left * n->channels; ++i) {
+            row[i] = (int8_t)n->zero_point;
         }
-        (void)memcpy(row + left * channels, x + (h - top) * width * channels,
-                     (size_t)(inside * channels));
-        for (int32_t i = (left + inside) * channels; i < out_width * channels; ++i) {
-            row[i] = (int8_t)zero_point;
+        (void)memcpy(row + n->left * n->channels, x + (h - n->top) * n->width * n->channels,
+                     (size_t)(inside * n->channels));
+        for (int32_t i = (n->left + inside) * n->channels; i < n->out_width * n->channels; ++i) {
+            row[i] = (int8_t)n->zero_point;
         }
     }
 }

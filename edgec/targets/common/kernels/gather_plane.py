@@ -7,7 +7,7 @@ from functools import partial
 from edgec.loop.define import Definition
 from edgec.loop.gathered import plane_element
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 
 
 def gather_plane(
@@ -29,18 +29,20 @@ def gather_plane(
     return b.build()
 
 
+SIZES = ("height", "width", "step", "top", "left", "plane_height", "plane_width", "fill")
+
+
 def _register(name: str, dtype: str) -> None:
     register(
         Microkernel(
             name,
             partial(gather_plane, dtype),
-            sizes=(
-                "height", "width", "step", "top", "left", "plane_height", "plane_width", "fill",
-            ),
+            sizes=SIZES,
+            struct=Struct("ec_plane_sizes", SIZES),
             header="common/gather_plane.h",
             reads_first=False,
         )
-    )  # fmt: skip
+    )
 
 
 _register("ec_gather_plane_s8", "int8")

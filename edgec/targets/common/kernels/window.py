@@ -40,12 +40,14 @@ def _instructions_s16(channels: int, kernel_h: int, kernel_w: int, **_: int) -> 
     return 40 + kernel_h * (40 + 1.4 * kernel_w * channels)
 
 
+PART_SIZES = ("height", "width", "channels", "kernel_h", "kernel_w", "dilation", "fill")
 for _dtype, _instructions in (("int8", _instructions_s8), ("int16", _instructions_s16)):
     register(
         Microkernel(
             f"ec_gather_window_{_dtype.replace('int', 's')}",
             partial(gather_window, _dtype),
-            sizes=("height", "width", "channels", "kernel_h", "kernel_w", "dilation", "fill"),
+            sizes=PART_SIZES,
+            struct=Struct("ec_part_sizes", PART_SIZES),
             indices=("row", "column"),
             header="common/gather_window.h",
             instructions=_instructions,

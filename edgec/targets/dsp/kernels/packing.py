@@ -8,7 +8,7 @@ from typing import Any
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.values import Value, index, int16, minimum, select
 from edgec.loop.window import Window
 from edgec.numerics.term import TermLike
@@ -132,14 +132,16 @@ for _kernels, _sizes, _indices in ((_ROWS, ("depth",), ()), (_WINDOWS, Window.SI
                 instructions=_instructions,
             )
         )
+_PAD_SIZES = (
+    "height", "width", "channels", "top", "left", "out_height", "out_width", "zero_point",
+)  # fmt: skip
 register(
     Microkernel(
         "ec_pad_s8",
         pad,
-        sizes=(
-            "height", "width", "channels", "top", "left", "out_height", "out_width", "zero_point",
-        ),
+        sizes=_PAD_SIZES,
+        struct=Struct("ec_pad_sizes", _PAD_SIZES),
         header="dsp/matrix_pack_s8.h",
         instructions=lambda width, channels, out_height, **_: out_height * (12 + width * channels),
     )
-)  # fmt: skip
+)
