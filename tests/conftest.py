@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 from browser import open_browser
+from full_sweeps import SWEEPS
 from hypothesis import settings
 from kept_objects import KeptObjects
 from shared_folder import SHARED_VARIABLE, find_shared
@@ -118,6 +119,15 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(folder.cleanup)
         os.environ[OBJECTS_VARIABLE] = folder.name
     KeptObjects(Path(os.environ[OBJECTS_VARIABLE])).install()
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what `full_sweeps.toml` names as `full`, before marks are looked at."""
+    for item in items:
+        path, _, name = item.nodeid.removeprefix("tests/").partition("::")
+        if any(sweep.has(path, name) for sweep in SWEEPS):
+            item.add_marker(pytest.mark.full)
 
 
 @pytest.hookimpl(wrapper=True)

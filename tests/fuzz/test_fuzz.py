@@ -16,7 +16,7 @@ from mutate import mutate_bytes
 
 #: Files that `make test-full` tries, in parts that workers share; `make test` tries the first.
 COUNT = 20_000
-PARTS = 8
+PARTS = 16
 #: Seconds for a part at most; on an idle core it takes 25.
 SECONDS = 900
 
@@ -40,7 +40,7 @@ def test_damaged_files_are_refused_with_words(part: int) -> None:
     assert check(part * share, share, SECONDS) == share
 
 
-@pytest.mark.parametrize("count", [30, pytest.param(1000, marks=pytest.mark.full)])
+@pytest.mark.parametrize("count", [15, pytest.param(1000, marks=pytest.mark.full)])
 def test_damaged_programs_of_pytorch_are_refused_with_words(count: int) -> None:
     pytest.importorskip("torch", reason="PyTorch is not installed (edgec[torch])")
     assert check(TORCH_SEEDS, count, SECONDS) == count
