@@ -187,7 +187,7 @@ class CompileOptions(TypedDict, total=False):
     no_asm: bool
     compiler: Compiler | None
     c_optimize: str | None
-    float_sums: FloatSums
+    float_sums: FloatSums | None
     offload: Offload
     driver: Driver
     threads: int
@@ -224,8 +224,9 @@ class Options:
     compiler: gcc or clang; None takes what is installed. c_optimize: the C compiler's level; None
     is -O3 on this computer, where code size hardly counts, and -O2 elsewhere.
     float_sums: "ordered" adds floats in one order and rounds each product, with the same bits on
-    every machine; "free", on this computer, multiplies and adds in one instruction that rounds
-    once: faster, and as close to the framework.
+    every machine; "free" adds in other orders and rounds a product and a sum once: faster, and as
+    close to the framework. None is "free" for what PCs and 64-bit Arm compute in floats, and else
+    "ordered"; see `with_float_sums` of `edgec.pipeline`.
     offload: what runs on the GPU of a core that has one: "all", "none", "auto" (what is faster
     there by a model of costs), or layers by name. With "auto" and names the rest runs on the
     processor, and everything does where there is no GPU.
@@ -256,7 +257,7 @@ class Options:
     no_asm: bool = False
     compiler: Compiler | None = None
     c_optimize: str | None = None
-    float_sums: FloatSums = "ordered"
+    float_sums: FloatSums | None = None
     offload: Offload = "all"
     driver: Driver = "auto"
     threads: int = 1
@@ -286,8 +287,9 @@ class Options:
         return self.offload not in ("all", "none")
 
     def on_processor(self) -> Options:
-        """The same options where no GPU is."""
-        return replace(self, offload="all", driver="auto")
+        """The same options where no GPU is, but one could be: with its bits."""
+        sums = self.float_sums or "ordered"
+        return replace(self, offload="all", driver="auto", float_sums=sums)
 
     @property
     def prices(self) -> Prices:

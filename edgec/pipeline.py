@@ -35,6 +35,7 @@ from edgec.graph.extents import function_at
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Function, Module
 from edgec.graph.limits import DEFAULT_BUDGET, Budget, check_limits
+from edgec.graph.operator import Fusion
 from edgec.graph.printer import print_module
 from edgec.graph.special_sizes import special_sizes, words_of
 from edgec.graph.types import Array
@@ -183,7 +184,7 @@ def _for_core(options: Options, core: Core) -> Options:
     if options.float_sums == "free" and core.is_embedded:
         raise EdgecError(
             f"sums of floats keep their order on {core.name}",
-            hint="float sums are free on this computer alone: leave the option out",
+            hint="they are free on PCs, 64-bit Arm and GPUs: leave the option out",
         )
     if options.threads > 1 and core.is_embedded:
         raise EdgecError(
@@ -199,6 +200,31 @@ def _for_core(options: Options, core: Core) -> Options:
         )
     has_plenty = not core.features.isdisjoint({"avx2", "neon"})
     return options.where_ram_is_plenty() if has_plenty else options
+
+
+def with_float_sums(options: Options, core: Core, module: Module) -> Options:
+    """The options with "free" or "ordered" in the place of the default.
+
+    Free are sums for cores of PCs and 64-bit Arm with vectors, of a model (after all passes) that
+    computes with floats. Others keep the bits of every machine and the self-test of their outputs:
+    microcontrollers, GPUs, models of integers, and features of sounds, which training computes too.
+    """
+    if options.float_sums is not None:
+        return options
+    has_vectors = not core.features.isdisjoint({"sse4", "neon"})
+    is_free = has_vectors and module.format != "features" and _computes_floats(module.main)
+    return replace(options, float_sums="free" if is_free else "ordered")
+
+
+def _computes_floats(function: Function) -> bool:
+    """Whether a node makes floats of floats, other than by moving them."""
+    return any(
+        node.op.fusion not in (Fusion.VIEW, Fusion.INJECTIVE)
+        and any(value.type.is_float for value in node.activations)
+        and any(value.type.is_float for value in node.outputs)
+        for each in function.walk()
+        for node in each.nodes
+    )
 
 
 def _for_gpu(options: Options, core: Core) -> Options:
@@ -326,10 +352,11 @@ class _Job:
 
         beside: the one whose inputs, outputs and states have the places that this one's get.
         """
-        core, options = self.core, self.options
+        core = self.core
         stages.check("import", imported)
         check_limits(imported.main, _budget(self.options))
         module, shrinkage, idle_clamps = _simplify(imported, self.options, stages, copies=copies)
+        options = with_float_sums(self.options, core, module)
         decided = decide(module.main, core, options, self.arena_limit_bytes)
         choice = decided.choice
         check_uses(choice.groups, choice.variants, core, options)
@@ -430,7 +457,7 @@ def _emit(
         merges_functions=options.prices.is_small,
         no_asm=options.no_asm,
         threads=options.threads,
-        float_sums=options.float_sums,
+        float_sums=options.float_sums or "ordered",
         weights_form=options.weights_form,
         driver=options.driver,
     )

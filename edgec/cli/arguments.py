@@ -232,9 +232,9 @@ _COMPILE_OPTIONS = (
     click.option("--compiler", type=click.Choice(["gcc", "clang"]), help="Instead of the default."),
     click.option("--c-optimize", type=click.Choice(["-O1", "-O2", "-O3", "-Os"]),
                  help="Level of the C compiler; by default -O3 on this computer, else -O2."),
-    click.option("--float-sums", type=click.Choice(["ordered", "free"]), default="ordered",
-                 show_default=True,
-                 help="free: products and sums of floats in one instruction, on this computer."),
+    click.option("--float-sums", type=click.Choice(["ordered", "free"]),
+                 help="ordered: floats with the same bits on every machine; free: faster, by"
+                 " default on PCs and 64-bit Arm, with bits of their own."),
     click.option("--offload", multiple=True, metavar="auto|all|none|LAYER",
                  help="What runs on the GPU of a board that has one, by default all; auto:"
                  " what is faster there, and all on the processor where there is no GPU."),

@@ -50,12 +50,11 @@ def build_levels(
     itself too. Raises what `compile_module` and `deploy` raise.
     """
     model = checked_model_name(options.model_name or model_identifier(module.source))
-    compiled = [
-        compile_module(
-            module, core, replace(options, model_name=level_name(model, core)), board=board
-        )
-        for core in cores
-    ]
+    compiled: list[Compiled] = []
+    for core in cores:
+        named = replace(options, model_name=level_name(model, core))
+        compiled.append(compile_module(module, core, named, board=board))
+        options = replace(options, float_sums=compiled[0].options.float_sums)
     best = replace(compiled[0], program=replace(compiled[0].program, model=model))
     with staged_folder(out) as folder:
         manifest = write_levels(model, [each.program for each in compiled], cores, folder)

@@ -28,6 +28,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         "source": compiled.imported.source,
         "board": built.board.name if built.board else None,
         "core": program.target,
+        "float_sums": program.float_sums,
         "project": str(built.project),
         "elf": str(built.artefact) if built.artefact else None,
         "macs": compiled.macs,
@@ -122,6 +123,10 @@ def print_build(report: dict[str, Any]) -> None:
         f" {o['channel']} can be {o['low']:,} to {o['high']:,}"
         for o in report["overflows"]
     ]
+    if report["float_sums"] == "free":
+        said.append(
+            "sums of floats are free: bits of this core; --float-sums ordered has a board's"
+        )
     said += float_layer_lines(report["float_layers"])
     lines += ["", *(line for sentence in said for line in prose(sentence))]
     lines.append(f"project: {report['project']}")

@@ -263,9 +263,16 @@ HEAD = """# On PCs, beside XNNPACK and ONNX Runtime
 The least time of one inference over many, of programs that take turns on the same computer, one
 thread unless a table says otherwise. Ratios are ours to theirs: below 1, ours is faster. To repeat
 one line: `edgec bench --host --model FILE`.
+
+What a PC or 64-bit Arm computes in floats may be added in other orders than on a board, and a
+product and a sum are rounded once: `--float-sums free`, the default on these cores. The bits are
+the same in every run and for every number of threads, within the tolerances of the framework, but
+another core may have others. `--float-sums ordered` has the bits of every machine, and models of
+integers always have them.
 """
 TITLES = {
-    "int8": "Integers, all vectors of this computer", "float": "Floats (`--float-sums free`)",
+    "int8": "Integers, all vectors of this computer",
+    "float": "Floats (`--float-sums free`, the default)",
     "AVX2": "AVX2 alone (`--target x86-64-v3`), XNNPACK limited to it too",
     "threads": "Two threads", "start": "From the start of a process to the first result",
     "code": "Machine code",

@@ -13,11 +13,17 @@ from onnx_builder import OnnxBuilder
 import edgec
 from edgec.__main__ import main
 from edgec.boards.board import load_board
+from edgec.codegen.manifest import Manifest
 from edgec.errors import EdgecError
 from edgec.options import Options
 from edgec.oracle.verify import verify_model
+from edgec.pipeline import compile_model
 from edgec.runners.samples import generate_inputs
-from edgec.targets.core import native_core
+from edgec.targets.core import find_core, native_core
+
+DIGITS = Path(__file__).resolve().parents[2] / "examples" / "digits"
+FREE_CORES = ("x86-64-v2", "x86-64-v3", "x86-64-v4+vnni", "aarch64", "aarch64+dotprod")
+ORDERED_CORES = ("cortex-m0", "cortex-m4", "cortex-m55", "rv32imc", "x86_64", "cuda-sm_87")
 
 
 def dense_model(folder: Path) -> Path:
@@ -66,6 +72,35 @@ def test_a_whole_model_is_within_its_tolerance(
         path, load_board("host"), Options(float_sums="free"), "host", cases, tmp_path
     )
     assert result.to_dict()["elements"] > 0 and result.to_dict()["beyond"] == 0
+
+
+@pytest.mark.parametrize("core", [*FREE_CORES, *ORDERED_CORES])
+def test_default_is_by_core_and_model(core: str, tmp_path: Path) -> None:
+    """Free where a computer's vectors add floats; integers and boards keep bits and self-test."""
+    for path, is_float in ((dense_model(tmp_path), True), (DIGITS / "digits_int8.onnx", False)):
+        for given in (None, "ordered"):
+            options = Options(float_sums=given)  # type: ignore[arg-type]
+            program = compile_model(path, find_core(core), options).program
+            is_free = given is None and is_float and core in FREE_CORES
+            assert program.float_sums == ("free" if is_free else "ordered")
+            assert (program.golden is None) == is_free
+
+
+def test_processor_beside_a_gpu_has_its_bits(tmp_path: Path) -> None:
+    found = compile_model(dense_model(tmp_path), find_core("cuda-sm_87"), Options(offload="none"))
+    assert (found.program.target, found.program.float_sums) == ("aarch64+dotprod", "ordered")
+
+
+@pytest.mark.skipif(not native_core().has("sse4"), reason="this computer has no vectors of x86")
+def test_a_build_says_which_sums_it_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for given, says in (((), "free"), (("--float-sums", "ordered"), "ordered")):
+        project = tmp_path / says
+        with pytest.raises(SystemExit) as ended:
+            main(["build", str(dense_model(tmp_path)), "--board", "host", *given, "-o",
+                  str(project)])  # fmt: skip
+        assert not ended.value.code
+        assert ("sums of floats are free" in capsys.readouterr().out) == (says == "free")
+        assert Manifest.load(project).float_sums == says
 
 
 def test_microcontrollers_keep_the_order(tmp_path: Path) -> None:

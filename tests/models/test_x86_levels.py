@@ -102,7 +102,7 @@ def test_sums_on_vectors_have_the_bits_of_plain_loops(name, core, sample_model, 
     path, outputs = sample_model(f"{name}.tflite"), []
     for number, level in enumerate((host_core(), core)):
         board = replace(load_board("host"), core=level)
-        compiled = compile_model(path, level, board=board)
+        compiled = compile_model(path, level, Options(float_sums="ordered"), board=board)
         built = deploy(compiled, board, tmp_path / str(number))
         text = (built.project / f"{built.manifest.model}.c").read_text()
         assert (re.search(r"typedef float v\d", text) is not None) == (level is core)
