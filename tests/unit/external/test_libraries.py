@@ -49,7 +49,7 @@ def test_floats_differ_by_rounding_alone(library: str, header: str, symbol: str)
         assert len(theirs.report["own_kernels"]) == 5
         np.testing.assert_allclose(theirs.run(x), expected, rtol=1e-4, atol=1e-4)
     compiled = compile_model(DIGITS / "digits_float.onnx", find_core("x86-64-v3"),
-                             Options(kernels=kernels))  # fmt: skip
+                             Options(kernels=kernels, float_sums="ordered"))  # fmt: skip
     assert not any(v.is_theirs for v in compiled.chosen), "ordered sums allow no other order"
 
 
