@@ -38,7 +38,8 @@ ENGINES = {"host": "host", "core": "stm32"}
 def build(name: str, board_name: str, folder: Path, **options: object) -> tuple[Compiled, Built]:
     board = load_board(board_name)
     module = Module({"main": CASES[name]()}, source=f"{name}.text")
-    compiled = compile_module(module, board.core, Options(**options), board=board)  # type: ignore[arg-type]
+    ordered = Options(float_sums="ordered", **options)  # type: ignore[arg-type]
+    compiled = compile_module(module, board.core, ordered, board=board)
     return compiled, deploy(compiled, board, folder, traced=True)
 
 
@@ -149,8 +150,9 @@ def test_a_loop_without_a_limit_runs_but_has_no_golden_run(tmp_path: Path) -> No
     endless = replace(function, nodes=(replace(node, attrs=WhileAttrs(2)),))
     board = load_board("host")
     compiled = compile_module(
-        Module({"main": endless}, source="endless.text"), board.core, Options(), board=board
-    )
+        Module({"main": endless}, source="endless.text"), board.core,
+        Options(float_sums="ordered"), board=board,
+    )  # fmt: skip
     assert compiled.program.golden is None
     with open_session("host", deploy(compiled, board, tmp_path)) as session:
         given = [np.array([40], np.int32), inputs_of("decoder")[0][1]]

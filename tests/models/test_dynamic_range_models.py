@@ -77,7 +77,8 @@ def test_same_bits_everywhere(board: str, engine: str, unfused: bool, tmp_path: 
     function = import_model(path).main
     oracle = open_oracle(path, "litert")
     rng = np.random.default_rng(3)
-    with edgec.compile(path, board=board, engine=engine, unfused=unfused) as model:
+    how = {"board": board, "engine": engine, "unfused": unfused, "float_sums": "ordered"}
+    with edgec.compile(path, **how) as model:
         for size in (1.0, 100.0, 1e-3, 0.0):
             x = (rng.normal(0, 1, (1, 9, 5, 3)) * size).astype(np.float32)
             (mine,) = interpret(function, [x])

@@ -41,7 +41,8 @@ ENGINES = {"host": "host", "core": "stm32"}
 def build(name: str, board_name: str, folder: Path, **options: object) -> tuple[Compiled, Built]:
     board = load_board(board_name)
     module = Module({"main": ALL[name]()}, source=f"{name}.text")
-    compiled = compile_module(module, board.core, Options(**options), board=board)  # type: ignore[arg-type]
+    ordered = Options(float_sums="ordered", **options)  # type: ignore[arg-type]
+    compiled = compile_module(module, board.core, ordered, board=board)
     return compiled, deploy(compiled, board, folder, traced=True)
 
 
@@ -235,7 +236,8 @@ def test_images_of_any_size_become_one_size(dtype: str, tmp_path: Path) -> None:
         ResizeAttrs((4, 5), "bilinear", align_corners=True),
     )
     function = b.finish([b.op("resize", [x], attrs, name=f"to{attrs.size[0]}") for attrs in ways])
-    compiled = compile_module(Module({"main": function}), load_board("host").core, Options())
+    ordered = Options(float_sums="ordered")
+    compiled = compile_module(Module({"main": function}), load_board("host").core, ordered)
     random = np.random.default_rng(3)
     with open_session("host", deploy(compiled, load_board("host"), tmp_path)) as session:
         for height in range(1, 10):

@@ -43,7 +43,8 @@ def build(
 ) -> tuple[Compiled, Manifest, Path]:
     """A model, and the program that runs it on what it reads."""
     emulator()
-    compiled = compile_model(model, core, Options(match=match))  # type: ignore[arg-type]
+    options = Options(match=match, float_sums="ordered")  # type: ignore[arg-type]
+    compiled = compile_model(model, core, options)
     manifest = write_sources(compiled, project)
     program = build_host_program(
         [project / source for source in (*manifest.sources, "driver.c")], project / "program",

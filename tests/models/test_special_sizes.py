@@ -51,7 +51,8 @@ def build(
 ) -> tuple[Compiled, Built]:
     board = load_board(board_name)
     module = Module({"main": function}, source="special.text")
-    compiled = compile_module(module, board.core, Options(**options), board=board)  # type: ignore[arg-type]
+    ordered = Options(float_sums="ordered", **options)  # type: ignore[arg-type]
+    compiled = compile_module(module, board.core, ordered, board=board)
     return compiled, deploy(compiled, board, folder, traced=board.is_host)
 
 

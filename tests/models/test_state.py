@@ -24,7 +24,8 @@ EC_ERR_SELFTEST = -5
 
 def build(make: Make, board_name: str, folder: Path, **options: object) -> tuple[Compiled, Built]:
     board = load_board(board_name)
-    compiled = compile_module(module_of(make), board.core, Options(**options))  # type: ignore[arg-type]
+    ordered = Options(float_sums="ordered", **options)  # type: ignore[arg-type]
+    compiled = compile_module(module_of(make), board.core, ordered)
     return compiled, deploy(compiled, board, folder / f"{board_name}{len(options)}", traced=True)
 
 

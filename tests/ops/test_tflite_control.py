@@ -111,7 +111,7 @@ def test_bits_of_tflite(name: str, board_name: str, tmp_path: Path) -> None:
     path.write_bytes(CASES[name])
     board = load_board(board_name)
     module = import_model(path)
-    compiled = compile_module(module, board.core, Options(), board=board)
+    compiled = compile_module(module, board.core, Options(float_sums="ordered"), board=board)
     built = deploy(compiled, board, tmp_path / "out")
     oracles = [open_oracle(path, reference) for reference in ("tflm", "litert")]
     random = np.random.default_rng(3)
@@ -183,7 +183,8 @@ def test_the_subgraph_of_an_index(count: int, tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(choice(count))
     board, module, oracle = load_board("host"), import_model(path), open_oracle(path, "litert")
-    built = deploy(compile_module(module, board.core, Options()), board, tmp_path / "out")
+    ordered = Options(float_sums="ordered")
+    built = deploy(compile_module(module, board.core, ordered), board, tmp_path / "out")
     x = np.array([[1, -2, 3, 0.5]], np.float32)
     with open_session("host", built) as session:
         for number in (0, 1, 2, 3, -1, -(2**31)):

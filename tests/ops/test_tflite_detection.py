@@ -70,7 +70,7 @@ def test_by_c(tmp_path: Path) -> None:
     for options in ({}, {"use_regular_nms": True}):
         path = model(tmp_path / "m.tflite", **options)
         main = import_model(path).main
-        with edgec.compile(path, board="host") as built:
+        with edgec.compile(path, board="host", float_sums="ordered") as built:
             for sample in samples(3):
                 for found, wanted in zip(built.run(*sample), interpret(main, sample), strict=True):
                     np.testing.assert_array_equal(found, wanted)
