@@ -67,7 +67,7 @@ def build(model: Path, board_name: str, compiler: str | None = None, traced: boo
           unfused: bool = False, c_optimize: str | None = None,
           shapes: Shapes = (), values: Values = (),
           optimize: str = "balanced") -> tuple[Compiled, Built]:  # fmt: skip
-    """Compile and build; the result is shared by all tests of the process."""
+    """Compile and build, floats with the bits of every machine; all tests of a process share it."""
     given = compiler, traced, unfused, c_optimize, shapes, values, optimize
     return _build(KeptObjects.is_quick and board_name == "host", model, board_name, *given)
 
@@ -79,7 +79,7 @@ def _build(is_quick: bool, model: Path, board_name: str, compiler: str | None, t
     board = load_board(board_name)
     options = Options(
         compiler=compiler, unfused=unfused, c_optimize=c_optimize, input_shapes=shapes,
-        input_values=values, optimize=read_optimize(optimize),
+        input_values=values, optimize=read_optimize(optimize), float_sums="ordered",
     )  # fmt: skip
     compiled = compile_model(model, board.core, options, board_name=board.name)
     # Files of one name lie in several folders.
