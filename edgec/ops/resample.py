@@ -224,24 +224,24 @@ def scalings(raw: RawNode) -> list[Scaling]:
 @from_onnx("Resize", since=10)
 def import_resize(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Resize: of images as `edgec.ops.resize` where that is the same, else axis by axis."""
-    lines = scalings(raw)
-    first = len(builder.nodes)
-    try:
-        return import_image(builder, raw)
-    except (ImportFailed, TypeMismatch):
-        del builder.nodes[first:]
     mode = raw.attribute("mode", "nearest")
     default = "half_pixel" if raw.opset >= 11 else "asymmetric"
     coordinates = raw.attribute("coordinate_transformation_mode", default)
     if mode not in ("nearest", "linear", "cubic") or coordinates not in PLACES:
         raise ImportFailed(f"mode {mode!r} with coordinates {coordinates!r} is unknown")
-    x = raw.operand(0)
+    x, first = raw.operand(0), len(builder.nodes)
+    lines = [by for by in scalings(raw) if by.scale != 1 or by.part != (0.0, 1.0)]
+    if not lines:  # a weighted sum would make a NaN beside each infinity
+        return x
+    try:
+        return import_image(builder, raw)
+    except (ImportFailed, TypeMismatch):
+        del builder.nodes[first:]
     if mode != "nearest" and x.type.dtype not in FLOATS:
         raise ImportFailed(f"mode {mode} of {x.type.dtype}: only floats are supported")
     found = {by: PLACES[coordinates](np.arange(by.size) * 1.0, by) for by in lines}
     for by, places in found.items():
-        if by.scale != 1 or by.part != (0.0, 1.0):
-            x = _along(builder, raw, x, mode, by, places)
+        x = _along(builder, raw, x, mode, by, places)
     return _outside(builder, raw, x, found) if coordinates == "tf_crop_and_resize" else x
 
 

@@ -20,8 +20,9 @@ OF_A_PART = 5e-7
 
 #: What frameworks themselves are off by: ONNX Runtime's transform of a length that is no power of
 #: two goes through a longer one, in float32, and the sigmoid in its Swish is a fraction of two
-#: polynomials, which keeps no digits of small results.
-OF_THE_FRAMEWORK = {"dft": 1e-4, "swish": 2e-5}
+#: polynomials, which keeps no digits of small results. Of rows of nearly equal numbers little is
+#: left where a mean that was rounded is taken off.
+OF_THE_FRAMEWORK = {"dft": 1e-4, "swish": 2e-5, "layer_norm": 2e-5}
 
 
 class Wrong(AssertionError):
@@ -178,7 +179,7 @@ def check_outputs(
         is_sure = not any(np.isnan(each).any() for each in floats)  # a NaN has no place in an order
         for value, mine, want in zip(values, found, answer.outputs, strict=True):
             want = np.asarray(want)
-            if value in exact:
+            if value in exact and (is_sure or mine.dtype.kind == "f"):
                 compare(f"output {value.name}", want, mine, 0.0)
             elif value in near and is_sure and mine.dtype.kind == "f" and np.isfinite(want).all():
                 compare(f"output {value.name}", want, mine, FAR, 1.0)

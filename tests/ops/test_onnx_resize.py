@@ -10,7 +10,7 @@ import pytest
 from float_cases import float_values
 from single_node import check_against_onnxruntime, check_nests, save_node
 
-SIZES = [(6, 10), (3, 5), (9, 7), (2, 3), (13, 4)]
+SIZES = [(6, 10), (3, 7), (9, 7), (2, 3), (13, 4)]
 
 
 def resized(
@@ -49,6 +49,19 @@ def test_nearest(coordinates: str, rounding: str, size: tuple[int, int], tmp_pat
         coordinate_transformation_mode=coordinates,
     )  # fmt: skip
     check_nests(check_against_onnxruntime(path, x), [x])
+
+
+@pytest.mark.parametrize("coordinates", ["half_pixel", "align_corners", "asymmetric"])
+@pytest.mark.parametrize("mode", ["linear", "cubic"])
+def test_an_image_of_the_same_size_keeps_infinities(
+    mode: str, coordinates: str, tmp_path: Path
+) -> None:
+    x = float_values((1, 2, 3, 5))
+    x[0, 1, 1, 2:4] = np.inf, np.nan
+    path = resized(
+        tmp_path / "m.onnx", x, (3, 5), mode=mode, coordinate_transformation_mode=coordinates
+    )
+    check_against_onnxruntime(path, x)
 
 
 @pytest.mark.parametrize("opset", [10, 11, 13])
