@@ -27,6 +27,7 @@ from edgec.codegen.names import identifier
 from edgec.codegen.program import DTYPE_BYTES
 from edgec.codegen.ranges import Range, Ranges, accumulated_range
 from edgec.codegen.register import Element, Registers
+from edgec.codegen.teams import Part, is_shared, meets_before, parts_of
 from edgec.codegen.vectors import Lanes
 from edgec.errors import ContractError
 from edgec.loop.access import accesses
@@ -61,8 +62,9 @@ from edgec.numerics.term import Term, Var
 
 INDENT = "    "
 COLUMNS = 100
-#: Above a parallel loop; EC_THREADS is the model's.
-OPENMP = "#pragma omp parallel for num_threads(EC_THREADS) schedule(static)"
+#: Above a parallel loop: EC_THREADS, the model's, start and end there, or run the whole function.
+PARALLEL_FOR = "parallel for num_threads(EC_THREADS) schedule(static)"
+SHARED = "for schedule(static) nowait"
 
 
 @dataclass(frozen=True)
@@ -79,6 +81,11 @@ class CFunction:
         return _signature(self.name, self.params)
 
     @property
+    def is_shared(self) -> bool:
+        """Whether all threads run it."""
+        return f"#pragma omp {SHARED}" in self.lines
+
+    @property
     def body(self) -> tuple[str, ...]:
         return tuple(part for line in self.lines for part in wrapped(line))
 
@@ -93,14 +100,20 @@ def emit_function(
     *,
     callees: Mapping[str, str] | None = None,
     known: Mapping[str, Range] | None = None,
+    in_team: bool = False,
+    is_apart: bool = False,
 ) -> CFunction:
     """Write one function called `name`; `callees` maps the IR's names of callees to C names.
 
-    `known` gives, by parameter name, the range of the elements in an integer constant.
+    `known` gives, by parameter name, the range of the elements in an integer constant. in_team: all
+    threads run it if they share loops of it (`CFunction.is_shared`), and must meet when it ends.
+    is_apart: none of its arguments lies over another.
 
     Raises ContractError for what C cannot say (shared memory, unknown operators).
     """
-    return FunctionPrinter(func, name, callees or {}, known or {}).emit()
+    printer = FunctionPrinter(func, name, callees or {}, known or {})
+    printer.in_team, printer.is_apart = in_team, is_apart
+    return printer.emit()
 
 
 def writes_param(func: PrimFunc, param: Buffer) -> bool:
@@ -165,9 +178,16 @@ def wrapped(line: str) -> list[str]:
     return [*lines, line]
 
 
+def _openmp(words: str) -> list[str]:
+    """A line for compilers with OpenMP."""
+    return ["#if defined(_OPENMP)", f"#pragma omp {words}", "#endif"]
+
+
 class FunctionPrinter:
     """Prints one function; `edgec.codegen.c_kernel` has what differs on a GPU."""
 
+    #: Whether all threads run what has loops for them, and whether no argument lies over another.
+    in_team = is_apart = False
     #: Scopes of what a function has for itself.
     own_scopes: tuple[Scope, ...] = ("register",)
 
@@ -194,6 +214,7 @@ class FunctionPrinter:
         self.element_names: dict[Element, str] = {}
         self.pointers: dict[Place, tuple[str, int]] = {}
         self.lanes: Lanes | None = None
+        self.over_loop = PARALLEL_FOR
         self.ranges = Ranges({b: known[b.name] for b in func.params if b.name in known})
         self.expr = self.printer({})
         self.structs = self.known_structs()
@@ -206,7 +227,9 @@ class FunctionPrinter:
             f"{INDENT}static {struct_declaration(struct, name, value)}"
             for (struct, value), name in self.structs.items()
         ]
-        lines += [*self.stmts(self.body, 1), *self.unused_params()]
+        parts = parts_of(self.body, self.registers) if self.in_team else []
+        lines += self.team(parts) if parts else self.stmts(self.body, 1)
+        lines += self.unused_params()
         words = set(re.findall(r"\w+", "\n".join(lines)))
         sizes = [self.vars[var] for var in self.func.indices]
         lines += [f"{INDENT}(void){name};" for name in sizes if name not in words]
@@ -284,6 +307,19 @@ class FunctionPrinter:
         return Text(f"{self.buffer_name(buffer)}[{index.text}]")
 
     # statements -------------------------------------------------------------------------------
+
+    def team(self, parts: Sequence[Part]) -> list[str]:
+        """The body for threads that all run it: they share its loops, one of them does the rest."""
+        self.over_loop = SHARED
+        lines: list[str] = []
+        for part, is_late in zip(parts, meets_before(parts, is_apart=self.is_apart), strict=True):
+            lines += _openmp("barrier") if is_late else []
+            if is_shared(part[0]):
+                lines += self.stmts(part, 1)
+            else:
+                lines += [*_openmp("single nowait"), f"{INDENT}{{", *self.stmts(part, 2),
+                          f"{INDENT}}}"]  # fmt: skip
+        return lines
 
     def stmts(self, stmts: Sequence[Stmt], depth: int) -> list[str]:
         outer = set(self.used)
@@ -428,7 +464,7 @@ class FunctionPrinter:
             f"{INDENT * depth}}}",
         ]
         if loop.kind == "parallel":
-            lines = ["#if defined(_OPENMP)", OPENMP, "#endif", *lines]
+            lines = [*_openmp(self.over_loop), *lines]
         self.used = before
         if shadowed is None:
             del self.vars[loop.var]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from textwrap import wrap
 
 from edgec import __version__
@@ -32,7 +33,7 @@ from edgec.codegen.port_text import (
     port_text,
     state_texts,
 )
-from edgec.codegen.program import DTYPE_BYTES, Program, ProgramHomes, Version
+from edgec.codegen.program import DTYPE_BYTES, Program, ProgramHomes, Step, Version
 from edgec.codegen.runtime_source import needed_functions
 from edgec.codegen.share import Side, share, share_callees
 from edgec.targets.core import CORES, WORD_BYTES
@@ -94,6 +95,7 @@ class CallText:
     lines: tuple[str, ...]
     traces: tuple[TraceText, ...]
     launches: tuple[LaunchText, ...] = ()
+    is_shared: bool = False
 
 
 @dataclass(frozen=True)
@@ -221,7 +223,8 @@ class EmittedModel:
 class _Functions:
     """The functions that a model's C has: their texts, and for each step its symbol and numbers.
 
-    callees: the C names of the functions that steps call; called: these names.
+    callees: the C names of the functions that steps call; called: these names. shared: the symbols
+    of those that all threads run.
     """
 
     texts: tuple[FunctionText, ...]
@@ -229,6 +232,7 @@ class _Functions:
     step_numbers: tuple[tuple[int | str, ...], ...]
     callees: Mapping[str, str]
     called: tuple[str, ...]
+    shared: frozenset[str]
 
 
 def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
@@ -253,8 +257,17 @@ def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
         )
         for f in callee_functions
     ]
+    # A callee whose loops threads share starts them itself.
+    in_team = not any("#pragma omp" in f.text for f in callee_functions)
     emitted = [
-        emit_function(item.function, name, callees=callees, known=item.known)
+        emit_function(
+            item.function,
+            name,
+            callees=callees,
+            known=item.known,
+            in_team=in_team,
+            is_apart=in_team and all(_are_apart(program, program.steps[n]) for n in item.steps),
+        )
         for name, item in zip(names, shared, strict=True)
     ]
     for general in _generalized(program, emitted):
@@ -269,7 +282,7 @@ def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
     callees |= {} if gpu is None else gpu.callees
     return _Functions(
         tuple(functions), tuple(step_functions), tuple(step_numbers), callees,
-        tuple(f.name for f in callee_functions),
+        tuple(f.name for f in callee_functions), frozenset(f.name for f in emitted if f.is_shared),
     )  # fmt: skip
 
 
@@ -285,7 +298,7 @@ def make_text(program: Program) -> EmittedModel:
     emitted = _emit_functions(program, gpu)
     functions, step_functions = emitted.texts, emitted.step_functions
     pointers = Pointers(program, weights)
-    calls = _calls(program, step_functions, emitted.step_numbers, pointers)
+    calls = _calls(program, emitted, pointers)
     if gpu is not None:
         at = gpu.launches  # kernels in the place of a step's call
         calls = tuple(replace(c, lines=(), launches=at[c.id]) if c.id in at else c for c in calls)
@@ -431,6 +444,15 @@ def _emit_callees(program: Program, side: Side) -> tuple[dict[str, str], list[CF
     return mapping, functions
 
 
+def _are_apart(program: Program, step: Step) -> bool:
+    """Whether no argument of a step lies over another one."""
+    spans = sorted(
+        (program.area_of.get(arg, ""), program.offsets[arg], program.buffers[arg])
+        for arg in step.args if arg in program.offsets
+    )  # fmt: skip
+    return all(a != b or low + size <= high for (a, low, size), (b, high, _) in pairwise(spans))
+
+
 def _generalized(program: Program, emitted: Sequence[CFunction]) -> tuple[General, ...]:
     """The steps' functions; those that differ in integers alone once, if the program says so."""
     if program.merges_functions:
@@ -452,12 +474,7 @@ def _function_comment(program: Program, steps: Sequence[int]) -> tuple[str, ...]
     return (f"/* {lines[0]}", *(f" * {line}" for line in lines[1:]), " */")
 
 
-def _calls(
-    program: Program,
-    step_functions: Sequence[str],
-    step_numbers: Sequence[tuple[int | str, ...]],
-    pointers: Pointers,
-) -> tuple[CallText, ...]:
+def _calls(program: Program, functions: _Functions, pointers: Pointers) -> tuple[CallText, ...]:
     calls = []
     for index, (step, first_id) in enumerate(zip(program.steps, program.first_ids, strict=True)):
         args = [
@@ -468,7 +485,8 @@ def _calls(
             args = ["context", f"{first_id}u", *args]
         if step.function.indices:
             args += pointers.indices(step.function)
-        args += map(str, step_numbers[index])
+        args += map(str, functions.step_numbers[index])
+        name = functions.step_functions[index]
         traces = []
         for id_, trace in enumerate(step.traces, first_id + len(step.parts)):
             if not trace.by_rows:
@@ -478,8 +496,9 @@ def _calls(
             CallText(
                 id=index,
                 comment=short_comment(step.title),
-                lines=tuple(_wrapped_call(step_functions[index], args)),
+                lines=tuple(_wrapped_call(name, args)),
                 traces=tuple(traces),
+                is_shared=name in functions.shared,
             )
         )
     return tuple(calls)

@@ -116,7 +116,7 @@ def _why_no_vector(loop: For, private: frozenset[Buffer]) -> str:
 
 
 @dataclass(frozen=True)
-class _Touch:
+class Touch:
     """Elements from an address on, which one step of the loops inside reads or writes."""
 
     buffer: Buffer
@@ -127,34 +127,34 @@ class _Touch:
 
 
 def _dependence(loop: For, private: frozenset[Buffer]) -> str:
-    found = _touches(loop.body)
+    found = touches(loop.body)
     for buffer in {t.buffer for t in found if t.is_write} - private:
         if not _are_apart(loop, [t for t in found if t.buffer == buffer]):
             return f"its steps share elements of {buffer.name}"
     return ""
 
 
-def _touches(body: Stmt) -> list[_Touch]:
+def touches(body: Stmt) -> list[Touch]:
     """What a statement touches; of a kernel's pointers, all that its meaning has after them."""
-    found: list[_Touch] = []
+    found: list[Touch] = []
     for stmt, path in walk(body):
         loops = tuple(s for s in path if isinstance(s, For))
         if isinstance(stmt, Call) and is_microkernel(stmt.callee):
             written = written_by(stmt)
             for ref, elements in pointed_at(stmt):
                 address = flat_address(ref.buffer, ref.indices)
-                found.append(_Touch(ref.buffer, address, elements, loops, ref.buffer in written))
+                found.append(Touch(ref.buffer, address, elements, loops, ref.buffer in written))
         elif isinstance(stmt, (Store, Call)):
             for access in accesses(stmt, loops):
                 address = None
                 if access.indices is not None:
                     address = flat_address(access.buffer, access.indices)
-                touch = _Touch(access.buffer, address, 1, access.loops, access.is_write)
+                touch = Touch(access.buffer, address, 1, access.loops, access.is_write)
                 found.append(touch)
     return found
 
 
-def _are_apart(loop: For, touched: list[_Touch]) -> bool:
+def _are_apart(loop: For, touched: list[Touch]) -> bool:
     """Whether no two steps touch one element, of which some are written."""
     first: Term | None = None
     step = 0

@@ -94,7 +94,9 @@ class Target:
             yield [Offer(self._on_threads(each), tables) for each in _schedules(those, nest)]
 
     def _on_threads(self, schedule: Schedule) -> Schedule:
-        return on_threads(schedule) if self.options.threads > 1 and not self.in_rows else schedule
+        if self.options.threads == 1 or self.in_rows:
+            return schedule
+        return on_threads(schedule, self.options.threads)
 
     def is_whole(self, members: Sequence[Node], following: Node) -> bool:
         """Whether nodes have products that they would lose with the node that follows them.

@@ -18,16 +18,17 @@ from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
+from edgec.targets.common import threads
 from edgec.targets.core import CORES
 
 BOARD = load_board("host")
-PRAGMA = "#pragma omp parallel for"
+PRAGMA = "#pragma omp for"
 COMPILERS = [tool for tool in available_toolchains(BOARD.core) if has_openmp(tool)]
 
 
-def outputs_of(model: Path, threads: int, compiler: str, folder: Path) -> tuple[str, list[bytes]]:
+def outputs_of(model: Path, number: int, compiler: str, folder: Path) -> tuple[str, list[bytes]]:
     """The C, and the bytes of the outputs on two inputs."""
-    options = Options(threads=threads, compiler=compiler)  # type: ignore[arg-type]
+    options = Options(threads=number, compiler=compiler)  # type: ignore[arg-type]
     built = deploy(compile_model(model, BOARD.core, options), BOARD, folder)
     text = (built.project / f"{built.manifest.model}.c").read_text("utf-8")
     types = [(port.shape, port.dtype) for port in built.manifest.inputs]
@@ -43,12 +44,32 @@ def test_any_number_of_threads_has_the_same_bits(
     name: str, compiler: str, sample_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
     found = [
-        outputs_of(sample_model(name), threads, compiler, tmp_path / str(threads))
-        for threads in (1, 3)
+        outputs_of(sample_model(name), number, compiler, tmp_path / str(number))
+        for number in (1, 3)
     ]
     assert PRAGMA not in found[0][0]
     assert all(text.count(PRAGMA) >= 3 for text, _ in found[1:])
+    assert all(text.count("#pragma omp parallel") == 1 for text, _ in found[1:])
     assert found[0][1] == found[1][1]
+
+
+@pytest.mark.skipif(not COMPILERS, reason="no compiler here has OpenMP")
+@pytest.mark.parametrize("name", ["kws", "ad"])
+def test_threads_may_share_every_loop(
+    name: str, sample_model: Callable[[str], Path], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Also what is so small that it stays on one thread, with a trace of every value."""
+    monkeypatch.setattr(threads, "FEWEST_INSTRUCTIONS", 1)
+    monkeypatch.setattr(threads, "FEWEST_BESIDE", 1)
+    found = []
+    for number in (1, 3):
+        compiled = compile_model(sample_model(MODELS[name]), BOARD.core, Options(threads=number))
+        built = deploy(compiled, BOARD, tmp_path / str(number), traced=True)
+        types = [(port.shape, port.dtype) for port in built.manifest.inputs]
+        with open_session("host", built) as session:
+            result = session.run(generate_inputs(1, types), trace=True)
+        found.append([result.outputs[0].tobytes(), *(v.tobytes() for v in result.traces.values())])
+    assert found[0] == found[1] and len(found[0]) > 5
 
 
 def test_small_models_stay_on_one_thread(sample_model: Callable[[str], Path]) -> None:

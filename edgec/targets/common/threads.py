@@ -19,7 +19,11 @@ FEWEST_INSTRUCTIONS = 40_000
 FEWEST_BESIDE = 8_000
 
 
-def on_threads(schedule: Schedule) -> Schedule:
+#: Of the time that threads have, what a loop takes of it that needs no better one around it.
+EVEN = 0.9
+
+
+def on_threads(schedule: Schedule, threads: int) -> Schedule:
     """Let threads share the outermost loops that are long and whose steps may run at once."""
     schedule.simplify()
     loops = [(loop, _instructions(schedule.func, loop)) for loop in _outermost(schedule.func.body)]
@@ -27,8 +31,29 @@ def on_threads(schedule: Schedule) -> Schedule:
         for loop, instructions in loops:
             if instructions >= FEWEST_BESIDE:
                 with suppress(ScheduleError):
-                    schedule.parallel(loop.var.name)
+                    schedule.parallel(_evenly_shared(schedule, loop, threads))
     return schedule
+
+
+def _evenly_shared(schedule: Schedule, loop: For, threads: int) -> str:
+    """The loop to share, around others: of 5 steps one of two threads would have 3."""
+    found, body = [loop], loop.body
+    while isinstance(body, For) and body.kind == "serial" and constant_extent(body):
+        found.append(body)
+        body = body.body
+    if _evenness(loop, threads) < EVEN:
+        best = max(found, key=lambda each: _evenness(each, threads))
+        others = [each.var.name for each in found if each is not best]
+        with suppress(ScheduleError):
+            schedule.reorder(best.var.name, *others)
+            return best.var.name
+    return loop.var.name
+
+
+def _evenness(loop: For, threads: int) -> float:
+    """What part of the threads' time its steps take if each has as many, but for the last."""
+    steps = constant_extent(loop) or 1
+    return steps / (threads * -(-steps // threads))
 
 
 def share_of(steps: int, threads: int, least: int = 1) -> int:
