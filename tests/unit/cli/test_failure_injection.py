@@ -34,8 +34,11 @@ PROBLEMS = (errno.ENOSPC, errno.EIO, errno.EACCES, errno.EROFS)
 FOREIGN = ("/dev/", "/proc/", "__pycache__", ".pyc")
 #: Neither: what the compiler writes, or `kept_objects.py` in its place.
 OBJECTS = (".o", ".su")
-#: Commands that build many times.
-SLOW = [pytest.param(name, marks=pytest.mark.full) for name in ("tune", "explore")]
+#: Commands that build many times, or start many programs.
+SLOW = [pytest.param(name, marks=pytest.mark.full) for name in ("tune", "explore", "pack", "wheel")]
+NAMES = ("build", "cuda", "quantize", "flash", "export", "tosa", "run", "report")
+#: Commands that write one file, besides what they build.
+ONE_FILE = ("tosa", "explore", "run", "report")
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
@@ -130,7 +133,7 @@ def flash_words(
 
 @pytest.fixture
 def command_of(
-    dense_model: Path, work: Path, flash_words: Callable[[], list[object]]
+    dense_model: Path, work: Path, edgec: Callable, flash_words: Callable[[], list[object]]
 ) -> Callable[[str], list[object]]:
     """The words of a command that writes `out`."""
 
@@ -157,7 +160,17 @@ def command_of(
         if name == "explore":
             return ["explore", dense_model, "--board", "stm32", "--workers", 1,
                     "--html", "out.html"]  # fmt: skip
-        return ["build", dense_model, "--board", "host", "-o", "out"]
+        if name == "report":
+            assert edgec("build", dense_model, "--board", "host", "-o", "out").status == 0
+            return ["report", "out", "--html", "out.html"]
+        more: dict[str, list[object]] = {
+            "pack": ["export", dense_model, "--format", "cmsis-pack", "-o", "out"],
+            "wheel": ["export", dense_model, "--format", "python-wheel", "-o", "out"],
+            "run": ["run", dense_model, "--output", "out.npz"],
+            "cuda": ["build", dense_model, "--target", "cuda-sm_87", "-o", "out"],
+            "build": ["build", dense_model, "--board", "host", "-o", "out"],
+        }  # fmt: skip
+        return more[name]
 
     return words
 
@@ -169,7 +182,7 @@ def _input_shape(model: Path) -> tuple[int, ...]:
     return tuple(d.dim_value for d in entry.type.tensor_type.shape.dim[1:])
 
 
-@pytest.mark.parametrize("name", ["build", "quantize", "flash", "export", "tosa", *SLOW])
+@pytest.mark.parametrize("name", [*NAMES, *SLOW])
 def test_each_operation_fails_once(
     name: str, command_of: Callable, edgec: Callable, work: Path, faults: Faults
 ) -> None:
@@ -181,7 +194,7 @@ def test_each_operation_fails_once(
     with faults.failing(roots, None, 0):
         assert edgec(*words).status == 0
     points = list(faults.seen)
-    assert len(points) > (1 if name in ("tosa", "explore") else 3), points
+    assert len(points) > (0 if name in ONE_FILE else 3), points
     after = tree(work)
     for at, what in enumerate(points):
         problem = PROBLEMS[at % len(PROBLEMS)]
