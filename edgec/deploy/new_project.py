@@ -69,17 +69,21 @@ def new_project(folder: Path, model: Path, module: Module, board: Board) -> tupl
 def _whole(folder: Path) -> Iterator[Path]:
     """A folder to fill, which gets its name at the end.
 
-    It has no marker of edgec's: it is the user's, and no build may replace it.
+    It has no marker of edgec's: it is the user's, and no build may replace it. Raises EdgecError
+    where it cannot be written.
     """
     parent = folder.absolute().parent
-    parent.mkdir(parents=True, exist_ok=True)
-    staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=parent))
     try:
-        yield staging
-        staging.chmod(0o755)  # not private, as temporary folders are
-        staging.rename(folder)
-    finally:
-        shutil.rmtree(staging, ignore_errors=True)
+        parent.mkdir(parents=True, exist_ok=True)
+        staging = Path(tempfile.mkdtemp(prefix=f".{folder.name}.", dir=parent))
+        try:
+            yield staging
+            staging.chmod(0o755)  # not private, as temporary folders are
+            staging.rename(folder)
+        finally:
+            shutil.rmtree(staging, ignore_errors=True)
+    except OSError as problem:
+        raise EdgecError(f"cannot write {folder}: {problem.strerror or problem}") from None
 
 
 def _render(template: str, values: dict[str, str]) -> str:

@@ -259,6 +259,7 @@ def test_new_makes_a_folder_whole_or_not_at_all(
         if ran.status:
             assert ran.status == 1 and ran.err.count("error: ") == 1, (what, ran)
             assert not list(work.iterdir()), (what, ran)
+            assert "cannot write out: " in ran.err, (what, ran)
             assert edgec(*words).status == 0, what
         assert tree(work) == whole, (what, ran)
 
