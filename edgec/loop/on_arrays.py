@@ -217,8 +217,9 @@ def _combined(
         function = partial(_in_any_order, FUNCTIONS[kinds[0]], extents, shape)
     elif kinds in (["add"], ["mul"]):
         function = partial(_accumulated, FUNCTIONS[kinds[0]], extents, shape)
-    elif set(kinds) in ({"max"}, {"min"}) and not any(swap for _, swap in chain):
-        function = partial(_extreme, FUNCTIONS[kinds[0]], extents, shape)
+    elif set(kinds) in ({"max"}, {"min"}) and len({swap for _, swap in chain}) == 1:
+        of_equal = _first_extreme if chain[0][1] else _extreme
+        function = partial(of_equal, FUNCTIONS[kinds[0]], extents, shape)
     return noted(function, value.dtype, value, *operands)
 
 
@@ -285,6 +286,21 @@ def _extreme(
         last = len(rows) - 1 - (rows == 0)[::-1].argmax(axis=0)
         best = np.where(best == 0, np.take_along_axis(rows, last[np.newaxis], axis=0)[0], best)
     return np.asarray(best)
+
+
+def _first_extreme(
+    function: np.ufunc, extents: tuple[int, ...], shape: tuple[int, ...], value: Array,
+    *operands: Array,
+) -> Array:  # fmt: skip
+    """The same of `operand > value ? operand : value`, where the operand stands first.
+
+    Of zeros of both signs the first; NaNs are passed over, but one to begin with stays.
+    """
+    rows = _after(value, operands, extents, shape)
+    rows[np.isnan(rows)] = -np.inf if function is np.maximum else np.inf
+    best = function.reduce(rows, axis=0)
+    first = np.take_along_axis(rows, (rows == 0).argmax(axis=0)[np.newaxis], axis=0)[0]
+    return np.where(np.isnan(value), value, np.where(best == 0, first, best))
 
 
 def _mask(point: Sequence[int], bounds: Sequence[tuple[Array, Array]]) -> Array | None:

@@ -130,6 +130,7 @@ CHAINS = {
     "maximum of two": (-np.inf, lambda acc, x: maximum(maximum(acc, x), x * 0)),
     "maximum, swapped": (-np.inf, lambda acc, x: maximum(x, acc)),
     "minimum, swapped": (np.inf, lambda acc, x: minimum(x, acc)),
+    "magnitude": (0, lambda acc, x: maximum(-x, maximum(x, acc))),
 }
 
 
@@ -165,7 +166,9 @@ def test_integers_wrap_in_parts(monkeypatch):
     assert np.array_equal(found, interpret(b.build(), {"x": given})["out"])
 
 
-@pytest.mark.parametrize("update", [maximum, lambda acc, x: acc * x], ids=["maximum", "product"])
+@pytest.mark.parametrize("update", [
+    maximum, lambda acc, x: maximum(-x, maximum(x, acc)), lambda acc, x: acc * x,
+], ids=["maximum", "magnitude", "product"])  # fmt: skip
 def test_a_large_axis_takes_few_calls(update, monkeypatch):
     """Not one for each element, nor an array of all of them where that is too large."""
     monkeypatch.setattr("edgec.loop.on_arrays._MOST_AT_ONCE", 1000)
