@@ -78,3 +78,10 @@ def now_at(name: str) -> None:
     work = _NOW.get()
     if work is not None:
         work.at = name
+
+
+def keep(kept_bytes: int) -> None:
+    """Count bytes that are about to be kept. Raises TooLarge."""
+    work = _NOW.get()
+    if work is not None:
+        work.spend(0, kept_bytes)

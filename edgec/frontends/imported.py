@@ -17,6 +17,7 @@ from edgec.graph.provenance import Origin
 from edgec.graph.traits import Storage
 from edgec.ops.cast import CastAttrs, cast_to
 from edgec.ops.op import Importer, RawNode
+from edgec.work import now_at
 
 #: Operators that know no floats of these are computed in float32.
 NARROW = ("float16", "bfloat16")
@@ -28,6 +29,7 @@ def imported(builder: GraphBuilder, raw: RawNode, importer: Importer) -> tuple[V
     These are rounded to the narrow type at the end. A fault of the importer itself is not hidden.
     """
     first = len(builder.nodes)
+    now_at(raw.name)
     try:
         made = importer(builder, raw)
     except (TooLarge, BadNode):

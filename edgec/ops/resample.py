@@ -29,6 +29,7 @@ from edgec.ops.onnx_resize import import_image
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.row import FLOATS
 from edgec.ops.scattered import AxisAttrs
+from edgec.work import keep
 
 FloatArray = npt.NDArray[Any]
 
@@ -145,6 +146,10 @@ def _cubic(distance: FloatArray, a: float) -> FloatArray:
     return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
 
 
+#: Of places, distances, weights, and what is between them.
+_BYTES_PER_TAP = 6 * 8
+
+
 def taps(
     raw: RawNode, mode: str, places: FloatArray, by: Scaling
 ) -> tuple[npt.NDArray[np.int64], FloatArray]:
@@ -152,6 +157,7 @@ def taps(
     reach = 2 if mode == "cubic" else 1
     narrow = min(by.scale, 1.0) if raw.attribute("antialias", 0) else 1.0
     count = -math.floor(-reach / narrow)  # elements on each side
+    keep(places.size * 2 * count * _BYTES_PER_TAP)
     left = np.ceil(places).astype(np.int64) - 1
     around = left[:, None] + np.arange(1 - count, count + 1)
     distance = np.abs(around - places[:, None]) * narrow

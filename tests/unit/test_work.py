@@ -122,6 +122,18 @@ def test_constants_that_are_computed_count(
     assert "up to 'GRU#" in found and "more than 5,242 computations" in found
 
 
+def test_weights_of_an_image_that_grows_count(
+    refused_model: Callable[[str, float], ImportFailed],
+) -> None:
+    """Those of 16,000,000 places took 2.9 GB while the file was read."""
+    text = (
+        "g (float[1,1,1,4] x) => (float[1,1,1,n] y) <int64[4] s = {1, 1, 1, 160000}>"
+        ' { y = Resize<mode="cubic">(x, , , s) }'
+    )
+    found = refused_model(text, 0.02).message
+    assert "up to 'Resize#0' the reference takes more than 21,474,836 bytes" in found
+
+
 def test_loops_in_loops_are_counted(refused_model: Callable[[str, float], ImportFailed]) -> None:
     """What computes nothing counts as a step, too: 2 ** 14 of them."""
     body = "y = Relu(x)"
