@@ -19,12 +19,12 @@ HINT = (
     " raises the limits"
 )
 #: Elements that NumPy computes in the time of one call.
-ELEMENTS_PER_CALL = 1 << 17
+ELEMENTS_PER_CALL = 1 << 16
 
 
 @dataclass
 class Work:
-    """What was done, and at most what may be: calls of about 100 us, and bytes that are kept.
+    """What was done, and at most what may be: calls of about 25 us, and bytes that are kept.
 
     at: the node that is computed now.
     """

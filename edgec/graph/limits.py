@@ -29,7 +29,7 @@ class Budget:
     reads: elements that the windows of one convolution read, each of which the reference copies.
     steps: computations that follow one another in the reference, about 100 us each.
     pairs: of values that live together, each of which the memory plan keeps apart. calls: that the
-    reference makes, about 100 us each; large arrays count as several. kept_bytes: for these calls.
+    reference makes, about 25 us each; large arrays count as several. kept_bytes: for these calls.
     """
 
     constant_bytes: int = 1 << 29
@@ -40,7 +40,7 @@ class Budget:
     reads: int = 1 << 27
     steps: int = 1 << 17
     pairs: int = 1 << 18
-    calls: int = 1 << 18
+    calls: int = 1 << 20
     kept_bytes: int = 1 << 30
 
     def times(self, factor: float) -> Budget:

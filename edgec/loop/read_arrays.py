@@ -18,6 +18,9 @@ if TYPE_CHECKING:
     from edgec.loop.define import Tensor
     from edgec.loop.on_arrays import Trace
 
+#: What it takes to find out how the places that are read lie, beside the call itself.
+_CALLS_OF_PLACES = 3
+
 
 @lru_cache(maxsize=512)
 def index_grids(shape: tuple[int, ...]) -> tuple[Array, ...]:
@@ -40,6 +43,8 @@ def gathered(tensor: Tensor, trace: Trace, indices: Sequence[Any]) -> ArrayValue
     bounded = partial(_bounded, tensor.name, tensor.shape, trace.mask)
     if any(grid.tape is not None for grid in grids):
         return noted(lambda array, *at: array[bounded(at)], tensor.dtype, source, *grids)
+    if trace.tape.work is not None:
+        trace.tape.work.spend(_CALLS_OF_PLACES)
     known = bounded([grid.array for grid in grids])
     if all(map(is_, known, index_grids(tensor.shape))):
         return source

@@ -15,6 +15,9 @@ Array = npt.NDArray[Any]
 #: A function of arrays, the slots of its arguments, the slot of its result.
 Call = tuple[Callable[..., Array], tuple[int, ...], int]
 
+#: Calls that are run in the time in which one is traced.
+CALLS_OF_RUN = 8
+
 
 class Tape:
     """Calls in order, while they are traced. Values have slots; those of constants are filled.
@@ -39,10 +42,10 @@ class Tape:
         """Add a call and return the slot of its result. Raises TooLarge where they don't end."""
         made = self.slot()
         self.calls.append((function, tuple(arguments), made))
-        spent = 1 + self.elements // ELEMENTS_PER_CALL
-        self.spent += spent
+        large = self.elements // ELEMENTS_PER_CALL
+        self.spent += 1 + large * CALLS_OF_RUN
         if self.work is not None:
-            self.work.spend(spent)
+            self.work.spend(1 + large)
             for given in function.args if isinstance(function, partial) else ():
                 if isinstance(given, np.ndarray):
                     self._keep(given)
@@ -74,7 +77,7 @@ class Program:
         """The outputs for these inputs, which must have the shapes and dtypes that were traced."""
         work = current_work()
         if work is not None:
-            work.spend(self.work)
+            work.spend(1 + self.work // CALLS_OF_RUN)
         slots: list[Any] = self.slots.copy()
         for slot, array in zip(self.inputs, arrays, strict=True):
             slots[slot] = array if array.flags.c_contiguous else array.copy()
