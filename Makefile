@@ -64,7 +64,7 @@ $(STAMP): $(USER_STAMP)
 demo: $(USER_STAMP) ## Run the digits example on an emulated STM32
 	$(PY) examples/digits/demo.py
 
-test: $(STAMP) ## Run the tests (35 minutes on two slow cores)
+test: $(STAMP) ## Run the tests (25 minutes on two slow cores)
 	$(PYTEST) -m "not full"
 
 test-full: $(STAMP) ## Run everything times everything: every model, engine, compiler and board
