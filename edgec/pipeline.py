@@ -372,10 +372,9 @@ class _Job:
         name = checked_model_name(options.model_name or model_identifier(imported.source))
         board_name = self.board.name if self.board else self.board_name
         identity = Identity(name, board_name, core.name)
-        golden = None
         # What free sums give depends on the C compiler.
-        if beside is None and options.float_sums == "ordered":
-            golden = golden_run(module.main)
+        has_golden = beside is None and options.float_sums == "ordered"
+        golden = golden_run(module.main) if has_golden else None
         program = _emit(module, choice, problem, plan, identity, options, golden)
         return Compiled(
             imported, module, shrinkage, idle_clamps, choice, problem, plan, program, options,

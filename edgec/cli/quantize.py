@@ -26,7 +26,10 @@ from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
     from edgec.boards.board import Board
+    from edgec.graph.ir import Function
+    from edgec.graph.limits import Budget
     from edgec.quantizer.post_training import PostTraining
+    from edgec.runners.sample_files import Samples
 
 FILE = click.Path(path_type=Path)
 LIMIT = LimitType()
@@ -135,7 +138,6 @@ def command(model: Path, **words: Any) -> None:
 
 def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[str, Any]]:
     from edgec.cli.samples import load_labels, ports_of
-    from edgec.graph.interpret import Interpretation
     from edgec.graph.limits import DEFAULT_BUDGET, check_limits
     from edgec.pipeline import read_model
     from edgec.quantizer.float_model import float_function
@@ -144,17 +146,13 @@ def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[
 
     with working(f"reading {model.name}", quiet=given.as_json):
         module = read_model(model, given.reading())
-    budget = DEFAULT_BUDGET.times(given.compile_budget)
-    check_limits(module.main, budget)
+    check_limits(module.main, budget := DEFAULT_BUDGET.times(given.compile_budget))
     function = float_function(module, from_start=given.from_start)
     ports = ports_of(function.inputs)
     samples = open_samples(ports, given.calibration, given.pixels).first(given.most)
-    with budget.work():  # each run after this one takes as much
-        for sample in samples.first(1):
-            Interpretation(function).run_whole(sample)
-    tests = samples
-    if given.test_source is not None:
-        tests = open_samples(ports, given.test_source, given.pixels)
+    _run_once(function, samples, budget)
+    other = given.test_source
+    tests = samples if other is None else open_samples(ports, other, given.pixels)
     labels = None if given.labels_file is None else load_labels(given.labels_file, len(tests))
     recipe, board = given.recipe(), given.chosen_board()
     with count_bar("calibrating", len(samples), quiet=given.as_json) as step:
@@ -178,6 +176,15 @@ def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[
         **mixes,
         **dataclasses.asdict(explanation),
     }
+
+
+def _run_once(function: Function, samples: Samples, budget: Budget) -> None:
+    """Run the first sample: each run after this one takes as much."""
+    from edgec.graph.interpret import Interpretation
+
+    with budget.work():
+        for sample in samples.first(1):
+            Interpretation(function).run_whole(sample)
 
 
 def _mixed(

@@ -35,7 +35,7 @@ from edgec.codegen.port_text import (
 )
 from edgec.codegen.program import DTYPE_BYTES, Program, ProgramHomes, Step, Version
 from edgec.codegen.runtime_source import needed_functions
-from edgec.codegen.share import Side, share, share_callees
+from edgec.codegen.share import SharedFunction, Side, share, share_callees
 from edgec.targets.core import CORES, WORD_BYTES
 
 # Suffixes of the public functions: generated names must not take them.
@@ -242,34 +242,22 @@ def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
     shared = share(program, side)
     callees, callee_functions = _emit_callees(program, side)
     taken = {f"{program.model}_{name}" for name in PUBLIC} | {f.name for f in callee_functions}
+    launched: Mapping[int, str] = {}
     if gpu is not None:
         taken |= {*gpu.callees.values(), *gpu.step_functions.values()}
+        callees |= gpu.callees
+        launched = gpu.step_functions
     wanted = [f"{program.model}_{identifier(f.function.name)}" for f in shared]
     names = unique(wanted, taken=taken)
-    launched: Mapping[int, str] = {} if gpu is None else gpu.step_functions
     step_functions = [launched.get(step, "") for step in range(len(program.steps))]
     step_numbers: list[tuple[int | str, ...]] = [()] * len(program.steps)
-    functions: list[FunctionText] = [
-        FunctionText(
-            (f"/* Called by the steps below: {f.name}. */",),
-            f.text,
-            _marker("EC_STEP", f.name, homes),
-        )
-        for f in callee_functions
-    ]
+    called = "/* Called by the steps below: {}. */"
+    functions = [FunctionText((called.format(f.name),), f.text, _marker("EC_STEP", f.name, homes))
+                 for f in callee_functions]  # fmt: skip
     # A callee whose loops threads share starts them itself.
     in_team = not any("#pragma omp" in f.text for f in callee_functions)
-    emitted = [
-        emit_function(
-            item.function,
-            name,
-            callees=callees,
-            known=item.known,
-            in_team=in_team,
-            is_apart=in_team and all(_are_apart(program, program.steps[n]) for n in item.steps),
-        )
-        for name, item in zip(names, shared, strict=True)
-    ]
+    emitted = [_emit_shared(program, *each, callees, in_team=in_team)
+               for each in zip(names, shared, strict=True)]  # fmt: skip
     for general in _generalized(program, emitted):
         name, steps = general.function.name, [shared[m].steps for m in general.members]
         marker = _marker("EC_STEP", name, homes)
@@ -279,11 +267,20 @@ def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
         for each, numbers in zip(steps, general.numbers, strict=True):
             for step in each:
                 step_functions[step], step_numbers[step] = name, numbers
-    callees |= {} if gpu is None else gpu.callees
     return _Functions(
         tuple(functions), tuple(step_functions), tuple(step_numbers), callees,
         tuple(f.name for f in callee_functions), frozenset(f.name for f in emitted if f.is_shared),
     )  # fmt: skip
+
+
+def _emit_shared(
+    program: Program, name: str, shared: SharedFunction, callees: Mapping[str, str], *,
+    in_team: bool,
+) -> CFunction:  # fmt: skip
+    """The function of some steps; in_team: the threads that share its loops run already."""
+    is_apart = in_team and all(_are_apart(program, program.steps[n]) for n in shared.steps)
+    return emit_function(shared.function, name, callees=callees, known=shared.known,
+                         in_team=in_team, is_apart=is_apart)  # fmt: skip
 
 
 def make_text(program: Program) -> EmittedModel:

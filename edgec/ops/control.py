@@ -250,20 +250,17 @@ class Scan(Control):
         _require_bodies(self.name, bodies, 1)
         (body,) = bodies
         carried, scanned = inputs[: attrs.carried], inputs[attrs.carried :][: attrs.scanned]
-        counts = {_extent(type_) for type_ in scanned}
         if attrs.steps < 1 or min(attrs.carried, attrs.scanned) < 0:
             raise TypeMismatch(f"scan has no meaning with {attrs}")
         if len(inputs) < attrs.carried + attrs.scanned or len(body.results) < attrs.carried:
             raise TypeMismatch(f"scan: {len(inputs)} inputs, {len(body.results)} results: too few")
-        if len(counts) > 1 or any(type_.shape[:1] != (attrs.steps,) for type_ in scanned):
-            raise TypeMismatch(f"scan of {attrs.steps} steps over {_listed(scanned)}")
+        count = _count(attrs, scanned)
         _require_params(self.name, body, self.given_to_bodies(attrs, inputs))
         if body.results[: attrs.carried] != carried:
             raise TypeMismatch(
                 "scan: the body gives other types than it takes first",
                 details=(f"takes: {_listed(carried)}", f"gives: {_listed(body.results)}"),
             )
-        count = counts.pop() if counts else as_term(attrs.steps)
         return (*carried, *(_stack(t, count) for t in body.results[attrs.carried :]))
 
     def given_to_bodies(
@@ -310,13 +307,17 @@ class Scan(Control):
             0, bodies.outputs[: attrs.carried], (*scanned, *bodies.inputs[last:]), results,
             times=attrs.steps,
         )  # fmt: skip
-        count = _extent(bodies.types[attrs.carried]) if attrs.scanned else as_term(attrs.steps)
+        count = _count(attrs, bodies.types[attrs.carried : last])
         return sequence(*starts, For(step, as_term(0), count, "serial", body))
 
 
-def _extent(type_: TensorType) -> Term:
-    """How many slices along the first axis there are."""
-    return as_term((type_.extents or type_.shape or (0,))[0])
+def _count(attrs: ScanAttrs, scanned: Sequence[TensorType]) -> Term:
+    """How often a body runs: as many slices as there are of each input that is scanned."""
+    counts = {as_term((type_.extents or type_.shape or (0,))[0]) for type_ in scanned}
+    count = counts.pop() if counts else as_term(attrs.steps)
+    if counts or count.bounds()[1] != attrs.steps:
+        raise TypeMismatch(f"scan of {attrs.steps} steps over {_listed(scanned)}")
+    return count
 
 
 def _slice(type_: TensorType) -> TensorType:

@@ -42,10 +42,8 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         ],
         "state_bytes": program.state_bytes,
         "weights_bytes": weights,
-        "stack_bytes": image.stack_bytes if image else None,
-        "code_bytes": image.code_bytes if image else None,
-        "flash_bytes": image.flash_bytes if image else None,
-        "ram_bytes": image.ram_bytes if image else None,
+        **{name: getattr(image, name, None)
+           for name in ("stack_bytes", "code_bytes", "flash_bytes", "ram_bytes")},
         **ram_figures(compiled, built),
         "removed_channels": [
             {"value": entry.value, "channels": entry.channels,
