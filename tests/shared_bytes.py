@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from edgec.loop.access import reads, writes
 from edgec.loop.interpret import run_source
 from edgec.loop.ir import Buffer, Call, PrimFunc
 from edgec.loop.microkernel import get_microkernel, meaning_of
@@ -117,6 +118,9 @@ def _in_order(name: str) -> Any:
                     parts[source] = np.asarray(array).reshape(-1).tolist()
             else:
                 parts[param.name] = Behind(values, offset)
+        if kernel.reads_first and not kernel.in_order:  # as memmove does
+            read = reads(meaning.body) - writes(meaning.body)
+            parts |= {p.name: parts[p.name][: p.elements] for p in meaning.params if p in read}
         run_source(meaning, parts)
 
     return call

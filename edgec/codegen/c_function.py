@@ -14,13 +14,22 @@ from __future__ import annotations
 
 import re
 import textwrap
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from edgec.codegen.access import Place, common_places, place_of, repeated_values
 from edgec.codegen.c_expr import CValue, ExprPrinter
 from edgec.codegen.c_struct import struct_declaration, struct_value
 from edgec.codegen.c_term import RELATION, SUM, Text, element_index, term_text
+from edgec.codegen.c_text import (
+    INDENT,
+    PARALLEL_FOR,
+    SHARED,
+    CFunction,
+    openmp,
+    parameters,
+    shows_rows,
+)
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.expand import expand
 from edgec.codegen.names import identifier
@@ -34,7 +43,6 @@ from edgec.loop.access import accesses
 from edgec.loop.ir import (
     TRACE_PART,
     TRACE_ROW,
-    TRACES,
     Binary,
     Branch,
     Buffer,
@@ -56,42 +64,9 @@ from edgec.loop.ir import (
     While,
 )
 from edgec.loop.lanes import private_buffers, why_not_at_once
-from edgec.loop.microkernel import stream_of_call, struct_of_call, written_by
+from edgec.loop.microkernel import stream_of_call, struct_of_call
 from edgec.loop.rewrite import expressions, statements, subexpressions
 from edgec.numerics.term import Term, Var
-
-INDENT = "    "
-COLUMNS = 100
-#: Above a parallel loop: EC_THREADS, the model's, start and end there, or run the whole function.
-PARALLEL_FOR = "parallel for num_threads(EC_THREADS) schedule(static)"
-SHARED = "for schedule(static) nowait"
-
-
-@dataclass(frozen=True)
-class CFunction:
-    """A function in C: its parameters, and the body's lines, however long."""
-
-    name: str
-    params: tuple[str, ...]
-    lines: tuple[str, ...]
-
-    @property
-    def signature(self) -> str:
-        """The declaration without its semicolon, wrapped to 100 columns."""
-        return _signature(self.name, self.params)
-
-    @property
-    def is_shared(self) -> bool:
-        """Whether all threads run it."""
-        return f"#pragma omp {SHARED}" in self.lines
-
-    @property
-    def body(self) -> tuple[str, ...]:
-        return tuple(part for line in self.lines for part in wrapped(line))
-
-    @property
-    def text(self) -> str:
-        return "\n".join((f"{self.signature} {{", *self.body, "}"))
 
 
 def emit_function(
@@ -114,73 +89,6 @@ def emit_function(
     printer = FunctionPrinter(func, name, callees or {}, known or {})
     printer.in_team, printer.is_apart = in_team, is_apart
     return printer.emit()
-
-
-def writes_param(func: PrimFunc, param: Buffer) -> bool:
-    """Whether the function, or something it calls, may write through this parameter."""
-    for stmt in statements(func.body):
-        if isinstance(stmt, Store) and stmt.buffer == param:
-            return True
-        if isinstance(stmt, Call) and param in written_by(stmt):
-            return True
-    return False
-
-
-def shows_rows(func: PrimFunc) -> bool:
-    """Whether the function shows rows: it then takes the context and its first trace id."""
-    return any(isinstance(s, Call) and s.callee in TRACES for s in statements(func.body))
-
-
-def _parameters(
-    func: PrimFunc, params: Mapping[Buffer, str], indices: Iterable[str]
-) -> tuple[str, ...]:
-    pieces = ["const void *context", "uint32_t trace"] if shows_rows(func) else []
-    for param in func.params:
-        c_type = C_TYPE[param.dtype]
-        if param.scope == "constant":
-            pieces.append(f"const {c_type} *restrict {params[param]}")
-        else:
-            const = "" if writes_param(func, param) else "const "
-            pieces.append(f"{const}{c_type} *{params[param]}")
-    return (*pieces, *(f"int32_t {name}" for name in indices))
-
-
-def _signature(name: str, params: Sequence[str]) -> str:
-    start = f"static void {name}("
-    line, lines = start, []
-    for position, piece in enumerate(params):
-        text = piece + ("," if position + 1 < len(params) else ")")
-        if len(line) + len(text) + 1 > COLUMNS and not line.endswith("("):
-            lines.append(line)
-            line = INDENT + INDENT + text
-        else:
-            line += text if line.endswith("(") else f" {text}"
-    if not params:
-        line += "void)"
-    return "\n".join((*lines, line))
-
-
-def wrapped(line: str) -> list[str]:
-    """Break a line of code that is longer than 100 columns, best after a comma or semicolon."""
-    lines: list[str] = []
-    indent = len(line) - len(line.lstrip())
-    while len(line) > COLUMNS:
-        window = line[indent : COLUMNS + 1]
-        cut = max(window.rfind("; "), window.rfind(", "))
-        if cut < 0 or indent + cut < COLUMNS // 2:
-            cut = window.rfind(" ") - 1
-        if cut < 0:
-            break
-        lines.append(line[: indent + cut + 1])
-        if len(lines) == 1:
-            indent += 2 * len(INDENT)
-        line = " " * indent + line[len(lines[-1]) + 1 :].lstrip()
-    return [*lines, line]
-
-
-def _openmp(words: str) -> list[str]:
-    """A line for compilers with OpenMP."""
-    return ["#if defined(_OPENMP)", f"#pragma omp {words}", "#endif"]
 
 
 class FunctionPrinter:
@@ -233,7 +141,7 @@ class FunctionPrinter:
         words = set(re.findall(r"\w+", "\n".join(lines)))
         sizes = [self.vars[var] for var in self.func.indices]
         lines += [f"{INDENT}(void){name};" for name in sizes if name not in words]
-        return CFunction(self.name, _parameters(self.func, self.buffer_names, sizes), tuple(lines))
+        return CFunction(self.name, parameters(self.func, self.buffer_names, sizes), tuple(lines))
 
     def unused_params(self) -> list[str]:
         used: set[Buffer] = set()
@@ -313,11 +221,11 @@ class FunctionPrinter:
         self.over_loop = SHARED
         lines: list[str] = []
         for part, is_late in zip(parts, meets_before(parts, is_apart=self.is_apart), strict=True):
-            lines += _openmp("barrier") if is_late else []
+            lines += openmp("barrier") if is_late else []
             if is_shared(part[0]):
                 lines += self.stmts(part, 1)
             else:
-                lines += [*_openmp("single nowait"), f"{INDENT}{{", *self.stmts(part, 2),
+                lines += [*openmp("single nowait"), f"{INDENT}{{", *self.stmts(part, 2),
                           f"{INDENT}}}"]  # fmt: skip
         return lines
 
@@ -464,7 +372,7 @@ class FunctionPrinter:
             f"{INDENT * depth}}}",
         ]
         if loop.kind == "parallel":
-            lines = [*_openmp(self.over_loop), *lines]
+            lines = [*openmp(self.over_loop), *lines]
         self.used = before
         if shadowed is None:
             del self.vars[loop.var]

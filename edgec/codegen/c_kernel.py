@@ -16,8 +16,9 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import prod
 
-from edgec.codegen.c_function import INDENT, CFunction, FunctionPrinter
+from edgec.codegen.c_function import FunctionPrinter
 from edgec.codegen.c_term import SUM, term_text
+from edgec.codegen.c_text import INDENT, CFunction
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.ranges import Range
 from edgec.errors import ContractError

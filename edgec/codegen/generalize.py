@@ -16,8 +16,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from edgec.codegen.c_function import CFunction
 from edgec.codegen.c_struct import CONSTANT, struct_declaration
+from edgec.codegen.c_text import CFunction
 from edgec.codegen.runtime_source import runtime_functions
 
 _TOKEN = re.compile(r"[A-Za-z_]\w*|\d[\w.]*|.", re.S)

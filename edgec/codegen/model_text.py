@@ -19,7 +19,8 @@ from edgec.codegen.c_data import (
     section_macro,
     short_comment,
 )
-from edgec.codegen.c_function import CFunction, emit_function, shows_rows, wrapped
+from edgec.codegen.c_function import emit_function
+from edgec.codegen.c_text import CFunction, shows_rows, wrapped
 from edgec.codegen.foreign_text import ForeignText, foreign_texts, libraries_of
 from edgec.codegen.generalize import General, generalize
 from edgec.codegen.gpu_text import GpuText, LaunchText, make_gpu_text, runs_on_gpu

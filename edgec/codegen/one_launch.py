@@ -23,8 +23,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from edgec.codegen.c_data import Weights
-from edgec.codegen.c_function import wrapped, writes_param
 from edgec.codegen.c_kernel import Kernel
+from edgec.codegen.c_text import wrapped, writes_param
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.program import Port, Program, Step
 from edgec.errors import BuildFailed

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from edgec.codegen.c_data import Weights, comment_text
-from edgec.codegen.c_function import writes_param
 from edgec.codegen.c_term import term_text
+from edgec.codegen.c_text import writes_param
 from edgec.codegen.c_types import C_TYPE, INT_RANGE, literal
 from edgec.codegen.program import DTYPE_BYTES, Port, Program, Version
 from edgec.loop.ir import Buffer, PrimFunc

@@ -18,7 +18,7 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
-from edgec.codegen.c_function import writes_param
+from edgec.codegen.c_text import writes_param
 from edgec.codegen.program import Program, Step
 
 #: The two memories, as indices.

@@ -130,7 +130,7 @@ def test_steps_of_a_constant(board: str, tmp_path: Path) -> None:
     path = tmp_path / "m.tflite"
     path.write_bytes(lstm_model(is_constant=True))
     target, oracle = load_board(board), open_oracle(path)
-    compiled = compile_model(path, target.core, Options(), board_name=board)
+    compiled = compile_model(path, target.core, Options(float_sums="ordered"), board_name=board)
     reference = Interpretation(compiled.imported.main)
     built = deploy(compiled, target, tmp_path / "out")
     with open_session("host" if board == "host" else "core", built) as session:
@@ -150,7 +150,7 @@ def test_c_over_a_sequence(board: str, changes: dict[str, Any], tmp_path: Path) 
     path = tmp_path / "m.tflite"
     path.write_bytes(lstm_model(**changes))
     target = load_board(board)
-    compiled = compile_model(path, target.core, Options(), board_name=board)
+    compiled = compile_model(path, target.core, Options(float_sums="ordered"), board_name=board)
     main = compiled.imported.main
     built = deploy(compiled, target, tmp_path / "out")
     reference = Interpretation(main)

@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 from c_harness import conv_constants, conv_func, int32, load, loop, run_emitted, store
 
-from edgec.codegen.c_function import emit_function, wrapped
+from edgec.codegen.c_function import emit_function
+from edgec.codegen.c_text import wrapped
 from edgec.errors import ContractError
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import (

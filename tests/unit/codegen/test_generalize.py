@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from c_harness import build_shared, conv_constants, conv_func, run_emitted
 
-from edgec.codegen.c_function import CFunction, emit_function
+from edgec.codegen.c_function import emit_function
+from edgec.codegen.c_text import CFunction
 from edgec.codegen.generalize import General, generalize
 from edgec.codegen.runtime_source import needed_functions
 
