@@ -105,7 +105,8 @@ def with_homes(
     """
     rams = homes.rams
     free = {b.name for b in problem.buffers if b.regions == (ARENA,)}
-    names = {n: {n} | _names_of(function, groups, chosen, io).get(n, set()) for n in free}
+    inside = _names_of(function, groups, chosen, io)
+    names = {n: {n} | inside.get(n, set()) for n in free}
     homes.pins.require_matches("tensor", sorted(set().union(*names.values())))
     pinned_state = homes.pins.region("state", [])
     if len(rams) < 2:

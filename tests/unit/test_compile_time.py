@@ -10,9 +10,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from edgec.boards.board import load_board
 from edgec.options import Options
 from edgec.pipeline import compile_model
-from edgec.targets.core import find_core
 from tests.onnx_builder import OnnxBuilder
 
 
@@ -38,11 +38,11 @@ def elements(count: int, path: Path) -> Path:
 
 @pytest.mark.parametrize("build", [convolutions, elements])
 def test_calls_grow_with_the_layers(build: Callable[[int, Path], Path], tmp_path: Path) -> None:
-    calls = []
+    calls, board = [], load_board("stm32")
     for count in (5, 40, 80, 160):  # the first one fills what is kept for all models
         model = build(count, tmp_path / f"{count}.onnx")
         profile = cProfile.Profile()
-        profile.runcall(compile_model, model, find_core("cortex-m4"), Options())
+        profile.runcall(compile_model, model, board.core, Options(), board=board)
         calls.append(pstats.Stats(profile).total_calls)  # type: ignore[attr-defined]
     # Twice as many layers more cost twice as many calls more; four times if it were quadratic.
     assert calls[3] - calls[2] <= 2.4 * (calls[2] - calls[1])
