@@ -316,10 +316,10 @@ def _cut_edges(schedule: Schedule, window: Window) -> None:
 def _matrices(nest: Nest) -> Schedule:
     """Several rows of the first matrix share what is loaded of the second."""
     out = find_param(nest.func, "out")
-    row, column = output_loops(nest.func, "out", "out")[-2:]
-    *_, own_row, own_column, step = _loops_of_block(nest.func)
-    if not {row, column, own_row, own_column, step} <= loops_of(nest.func.body).keys():
+    found = [*output_loops(nest.func, "out", "out")[-2:], *_loops_of_block(nest.func)[-3:]]
+    if len(found) < 5 or not {*found} <= loops_of(nest.func.body).keys():
         raise ScheduleError("there are no rows of two matrices")
+    row, column, own_row, own_column, step = found
     summed = loops_of(nest.func.body)[step]
     steps = (summed.stop - summed.start).constant or MATRIX_STEPS
     tile = best_tile(nest, out.shape[-1], (out.shape[-2], 1), steps)
