@@ -14,6 +14,7 @@ import pytest
 from built_models import DIGITS
 from built_models import MODELS as REAL
 from emulated import build_counter, count_instructions, emulator
+from onnx_builder import OnnxBuilder
 from operator_models import MODELS
 from sanitized import assert_reference, cases, run_sanitized, write_sources
 
@@ -39,11 +40,11 @@ NAMES = (
 
 
 def build(
-    model: Path, core: Core, project: Path, match: str | None = None
+    model: Path, core: Core, project: Path, match: str | None = None, threads: int = 1
 ) -> tuple[Compiled, Manifest, Path]:
     """A model, and the program that runs it on what it reads."""
     emulator()
-    options = Options(match=match, float_sums="ordered")  # type: ignore[arg-type]
+    options = Options(match=match, float_sums="ordered", threads=threads)  # type: ignore[arg-type]
     compiled = compile_model(model, core, options)
     manifest = write_sources(compiled, project)
     program = build_host_program(
@@ -71,6 +72,30 @@ def test_other_roundings(match: str, sample_model: Callable[[str], Path], tmp_pa
     word = {"litert": "_single", "onnx": "_onnx"}[match]
     assert f"ec_conv{word}_s8_i8mm" in called
     inputs = cases(manifest.inputs, 1)[:4]
+    found = run_sanitized(program, manifest, inputs, emulator())
+    assert_reference(compiled, manifest, inputs, found)
+
+
+def two_windows(path: Path) -> Path:
+    """Windows of 3 x 3 of a padded image, limited, and of one without padding."""
+    b = OnnxBuilder(3, (1, 16, 8, 12))
+    weights, bias, _ = b.weights((16, 16, 3, 3), 0.03)
+    y = b.add("Conv", [b.qdq("x", 0.03, -7), weights, bias], pads=[1, 1, 1, 1])
+    y = b.qdq(b.add("Relu", [y]), 0.2, -128)
+    weights, bias, _ = b.weights((32, 16, 3, 3), 0.2)
+    return b.save(b.qdq(b.add("Conv", [y, weights, bias]), 1.5, 9), path)
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_tiles_of_windows(threads: int, tmp_path: Path) -> None:
+    """A core without dot products takes fewer products, for the same bits."""
+    model = two_windows(tmp_path / "m.onnx")
+    compiled, manifest, program = build(
+        model, CORES["aarch64"], tmp_path / "project", threads=threads
+    )
+    called = [k for variant in compiled.chosen for k in kernels_of(variant.function)]
+    assert called.count("ec_winograd_onnx_s8_neon") == 2
+    inputs = cases(manifest.inputs, 1)
     found = run_sanitized(program, manifest, inputs, emulator())
     assert_reference(compiled, manifest, inputs, found)
 

@@ -14,6 +14,7 @@ typedef void (*ten_sizes)(int8_t *, const int8_t *, const int32_t *, int32_t, in
 typedef void (*twelve_sizes)(int8_t *, const int8_t *, const int32_t *, int32_t, int32_t, int32_t,
                              int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t,
                              int32_t);
+typedef void (*of_struct)(int8_t *, const int8_t *, const int32_t *, const void *);
 typedef void (*any)(void);
 
 static const any kernels[] = { NAMES };
@@ -41,7 +42,9 @@ int main(void) {
             return 2;
         }
         memset(out, 77, (size_t)head[2]);
-        if (head[1] == 10) {
+        if (head[1] == 7) {
+            ((of_struct)kernels[head[0]])(out, x, stream, s);
+        } else if (head[1] == 10) {
             ((ten_sizes)kernels[head[0]])(out, x, stream, s[0], s[1], s[2], s[3], s[4], s[5], s[6],
                                           s[7], s[8], s[9]);
         } else {

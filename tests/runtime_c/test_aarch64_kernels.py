@@ -24,6 +24,7 @@ HEADERS = (
     "aarch64/conv_dotprod_s8",
     "aarch64/conv_i8mm_s8",
     "aarch64/depthwise_s8",
+    "aarch64/winograd_s8",
 )
 #: A core with SMMLA runs the kernels with SDOT as well.
 CORE_NAMES = (
@@ -37,6 +38,7 @@ NAMES = [
         ("conv", "dotprod"),
         ("conv", "i8mm"),
         ("depthwise", "neon"),
+        ("winograd", "neon"),
     )
     for rounding in ("", "_onnx", "_single")
 ]
@@ -52,9 +54,17 @@ SHORT = [(3, 5, 1, 7, 9), (1, 1, 5, 14, 21), (10, 4, 1, 5, 64), (2, 1, 7, 3, 13)
 #: Rows and columns of the window, rows, pixels, channels.
 DEPTHWISE = [(3, 3, 1, 1, 8), (3, 3, 2, 5, 16), (5, 5, 1, 9, 3), (1, 3, 3, 4, 40), (3, 3, 2, 3, 71)]
 
+#: Input channels, rows, pixels and channels of images of 4, 5, 9, 4 and 12 tiles.
+TILED = [(8, 4, 4, 16), (16, 2, 10, 32), (24, 6, 6, 16), (128, 4, 4, 16), (8, 8, 6, 48)]
+
 
 def cases(name: str):
     """Sizes, the shape of the output, and the input's length, of each case of a kernel."""
+    if "winograd" in name:
+        for depth, rows, pixels, channels in TILED:
+            sizes = {"in_channels": depth, "rows": rows, "pixels": pixels, "channels": channels}
+            yield sizes, (rows, pixels, channels), (rows + 2) * (pixels + 2) * depth
+        return
     if "depthwise" in name:
         for number, (kernel_h, kernel_w, rows, pixels, channels) in enumerate(DEPTHWISE):
             step = channels * (1 + number % 2)
@@ -80,8 +90,14 @@ def cases(name: str):
 
 def weights(rng, name, sizes):
     """Random ones, at their least too, but for what kernels leave out."""
-    channels, taps = sizes["channels"], sizes["kernel_h"] * sizes["kernel_w"]
+    channels = sizes["channels"]
+    if "winograd" in name:
+        w = rng.integers(-128, 128, (channels, 9 * sizes["in_channels"]))
+        w[rng.random(w.shape) < 0.3] = -128
+        w[0] = -128
+        return w.astype(np.int8)
     if "depthwise" in name:
+        taps = sizes["kernel_h"] * sizes["kernel_w"]
         w = rng.integers(-128, 128, (taps, channels)).astype(np.int8)
         w[rng.random(w.shape) < 0.3] = -128
         w[1::2][w[: taps // 2 * 2 : 2] == -128] = -127

@@ -109,7 +109,7 @@ def _limits(nest: Nest, vectors: Vectors) -> Limits | None:
     if leaves_sums(nest):
         return Limits(0, 0, 0, SUMS) if vectors.sums else None
     limits = find_limits(nest.func, vectors.rescalings)
-    if limits is None or limits.rescaling not in vectors.rescalings or not _fits(nest.tables):
+    if limits is None or limits.rescaling not in vectors.rescalings or not fits(nest.tables):
         return None
     return _lined(limits, nest.tables) if vectors.lines else limits
 
@@ -130,7 +130,7 @@ def leaves_sums(nest: Nest) -> bool:
     return is_sum and (nest.dtype, nest.out_dtype) == ("int8", "int32") and not nest.is_small
 
 
-def _fits(tables: Mapping[str, Array]) -> bool:
+def fits(tables: Mapping[str, Array]) -> bool:
     """Whether no sum leaves int32, and what it is rescaled to leaves room to be rounded."""
     most = np.max(np.abs(reach_of(tables["w"], tables["bias"])), axis=0)
     if "scale" in tables:
@@ -169,7 +169,7 @@ def _windows(call: _Call, window: Window, tables: Mapping[str, Array]) -> None:
     channels = find_param(schedule.func, "out").shape[3]
     rows = 1 if gathered else window.kernel[0]
     _require_group(call.vectors, tables["w"].reshape(channels, rows, -1))
-    inner = _pad(schedule, window)
+    inner = pad_windows(schedule, window)
     loop, pixels, step = _pixels(schedule, inner)
     sizes = {
         "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1], "in_channels": inner.shape[2],
@@ -184,7 +184,7 @@ def _windows(call: _Call, window: Window, tables: Mapping[str, Array]) -> None:
     schedule.tensorize(loop, call.kernel("conv"), sizes)
     if gathered and inner.dilation[1] == 1:
         _tensorize_columns(schedule, inner, pixels)
-    _tensorize_padding(call, window)
+    tensorize_padding(schedule, window, call.threads)
 
 
 def _depthwise(call: _Call, window: Window, tables: Mapping[str, Array]) -> None:
@@ -196,7 +196,7 @@ def _depthwise(call: _Call, window: Window, tables: Mapping[str, Array]) -> None
     if call.vectors.tap_pairs:
         taps = (tables["w"] == LEAST_WEIGHT).reshape(-1, channels)
         _require_fit(taps[: len(taps) // 2 * 2 : 2] & taps[1::2])
-    inner = _pad(schedule, window)
+    inner = pad_windows(schedule, window)
     rows = share_of(height, call.threads)
     loop = "out_d1" if rows > 1 else "out_d2" if width > 1 else "out_d3"
     if 1 < rows < height:
@@ -209,7 +209,7 @@ def _depthwise(call: _Call, window: Window, tables: Mapping[str, Array]) -> None
         "pixels": width, "channels": channels, **limits.sizes,
     }  # fmt: skip
     schedule.tensorize(loop, call.kernel("depthwise"), sizes)
-    _tensorize_padding(call, window)
+    tensorize_padding(schedule, window, call.threads)
 
 
 def _require_group(vectors: Vectors, w: Array) -> None:
@@ -227,7 +227,7 @@ def _require_fit(least: Array) -> None:
         raise ScheduleError("the sum of two products may not fit into 16 bits")
 
 
-def _pad(schedule: Schedule, window: Window) -> Window:
+def pad_windows(schedule: Schedule, window: Window) -> Window:
     """Make the padded copy; the window over what is read."""
     names = {param.name for param in schedule.func.params}
     height = find_param(schedule.func, "out").shape[1]
@@ -254,14 +254,13 @@ def _tensorize_columns(schedule: Schedule, window: Window, pixels: int) -> None:
     schedule.tensorize("col_w" if pixels > 1 else "col_k", COLUMNS, sizes)
 
 
-def _tensorize_padding(call: _Call, window: Window) -> None:
+def tensorize_padding(schedule: Schedule, window: Window, threads: int) -> None:
     """Let threads each copy the rows that they read, if there are many."""
-    schedule = call.schedule
     if not window.is_padded:
         return
     padded = find_param(schedule.func, "padded")
     copy, first = padded.shape, "0"
-    rows = share_of(copy[1], call.threads if padded.elements >= LEAST_COPY else 1, 2)
+    rows = share_of(copy[1], threads if padded.elements >= LEAST_COPY else 1, 2)
     names = ("height", "width", "channels", "top", "left", "zero_point")
     sizes = {name: window.sizes[name] for name in names}
     sizes |= {"rows": rows, "out_width": copy[2]}
