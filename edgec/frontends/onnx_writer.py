@@ -7,7 +7,7 @@ only where both are used; elementwise operators stay in the order of their input
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -17,8 +17,9 @@ from onnx import helper, numpy_helper
 from edgec import __version__
 from edgec.errors import ImportFailed
 from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.open_axes import OpenAxes, axes_after
 from edgec.graph.traits import Storage
-from edgec.graph.types import Array, Quant
+from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.primitives.shifts import find_shifts, without_shifts
@@ -37,13 +38,22 @@ def to_onnx(function: Function, *, producer_version: str) -> onnx.ModelProto:
 
     Raises ImportFailed naming every operator that cannot be written.
     """
-    strange = sorted({node.op.name for node in function.nodes if not op_of(node).has_onnx})
+    nodes = tuple(_with_bodies(function))
+    strange = sorted({node.op.name for node in nodes if not op_of(node).has_onnx})
     if strange or function.states:
         raise ImportFailed(
             "this model cannot be written as ONNX yet",
             details=tuple(f"operator {name}" for name in strange) or ("it has state",),
         )
     return OnnxWriter(function).model(producer_version)
+
+
+def _with_bodies(function: Function) -> Iterator[Node]:
+    """The nodes of a function and of all bodies in it."""
+    for node in function.nodes:
+        yield node
+        for body in node.bodies:
+            yield from _with_bodies(body)
 
 
 def onnx_bytes(function: Function) -> bytes:
@@ -92,12 +102,19 @@ class OnnxWriter:
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        self.producers = function.producers()
+        nodes = tuple(_with_bodies(function))
+        self.producers: Mapping[Value, Node] = {
+            value: node for node in nodes for value in node.outputs
+        }
+        numbers = {count.number for count in function.counts}
+        written = (v for place, v in enumerate(function.results) if place not in numbers)
+        self._read = {*written, *(value for node in nodes for value in node.inputs)}
+        self._open: OpenAxes = {}
         self.nodes: list[onnx.NodeProto] = []
         self.initializers: dict[str, onnx.TensorProto] = {}
         self._tensors: dict[tuple[Value, bool], str] = {}
         self._taken: set[str] = set()
-        is_wide = any(_needs_wide_opset(node) for node in function.nodes)
+        is_wide = any(map(_needs_wide_opset, nodes))
         self.opset, self.ir_version = (
             (WIDE_OPSET, WIDE_IR_VERSION) if is_wide else (OPSET, IR_VERSION)
         )
@@ -108,16 +125,11 @@ class OnnxWriter:
         for param in self.function.params:
             name = param.origin.tensor if param.origin else param.name
             self._define(param, False, self.fresh(name))
-            inputs.append(self._info(self._tensors[param, False], param))
-        for node in self.function.nodes:
-            op_of(node).write_onnx(self, node)
-        outputs = []
-        for result in self.function.results:
-            name = self.fresh(f"{result.origin.tensor if result.origin else result.name}.out")
-            self.emit("Identity", [self.own(result)], name)
-            outputs.append(self._info(name, result))
+            type_ = param.type
+            inputs.append(self._info(self._tensors[param, False], type_.dtype, type_.shape))
+        self._write(self.function.nodes)
         graph = helper.make_graph(
-            self.nodes, "edgec", inputs, outputs, list(self.initializers.values())
+            self.nodes, "edgec", inputs, self._outputs(), list(self.initializers.values())
         )
         model = helper.make_model(
             graph,
@@ -131,6 +143,82 @@ class OnnxWriter:
         )
         onnx.checker.check_model(model)
         return model
+
+    def _outputs(self) -> list[onnx.ValueInfoProto]:
+        """Write what the model gives, each as large as it is in use."""
+        function = self.function
+        numbers = {count.number for count in function.counts}
+        found = []
+        for place, result in enumerate(function.results):
+            if place in numbers:
+                continue
+            name = self.fresh(f"{result.origin.tensor if result.origin else result.name}.out")
+            shape: list[int | str] = list(result.type.shape)
+            tensor = self.own(result)
+            for count in function.counts:
+                if count.output == place:
+                    shape[count.axis] = f"{name}.{count.axis}"
+                    if count.axis not in self._open.get(result, {}):
+                        number = function.results[count.number]
+                        tensor = self._in_use(tensor, count.axis, number)
+            self.emit("Identity", [tensor], name)
+            found.append(self._info(name, result.type.dtype, shape))
+        return found
+
+    def _in_use(self, tensor: str, axis: int, number: Value) -> str:
+        """The first parts of a tensor along an axis, as many as a number says."""
+        ends = [np.zeros(1, np.int32), np.full(1, axis, np.int32)]
+        start, along = (self.initializer(f"{tensor}.range", end) for end in ends)
+        part = self.fresh(f"{tensor}.in_use")
+        self.emit("Slice", [tensor, start, self.own(number), along], part)
+        return part
+
+    def is_read(self, value: Value) -> bool:
+        """Whether a node reads a value, or it is a result that is written."""
+        return value in self._read
+
+    def open(self, value: Value, axis: int, number: Value) -> None:
+        """Say that an axis of a value is only as large in the file as a number says."""
+        self._open.setdefault(value, {})[axis] = number
+
+    def open_axes(self, value: Value) -> Collection[int]:
+        """The axes of a value that are smaller in the file where data decide so."""
+        return self._open.get(value, {})
+
+    def _write(self, nodes: Sequence[Node]) -> None:
+        for node in nodes:
+            for axis, number in axes_after(node, self._open).items():
+                for value in node.outputs:
+                    self.open(value, axis, number)
+            op_of(node).write_onnx(self, node)
+
+    def body(self, body: Function, given: Sequence[str]) -> list[str]:
+        """Write the nodes of a body here, and return the tensors of its results."""
+        for value in (*body.params, *body.values()):
+            for first in (False, True):
+                self._tensors.pop((value, first), None)  # it may be written more than once
+        for param, tensor in zip(body.params, given, strict=True):
+            self._define(param, False, tensor)
+        self._write(body.nodes)
+        return [self.own(result) for result in body.results]
+
+    def graph(
+        self,
+        name: str,
+        inputs: Sequence[tuple[str, TensorType]],
+        results: Sequence[TensorType],
+        write: Callable[[], Sequence[str]],
+    ) -> onnx.GraphProto:
+        """A graph in a node: of what `write` writes, which returns the tensors of its results."""
+        outside, self.nodes = self.nodes, []
+        infos = []
+        for tensor, type_ in zip(write(), results, strict=True):
+            self.emit("Identity", [tensor], made := self.fresh(f"{tensor}.out"))
+            infos.append(self._info(made, type_.dtype, type_.shape))
+        given = [self._info(tensor, type_.dtype, type_.shape) for tensor, type_ in inputs]
+        graph = helper.make_graph(self.nodes, self.fresh(name), given, infos)
+        self.nodes = outside
+        return graph
 
     def other_domains(self) -> list[str]:
         """Domains of the operators that users declared."""
@@ -195,15 +283,17 @@ class OnnxWriter:
             if isinstance(value, Constant):
                 data = value.data.transpose(TO_FIRST) if first else value.data
                 return self._define(value, first, self.initializer(value.name, data))
+            if (value, not first) not in self._tensors:
+                raise ImportFailed(f"{value.name} has no ONNX form yet")
             order = TO_FIRST if first else TO_LAST
             other = self._tensors[value, not first]
             name = self._define(value, first, self.fresh(f"{value.name}.{order[1:]}"))
             self.emit("Transpose", [other], name, perm=order)
         return self._tensors[value, first]
 
-    def _info(self, name: str, value: Value) -> onnx.ValueInfoProto:
-        dtype = helper.np_dtype_to_tensor_dtype(np.dtype(value.type.dtype))
-        return helper.make_tensor_value_info(name, dtype, value.type.shape)
+    def _info(self, name: str, dtype: str, shape: Sequence[int | str]) -> onnx.ValueInfoProto:
+        stored = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
+        return helper.make_tensor_value_info(name, stored, shape)
 
     def places(self, node: Node) -> tuple[list[str], str, bool]:
         """Tensors of a node that works in either order, and whether it is channels-first.

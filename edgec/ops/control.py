@@ -18,6 +18,7 @@ import numpy as np
 
 from edgec.errors import TypeMismatch
 from edgec.graph.extents import opened
+from edgec.graph.ir import Node
 from edgec.graph.operator import Fusion, NoAttrs, RunBody, Signature, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.ir import Branch, For, Stmt
@@ -25,6 +26,8 @@ from edgec.loop.ir import While as Repeat
 from edgec.loop.rewrite import sequence
 from edgec.loop.spot import Spot
 from edgec.numerics.term import Term, Var, as_term
+from edgec.ops.onnx_control_out import write_call, write_if, write_scan, write_while
+from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op
 
 
@@ -143,6 +146,10 @@ class If(Control):
         """Those of the larger body."""
         return max(macs)
 
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """If."""
+        write_if(out, node)
+
     def arrange(self, attrs: NoAttrs, bodies: Bodies) -> Stmt:
         """Both bodies make the outputs."""
         condition, *given = bodies.inputs
@@ -210,6 +217,10 @@ class While(Control):
     def ends(self, attrs: WhileAttrs) -> bool:
         """With a limit."""
         return attrs.limit is not None
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Loop."""
+        write_while(out, node)
 
     def arrange(self, attrs: WhileAttrs, bodies: Bodies) -> Stmt:
         """What is carried lies where the outputs do from the start."""
@@ -297,6 +308,10 @@ class Scan(Control):
         """Those of all steps."""
         return attrs.steps * sum(macs)
 
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Scan or Loop."""
+        write_scan(out, node)
+
     def arrange(self, attrs: ScanAttrs, bodies: Bodies) -> Stmt:
         """What is carried lies where the first outputs do from the start."""
         last, step = attrs.carried + attrs.scanned, Var("step", 0, attrs.steps)
@@ -363,6 +378,10 @@ class Call(Control):
     ) -> int:
         """Those of the function."""
         return sum(macs)
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """What its body is."""
+        write_call(out, node)
 
     def arrange(self, attrs: NoAttrs, bodies: Bodies) -> Stmt:
         """The function's code."""

@@ -17,21 +17,17 @@ import numpy as np
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.operator import Fusion, register
+from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import TensorType
 from edgec.loop.define import Definition, Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, index, intrinsic, maximum, minimum, select
 from edgec.ops.broadcast import operand_tensors
-from edgec.ops.cast import CastAttrs
-from edgec.ops.concat import ConcatAttrs
-from edgec.ops.nonzero import require_computed
+from edgec.ops.nonzero import places_where, require_computed, write_count
+from edgec.ops.onnx_graph import OnnxGraph, own_operands
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.ops.scattered import AxisAttrs
-from edgec.ops.slice import sliced
-from edgec.ops.transpose import transposed
 
 
 @dataclass(frozen=True)
@@ -129,6 +125,9 @@ class NonMaxSuppression(Op[NonMaxSuppressionAttrs]):
             raise TypeMismatch(f"non_max_suppression: {attrs.limit} of {count} boxes")
         return (TensorType((batch, classes, attrs.limit), "int32"),)
 
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """ONNX has it with `chosen_boxes` only, which writes both."""
+
     def steps(self, attrs: NonMaxSuppressionAttrs, inputs: Sequence[TensorType]) -> int:
         """Those of all choices."""
         return _steps(attrs, inputs)
@@ -159,6 +158,50 @@ class NonMaxSuppression(Op[NonMaxSuppressionAttrs]):
             )  # fmt: skip
             define.compute(left, stays, name="stay")
         return chosen
+
+
+@register
+class ChosenBoxes(Op[NoAttrs]):
+    """What `non_max_suppression` makes [batch, classes, limit] -> rows (image, class, box) of the
+    boxes that there are int64 [batch * classes * limit, 3], how many int32 [1].
+
+    Rows that are not in use are zeros.
+    """
+
+    name = "chosen_boxes"
+    fusion = Fusion.OPAQUE
+
+    def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+        """A row for each number."""
+        (x,) = inputs
+        if x.dtype != "int32" or len(x.shape) != 3 or not x.elements:
+            raise TypeMismatch(f"chosen_boxes of {x}")
+        return TensorType((x.elements, 3), "int64"), TensorType((1,), "int32")
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """NonMaxSuppression, which is this and the node before it."""
+        before, (rows, count) = out.producers[node.inputs[0]], node.outputs
+        out.emit(
+            "NonMaxSuppression", own_operands(out, before), out.define_own(rows),
+            center_point_box=int(before.attrs.centered),
+        )  # fmt: skip
+        write_count(out, rows, 0, count)
+
+    def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
+        """The places of the numbers that are none of -1, and what stands there."""
+        (x,), (rows, count) = operand_tensors(target, inputs), target.targets
+        found = places_where(target, x.shape, count, lambda at: x[at] >= 0)
+
+        def column(number: int, of: Callable[[tuple[LoopValue, ...]], LoopValue]) -> None:
+            target.definition.compute(
+                rows, lambda j: select(index(j) < count[0], cast(of(found(j)), "int64"), 0),
+                shape=rows.shape[:1], at=lambda j: (j, number), name=f"column{number}",
+            )  # fmt: skip
+
+        column(0, lambda at: at[0])
+        column(1, lambda at: at[1])
+        column(2, lambda at: x[at])
+        return rows
 
 
 def _best(
@@ -248,18 +291,10 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     limit = min(max(int(most.data[0]), 1), count) if isinstance(most, Constant) else count
     attrs = NonMaxSuppressionAttrs(limit, bool(raw.attribute("center_point_box", 0)))
 
-    def made(op: str, inputs: Sequence[Value], attrs: Any, what: str) -> Value:
-        return builder.op(op, inputs, attrs, name=f"{raw.name}/{what}", sources=(raw.name,))
-
-    chosen = made(NonMaxSuppression.name, [boxes, scores, most, overlap, threshold], attrs, "boxes")
-    none = builder.constant(f"{raw.name}.none", np.full(1, -1, np.int32))
-    is_chosen = made("greater", [chosen, none], None, "chosen")
-    places, number = builder.node("nonzero", [is_chosen], name=f"{raw.name}/places").outputs
-    builder.open(places, 1, number)
-    rows = transposed(builder, places, (1, 0), f"{raw.name}/rows")
-    found = made("gather_nd", [chosen, rows], AxisAttrs(0), "found")
-    elements = chosen.type.elements
-    box = made("reshape", [found], ReshapeAttrs((elements, 1)), "column")
-    box = made("cast", [box], CastAttrs("int64"), "box")
-    first = sliced(builder, rows, [(0, 1, elements), (0, 1, 2)], f"{raw.name}/classes", (raw.name,))
-    return builder.op("concat", [first, box], ConcatAttrs(1), name=raw.name)
+    chosen = builder.op(
+        NonMaxSuppression, [boxes, scores, most, overlap, threshold], attrs,
+        name=f"{raw.name}/boxes", sources=(raw.name,),
+    )  # fmt: skip
+    rows, number = builder.node(ChosenBoxes, [chosen], name=raw.name).outputs
+    builder.open(rows, 0, number)
+    return rows

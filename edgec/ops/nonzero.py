@@ -7,7 +7,7 @@ first one whose rank exceeds j, which bisection finds.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -23,9 +23,13 @@ from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, index, minimum, select
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.onnx_graph import OnnxGraph, own_operands
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.scattered import AxisAttrs, GatherAt
+
+#: Their codes in ONNX.
+_INT32, _BOOL = 6, 9
 
 
 @register
@@ -58,42 +62,76 @@ class Nonzero(Op[NoAttrs]):
         places[:, : found.shape[1]] = found
         return places, np.array([found.shape[1]], np.int32)
 
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """NonZero, whose columns are those in use."""
+        (given,), (places, count) = own_operands(out, node), node.outputs
+        if node.inputs[0].type.dtype != "bool":
+            given, number = out.fresh(f"{node.name}.bool"), given
+            out.emit("Cast", [number], given, to=_BOOL)
+        out.emit("NonZero", [given], out.define_own(places))
+        write_count(out, places, 1, count)
+
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """Ranks, the place of each number, and its index along each axis."""
+        """The places in use, and the index of each along each axis."""
         (x,) = operand_tensors(target, inputs)
         places, count = target.targets
-        define, elements = target.definition, math.prod(x.shape)
-        strides = [math.prod(x.shape[axis + 1 :]) for axis in range(len(x.shape))]
+        elements = math.prod(x.shape)
 
-        def counted(t: Any, i: Any) -> LoopValue:
-            at = [t // s % extent for s, extent in zip(strides, x.shape, strict=True)]
-            element = x[tuple(at)]
-            if x.dtype == "bool":
-                return select(element, count[i] + 1, count[i])
-            return select(element.equals(0), count[i], count[i] + 1)
+        def holds(at: tuple[Any, ...]) -> LoopValue:
+            return x[at] if x.dtype == "bool" else x[at].equals(0).equals(0)
 
-        ranks = define.temporary("ranks", (elements,), "int32")
-        define.compute(count, lambda i: 0, name="none")
-        with define.steps("elements", elements):
-            define.compute(count, counted, name="count")
-            define.compute(
-                ranks, lambda t, i: count[i], shape=(1,), at=lambda t, i: (t,), name="rank"
-            )
-        found = _bisected(target, ranks)
+        found = places_where(target, x.shape, count, holds)
 
         def along(axis: int) -> None:
-            def element(j: Any) -> LoopValue:
-                whole = found[j] / strides[axis]
-                inside = whole - whole / x.shape[axis] * x.shape[axis]
-                return cast(select(index(j) < count[0], inside, 0), "int64")
-
-            define.compute(
-                places, element, shape=(elements,), at=lambda j: (axis, j), name=f"axis{axis}"
-            )
+            target.definition.compute(
+                places, lambda j: cast(select(index(j) < count[0], found(j)[axis], 0), "int64"),
+                shape=(elements,), at=lambda j: (axis, j), name=f"axis{axis}",
+            )  # fmt: skip
 
         for axis in range(len(x.shape)):
             along(axis)
         return places
+
+
+def places_where(
+    target: Lowering,
+    shape: Sequence[int],
+    count: Tensor,
+    holds: Callable[[tuple[Any, ...]], LoopValue],
+) -> Callable[[Any], tuple[LoopValue, ...]]:
+    """Count in int32 [1] where something holds; number j -> the index of that place by axis."""
+    define, elements = target.definition, math.prod(shape)
+    strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
+
+    def counted(t: Any, i: Any) -> LoopValue:
+        at = tuple(t // s % extent for s, extent in zip(strides, shape, strict=True))
+        return select(holds(at), count[i] + 1, count[i])
+
+    ranks = define.temporary("ranks", (elements,), "int32")
+    define.compute(count, lambda i: 0, name="none")
+    with define.steps("elements", elements):
+        define.compute(count, counted, name="count")
+        define.compute(ranks, lambda t, i: count[i], shape=(1,), at=lambda t, i: (t,), name="rank")
+    found = _bisected(target, ranks)
+
+    def place(j: Any) -> tuple[LoopValue, ...]:
+        whole = [found[j] / stride for stride in strides]
+        return tuple(e - e / extent * extent for e, extent in zip(whole, shape, strict=True))
+
+    return place
+
+
+def write_count(out: OnnxGraph, value: Value, axis: int, count: Value) -> None:
+    """Say that an axis of a value is open in ONNX, and write how large it is where that is read."""
+    out.open(value, axis, count)
+    if not out.is_read(count):
+        return
+    tensor = out.own(value)
+    shape, extent = out.fresh(f"{tensor}.shape"), out.fresh(f"{tensor}.extent")
+    out.emit("Shape", [tensor], shape)
+    place = out.initializer(f"{tensor}.axis", np.array([axis], np.int64))
+    out.emit("Gather", [shape, place], extent)
+    out.emit("Cast", [extent], out.define_own(count), to=_INT32)
 
 
 def _bisected(target: Lowering, ranks: Tensor) -> Tensor:

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, Protocol
 
 import numpy as np
 
-from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.types import Array, Quant
+from edgec.graph.ir import Constant, Function, Node, Value
+from edgec.graph.types import Array, Quant, TensorType
 
 #: The order of the axes of [N, H, W, C] in [N, C, H, W].
 TO_FIRST = (0, 3, 1, 2)
@@ -23,6 +23,7 @@ class OnnxGraph(Protocol):
     """
 
     opset: int
+    producers: Mapping[Value, Node]
 
     def fresh(self, name: str) -> str:
         """`name`, or `name_1`, … if it is taken."""
@@ -71,6 +72,27 @@ class OnnxGraph(Protocol):
 
     def parameters(self, name: str, quant: Quant, dtype: str) -> list[str]:
         """Initializers of scale and zero point."""
+
+    def is_read(self, value: Value) -> bool:
+        """Whether a node reads a value, or it is a result that is written."""
+
+    def open(self, value: Value, axis: int, number: Value) -> None:
+        """Say that an axis of a value is only as large in the file as a number says."""
+
+    def open_axes(self, value: Value) -> Collection[int]:
+        """The axes of a value that are smaller in the file where data decide so."""
+
+    def body(self, body: Function, given: Sequence[str]) -> list[str]:
+        """Write the nodes of a body here, and return the tensors of its results."""
+
+    def graph(
+        self,
+        name: str,
+        inputs: Sequence[tuple[str, TensorType]],
+        results: Sequence[TensorType],
+        write: Callable[[], Sequence[str]],
+    ) -> Any:
+        """A graph in a node: of what `write` writes, which returns the tensors of its results."""
 
 
 def as_stored(data: Array) -> Array:

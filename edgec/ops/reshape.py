@@ -94,8 +94,13 @@ class Reshape(Op[ReshapeAttrs]):
         return low, high
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
-        """Reshape."""
-        shape = out.initializer(f"{node.name}.shape", np.asarray(node.output.type.shape, np.int64))
+        """Reshape; the axis that data decide on follows from the others."""
+        extents, opened = list(node.output.type.shape), out.open_axes(node.output)
+        if len(opened) > 1:
+            raise ImportFailed(f"{node.name}: a reshape of two open axes has no ONNX form yet")
+        for axis in opened:
+            extents[axis] = -1
+        shape = out.initializer(f"{node.name}.shape", np.asarray(extents, np.int64))
         out.emit("Reshape", [out.own(node.inputs[0]), shape], out.define_own(node.output))
 
 

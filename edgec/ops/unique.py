@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from edgec.errors import TypeMismatch
+from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
@@ -22,11 +22,18 @@ from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, index, select
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
-from edgec.ops.nonzero import require_computed
+from edgec.ops.nonzero import require_computed, write_count
+from edgec.ops.onnx_graph import OnnxGraph, own_operands
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.scattered import AxisAttrs, GatherAt
 from edgec.ops.transpose import transposed
+
+#: By dtype the code in ONNX of what holds all its numbers and runtimes compare, 0 for itself.
+_WIDE = {
+    "float32": 0, "float64": 0, "int64": 0,
+    **dict.fromkeys(("bool", "uint8", "uint16", "uint32", "int8", "int16", "int32"), 7),
+}  # fmt: skip
 
 
 @dataclass(frozen=True)
@@ -56,6 +63,23 @@ class Unique(Op[UniqueAttrs]):
             raise TypeMismatch(f"unique of {x}: it needs rows of plain numbers")
         row = TensorType(x.shape[:1], "int64")
         return row, row, row, TensorType((1,), "int32")
+
+    def write_onnx(self, out: OnnxGraph, node: Node) -> None:
+        """Unique, which has it for floats and int64; the distinct rows themselves are not read."""
+        (x,), (places, numbers, counts, count) = own_operands(out, node), node.outputs
+        wide = _WIDE.get(node.inputs[0].type.dtype)
+        if wide is None:
+            raise ImportFailed(f"{node.name}: unique of {node.inputs[0].type} has no ONNX form")
+        if wide:
+            given, x = x, out.fresh(f"{node.name}.wide")
+            out.emit("Cast", [given], x, to=wide)
+        outputs = [out.define_own(value) for value in (places, numbers, counts)]
+        out.emit_several(
+            "Unique", [x], [out.fresh(f"{node.name}.rows"), *outputs], axis=0,
+            sorted=int(node.attrs.ordered),
+        )  # fmt: skip
+        for value in (places, counts):
+            write_count(out, value, 0, count)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Which rows stand first, their numbers, and what follows from these."""
