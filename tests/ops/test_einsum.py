@@ -55,14 +55,22 @@ def test_equals_numpy(equation: str, tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("board", ["host", "mps2_an386"])
 @pytest.mark.parametrize(
-    ("equation", "shape"), [("ij,ij->", (3, 8)), ("ij,ij->i", (3, 8)), ("i,i->", (5,))]
+    ("equation", "shapes"),
+    [
+        ("ij,ij->", [(3, 8), (3, 8)]),
+        ("ij,ij->i", [(3, 8), (3, 8)]),
+        ("i,i->", [(5,), (5,)]),
+        ("i,ij->j", [(5,), (5, 8)]),  # the matrix is read row by row, but the result has none
+        ("ij,ij->", [(1, 1), (1, 1)]),  # so has this, whose axes all have one element
+    ],
 )
-def test_sums_of_all_products_compile(
-    equation: str, shape: tuple[int, ...], board: str, tmp_path: Path
+def test_products_of_computed_operands_compile(
+    equation: str, shapes: list[tuple[int, ...]], board: str, tmp_path: Path
 ) -> None:
-    """A product of two computed operands with no axis left ended in a traceback."""
-    x, y = np.random.default_rng(3).normal(0, 1, (2, *shape)).astype(np.float32)
-    path = model(tmp_path / "m.onnx", equation, [shape, shape])
+    """Those without an axis left, or with one, ended in a traceback."""
+    rng = np.random.default_rng(3)
+    x, y = (rng.normal(0, 1, shape).astype(np.float32) for shape in shapes)
+    path = model(tmp_path / "m.onnx", equation, shapes)
     with edgec.compile(path, board=board) as built:
         found = built.run(x0=x, x1=y)
     (same,) = interpret(import_model(path).main, [x, y])
