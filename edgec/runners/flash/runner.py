@@ -18,7 +18,9 @@ from pathlib import Path
 from edgec.boards.board import Board
 from edgec.build.staging import work_folder
 from edgec.errors import BoardError, EdgecError, ToolMissing
+from edgec.resources import plain_file
 from edgec.runners.flash.image import FlashImage
+from edgec.runners.tool_process import run_tool
 
 _TIMEOUT_S = 600.0
 _SHOWN_LINES = 8
@@ -150,31 +152,37 @@ class ProgramTool(FlashTool):
             for command in plan.commands:
                 self._run(command)
             for segment in job.image.segments if plan.read_back else ():
-                compare(segment.address, segment.data, plan.read_back[segment.address].read_bytes())
+                found = self._read(plan.read_back[segment.address], len(segment.data))
+                compare(segment.address, segment.data, found)
         return Flashed("read back and compared" if plan.read_back else self.verifies)
+
+    def _read(self, path: Path, count: int) -> bytes:
+        """What the tool says that the flash holds."""
+        try:
+            with plain_file(path).open("rb") as stream:
+                return stream.read(count)
+        except OSError as problem:
+            raise FlashFailed(
+                f"{self.name} ended well, but what it should have read back is not there: "
+                f"{problem.strerror}"
+            ) from problem
 
     def _run(self, command: tuple[str, ...]) -> None:
         path = self.find()
         assert path is not None  # `flash` has looked
         try:
-            done = subprocess.run(
-                [path, *command[1:]],
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                timeout=_TIMEOUT_S,
-                check=False,
-            )
+            status, output = run_tool([path, *command[1:]], _TIMEOUT_S)
         except subprocess.TimeoutExpired as expired:
             raise FlashFailed(
                 f"{self.name} did not end in {_TIMEOUT_S:.0f} s", hint="is the board connected?"
             ) from expired
-        output = done.stdout.decode("utf-8", "replace")
-        if done.returncode != 0 or self.failed(output):
+        except OSError as problem:
+            raise FlashFailed(f"cannot start {path}: {problem.strerror}") from problem
+        if status != 0 or self.failed(output):
             lines = [line.strip() for line in re.split(r"[\r\n]+", output) if line.strip()]
             hint = next((h for p, h in self.explanations if re.search(p, output, re.I)), "")
             raise FlashFailed(
-                f"{self.name} failed with status {done.returncode}",
+                f"{self.name} failed with status {status}",
                 details=tuple(lines[-_SHOWN_LINES:]),
                 hint=hint or f"`edgec flash --runner {self.name} --dry-run` shows its command line",
             )

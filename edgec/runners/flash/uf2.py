@@ -47,14 +47,16 @@ class Uf2(FlashTool):
 
 def copy(data: bytes, target: Path) -> None:
     """Write the file through to the drive. Raises FlashFailed when that is not possible."""
+    is_written = False
     try:
         with target.open("wb") as stream:
             stream.write(data)
             stream.flush()
+            is_written = True
             os.fsync(stream.fileno())
     except OSError as error:
-        # A boot loader may restart before the host has closed the file.
-        if target.parent.exists() and (target.parent / _INFO).exists():
+        # A boot loader may restart before the host has closed the file, but not before it has all.
+        if not is_written or (target.parent / _INFO).exists():
             raise FlashFailed(f"cannot write {target}: {error.strerror}") from error
 
 

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import shutil
+import signal
+import subprocess
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
@@ -82,6 +86,42 @@ def test_dry_run_shows_the_command_line(project: Path, edgec: Callable) -> None:
         f"-c 'program {{{project}/build/firmware.elf}} verify reset exit'\n"
     )
     assert "no other program" in edgec("flash", project, "--port", "x", "--dry-run").out
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="signals of POSIX")
+def test_stopped_flash_ends_what_its_tool_started(project: Path, work: Path) -> None:
+    """A tool is often a script around the program that writes; that one went on."""
+    folder, temporary = work.parent / "bin", work.parent / "tmp"
+    folder.mkdir()
+    script = f"#!/bin/sh\ntrap 'echo asked > {folder}/asked' TERM\nsleep 60 &\n"
+    script += f"echo $! > {folder}/new; mv {folder}/new {folder}/its\nwait\n"
+    (folder / "openocd").write_text(script)
+    (folder / "openocd").chmod(0o755)
+    paths = {"PATH": f"{folder}{os.pathsep}{os.environ['PATH']}", "TMPDIR": str(temporary)}
+    before = {path: path.read_bytes() for path in project.rglob("*") if path.is_file()}
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"import signal; signal.signal({signal.SIGINT.value}, "
+         "signal.default_int_handler); from edgec.cli.main import main; main()",
+         "flash", str(project), "--runner", "openocd"],
+        env={**os.environ, **paths}, stderr=subprocess.PIPE, text=True,
+    )  # fmt: skip
+    try:
+        end = time.monotonic() + 60
+        while not (folder / "its").exists() and time.monotonic() < end:
+            time.sleep(0.02)
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=60)
+    finally:
+        process.kill()
+        process.communicate()
+    assert (process.returncode, errors.strip()) == (128 + signal.SIGINT, "stopped")
+    its = subprocess.run(
+        ["ps", "-o", "stat=", "-p", (folder / "its").read_text().strip()],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert its.stdout.strip()[:1] in ("", "Z") and (folder / "asked").exists()
+    assert not list(temporary.iterdir())
+    assert {path: path.read_bytes() for path in project.rglob("*") if path.is_file()} == before
 
 
 def test_flash_on_qemu(project: Path, edgec: Callable) -> None:

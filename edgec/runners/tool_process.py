@@ -1,0 +1,54 @@
+"""Run a tool of others to its end, or end it, with what it has started."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Sequence
+from contextlib import suppress
+
+#: Of what a tool says, the last bytes are kept.
+_MOST_SAID = 1 << 20
+#: Seconds for a tool to let its probe and the chip go.
+_STOP_S = 5.0
+
+
+def run_tool(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
+    """Run a tool; its exit status and what it said.
+
+    Its output goes to a file: a server that it leaves behind may hold a pipe open for ever. Its
+    session is its own: Ctrl-C reaches it as a request to end, and so does every other end of the
+    wait. Raises OSError where it cannot be started, TimeoutExpired after `timeout_s`.
+    """
+    with tempfile.TemporaryFile() as said:
+        process = subprocess.Popen(
+            command, stdin=subprocess.DEVNULL, stdout=said, stderr=subprocess.STDOUT,
+            start_new_session=True,
+        )  # fmt: skip
+        try:
+            status = process.wait(timeout_s)
+        except BaseException:
+            _end(process)
+            raise
+        said.seek(max(0, said.seek(0, os.SEEK_END) - _MOST_SAID))
+        return status, said.read().decode("utf-8", "replace")
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Ask the tool and what it started to end, and make them where they do not."""
+    if sys.platform == "win32":
+        process.kill()
+    else:
+        end = time.monotonic() + _STOP_S
+        with suppress(ProcessLookupError):  # none is left
+            os.killpg(process.pid, signal.SIGTERM)
+            while time.monotonic() < end:
+                process.poll()
+                os.killpg(process.pid, 0)
+                time.sleep(0.02)
+            os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
