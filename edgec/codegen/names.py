@@ -46,6 +46,10 @@ _HEADERS = frozenset(
         """,
     )
 )
+#: Windows has devices of these names, whatever their suffix: it cannot hold a file `con.c`.
+_DEVICES = frozenset(
+    ("con", "prn", "aux", "nul", *(f"{kind}{n}" for kind in ("com", "lpt") for n in range(10)))
+)
 _RESERVED_PREFIX = re.compile(r"ec_|int\d+_t$|uint\d+_t$|EC_")
 
 
@@ -105,7 +109,7 @@ def model_identifier(name: str) -> str:
 
 def _model_name(text: str) -> str:
     name = identifier(text, fallback="model")
-    return f"model_{name}" if name.lower() in _HEADERS | {"ec"} else name
+    return f"model_{name}" if name.lower() in _HEADERS | _DEVICES | {"ec"} else name
 
 
 def checked_model_name(name: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
@@ -14,7 +15,7 @@ import numpy as np
 import edgec.ops
 from edgec.errors import BadNode, EdgecError, ImportFailed, TooLarge
 from edgec.frontends.imported import folded, imported, mentions, named, require_open
-from edgec.frontends.onnx_constants import computed
+from edgec.frontends.onnx_constants import computed, dense
 from edgec.frontends.onnx_file import read_onnx
 from edgec.frontends.onnx_functions import function_body, function_key
 from edgec.frontends.onnx_inputs import example_shape, stored_inputs
@@ -46,8 +47,8 @@ _STEPS_OF_NODE = 8
 #: Bodies in bodies: PyTorch writes one for each level of modules.
 _MOST_INSIDE = 64
 #: The attributes of which a Constant has one, and their dtypes; a tensor has its own.
-_CONSTANTS = {"value": None, "value_float": "float32", "value_floats": "float32",
-              "value_int": "int64", "value_ints": "int64"}  # fmt: skip
+_CONSTANTS = {"value": None, "sparse_value": None, "value_float": "float32",
+              "value_floats": "float32", "value_int": "int64", "value_ints": "int64"}  # fmt: skip
 #: Not computed at import even where all inputs are constants: `fuse_qdq` looks for it.
 KEPT = ("QuantizeLinear", "DequantizeLinear")
 
@@ -186,10 +187,11 @@ class _GraphImporter:
         return data
 
     def initializers(self, graph: Any) -> None:
-        for tensor in graph.initializer:
-            data = self.array(tensor)
-            origin = Origin(tensor.name, tuple(data.shape))
-            self.values[tensor.name] = self.builder.constant(tensor.name, data, origin=origin)
+        found = [(tensor.name, self.array(tensor)) for tensor in graph.initializer]
+        found += [(each.values.name, self.sparse(each)) for each in graph.sparse_initializer]
+        for name, data in found:
+            origin = Origin(name, tuple(data.shape))
+            self.values[name] = self.builder.constant(name, data, origin=origin)
 
     def nodes(self, graph: Any, prefix: str = "") -> None:
         self.declared.update((entry.name, entry) for entry in (*graph.value_info, *graph.output))
@@ -464,11 +466,24 @@ class _GraphImporter:
             )
         return data
 
+    def sparse(self, tensor: Any) -> Array:
+        """A SparseTensorProto, dense."""
+        values, places = self.array(tensor.values), self.array(tensor.indices)
+        self.spending.take(math.prod(tensor.dims) * values.itemsize, tensor.values.name)
+        try:
+            return dense(tuple(tensor.dims), values, places)
+        except ValueError as error:
+            raise ImportFailed(
+                f"{self.path.name}: sparse tensor {tensor.values.name!r} is damaged: {error}"
+            ) from None
+
     def attribute(self, attribute: Any) -> Any:
         from onnx import AttributeProto, helper
 
         if attribute.type == AttributeProto.TENSOR:
             return self.array(attribute.t)
+        if attribute.type == AttributeProto.SPARSE_TENSOR:
+            return self.sparse(attribute.sparse_tensor)
         if attribute.type in (AttributeProto.GRAPH, AttributeProto.GRAPHS):
             raise ImportFailed(f"{self.path.name}: attribute {attribute.name} is a graph")
         value = helper.get_attribute_value(attribute)

@@ -358,12 +358,23 @@ def _scales(first: str, second: str, result: str) -> str:
         """
 
 
+def _require_zero_points(use: Use) -> None:
+    """Raise ImportFailed unless zero points have the dtypes of what they belong to."""
+    for zero, of in ((2, 0), (5, 3)):
+        if use.type(zero).dtype != use.type(of).dtype:
+            raise ImportFailed(f"the zero point of {use.type(of).dtype} is {use.type(zero).dtype}")
+    if use.type(7).dtype not in ("int8", "uint8"):
+        raise ImportFailed(f"the zero point of its output is {use.type(7).dtype}")
+
+
 def _qlinear_matmul(use: Use) -> str:
+    _require_zero_points(use)
     text = _zero_less("a", "c", True) + _zero_less("d", "f", True) + "acc = MatMul(a1, d1)\n"
     return text + _scales("b", "e", "g") + _requantize("h", use.type(7).dtype, "factor")
 
 
 def _qlinear_conv(use: Use) -> str:
+    _require_zero_points(use)
     rank = len(use.type(0).shape)
     text = _channels(use, 5, "ff", rank) + _channels(use, 4, "e0", rank)
     text += _zero_less("a", "c", True) + _zero_less("d", "ff", True)

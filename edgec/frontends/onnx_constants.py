@@ -20,6 +20,25 @@ from edgec.graph.types import DTYPES, Array
 MOST_ELEMENTS = 1 << 20
 
 
+def dense(shape: tuple[int, ...], values: Array, places: Array) -> Array:
+    """A sparse tensor with its zeros (onnx.proto, SparseTensorProto).
+
+    places: of each value, ascending: its number in the flat tensor, or a row of indices. Raises
+    ValueError where they are something else.
+    """
+    data = np.zeros(shape, values.dtype)
+    if places.ndim == 2 and places.shape[1] == len(shape):
+        places = np.ravel_multi_index(tuple(places.T), shape)
+    if places.shape != values.shape or places.ndim != 1 or places.dtype.kind != "i":
+        raise ValueError(f"indices {list(places.shape)} of values {list(values.shape)}")
+    if places.size and (
+        np.any(np.diff(places) <= 0) or not 0 <= places[0] <= places[-1] < data.size
+    ):
+        raise ValueError(f"its indices do not ascend within {list(shape)}")
+    data.reshape(-1)[places] = values
+    return data
+
+
 #: What the evaluator computes in time that grows as its operands and outputs do; of all else each
 #: element of an output may read each element of the operands, in a loop of Python.
 _LINEAR = frozenset((

@@ -118,7 +118,8 @@ def _stored_bytes(tensor: Any) -> int:
 
 def _names(graph: Any) -> Iterator[Any]:
     """Every name that the importer looks at."""
-    for entry in (*graph.input, *graph.output, *graph.initializer):
+    sparse = (each.values for each in graph.sparse_initializer)
+    for entry in (*graph.input, *graph.output, *graph.initializer, *sparse):
         yield entry.name
     for node in graph.node:
         yield from (node.name, node.op_type, node.domain, *node.input, *node.output)

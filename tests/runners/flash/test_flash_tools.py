@@ -331,7 +331,7 @@ def test_uf2_drive_that_goes_before_the_copy_took_nothing(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     monkeypatch.setattr(uf2, "find_drive", lambda *_: tmp_path / "gone")
-    with pytest.raises(FlashFailed, match="cannot write .*firmware.uf2: No such file"):
+    with pytest.raises(FlashFailed, match=r"cannot write .*firmware.uf2: No such file"):
         load_tool("uf2").flash(job(options={"family": "1", "board_id": "x"}))
 
 

@@ -77,6 +77,10 @@ def test_first_use_keeps_its_name() -> None:
         ("features.toml", "model_features"),  # glibc has a header of that name
         ("String.onnx", "model_string"),
         ("EC.onnx", "model_ec"),  # the runtime's own prefix
+        ("con.tflite", "model_con"),  # Windows has devices of these names
+        ("AUX.onnx", "model_aux"),
+        ("lpt1.tflite", "model_lpt1"),
+        ("console.onnx", "console"),
     ],
 )
 def test_model_identifier(file: str, name: str) -> None:
@@ -104,7 +108,10 @@ def test_long_comments_lose_their_middle() -> None:
 
 def test_a_model_has_a_name_that_c_takes() -> None:
     assert checked_model_name("kws") == "kws"
-    for name, legal in (("int", "model_int"), ("2 words", "model_2_words"), ("math", "model_math")):
+    for name, legal in (
+        ("int", "model_int"), ("2 words", "model_2_words"), ("math", "model_math"),
+        ("nul", "model_nul"),
+    ):  # fmt: skip
         with pytest.raises(BuildFailed, match=f"'{name}' cannot name a model") as caught:
             checked_model_name(name)
         assert caught.value.hint == f"'{legal}' would do"
