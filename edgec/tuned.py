@@ -189,6 +189,6 @@ def _require(value: Any, kind: type) -> Any:
 
 
 def _count(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
         raise ValueError(f"{value!r} is no count")
     return value

@@ -37,8 +37,10 @@ PADDING = frozenset({"pad_copy", "pad_reads"})
 COPYING = "ec_gather_"
 #: Bytes that count as hardly more memory: this part of the largest input or output, or this count.
 ROOM, LEAST_ROOM = 1 / 16, 64
-#: Characters of a trace, and bytes of the code that it makes, at most.
-MOST_CHARACTERS, MOST_CODE_BYTES = 50_000, 100_000
+#: Where a block's result may lie that is computed inside a loop.
+SCOPES = (None, "register", "scratch")
+#: Characters of a trace, bytes of the code that it makes, and any number in it, at most.
+MOST_CHARACTERS, MOST_CODE_BYTES, MOST_NUMBER = 50_000, 100_000, 1 << 16
 
 
 def nest_digest(lowered: LoweredGroup) -> str:
@@ -152,8 +154,18 @@ def _is_safe(trace: str) -> bool:
 def _keeps_meaning(step: list[Any]) -> bool:
     """Whether a step of a trace cannot change what a nest means."""
     name, args, *_ = step
+    if args.get("scope") not in SCOPES or not _is_plain(step):
+        return False
     if name == "set_kind":
         return args["kind"] in KINDS
     if name == "tensorize":
         return str(args["kernel"]).startswith(COPYING)
     return name in SAFE
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether it is of texts and whole numbers: half a step would leave elements out."""
+    if isinstance(value, (list, dict)):
+        return all(map(_is_plain, value.values() if isinstance(value, dict) else value))
+    is_number = type(value) is int and abs(value) <= MOST_NUMBER
+    return is_number or value is None or isinstance(value, str)

@@ -59,6 +59,7 @@ def test_groups_are_for_one_core_and_compiler() -> None:
         lambda data: data["groups"][0].update(core=3),
         lambda data: data["groups"][0]["figures"].update(d1=[1, 2]),
         lambda data: data["groups"][0]["figures"].update(d1=[1, -2, 3, 4]),
+        lambda data: data["groups"][0]["figures"].update(d1=[10**400, 2, 3, 4]),
         lambda data: data["groups"][0]["winners"].append({"trace": "[]"}),
         lambda data: data.update(version=2),
         lambda data: data.update(format="other"),

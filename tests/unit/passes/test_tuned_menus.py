@@ -87,6 +87,9 @@ def test_a_winner_comes_first_at_its_share_of_the_default() -> None:
         json.dumps([["split", {"loop": "nope", "factor": 3}]]),
         json.dumps([["split", {"loop": "out_d3", "factor": "x"}]]),
         json.dumps([["split", {"wrong": 1}]]),
+        *(json.dumps([["split", {"loop": "out_d3", "factor": factor}]])
+          for factor in (1.5, float("inf"), True, 10**30)),  # half a step computed 4 of 6 elements
+        json.dumps([["compute_at", {"block": "acc", "loop": "out_d3", "scope": "oops"}]]),
         json.dumps([["set_kind", {"loop": "out_d3", "kind": "oops"}]]),
         "[" * 60_000,
     ],
