@@ -26,14 +26,12 @@ def dense(shape: tuple[int, ...], values: Array, places: Array) -> Array:
     places: of each value, ascending: its number in the flat tensor, or a row of indices. Raises
     ValueError where they are something else.
     """
-    data = np.zeros(shape, values.dtype)
-    if places.ndim == 2 and places.shape[1] == len(shape):
+    data, places = np.zeros(shape, values.dtype), places.astype(np.int64)
+    if places.ndim == 2:
         places = np.ravel_multi_index(tuple(places.T), shape)
-    if places.shape != values.shape or places.ndim != 1 or places.dtype.kind != "i":
+    if places.shape != values.shape:
         raise ValueError(f"indices {list(places.shape)} of values {list(values.shape)}")
-    if places.size and (
-        np.any(np.diff(places) <= 0) or not 0 <= places[0] <= places[-1] < data.size
-    ):
+    if not np.all(np.diff(places, prepend=-1, append=data.size) > 0):
         raise ValueError(f"its indices do not ascend within {list(shape)}")
     data.reshape(-1)[places] = values
     return data
