@@ -111,7 +111,7 @@ def main(arguments: list[str] | None = None) -> Any:
         show_error(error, as_json="--json" in words)
         sys.exit(error.exit_code)
     except (EdgecError, MemoryError, ModuleNotFoundError, OSError) as error:
-        reported = _as_edgec_error(error)
+        reported = as_edgec_error(error)
         if reported is None:
             raise
         show_error(reported, as_json="--json" in words)
@@ -124,7 +124,7 @@ def _signal_of(stop: BaseException) -> int:
     return cause.number if isinstance(cause, Stopped) else signal.SIGINT
 
 
-def _as_edgec_error(error: BaseException) -> EdgecError | None:
+def as_edgec_error(error: BaseException) -> EdgecError | None:
     """The error to report; None for a bug."""
     if isinstance(error, EdgecError):
         return error

@@ -33,8 +33,6 @@ def command(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
     Takes the options of `edgec build`. After the first build it prints only what changed;
     with --json, one object on one line for each build.
     """
-    from edgec.cli.main import show_error
-
     parent, words = ctx.parent or ctx, (*words, *(["--json"] if as_json else []))
     before: dict[str, Any] | None = None
     given = _parsed(parent, words)  # a fault at the start ends it
@@ -43,12 +41,22 @@ def command(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
         try:
             given = _parsed(parent, words)
             before = _build(given, before)
-        except (EdgecError, click.ClickException) as error:
-            show_error(error, as_json=as_json)
+        except (EdgecError, click.ClickException, MemoryError, OSError) as error:
+            _tell(error, as_json=as_json)
         if not as_json:
             echo(f"\nwatching {', '.join(map(str, stamps))}")
         while _stamps(given) == stamps:
             sleep(PAUSE_S)
+
+
+def _tell(error: Exception, *, as_json: bool) -> None:
+    """Say what is wrong, a disk that is full for a moment, too. Raises what is a bug."""
+    from edgec.cli.main import as_edgec_error, show_error
+
+    shown = error if isinstance(error, click.ClickException) else as_edgec_error(error)
+    if shown is None:
+        raise error
+    show_error(shown, as_json=as_json)
 
 
 def _parsed(parent: click.Context, words: tuple[str, ...]) -> click.Context:

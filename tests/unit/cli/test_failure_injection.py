@@ -264,6 +264,37 @@ def test_new_makes_a_folder_whole_or_not_at_all(
         assert tree(work) == whole, (what, ran)
 
 
+@pytest.mark.parametrize("step", [5, pytest.param(1, marks=pytest.mark.full)])
+def test_watch_goes_on_when_an_operation_fails(
+    step: int, command_of: Callable, edgec: Callable, work: Path, faults: Faults,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:  # fmt: skip
+    """A disk that is full for a moment ended it, though the next change would have been built."""
+    words = ["watch", *command_of("build")[1:]]
+    waits: list[int] = []
+
+    def sleep(_: float) -> None:
+        faults.at = None  # only the first build fails
+        waits.append(1)
+        if len(waits) % 2 == 0:
+            raise KeyboardInterrupt
+        os.utime(words[1], ns=(len(waits), len(waits)))
+
+    monkeypatch.setattr("edgec.cli.watch.sleep", sleep)
+    roots = (work, work.parent / "tmp")
+    assert edgec(*words).status == 130
+    with faults.failing(roots, None, 0):
+        assert edgec(*words).status == 130
+    points, after = faults.seen[: len(faults.seen) // 2], tree(work)
+    assert len(points) > 3
+    for at, what in [*enumerate(points)][::step]:
+        with faults.failing(roots, at, PROBLEMS[at % len(PROBLEMS)]):
+            ran = edgec(*words)
+        assert ran.status == 130 and ran.out.count("watching") == 2, (what, ran)
+        assert ran.err.count("error: ") <= 1 and "Traceback" not in ran.err, (what, ran)
+        assert tree(work) == after and not tree(roots[1]), what
+
+
 @pytest.mark.parametrize("name", ["build", "quantize", "export", "tosa", "new"])
 def test_a_folder_that_cannot_be_written(
     name: str, command_of: Callable, edgec: Callable, work: Path, faults: Faults
