@@ -243,8 +243,8 @@ class Options:
     input_values: (name, number) of its inputs that are no inputs of the program, but always this
     number. specialize: (name, values) of sizes that are open: each choice of values gets code of
     its own, as fast as a build with closed sizes; in Python a dictionary. places: (what, region) of
-    a board, see `edgec.memory.pins`. compile_budget: by what factor a model may be larger than the
-    limits of `edgec.graph.limits.Budget`. plan_nodes: placements that are tried for the final
+    a board, see `edgec.memory.placements`. compile_budget: by how much a model may be larger than
+    the limits of `edgec.graph.limits.Budget`. plan_nodes: placements that are tried for the final
     memory plan, some seconds: the same plan on every machine. kernels: functions of the
     user's that may take the place of ours (`edgec.external.Kernel`), and Python files that list
     some; in Python one of them, too.

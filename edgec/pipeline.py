@@ -41,9 +41,9 @@ from edgec.graph.special_sizes import special_sizes, words_of
 from edgec.graph.types import Array
 from edgec.graph.verify import verify_module
 from edgec.loop.printer import print_func
+from edgec.memory.board_regions import BoardRegions, board_regions_of, with_board_regions
 from edgec.memory.choose import Choice
 from edgec.memory.decide import decide
-from edgec.memory.homes import Homes, homes_of, with_homes
 from edgec.memory.layout import placement_problem, with_states
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.solve import plan_memory
@@ -76,8 +76,8 @@ class Compiled:
 
     imported: the graph as the file has it. module: after all passes. shrinkage: channels that
     were removed. idle_clamps: those that can never fire. groups, chosen: the menus and the variant
-    taken from each. problem, plan: the memory. program: what codegen writes. homes: the board's
-    regions, None without a board. specials: the same for each choice of sizes that has code of its
+    taken from each. problem, plan: the memory. program: what codegen writes. regions: None
+    without a board. specials: the same for each choice of sizes that has code of its
     own; `program` has all of it. tuned_left_out: nests of the options' file that are tuned for
     other cores or compilers.
     """
@@ -92,7 +92,7 @@ class Compiled:
     program: Program
     options: Options
     overflows: tuple[Overflow, ...] = ()
-    homes: Homes | None = None
+    regions: BoardRegions | None = None
     specials: tuple[Compiled, ...] = ()
     tuned_left_out: int = 0
 
@@ -276,8 +276,8 @@ def compile_module(
             for sizes, each in zip(choices, specials, strict=True)
         ]
         program = with_versions(program, found)
-    if compiled.homes is not None:
-        program = place_program(program, compiled.homes, copies=compiled.options.prices.is_fast)
+    if compiled.regions is not None:
+        program = place_program(program, compiled.regions, copies=compiled.options.prices.is_fast)
     program.check()
     left_out = known - len(options.tuned.groups)
     return replace(
@@ -363,8 +363,8 @@ class _Job:
         module = module.with_main(decided.function)
         stages.check("order_channels", module)
         stages.write("loops", _loops_text, choice.variants)
-        homes = homes_of(self.board, options.places, self.reserved)
-        problem = _placement(module.main, choice, homes, options)
+        regions = board_regions_of(self.board, options.places, self.reserved)
+        problem = _placement(module.main, choice, regions, options)
         if beside is not None:
             problem = pinned(problem, beside.plan, _same_places(module.main, beside))
         plan = plan_memory(problem, node_limit=options.plan_nodes)
@@ -378,7 +378,7 @@ class _Job:
         program = _emit(module, choice, problem, plan, identity, options, golden)
         return Compiled(
             imported, module, shrinkage, idle_clamps, choice, problem, plan, program, options,
-            find_overflows(module.main), homes,
+            find_overflows(module.main), regions,
         )  # fmt: skip
 
 
@@ -420,15 +420,15 @@ def _simplify(
 
 
 def _placement(
-    function: Function, choice: Choice, homes: Homes | None, options: Options
+    function: Function, choice: Choice, regions: BoardRegions | None, options: Options
 ) -> Problem:
     """Stage 6: what has to be placed, and where it may lie."""
     groups, chosen = choice.groups, choice.variants
     problem = placement_problem(function, groups, chosen, io=options.io)
     problem = with_states(problem, function)
-    if homes is None:
+    if regions is None:
         return problem
-    return with_homes(problem, function, groups, chosen, homes, options.io)
+    return with_board_regions(problem, function, groups, chosen, regions, options.io)
 
 
 def _emit(

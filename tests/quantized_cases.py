@@ -69,7 +69,7 @@ def add_accumulation(
     x = model.tensor("x", x_shape, dtype, scale=x_scale, zero_point=zero_points[0])
     inputs = [x, model.tensor(
         "weights", weight_shape, f"int{weight_bits}", scale=scales, zero_point=[0] * len(scales),
-        axis=channel_axis, data=weights if weight_bits == 8 else nibbles(weights),
+        axis=channel_axis, data=weights if weight_bits == 8 else int4(weights),
     )]  # fmt: skip
     if rng.random() < 0.8:
         bias = np.round(rng.normal(0, spread, channels)).astype(wide or "int32")
@@ -81,7 +81,7 @@ def add_accumulation(
     return Accumulation(x, inputs, output_scale, zero_points[1])
 
 
-def nibbles(values: np.ndarray) -> np.ndarray:
+def int4(values: np.ndarray) -> np.ndarray:
     """Numbers in [-8, 7] two to a byte, the first in the low half, as INT4 tensors hold them."""
     flat = values.reshape(-1)
     pairs = np.append(flat, np.zeros(flat.size % 2, flat.dtype)).reshape(-1, 2) & 15

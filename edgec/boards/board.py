@@ -112,8 +112,8 @@ class Board:
     the program and of its variables; `stack_bytes` is what the linker script reserves unless a
     build says otherwise. `config` becomes `#define EC_<key>` of `ec_board.h`, for the port.
     `sources` are the documents that the facts come from. `place` pins what every build for this
-    board places: (what, region), see `edgec.memory.pins`. `power` is what the chip takes, where a
-    data sheet says so; `flash_waits` how long it waits for its flash, where a manual does.
+    board places: (what, region), see `edgec.memory.placements`. `power` is what the chip takes,
+    where a data sheet says so; `flash_waits` how long it waits for its flash, where a manual does.
     """
 
     name: str

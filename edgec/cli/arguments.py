@@ -188,9 +188,9 @@ class PlaceType(WordType):
 
     def read(self, text: str) -> tuple[tuple[str, str], ...]:
         if text.endswith(".toml"):
-            from edgec.memory.pins import read_pins
+            from edgec.memory.placements import read_placements
 
-            return read_pins(Path(text))
+            return read_placements(Path(text))
         what, found, region = text.rpartition("=")
         if not found or not what or not region:
             raise ValueError(f"{text!r} places nothing: use WHAT=REGION or a .toml file")

@@ -125,18 +125,18 @@ def section_macro(kind: str, region: str) -> str:
 def make_weights(
     model: str,
     constants: Mapping[str, np.ndarray],
-    homes: Mapping[str, str] | None = None,
+    regions: Mapping[str, str] | None = None,
     alignment: int = WORD_BYTES,
 ) -> Weights:
-    """Name and print a program's constants; `homes` has the regions of those that are placed.
+    """Name and print a program's constants; `regions` has the regions of those that are placed.
 
     alignment: of each array in bytes, a multiple of 4.
     """
-    homes = homes or {}
+    regions = regions or {}
     first: dict[tuple[str, str, bytes], str] = {}
     stands_for: dict[str, str] = {}
     for name, array in constants.items():
-        key = (homes.get(name, ""), array.dtype.name, np.ascontiguousarray(array).tobytes())
+        key = (regions.get(name, ""), array.dtype.name, np.ascontiguousarray(array).tobytes())
         stands_for[name] = first.setdefault(key, name)
     kept = [name for name in constants if stands_for[name] == name]
     # Small ones first: a short instruction leads from one to the next.
@@ -145,15 +145,15 @@ def make_weights(
     by_name = dict(zip(kept, members, strict=True))
     objects = []
     crc = 0
-    for region in sorted({homes.get(name, "") for name in kept}):
-        inside = [name for name in kept if homes.get(name, "") == region]
+    for region in sorted({regions.get(name, "") for name in kept}):
+        inside = [name for name in kept if regions.get(name, "") == region]
         arrays = tuple(_array(by_name[name], name, constants[name], alignment) for name in inside)
         objects.append(WeightsObject(region, arrays))
         for name in inside:
             crc = zlib.crc32(_stored(constants[name], alignment), crc)
     bases = {part.region: f"{model}_{WEIGHTS_OBJECT}{part.suffix}" for part in objects}
     names = {
-        name: f"{bases[homes.get(name, '')]}.{by_name[stands_for[name]]}" for name in constants
+        name: f"{bases[regions.get(name, '')]}.{by_name[stands_for[name]]}" for name in constants
     }
     sure = bool(kept) and not any(np.isnan(constants[name]).any() for name in kept)
     return Weights(tuple(objects), names, crc if sure else None, alignment)

@@ -34,7 +34,7 @@ from edgec.codegen.port_text import (
     port_text,
     state_texts,
 )
-from edgec.codegen.program import DTYPE_BYTES, Program, ProgramHomes, Step, Version
+from edgec.codegen.program import DTYPE_BYTES, Program, ProgramRegions, Step, Version
 from edgec.codegen.runtime_source import needed_functions
 from edgec.codegen.share import SharedFunction, Side, share, share_callees
 from edgec.targets.core import CORES, WORD_BYTES
@@ -73,7 +73,7 @@ class AreaText:
 
 
 @dataclass(frozen=True)
-class HomeText:
+class RegionText:
     """A region that code of the model lies in: its name, the section's macro, the macros' ends."""
 
     region: str
@@ -180,9 +180,9 @@ class ModelText:
     weights_crc_call: str
     golden: GoldenText | None
     areas: tuple[AreaText, ...]
-    code_homes: tuple[HomeText, ...]
+    code_regions: tuple[RegionText, ...]
     copies: tuple[tuple[str, str], ...]
-    state_home: str
+    state_region: str
     sizes: tuple[SizeText, ...]
     counts: tuple[str, ...]
     foreign: tuple[ForeignText, ...]
@@ -238,7 +238,7 @@ class _Functions:
 
 def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
     """All functions; with a GPU those of the processor, and of other steps the kernels' names."""
-    homes = program.homes
+    regions = program.regions
     side: Side = None if gpu is None else "processor"
     shared = share(program, side)
     callees, callee_functions = _emit_callees(program, side)
@@ -253,7 +253,7 @@ def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
     step_functions = [launched.get(step, "") for step in range(len(program.steps))]
     step_numbers: list[tuple[int | str, ...]] = [()] * len(program.steps)
     called = "/* Called by the steps below: {}. */"
-    functions = [FunctionText((called.format(f.name),), f.text, _marker("EC_STEP", f.name, homes))
+    functions = [FunctionText((called.format(f.name),), f.text, _marker("EC_STEP", f.name, regions))
                  for f in callee_functions]  # fmt: skip
     # A callee whose loops threads share starts them itself.
     in_team = not any("#pragma omp" in f.text for f in callee_functions)
@@ -261,7 +261,7 @@ def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
                for each in zip(names, shared, strict=True)]  # fmt: skip
     for general in _generalized(program, emitted):
         name, steps = general.function.name, [shared[m].steps for m in general.members]
-        marker = _marker("EC_STEP", name, homes)
+        marker = _marker("EC_STEP", name, regions)
         constants = tuple(part for line in general.constants for part in wrapped(line))
         comment = _function_comment(program, [step for each in steps for step in each])
         functions.append(FunctionText(comment, general.function.text, marker, constants))
@@ -286,10 +286,10 @@ def _emit_shared(
 
 def make_text(program: Program) -> EmittedModel:
     """Decide everything about how a program looks as C; `program` must have passed its check."""
-    homes = program.homes
+    regions = program.regions
     core = CORES.get(program.processor or program.target)
     alignment = core.weight_alignment if core else WORD_BYTES
-    weights = make_weights(program.model, program.constants, homes.constants, alignment)
+    weights = make_weights(program.model, program.constants, regions.constants, alignment)
     gpu = None
     if runs_on_gpu(program):  # kernels are in a file of their own
         gpu = make_gpu_text(program, weights, [f"{program.model}_{name}" for name in PUBLIC])
@@ -307,7 +307,7 @@ def make_text(program: Program) -> EmittedModel:
     needed = needed_functions([*(f.text for f in functions), *checks])
     helpers = [
         f.text.replace("\nstatic inline ", "\nEC_HELPER ").replace(
-            "\nstatic EC_KERNEL ", f"\nstatic {_marker('EC_KERNEL', f.name, homes)} "
+            "\nstatic EC_KERNEL ", f"\nstatic {_marker('EC_KERNEL', f.name, regions)} "
         )
         for f in needed
     ]
@@ -357,9 +357,9 @@ def make_text(program: Program) -> EmittedModel:
             AreaText(f"arena_{a.region}", f"ARENA_{a.region.upper()}", a.nbytes, a.region)
             for a in program.areas
         ),
-        code_homes=_home_texts(homes.functions),
-        copies=homes.copied,
-        state_home=homes.state,
+        code_regions=_region_texts(regions.functions),
+        copies=regions.copied,
+        state_region=regions.state,
         sizes=_sizes(program),
         # where the numbers stand that say how much of an output is in use
         counts=tuple(pointers.raw(program.outputs[n].buffer) for n in count_numbers(program)),
@@ -406,15 +406,15 @@ def _has_blob(program: Program, weights: Weights) -> bool:
     return bool(weights.objects) and program.weights_form != "text" and is_large
 
 
-def _marker(word: str, function: str, homes: ProgramHomes) -> str:
+def _marker(word: str, function: str, regions: ProgramRegions) -> str:
     """The macro before a function, for its region."""
-    region = homes.functions.get(function, "")
+    region = regions.functions.get(function, "")
     return f"{word}_{region.upper()}" if region else word
 
 
-def _home_texts(placed: Mapping[str, str]) -> tuple[HomeText, ...]:
+def _region_texts(placed: Mapping[str, str]) -> tuple[RegionText, ...]:
     return tuple(
-        HomeText(region, section_macro("code", region), region.upper())
+        RegionText(region, section_macro("code", region), region.upper())
         for region in sorted(set(placed.values()))
     )
 

@@ -7,34 +7,34 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 
 from edgec.codegen.model_text import EmittedModel, make_text
-from edgec.codegen.program import Program, ProgramHomes
+from edgec.codegen.program import Program, ProgramRegions
 from edgec.codegen.runtime_source import runtime_functions
 from edgec.loop.cost import OWN, instructions_by_callee
 from edgec.loop.traffic import Traffic, add_traffic, traffic
-from edgec.memory.homes import Homes
-from edgec.memory.pins import Pins
+from edgec.memory.board_regions import BoardRegions
+from edgec.memory.placements import Placements
 from edgec.memory.statics import Static, place_statics
 
 
-def place_program(program: Program, homes: Homes, *, copies: bool) -> Program:
-    """The program with the homes of what does not lie where the linker would put it.
+def place_program(program: Program, regions: BoardRegions, *, copies: bool) -> Program:
+    """The program with the regions of what does not lie where the linker would put it.
 
     copies: see `place_statics`. Raises PlanError as that does.
     """
-    board = homes.board
-    state = homes.pins.region("state", ()) or ""
+    board = regions.board
+    state = regions.placements.region("state", ()) or ""
     peaks = {area.region: area.nbytes for area in program.areas}
     peaks[board.data] = peaks.get(board.data, 0) + program.arena_bytes
     peaks[state or board.data] = peaks.get(state or board.data, 0) + program.state_bytes
     statics: list[Static] = []
-    if homes.has_choice(copies=copies):
+    if regions.has_choice(copies=copies):
         statics = _weights(program)
-        if any(what.startswith("code") for what, _ in homes.pins.entries):
+        if any(what.startswith("code") for what, _ in regions.placements.entries):
             statics += _code(make_text(program), {}, {})  # those pinned: no size is known yet
-    found = place_statics(statics, homes, peaks, copies=copies)
+    found = place_statics(statics, regions, peaks, copies=copies)
     return replace(
         program,
-        homes=ProgramHomes(
+        regions=ProgramRegions(
             constants={name: region for (kind, name), region in found.items() if kind == "weights"},
             functions={name: region for (kind, name), region in found.items() if kind == "code"},
             state="" if state == board.data else state,
@@ -44,27 +44,27 @@ def place_program(program: Program, homes: Homes, *, copies: bool) -> Program:
 
 
 def place_hot_code(
-    program: Program, homes: Homes, function_bytes: Mapping[str, int]
+    program: Program, regions: BoardRegions, function_bytes: Mapping[str, int]
 ) -> Program | None:
     """The program with its hottest functions in RAM that instructions are fetched faster from.
 
-    function_bytes: of each C function, as it was built. `homes.reserved` has all that lies in each
-    region. None where nothing can be gained.
+    function_bytes: of each C function, as it was built. `regions.reserved` has all that
+    lies in each region. None where nothing can be gained.
     """
-    usual = homes.board.memory[homes.board.code]
-    if not any(r.fetch_wait_states < usual.fetch_wait_states for r in homes.rams):
+    usual = regions.board.memory[regions.board.code]
+    if not any(r.fetch_wait_states < usual.fetch_wait_states for r in regions.rams):
         return None
     emitted = make_text(program)
     statics = [
         static
         for static in _code(emitted, function_bytes, _instructions(program, emitted))
-        if static.size_bytes and static.name not in program.homes.functions
+        if static.size_bytes and static.name not in program.regions.functions
     ]
-    found = place_statics(statics, replace(homes, pins=Pins()), {}, copies=True)
+    found = place_statics(statics, replace(regions, placements=Placements()), {}, copies=True)
     if not found:
         return None
-    functions = {**program.homes.functions, **{name: r for (_, name), r in found.items()}}
-    return replace(program, homes=replace(program.homes, functions=functions))
+    functions = {**program.regions.functions, **{name: r for (_, name), r in found.items()}}
+    return replace(program, regions=replace(program.regions, functions=functions))
 
 
 def _weights(program: Program) -> list[Static]:

@@ -200,7 +200,7 @@ class Golden:
 
 
 @dataclass(frozen=True)
-class ProgramHomes:
+class ProgramRegions:
     """Regions of the board that are not where the linker would put things by itself.
 
     constants: by name of the constant. functions: by C name, of the steps' functions and of the
@@ -234,7 +234,7 @@ class Program:
     without folders. `buffers` gives sizes in bytes, `offsets` where they lie. All memories are
     `alignment`-byte aligned by the application. `arena_lower_bound` is the planner's certificate.
     `areas` is what activations need besides the arena, and `area_of` names the region of each
-    buffer that lies there. `homes` has what else lies in a certain region of the board. With
+    buffer that lies there. `regions` has what else lies in a certain region of the board. With
     `merges_functions`, functions that differ in integers alone become one. `no_asm` keeps assembly
     out of the C. `threads` share its parallel loops. Where `float_sums` are free, a product and a
     sum may be one instruction. `weights_form` says how constants are written. `sizes` are those
@@ -270,7 +270,7 @@ class Program:
     callees: Mapping[str, PrimFunc] = field(default_factory=dict)
     areas: tuple[Area, ...] = ()
     area_of: Mapping[str, str] = field(default_factory=dict)
-    homes: ProgramHomes = field(default_factory=lambda: ProgramHomes())
+    regions: ProgramRegions = field(default_factory=lambda: ProgramRegions())
     merges_functions: bool = False
     sizes: tuple[Size, ...] = ()
     counts: tuple[Count, ...] = ()

@@ -217,7 +217,7 @@ def _board_files(
 ) -> dict[str, str]:
     text = emitted.text
     files = {
-        LINKER_SCRIPT: linker_script(board, placed=program.homes.parts),
+        LINKER_SCRIPT: linker_script(board, placed=program.regions.parts),
         f"{PORT_DIR}/ec_board.h": board_header(board),
         "toolchain.cmake": render(
             "toolchain.cmake.j2",

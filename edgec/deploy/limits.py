@@ -15,7 +15,7 @@ from edgec.build.staging import work_folder
 from edgec.deploy.project import Built, Finish, deploy, deploy_library, figures_of
 from edgec.errors import BudgetExceeded, DoesNotFit, EdgecError, PlanError
 from edgec.graph.ir import Module
-from edgec.memory.homes import Homes
+from edgec.memory.board_regions import BoardRegions
 from edgec.options import Figures, Limits, Options
 from edgec.pipeline import Compiled, compile_module
 from edgec.targets.core import Core
@@ -102,7 +102,7 @@ def build_within(
                 raise
             # The rest of the program takes more than was thought: place less there.
             refused = error
-            taken = Homes(board, reserved=reserved)
+            taken = BoardRegions(board, reserved=reserved)
             reserved |= {name: taken.taken_bytes(name) + n for name, n in error.over.items()}
         except BudgetExceeded as error:
             limit = smaller_arena_bytes(compiled, error.over.get("RAM", 0))

@@ -228,18 +228,18 @@ def _with_hot_code(compiled: Compiled, image: Image | None) -> Program | None:
 
     Only an image says how large functions are, and what room is left.
     """
-    if not compiled.options.prices.is_fast or image is None or compiled.homes is None:
+    if not compiled.options.prices.is_fast or image is None or compiled.regions is None:
         return None
     taken: dict[str, int] = defaultdict(int)
     for section in image.sections:
         taken[section.region] += section.bytes + ROUNDING_BYTES
     # Addresses of the usual region that code leaves are not used again: its room is no limit.
-    homes = replace(compiled.homes, reserved={**taken, compiled.homes.board.code: 0})
+    regions = replace(compiled.regions, reserved={**taken, compiled.regions.board.code: 0})
     sizes: dict[str, int] = defaultdict(int)
     for function in image.functions:
         name = function.name.split(".")[0]  # a compiler's clone counts as its original
         sizes[name] += function.code_bytes + ROUNDING_BYTES
-    return place_hot_code(compiled.program, homes, sizes)
+    return place_hot_code(compiled.program, regions, sizes)
 
 
 def figures_of(built: Built, *, measured: bool) -> Figures:

@@ -21,7 +21,7 @@ from edgec.graph.open_axes import OpenAxes, axes_after
 from edgec.graph.traits import Storage
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.primitives.halves import fits_halves
-from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.primitives.int4 import fits_int4
 from edgec.loop.primitives.shifts import find_shifts, without_shifts
 from edgec.ops.onnx_graph import TO_FIRST
 from edgec.ops.op import op_of
@@ -62,10 +62,10 @@ def onnx_bytes(function: Function) -> bytes:
     return bytes(model.SerializeToString(deterministic=True))
 
 
-def has_short_weights(node: Node) -> bool:
+def has_int4_weights(node: Node) -> bool:
     """Whether a node dequantizes weights along an axis that all fit in four bits."""
     weights = _stored_weights(node)
-    return weights is not None and fits_nibbles(weights.data)
+    return weights is not None and fits_int4(weights.data)
 
 
 def shifts_of(node: Node) -> Array | None:
@@ -94,7 +94,7 @@ def _needs_wide_opset(node: Node) -> bool:
     is_int16 = node.op.storage is Storage.QUANTIZE and node.attrs.dtype == "int16"
     is_int16 |= node.op.storage is Storage.DEQUANTIZE and node.inputs[0].type.dtype == "int16"
     is_late = op_of(node).onnx_since > OPSET
-    return is_late or is_int16 or has_short_weights(node) or shifts_of(node) is not None
+    return is_late or is_int16 or has_int4_weights(node) or shifts_of(node) is not None
 
 
 class OnnxWriter:
@@ -243,10 +243,10 @@ class OnnxWriter:
         """Append a node with several outputs."""
         self.nodes.append(helper.make_node(kind, inputs, outputs, name=outputs[0], **attributes))
 
-    def initializer(self, name: str, data: Array, *, in_nibbles: bool = False) -> str:
+    def initializer(self, name: str, data: Array, *, in_int4: bool = False) -> str:
         """Store constant data under a fresh name; int8 as INT4, if its numbers fit."""
         name = self.fresh(name)
-        if in_nibbles:
+        if in_int4:
             numbers = data.reshape(-1).tolist()
             tensor = helper.make_tensor(name, onnx.TensorProto.INT4, data.shape, numbers)
         else:
@@ -326,7 +326,7 @@ class OnnxWriter:
         return self.operand(value, change, 0)
 
     def parameters(
-        self, name: str, quant: Quant, dtype: str, *, in_nibbles: bool = False
+        self, name: str, quant: Quant, dtype: str, *, in_int4: bool = False
     ) -> list[str]:
         """Initializers of scale and zero point."""
         scale = np.asarray(quant.scale, np.float32)
@@ -335,7 +335,7 @@ class OnnxWriter:
             scale, zero_point = scale.reshape(()), zero_point.reshape(())
         return [
             self.initializer(f"{name}.scale", scale),
-            self.initializer(f"{name}.zero_point", zero_point, in_nibbles=in_nibbles),
+            self.initializer(f"{name}.zero_point", zero_point, in_int4=in_int4),
         ]
 
     def _halves(self, name: str, data: Array) -> str:
@@ -354,7 +354,7 @@ class OnnxWriter:
         numbers = change(without_shifts(constant.data, shifts))
         channels = np.asarray(quant.scale, np.float32).reshape(-1, *(1,) * (shifts.ndim - 1))
         scales = change(np.asarray(channels * np.exp2(shifts.astype(np.float32))))
-        stored = self.initializer(constant.name, numbers, in_nibbles=True)
+        stored = self.initializer(constant.name, numbers, in_int4=True)
         scale = self.initializer(f"{constant.name}.scale", scales)
         name, size = self.fresh(value.name), constant.data.shape[-1] // shifts.shape[-1]
         self.emit("DequantizeLinear", [stored, scale], name, axis=1, block_size=size)
@@ -381,8 +381,8 @@ class OnnxWriter:
         shifts = None if above is None else shifts_of(above)
         if shifts is not None and reorder is None:
             return self._blocks(value, constant, change, shifts)
-        is_short = above is not None and has_short_weights(above)
-        stored = self.initializer(constant.name, change(constant.data), in_nibbles=is_short)
+        is_short = above is not None and has_int4_weights(above)
+        stored = self.initializer(constant.name, change(constant.data), in_int4=is_short)
         if above is None:
             return stored
         quant = constant.type.quant
@@ -391,7 +391,7 @@ class OnnxWriter:
         if reorder is not None and not quant.per_tensor:
             scales, zeros = (reorder(np.asarray(each)) for each in (quant.scale, quant.zero_point))
             quant = Quant(tuple(scales.tolist()), tuple(zeros.tolist()), quant.axis)
-        parameters = self.parameters(constant.name, quant, constant.type.dtype, in_nibbles=is_short)
+        parameters = self.parameters(constant.name, quant, constant.type.dtype, in_int4=is_short)
         along = {} if quant.per_tensor else {"axis": axis}
         self.emit("DequantizeLinear", [stored, *parameters], name, **along)
         return name

@@ -390,7 +390,7 @@ def constant_array(tensor: RawTensor, type_: TensorType) -> Array:
     """The elements of a constant as a copy: aligned, dense, and alive without the file."""
     assert tensor.data is not None
     if tensor.dtype == "INT4":
-        return _nibbles(tensor, type_)
+        return _unpacked_int4(tensor, type_)
     stored = np.dtype(type_.dtype).newbyteorder("<")
     if tensor.sparsity is None and tensor.data.size != type_.nbytes:
         raise ImportFailed(
@@ -407,7 +407,7 @@ def constant_array(tensor: RawTensor, type_: TensorType) -> Array:
         raise ImportFailed(f"{shown(tensor)}: {failure.message}") from None
 
 
-def _nibbles(tensor: RawTensor, type_: TensorType) -> Array:
+def _unpacked_int4(tensor: RawTensor, type_: TensorType) -> Array:
     """The numbers of an INT4 constant, two to a byte, the first in its low half."""
     assert tensor.data is not None
     wanted = -(-type_.elements // 2)
@@ -478,7 +478,7 @@ def tensor_type(tensor: RawTensor, *, computed: bool = False) -> TensorType:
     """
     dtype = tensor.dtype.lower()
     if dtype == "int4" and tensor.data is not None:
-        dtype = "int8"  # `edgec.loop.primitives.nibbles` halves what fits, wherever it comes from
+        dtype = "int8"  # `edgec.loop.primitives.int4` halves what fits, wherever it comes from
     if tensor.dtype == COMPLEX and computed:
         return tensor_type(replace(tensor, dtype="FLOAT32", shape=(*tensor.shape, 2), signature=()),
                            computed=True)  # fmt: skip

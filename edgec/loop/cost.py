@@ -37,7 +37,7 @@ from edgec.loop.ir import (
     While,
     remembered,
 )
-from edgec.loop.primitives.nibbles import unpacked_byte
+from edgec.loop.primitives.int4 import unpacked_byte
 from edgec.loop.rewrite import children, expressions
 from edgec.loop.simplify import lower_blocks
 from edgec.numerics.term import Term, Var

@@ -41,9 +41,9 @@ from edgec.loop.primitives.fuse_axes import fuse_axes
 from edgec.loop.primitives.gather import gather
 from edgec.loop.primitives.halves import pack_halves
 from edgec.loop.primitives.inline_constant import inline_constant
+from edgec.loop.primitives.int4 import pack_int4
 from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.loops import Tail
-from edgec.loop.primitives.nibbles import pack_nibbles
 from edgec.loop.primitives.pair_bytes import pair_bytes
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
 from edgec.loop.primitives.roll import roll
@@ -319,9 +319,9 @@ class Schedule:
         if next(p for p in self.func.params if p.name == buffer).scope == "constant":
             self._repack(buffer, repack)
 
-    def pack_nibbles(self, buffer: str) -> None:
+    def pack_int4(self, buffer: str) -> None:
         """Store a constant of numbers in [-8, 7] as two to a byte."""
-        self._repack(buffer, self._apply(pack_nibbles, buffer=buffer))
+        self._repack(buffer, self._apply(pack_int4, buffer=buffer))
 
     def pack_halves(self, buffer: str) -> None:
         """Store a constant of floats that float16 holds as such."""
@@ -499,7 +499,7 @@ REPLAYABLE = frozenset(
         "split", "cut", "fuse", "reorder", "set_kind", "compute_at",
         "reverse_compute_at", "compute_inline", "slide", "fold_storage", "roll", "cache_read",
         "cache_write",
-        "decompose_reduction", "transform_layout", "pack_nibbles", "pack_halves", "pack_steps",
+        "decompose_reduction", "transform_layout", "pack_int4", "pack_halves", "pack_steps",
         "pack_shifts", "complement", "inline_constant", "storage_align",
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
         "warp_tiles", "share_rows", "share_sum",

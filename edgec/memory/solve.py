@@ -158,7 +158,7 @@ def _solve(
 ) -> RegionSolution:
     instance = make_instance(buffers, overlaps)
     bound = max(instance_bound_bytes(instance), stacks_bound_bytes(buffers, overlaps))
-    _check_pins(instance)
+    _check_placements(instance)
     if capacity_bytes is not None and bound > capacity_bytes:
         return RegionSolution({}, None, bound, "live bytes", 0)
     if solver == "greedy":
@@ -278,7 +278,7 @@ def _efforts(plain: Sequence[Strategy]) -> Iterator[list[tuple[Strategy | None, 
         ]
 
 
-def _check_pins(instance: Instance) -> None:
+def _check_placements(instance: Instance) -> None:
     """Raise PlanError if two pinned buffers collide: then no capacity helps."""
     pinned = [i for i, b in enumerate(instance.buffers) if b.fixed_offset is not None]
     for a in pinned:

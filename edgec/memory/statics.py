@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from edgec.boards.board import MemoryRegion
 from edgec.errors import PlanError
 from edgec.loop.traffic import Traffic, wait_cycles
-from edgec.memory.homes import Homes
-from edgec.memory.pins import Kind
+from edgec.memory.board_regions import BoardRegions
+from edgec.memory.placements import Kind
 from edgec.memory.problem import Buffer, Problem, Region
 from edgec.memory.regions import assign_regions
 
@@ -45,7 +45,7 @@ class Static:
 
 
 def place_statics(
-    statics: Sequence[Static], homes: Homes, peak_bytes: Mapping[str, int], *, copies: bool
+    statics: Sequence[Static], memory: BoardRegions, peak_bytes: Mapping[str, int], *, copies: bool
 ) -> dict[tuple[Kind, str], str]:
     """By (kind, name) the region of what does not lie in the usual one, `board.code`.
 
@@ -53,16 +53,16 @@ def place_statics(
     RAM that is faster may be used. Raises PlanError for a pin that names nothing, or a region too
     small for what is pinned to it.
     """
-    board = homes.board
+    board = memory.board
     for kind in ("weights", "code"):
         known = sorted({n for s in statics if s.kind == kind for n in s.names})
-        homes.pins.require_matches(kind, known)
+        memory.placements.require_matches(kind, known)
     usual = board.memory[board.code]
     regions = [usual, *(r for r in board.memory.values() if r is not usual)]
     regions = [r for r in regions if r.kind != "boot" and not r.hardware_only]
     buffers, pinned = [], set()
     for number, static in enumerate(statics):
-        pin = homes.pins.region(static.kind, static.names)
+        pin = memory.placements.region(static.kind, static.names)
         usable = [r for r in regions if _may_hold(r, static, usual, copies)]
         if pin is not None:
             usable = [board.memory[pin]]
@@ -70,7 +70,7 @@ def place_statics(
         costs = tuple(static.cycles_in(r) for r in usable)
         names = tuple(r.name for r in usable)
         buffers.append(Buffer(str(number), static.size_bytes, 0, 1, 4, names, costs=costs))
-    room = {r.name: max(homes.room_bytes(r) - peak_bytes.get(r.name, 0), 0) for r in regions}
+    room = {r.name: max(memory.room_bytes(r) - peak_bytes.get(r.name, 0), 0) for r in regions}
     problem = Problem(tuple(buffers), (), tuple(Region(name, n) for name, n in room.items()))
     region_of = assign_regions(problem).region_of
     for name in {region_of[str(number)] for number in pinned} - {usual.name}:

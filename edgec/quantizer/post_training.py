@@ -20,8 +20,8 @@ from edgec.quantizer.choose_ranges import Ranges, observed_ranges
 from edgec.quantizer.corrected_errors import CorrectedErrors
 from edgec.quantizer.equalize import equalize
 from edgec.quantizer.explain import Explanation, explain
+from edgec.quantizer.float16_weights import with_float16_weights
 from edgec.quantizer.float_nodes import FloatNode, float_nodes
-from edgec.quantizer.half_weights import with_half_weights
 from edgec.quantizer.held_out import (
     ABOUT_SAME,
     Held,
@@ -247,7 +247,7 @@ def quantize_function(
     recipe.forms(function)  # reports unknown names before all the work
     stream = checked_samples(function.inputs, samples)
     if recipe.weights == HALF:
-        return _with_half_weights(function, stream, recipe, progress)
+        return _with_float16_weights(function, stream, recipe, progress)
     has_ranges = recipe.activations != FLOAT  # else nothing gains by channels alike in range
     is_tried = recipe.equalize != "never" and has_ranges
     first = tuple(islice(stream, EQUALIZE_SAMPLES)) if is_tried else ()
@@ -391,13 +391,13 @@ class Plan:
         return with_corrected_biases(made) if is_corrected else made
 
 
-def _with_half_weights(
+def _with_float16_weights(
     function: Function, samples: Iterable[Sample], recipe: Recipe, progress: Progress | None
 ) -> PostTraining:
     statistics = calibrate(function, samples, progress)
     ranges = observed_ranges(function, statistics, "minmax")
     scheme = make_scheme(function, ranges, kept=function.nodes)
-    quantized = Quantized(with_half_weights(function), {})
+    quantized = Quantized(with_float16_weights(function), {})
     return PostTraining(function, quantized, statistics, scheme, ranges, recipe)
 
 

@@ -10,7 +10,7 @@ import onnx
 import pytest
 from built_models import build
 from onnx import numpy_helper
-from quantized_cases import nibbles
+from quantized_cases import int4
 from quantized_files import qdq_bytes
 from tflite_builder import TfliteBuilder
 
@@ -151,10 +151,8 @@ def test_the_oracles_bits_in_less_flash(
 ) -> None:
     require_core()
     compiled, built = build(four[1], BOARD, "gcc")
-    assert "ec_matrix_3_nibbles_onnx_s8_dsp" in used_by(compiled)
-    assert {"ec_matrix_1_nibbles_onnx_s8_dsp", "ec_matrix_1_plain_nibbles_onnx_s8_dsp"} & used_by(
-        compiled
-    )
+    assert "ec_matrix_3_s4_onnx_s8_dsp" in used_by(compiled)
+    assert {"ec_matrix_1_s4_onnx_s8_dsp", "ec_matrix_1_plain_s4_onnx_s8_dsp"} & used_by(compiled)
     oracle = open_oracle(in_bytes(four[1], folder / "four_in_bytes.onnx"))
     with open_session("core", built) as session:
         assert session.selftest() == 0
@@ -222,7 +220,7 @@ def test_groups_are_four_bits_and_shifts(
 def test_they_mean_what_those_for_bytes_mean() -> None:
     for name in ("matrix_3", "matrix_1", "matrix_1_plain"):
         for rounding in ("", "_onnx"):
-            kernel = get_microkernel(f"ec_{name}_nibbles{rounding}_s8_dsp")
+            kernel = get_microkernel(f"ec_{name}_s4{rounding}_s8_dsp")
             other = get_microkernel(f"ec_{name}{rounding}_s8_dsp")
             assert (kernel.weight_bits, other.weight_bits) == (4, 8)
             assert meaning_of(kernel, (4, 6, 3)) == meaning_of(other, (4, 6, 3))
@@ -234,7 +232,7 @@ def layers_of_four_bits(rng: np.random.Generator) -> bytes:
     x = model.tensor("x", (1, 9, 7, 12), "int8", scale=0.05, zero_point=3)
 
     def operands(source: int, shape: tuple[int, ...], step: float) -> list[int]:
-        weights = nibbles(rng.integers(-8, 8, shape).astype(np.int8))
+        weights = int4(rng.integers(-8, 8, shape).astype(np.int8))
         bias = rng.integers(-2000, 2000, shape[0]).astype(np.int32)
         w = model.tensor("w", shape, "int4", scale=[0.01], zero_point=[0], data=weights)
         b = model.tensor("b", shape[:1], "int32", scale=[0.01 * step], zero_point=[0], data=bias)
@@ -265,8 +263,8 @@ def test_rounding_of_tflite(tmp_path: Path) -> None:
     path.write_bytes(layers_of_four_bits(np.random.default_rng(8)))
     compiled, built = build(path, BOARD, "gcc", optimize="time=1,flash=2.5")
     names = used_by(compiled)
-    assert "ec_matrix_3_nibbles_s8_dsp" in names
-    assert {"ec_matrix_1_nibbles_s8_dsp", "ec_matrix_1_plain_nibbles_s8_dsp"} & names
+    assert "ec_matrix_3_s4_s8_dsp" in names
+    assert {"ec_matrix_1_s4_s8_dsp", "ec_matrix_1_plain_s4_s8_dsp"} & names
     oracle = open_oracle(path)
     with open_session("core", built) as session:
         assert session.selftest() == 0

@@ -16,7 +16,7 @@ from edgec.runners.engine import open_session
 from edgec.targets.cortex_m.kernels.float_rows import (
     CONV_GROUPS,
     CONV_HALVES,
-    CONV_NIBBLES,
+    CONV_INT4,
     CONV_STEPS,
     DEPTHWISE,
     DEPTHWISE_HALVES,
@@ -27,7 +27,7 @@ SHAPE = (1, 3, 9, 7)
 #: Weights of `network`.
 COUNT = 17 * 3 * 9 + 18 * 17 * 9 + 18 * 18 + 95 * 18 * 63
 KERNELS = {
-    "float16": CONV_HALVES, "int8": CONV_STEPS, "int4": CONV_NIBBLES, "groups": CONV_GROUPS,
+    "float16": CONV_HALVES, "int8": CONV_STEPS, "int4": CONV_INT4, "groups": CONV_GROUPS,
 }  # fmt: skip
 #: Bytes of a weight; where 17 or more share a shift, of that as well.
 BYTES = {"float16": 2.0, "int8": 1.0, "int4": 0.5, "groups": 0.5 * 18 / 17}
@@ -85,7 +85,7 @@ def test_the_same_bits(board: str, stored: str, optimize: str, tmp_path: Path) -
         # Where size counts, kernels are too large beside loops, but for halves. Where time does,
         # small layers may run on a faster kernel than that of the groups.
         wanted = set() if optimize == "size" and stored != "float16" else {KERNELS[stored]}
-        faster = {CONV_STEPS, CONV_NIBBLES} if stored == "groups" and wanted else set()
+        faster = {CONV_STEPS, CONV_INT4} if stored == "groups" and wanted else set()
         assert wanted <= called <= wanted | faster
         # Biases, steps, few floats; of half a unit of eight channels, what is not there.
         assert held < COUNT * BYTES[stored] + {"int4": 3072, "groups": 4096}.get(stored, 2048)

@@ -80,10 +80,10 @@ class Placed:
 
     def weights_of(self, part: str) -> set[str]:
         """The regions of all constants with this part in their names."""
-        homes, usual = self.compiled.program.homes.constants, self.board.code
+        placed, usual = self.compiled.program.regions.constants, self.board.code
         names = [name for name in self.compiled.program.constants if part in name]
         assert names, part
-        regions = {homes.get(name, "") for name in names}
+        regions = {placed.get(name, "") for name in names}
         for region in regions:
             symbol = "digits_int8_weights" + (f"_{region}" if region else "")
             assert self.region_of(symbol) == (region or usual)

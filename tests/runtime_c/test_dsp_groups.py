@@ -9,7 +9,7 @@ from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.targets.common.constant_channels import MOST_SUM
-from edgec.targets.dsp.kernels.matrix_nibbles import MOST_STEP_SHIFT
+from edgec.targets.dsp.kernels.matrix_int4 import MOST_STEP_SHIFT
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")

@@ -24,7 +24,7 @@ from edgec.targets.cortex_m.kernels.float_rows import (
     CONV,
     CONV_GROUPS,
     CONV_HALVES,
-    CONV_NIBBLES,
+    CONV_INT4,
     CONV_STEPS,
     DEPTHWISE,
     DEPTHWISE_HALVES,
@@ -35,7 +35,7 @@ from edgec.targets.cortex_m.kernels.float_rows import (
 from edgec.targets.cortex_m.kernels.products import ADD_PRODUCTS, DENSE
 
 DEPTHWISES = (DEPTHWISE, DEPTHWISE_HALVES, DEPTHWISE_STEPS)
-CONVS = (CONV, CONV_HALVES, CONV_STEPS, CONV_NIBBLES, CONV_GROUPS, *DEPTHWISES)
+CONVS = (CONV, CONV_HALVES, CONV_STEPS, CONV_INT4, CONV_GROUPS, *DEPTHWISES)
 KERNELS = (*CONVS, DENSE, ADD_PRODUCTS)
 SOURCE = "".join(f'#include "kernels/{get_microkernel(name).header}"\n' for name in KERNELS)
 NUMBERS = {

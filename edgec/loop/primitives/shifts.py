@@ -12,9 +12,9 @@ import numpy.typing as npt
 from edgec.errors import ScheduleError
 from edgec.loop.access import accesses
 from edgec.loop.ir import Binary, Buffer, Cast, Expr, Load, PrimFunc
+from edgec.loop.primitives.int4 import LEAST, MOST, fits_int4
 from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.lookup import find_buffer, fresh
-from edgec.loop.primitives.nibbles import LEAST, MOST, fits_nibbles
 from edgec.loop.rewrite import Rewriter
 from edgec.numerics.term import floor_div
 
@@ -32,7 +32,7 @@ def find_shifts(array: Array) -> tuple[int, Array] | None:
     Returns the largest size of a group that divides the axis, and the least int8 shifts [...,
     groups]. None where there is none, and where four bits hold the numbers as they are.
     """
-    if array.dtype != np.int8 or array.ndim < 2 or not array.size or fits_nibbles(array):
+    if array.dtype != np.int8 or array.ndim < 2 or not array.size or fits_int4(array):
         return None
     depth = array.shape[-1]
     for group in range(depth, LEAST_GROUP - 1, -1):
@@ -71,7 +71,7 @@ def pack_shifts(
         w: constant int8[16, 64]        w: constant int8[16, 64], w_shift: constant int8[16, 2]
         .. = w[o, i]               ->   .. = int8(w[o, i] << w_shift[o, i // 32])
 
-    so that `pack_nibbles` finds numbers of four bits. `shifts` are those of all groups, flat, in
+    so that `pack_int4` finds numbers of four bits. `shifts` are those of all groups, flat, in
     an array of this shape, whose last axis counts the groups of a row. That they fit is the
     caller's to check (`find_shifts`). Returns the function that changes the constant's array at
     compile time, and the name of the shifts' parameter.

@@ -14,7 +14,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from edgec.errors import ScheduleError
-from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.primitives.int4 import fits_int4
 from edgec.loop.primitives.shifts import find_shifts
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.rewrite import loops_of
@@ -51,7 +51,7 @@ def schedules(nest: Nest) -> list[Schedule]:
     """Blocks on the kernels of the core; none where other loops do better."""
     weights, window = nest.tables.get("w"), nest.window
     is_gathered = window is not None and not window.is_pixel
-    if weights is None or weights.dtype != "int8" or fits_nibbles(weights) or find_shifts(weights):
+    if weights is None or weights.dtype != "int8" or fits_int4(weights) or find_shifts(weights):
         return []
     channels, depth = len(weights), weights[0].size
     block = _block(nest.core.features, find_param(nest.func, "out").elements // channels, channels)

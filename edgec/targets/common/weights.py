@@ -6,7 +6,7 @@ from contextlib import suppress
 
 from edgec.errors import ScheduleError
 from edgec.loop.primitives.halves import fits_halves
-from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.primitives.int4 import fits_int4
 from edgec.loop.primitives.shifts import find_shifts
 from edgec.loop.primitives.steps import find_steps
 from edgec.loop.rewrite import buffers_of
@@ -31,7 +31,7 @@ def begin(nest: Nest, prepared: Schedule | None = None) -> Schedule:
     if found is not None:
         shifts = found[1]
         schedule.pack_shifts("w", shifts.shape, shifts.reshape(-1).tolist())
-        schedule.pack_nibbles("w_shift")
+        schedule.pack_int4("w_shift")
     return schedule
 
 
@@ -40,8 +40,8 @@ def finish(nest: Nest, schedule: Schedule) -> Schedule:
     weights = nest.tables.get("w")
     if weights is not None:
         repack = schedule.repacked.get("w")
-        if fits_nibbles(weights if repack is None else repack(weights)):
-            schedule.pack_nibbles("w")
+        if fits_int4(weights if repack is None else repack(weights)):
+            schedule.pack_int4("w")
         elif nest.is_small and fits_halves(weights) and "w_step" not in schedule.packed:
             with suppress(ScheduleError):  # a kernel reads whole numbers
                 schedule.pack_halves("w")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Binary, Const, Load, PrimFunc
 from edgec.loop.primitives.halves import fits_halves
-from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.primitives.int4 import fits_int4
 from edgec.loop.primitives.shifts import find_shifts
 from edgec.loop.primitives.steps import steps_along
 from edgec.loop.schedule import Schedule
@@ -17,7 +17,7 @@ from edgec.targets.cortex_m.kernels.float_rows import (
     CONV,
     CONV_GROUPS,
     CONV_HALVES,
-    CONV_NIBBLES,
+    CONV_INT4,
     CONV_STEPS,
     DEPTHWISE,
     DEPTHWISE_HALVES,
@@ -125,11 +125,11 @@ def narrow_steps(nest: Nest, weights: Array) -> list[Schedule]:
     schedule = Schedule(nest.func)
     schedule.pack_steps("w", axis, steps.tolist())
     counts = schedule.repacked["w"](weights)
-    is_short = fits_nibbles(counts)
+    is_short = fits_int4(counts)
     if _is_depthwise(nest):
         is_worth_it = is_short or nest.is_small
         return _schedules(nest, schedule, DEPTHWISE_STEPS) if is_worth_it else []
-    found = _schedules(nest, schedule, CONV_NIBBLES if is_short else CONV_STEPS)
+    found = _schedules(nest, schedule, CONV_INT4 if is_short else CONV_STEPS)
     shifts = find_shifts(counts)
     if not is_short and (shifts is None or shifts[1].max() > MOST_SHIFT):
         return found

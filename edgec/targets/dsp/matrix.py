@@ -10,8 +10,8 @@ import numpy as np
 
 from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc
+from edgec.loop.primitives.int4 import fits_int4
 from edgec.loop.primitives.loops import Tail
-from edgec.loop.primitives.nibbles import fits_nibbles
 from edgec.loop.rewrite import blocks_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
@@ -29,7 +29,7 @@ from edgec.targets.common.limits import find_limits
 from edgec.targets.common.nests import find_param
 from edgec.targets.dsp.columns import IN_BYTES, SIDE_BY_SIDE
 from edgec.targets.dsp.kernels.matrix import can_share_words
-from edgec.targets.dsp.kernels.matrix_nibbles import MOST_NIBBLE_SUM, step_of
+from edgec.targets.dsp.kernels.matrix_int4 import MOST_INT4_SUM, step_of
 from edgec.targets.dsp.kernels.matrix_offset import FEWEST_QUADS
 from edgec.targets.rule import Nest
 
@@ -51,9 +51,9 @@ def plain_schedules(nest: Nest) -> list[Schedule]:
     if depth % 8 or channels < 4 or find_param(nest.func, "out").elements // channels > 2:
         return []
 
-    def scheduled(in_rows: bool, nibbles: bool) -> Schedule | None:
+    def scheduled(in_rows: bool, int4: bool) -> Schedule | None:
         chosen = _choose(
-            nest.func, nest.tables, nest.core.features, quads=2, paired=nest.paired, nibbles=nibbles
+            nest.func, nest.tables, nest.core.features, quads=2, paired=nest.paired, int4=int4
         )
         if chosen is None:
             return None
@@ -108,7 +108,7 @@ def _choose(
     *,
     quads: int,
     paired: bool,
-    nibbles: bool,
+    int4: bool,
 ) -> _Chosen | None:
     """The kernel for these sums, whose inputs come in `quads` of four; None where none fits."""
     found = find_limits(func)
@@ -121,7 +121,7 @@ def _choose(
     if not fits_rescaling(constants, rescaling, zero_point):
         return None
     plain = (_scales(constants, rescaling, quads), dict[str, int]())
-    ways = _in_four_bits(constants, rescaling, quads) if nibbles else plain
+    ways = _in_four_bits(constants, rescaling, quads) if int4 else plain
     if ways is None:
         return None
     stored, group = ways
@@ -130,20 +130,20 @@ def _choose(
     return _Chosen(rescaling, constants, sizes, stored)
 
 
-def schedule_product(nest: Nest, in_rows: bool, nibbles: bool) -> Schedule | None:
+def schedule_product(nest: Nest, in_rows: bool, int4: bool) -> Schedule | None:
     """Products of inputs that are gathered, on microkernels; None where they cannot do it.
 
     in_rows: the function is one row of many, so that its last pixels matter: where three do not
-    divide them, two or four of them are done by two. nibbles: the weights stay in four bits,
+    divide them, two or four of them are done by two. int4: the weights stay in four bits,
     with a shift for each group of them where they have such.
     """
     axes = [axis.var.name for axis in blocks_of(nest.func.body)["col"].axes]
     by_three, is_offset = axes == [*SIDE_BY_SIDE], axes == [*IN_BYTES[:-1]]
-    if nibbles and (is_offset or in_rows):
+    if int4 and (is_offset or in_rows):
         return None
     quads = 1 if by_three else 2
     chosen = _choose(
-        nest.func, nest.tables, nest.core.features, quads=quads, paired=nest.paired, nibbles=nibbles
+        nest.func, nest.tables, nest.core.features, quads=quads, paired=nest.paired, int4=int4
     )
     if chosen is None:
         return None
@@ -213,8 +213,8 @@ def _in_four_bits(
     constants: Mapping[str, Array], rescaling: Rescaling, quads: int
 ) -> tuple[str, dict[str, int]] | None:
     """What the name of a kernel says, and the size that it has besides; it counts in `quads`."""
-    if rescaling in RESCALINGS and fits_nibble_products(constants):
-        return "_nibbles", {}
+    if rescaling in RESCALINGS and fits_int4_products(constants):
+        return "_s4", {}
     w = constants["w"].reshape(len(constants["bias"]), -1, 2, 2)
     step = step_of(w, quads) if rescaling is ONNX else 0
     return ("_groups", {"group": step // quads}) if step else None
@@ -290,11 +290,11 @@ def fits_products(tables: Mapping[str, Array], paired: bool = False) -> bool:
     return bool(can_share_words(w)[first, first + 1].all())
 
 
-def fits_nibble_products(tables: Mapping[str, Array]) -> bool:
+def fits_int4_products(tables: Mapping[str, Array]) -> bool:
     """Whether weights have four bits, and sums are small enough for kernels that read such."""
     least, most = sum_bounds(tables)
-    is_small = most.max() < MOST_NIBBLE_SUM and least.min() >= -MOST_NIBBLE_SUM
-    return is_small and fits_nibbles(tables["w"])
+    is_small = most.max() < MOST_INT4_SUM and least.min() >= -MOST_INT4_SUM
+    return is_small and fits_int4(tables["w"])
 
 
 def fits_offsets(w: Array) -> bool:

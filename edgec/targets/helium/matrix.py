@@ -13,7 +13,7 @@ from edgec.loop.dtype import bits
 from edgec.loop.intrinsics import INT32_MAX
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import get_microkernel
-from edgec.loop.primitives.nibbles import fits_nibbles
+from edgec.loop.primitives.int4 import fits_int4
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
@@ -24,8 +24,8 @@ from edgec.targets.common.nests import decompose, find_param
 from edgec.targets.common.sums import Kind
 from edgec.targets.helium.kernels.depthwise import fits_pairs
 from edgec.targets.helium.kernels.depthwise_int16 import BLOCK
+from edgec.targets.helium.kernels.int4 import GROUPS, INT4, MOST_DEPTH, step_of
 from edgec.targets.helium.kernels.matrix import CONV_UNIT, DENSE_UNIT, SLICE, slice_of
-from edgec.targets.helium.kernels.nibbles import GROUPS, MOST_DEPTH, NIBBLES, step_of
 from edgec.targets.helium.kernels.rows import FARTHEST, MOST_GATHERED
 from edgec.targets.rule import Nest
 
@@ -85,17 +85,17 @@ def _is_depthwise(nest: Nest) -> bool:
     return nest.sums is not None and nest.sums.kind is Kind.CHANNEL_WINDOWS
 
 
-def _fits_nibbles(nest: Nest, w: Array, rescaling: Rescaling) -> bool:
+def _fits_int4(nest: Nest, w: Array, rescaling: Rescaling) -> bool:
     """Whether there are kernels by weights of four bits, and these are such weights."""
     is_known = not _is_depthwise(nest) or _has_columns(nest)
     depth = w.size // find_param(nest.func, "out").shape[-1]
-    return is_known and rescaling in RESCALINGS and depth <= MOST_DEPTH and fits_nibbles(w)
+    return is_known and rescaling in RESCALINGS and depth <= MOST_DEPTH and fits_int4(w)
 
 
 def _in_four_bits(nest: Nest, w: Array, limits: Limits) -> Limits | None:
     """How kernels store these weights in four bits, with shifts of groups if they have such."""
-    if _fits_nibbles(nest, w, limits.rescaling):
-        return replace(limits, weights=NIBBLES)
+    if _fits_int4(nest, w, limits.rescaling):
+        return replace(limits, weights=INT4)
     if limits.rescaling is not ONNX or _is_depthwise(nest):
         return None
     rows = w.reshape(len(w), 1 if is_matrix(nest) or _has_columns(nest) else w.shape[1], -1)

@@ -57,7 +57,7 @@ static inline EC_INLINE int32_t ec_second_four(int32_t stored, int32_t c) {
 }
 
 /* The four bits of a word from bit `from` on, as a number with a sign. */
-static inline EC_INLINE float ec_nibble_f32(uint32_t word, int32_t from) {
+static inline EC_INLINE float ec_s4_f32(uint32_t word, int32_t from) {
     const int32_t high = (int32_t)(word << (28 - from));
     return (float)(high >> 28);
 }
@@ -99,10 +99,10 @@ static inline EC_INLINE void ec_four_weights_f32(float *weights, const uint8_t *
         ec_two_halves_f32(weights + 2, weights + 3, v + 4);
     } else if (stored <= 0) {
         const uint32_t word = (uint32_t)ec_load_aligned(v) >> second;
-        weights[0] = ec_nibble_f32(word, 0) * steps[0];
-        weights[1] = ec_nibble_f32(word, 8) * steps[1];
-        weights[2] = ec_nibble_f32(word, 16) * steps[2];
-        weights[3] = ec_nibble_f32(word, 24) * steps[3];
+        weights[0] = ec_s4_f32(word, 0) * steps[0];
+        weights[1] = ec_s4_f32(word, 8) * steps[1];
+        weights[2] = ec_s4_f32(word, 16) * steps[2];
+        weights[3] = ec_s4_f32(word, 24) * steps[3];
     } else {
         weights[0] = (float)(int8_t)v[0] * steps[0];
         weights[1] = (float)(int8_t)v[1] * steps[1];
@@ -115,7 +115,7 @@ static inline EC_INLINE void ec_four_weights_f32(float *weights, const uint8_t *
 static inline EC_INLINE float ec_weight_f32(const uint8_t *v, int32_t position, int32_t stored,
                                             float step, int32_t second) {
     if (stored <= 0) {
-        return ec_nibble_f32(v[position], second) * step;
+        return ec_s4_f32(v[position], second) * step;
     }
     if (stored == 4) {
         return ec_load_f32(v + 4 * position);

@@ -14,7 +14,7 @@
 #define EC_MATRIX_S8_ONNX_H
 
 #include "kernels/common/store_s16.h"
-#include "kernels/dsp/matrix_s8_nibbles.h"
+#include "kernels/dsp/matrix_s8_int4.h"
 
 /* The sums of a pair to two results after `out`: to int8, plus a zero point, or to int16, limited.
  * `at` points at the scale of a. */
@@ -239,10 +239,10 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
 #define EC_MATRIX_ONNX_S16_PLAIN EC_MATRIX_1_TO_S16_ONNX("3", "122", EC_MATRIX_1_PLAIN)
 
 /* Assembly: three pixels, all of it. */
-#define EC_NIBBLES_ONNX_3 \
+#define EC_S4_ONNX_3 \
     EC_MATRIX_RUN(quads, \
-        EC_NIBBLES_3_BEGIN("36", "") \
-        EC_NIBBLES_3_LOOP \
+        EC_S4_3_BEGIN("36", "") \
+        EC_S4_3_LOOP \
         EC_MATRIX_3_ONNX \
         EC_MATRIX_3_STORE_S8 \
         EC_MATRIX_NEXT("r0", "1") \
@@ -251,27 +251,27 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
 
 /* Assembly: one pixel, all of it, by inputs that `load` gives and `total` adds up; octet, bytes: as in
  * EC_MATRIX_1_BEGIN. */
-#define EC_NIBBLES_1_ONNX(octet, bytes, total, load) \
+#define EC_S4_1_ONNX(octet, bytes, total, load) \
     EC_MATRIX_RUN(octets, \
         EC_MATRIX_1_BEGIN("32", octet, bytes, EC_MATRIX_1_ONNX_CHOOSE) \
         total \
-        EC_NIBBLES_1_OCTETS(load) \
+        EC_S4_1_OCTETS(load) \
         EC_MATRIX_1_ONNX_END("32", EC_MATRIX_1_STORE_S8, "4"), \
         EC_MATRIX_FLOATS)
 
 /* Assembly: one pixel. */
-#define EC_NIBBLES_ONNX_1 EC_NIBBLES_1_ONNX("4", "118", EC_NIBBLES_1_TOTAL, EC_MATRIX_1_PACKED)
+#define EC_S4_ONNX_1 EC_S4_1_ONNX("4", "118", EC_S4_1_TOTAL, EC_MATRIX_1_PACKED)
 
 /* Assembly: one pixel, its inputs as they are. */
-#define EC_NIBBLES_ONNX_PLAIN \
-    EC_NIBBLES_1_ONNX("3", "134", EC_NIBBLES_1_PLAIN_TOTAL, EC_MATRIX_1_PLAIN)
+#define EC_S4_ONNX_PLAIN \
+    EC_S4_1_ONNX("3", "134", EC_S4_1_PLAIN_TOTAL, EC_MATRIX_1_PLAIN)
 
 /* clang-format on */
 
-/* The sums of matrix_s8_nibbles.h to int8 by the scales at `at`; returns their end. */
+/* The sums of matrix_s8_int4.h to int8 by the scales at `at`; returns their end. */
 static inline EC_INLINE const int32_t *
-ec_nibbles_store_onnx_s8_dsp(void *out, int32_t bytes, int32_t step, int32_t unit,
-                             const int32_t *sums, const int32_t *at, const int32_t *limits) {
+ec_s4_store_onnx_s8_dsp(void *out, int32_t bytes, int32_t step, int32_t unit, const int32_t *sums,
+                        const int32_t *at, const int32_t *limits) {
     int8_t *to = (int8_t *)out;
     (void)bytes;
     if (unit == 2) {
@@ -349,18 +349,18 @@ static inline void ec_matrix_1_plain_shared_onnx_s8_dsp(int8_t *out, const int8_
 #include "kernels/dsp/matrix.inc"
 
 /* To int8 by weights of four bits. */
-#define EC_OF(name) name##_nibbles_onnx_s8_dsp
+#define EC_OF(name) name##_s4_onnx_s8_dsp
 #define EC_OUT int8_t
 #define EC_ENDS int32_t zero_point
 #define EC_LIMITS zero_point
 #define EC_ASM EC_DSP_FPU_ASM
-#define EC_CODE_3 EC_NIBBLES_ONNX_3
-#define EC_CODE_1 EC_NIBBLES_ONNX_1
-#define EC_CODE_PLAIN EC_NIBBLES_ONNX_PLAIN
-#define EC_SUMS_3 ec_nibbles_3_sums_s8_dsp
-#define EC_SUMS_1 ec_nibbles_1_sums_s8_dsp
-#define EC_SUMS_PLAIN ec_nibbles_1_plain_sums_s8_dsp
-#define EC_STORE ec_nibbles_store_onnx_s8_dsp
+#define EC_CODE_3 EC_S4_ONNX_3
+#define EC_CODE_1 EC_S4_ONNX_1
+#define EC_CODE_PLAIN EC_S4_ONNX_PLAIN
+#define EC_SUMS_3 ec_s4_3_sums_s8_dsp
+#define EC_SUMS_1 ec_s4_1_sums_s8_dsp
+#define EC_SUMS_PLAIN ec_s4_1_plain_sums_s8_dsp
+#define EC_STORE ec_s4_store_onnx_s8_dsp
 #define EC_HEAD 0
 #include "kernels/dsp/matrix.inc"
 

@@ -4,11 +4,11 @@
  * A step is a part of a group: up to 32 inputs, which a loop that is not left takes. Registers have
  * the sums of a step alone, 4096 times themselves. SMLAW* multiplies each by 16 << shift, divides by
  * 65536, without a remainder, and adds to what the stack has of the channel: so sums may need more
- * bits than those of matrix_s8_nibbles.h. SMUAD begins a step, from nothing.
+ * bits than those of matrix_s8_int4.h. SMUAD begins a step, from nothing.
  *
  * Per two or four channels a stream has, in words: the biases; a byte 16 << shift for each step and
  * channel, the channels of a step together, up to a whole word; the weights; the scales. For three
- * pixels weights lie as in matrix_s8_nibbles.h. For one pixel, a word is what two inputs, one word
+ * pixels weights lie as in matrix_s8_int4.h. For one pixel, a word is what two inputs, one word
  * of x, are multiplied by; a half-word has the weights of the four channels from its highest bits
  * down, which the same mask gives.
  *
@@ -21,7 +21,7 @@
 
 /* clang-format off */
 
-/* As EC_NIBBLES_3_SUMS, from nothing. */
+/* As EC_S4_3_SUMS, from nothing. */
 #define EC_GROUPS_3_PRODUCTS(w, s0, s1, s2) \
     "smuad " s0 ", r2, " w "\n" \
     "smuad " s1 ", r3, " w "\n" \
@@ -48,10 +48,10 @@
 #define EC_GROUPS_3_STEP \
     "3:\n" \
     "mov.w r7, #0xF000F000\n" \
-    EC_NIBBLES_3_QUAD(EC_GROUPS_3_PRODUCTS) \
+    EC_S4_3_QUAD(EC_GROUPS_3_PRODUCTS) \
     "ldr pc, [sp]\n" \
     ".rept 7\n" \
-    EC_NIBBLES_3_QUAD(EC_NIBBLES_3_SUMS) \
+    EC_S4_3_QUAD(EC_S4_3_SUMS) \
     ".endr\n" \
     "4:\n"
 
@@ -213,7 +213,7 @@ static inline EC_UNUSED void ec_groups_c_dsp(int8_t *out, const void *x,
 }
 
 /* ec_matrix_3_onnx_s8_dsp with the stream that the top of this file describes, in steps of `group` quads,
- * 2 to 8, which divide all. Registers as in ec_matrix_3_nibbles_onnx_s8_dsp. */
+ * 2 to 8, which divide all. Registers as in ec_matrix_3_s4_onnx_s8_dsp. */
 static EC_KERNEL void ec_matrix_3_groups_onnx_s8_dsp(int8_t *out, const int16_t *x,
                                                      const int32_t *stream, int32_t quads,
                                                      int32_t group, int32_t channels,
@@ -223,7 +223,7 @@ static EC_KERNEL void ec_matrix_3_groups_onnx_s8_dsp(int8_t *out, const int16_t 
                                (quads / group + 1) / 2 * 4 };
     /* clang-format off */
     EC_MATRIX_RUN_BY(sizes,
-        EC_NIBBLES_3_BEGIN("68",
+        EC_S4_3_BEGIN("68",
             "ldr r4, [r3, #16]\n"
             "str r4, [sp, #64]\n"
             "ldr r4, [r3, #12]\n")

@@ -7,7 +7,7 @@
 #ifndef EC_MVE_MATRIX_S8_ONNX_H
 #define EC_MVE_MATRIX_S8_ONNX_H
 
-#include "kernels/helium/matrix_s8_nibbles.h"
+#include "kernels/helium/matrix_s8_int4.h"
 
 /* clang-format off */
 
@@ -57,16 +57,16 @@
 #include "kernels/helium/matrix.inc"
 
 /* The same by weights in [-8, 7]. */
-#define EC_OF(name) name##_nibbles_onnx_s8_mve
+#define EC_OF(name) name##_s4_onnx_s8_mve
 #define EC_OUT int8_t
 #define EC_IN int8_t
 #define EC_MOVED int32_t zero_point,
 #define EC_BY zero_point
 #define EC_ASM EC_MVE_FLOAT_ASM
-#define EC_PLAN ec_plan_dense_nibbles_mve
-#define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_NIBBLES_MVE, EC_DENSE_ONNX_MVE)
-#define EC_CONV_CODE EC_CONV_NIBBLES_MVE(EC_CONV_ONNX_MVE)
-#define EC_SUMS_C ec_nibbles_c_mve
+#define EC_PLAN ec_plan_dense_s4_mve
+#define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_S4_MVE, EC_DENSE_ONNX_MVE)
+#define EC_CONV_CODE EC_CONV_S4_MVE(EC_CONV_ONNX_MVE)
+#define EC_SUMS_C ec_s4_c_mve
 #define EC_DENSE_FORM 8, 8, 0, 1, ec_rescale_sum_onnx
 #define EC_CONV_FORM 4, 0, 0, 1, ec_rescale_sum_onnx
 #include "kernels/helium/matrix.inc"

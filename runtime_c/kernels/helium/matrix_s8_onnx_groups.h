@@ -5,7 +5,7 @@
  * VMLADAV, from nothing; then vectors shift them and add them to those of the steps before. The low
  * halves of bytes are taken as 16 times themselves, the high ones as they are.
  *
- * A stream is that of matrix_s8_nibbles.h, with no offset in the low halves, and a byte for each
+ * A stream is that of matrix_s8_int4.h, with no offset in the low halves, and a byte for each
  * channel of the unit after every step: by how much its sum is shifted up, below 0 for down.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
@@ -115,7 +115,7 @@ static EC_KERNEL void ec_dense_groups_onnx_s8_mve(int8_t *out, const int8_t *x,
         1,          depth,   0,      0, 1, channels, 8, 0, slices, 1, ec_rescale_sum_onnx,
         zero_point, minimum, maximum
     };
-    ec_nibbles_c_mve(out, x, stream, &n);
+    ec_s4_c_mve(out, x, stream, &n);
 #endif
 }
 
@@ -145,7 +145,7 @@ static EC_KERNEL void ec_conv_groups_onnx_s8_mve(int8_t *out, const int8_t *x,
         kernel_h, kernel_w * in_channels, pitch,      step,    pixels, channels, 4, 0, slices,
         1,        ec_rescale_sum_onnx,    zero_point, minimum, maximum
     };
-    ec_nibbles_c_mve(out, x, stream, &n);
+    ec_s4_c_mve(out, x, stream, &n);
 #endif
 }
 

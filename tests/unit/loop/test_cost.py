@@ -5,7 +5,7 @@ from test_schedule import conv2d, schedule_conv2d
 
 from edgec.loop.cost import average_trips, estimate, estimate_code_bytes
 from edgec.loop.parser import parse_func
-from edgec.loop.primitives.nibbles import pack_nibbles
+from edgec.loop.primitives.int4 import pack_int4
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.simplify import simplify
@@ -26,7 +26,7 @@ def test_counts():
 def test_half_a_byte_is_a_field_of_it(body: str, more: int):
     """One instruction takes it where it is known which half; else both are, and one is chosen."""
     func = parse_func(f"func f(w: constant int8[8], y: arena int32[8]) {{ {body} }}")
-    halves = estimate(pack_nibbles(func, "w")[0])
+    halves = estimate(pack_int4(func, "w")[0])
     assert halves.instructions == estimate(func).instructions + 2 * more
     assert halves.loads == 2
 

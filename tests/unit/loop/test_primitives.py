@@ -90,7 +90,7 @@ def arrays_of(definition, seed=1):
 PRIMITIVES = (
     "split", "cut", "fuse", "reorder", "set_kind", "compute_at", "reverse_compute_at",
     "compute_inline", "cache_read", "cache_write", "decompose_reduction", "transform_layout",
-    "pack_nibbles", "complement", "inline_constant", "storage_align", "simplify",
+    "pack_int4", "complement", "inline_constant", "storage_align", "simplify",
     "sample_perfect_tile", "sample_categorical",
 )  # fmt: skip
 
@@ -140,7 +140,7 @@ def arguments(s, primitive, rng):
             ("w", "CKI -> K C I"),
             ("w", f"CKI -> C K I/{factor} I%{factor}"),
         ],
-        "pack_nibbles": [(b,) for b in buffers_of(s.func)],
+        "pack_int4": [(b,) for b in buffers_of(s.func)],
         "simplify": [()],
         "sample_perfect_tile": [(loop, rng.randint(1, 3)) for loop in loops],
         "sample_categorical": [([1, 2, 3], [0.5, 0.25, 0.25])],

@@ -60,8 +60,8 @@ def test_random_schedules_keep_the_meaning(seed: int) -> None:
     for step in range(5):
         if step == at:
             s.pack_shifts("w", found[1].shape, found[1].reshape(-1).tolist())
-            s.pack_nibbles("w")
-            s.pack_nibbles("w_shift")
+            s.pack_int4("w")
+            s.pack_int4("w_shift")
         loop = choose.choice(sorted(loops_of(s.func.body)))
         with suppress(ScheduleError):
             choose.choice([s.unroll, lambda name: s.split(name, 2)])(loop)

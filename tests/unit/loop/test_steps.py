@@ -45,7 +45,7 @@ def test_random_schedules_keep_the_meaning(seed: int) -> None:
         if step == at:
             s.pack_steps("w", 0, found.tolist())
         if step == 4 and seed % 2 and np.abs(s.repacked["w"](arrays["w"])).max() < 8:
-            s.pack_nibbles("w")
+            s.pack_int4("w")
         loop = choose.choice(sorted(loops_of(s.func.body)))
         with suppress(ScheduleError):
             choose.choice([s.unroll, lambda name: s.split(name, 2)])(loop)

@@ -29,7 +29,7 @@ from edgec.targets.cortex_m.kernels.float_rows import (
     CONV,
     CONV_GROUPS,
     CONV_HALVES,
-    CONV_NIBBLES,
+    CONV_INT4,
     CONV_STEPS,
     DEPTHWISE,
     DEPTHWISE_HALVES,
@@ -52,10 +52,10 @@ LAYERS = {
     "dense": ("dense", (3, 10), (7, 10), None, CONV),
 }  # fmt: skip
 #: Weights that count steps, and how many at most; the kernels of all that are stored in less.
-MOST = {"steps": 128, "nibbles": 8}
-NARROW = {"halves": CONV_HALVES, "steps": CONV_STEPS, "nibbles": CONV_NIBBLES}
+MOST = {"steps": 128, "int4": 8}
+NARROW = {"halves": CONV_HALVES, "steps": CONV_STEPS, "int4": CONV_INT4}
 NARROW_DEPTHWISE = {
-    "halves": DEPTHWISE_HALVES, "steps": DEPTHWISE_STEPS, "nibbles": DEPTHWISE_STEPS,
+    "halves": DEPTHWISE_HALVES, "steps": DEPTHWISE_STEPS, "int4": DEPTHWISE_STEPS,
 }  # fmt: skip
 #: Layers whose weights have shifts of groups of so many inputs.
 GROUPED = {
@@ -147,7 +147,7 @@ def test_kernels_of_narrow_weights_mean_the_layer(
     function = layer(*given, stored=stored)
     found = menu(function, "cortex-m4", optimize).variants
     narrow = [{(NARROW if kernel == CONV else NARROW_DEPTHWISE)[stored]}]
-    if stored == "nibbles" and kernel == CONV:  # others of the model may have groups
+    if stored == "int4" and kernel == CONV:  # others of the model may have groups
         narrow.append({CONV_GROUPS})
     expected = [{kernel}] if optimize == "time" else narrow
     if optimize == "balanced" and stored in MOST:  # what they save is weighed later
@@ -200,12 +200,12 @@ def test_size_takes_the_least_flash() -> None:
     assert chosen.code_bytes + chosen.constant_bytes == min(flash)
 
 
-@pytest.mark.parametrize("stored", [32, "nibbles"])
+@pytest.mark.parametrize("stored", [32, "int4"])
 def test_layers_of_four_bits_stay_so_with_and_without_groups(stored: int | str) -> None:
     b = GraphBuilder()
     x = b.param("x", TensorType((1, 640), "float32"))
     results = []
-    for name, kind in (("a", stored), ("b", "nibbles")):
+    for name, kind in (("a", stored), ("b", "int4")):
         w, bias = (c.data for c in layer("dense", (1, 640), (200, 640), None, kind).constants())
         inputs = [x, b.constant(f"{name}_w", w), b.constant(f"{name}_bias", bias)]
         results.append(b.op("dense", inputs, None, name=name))
@@ -215,14 +215,14 @@ def test_layers_of_four_bits_stay_so_with_and_without_groups(stored: int | str) 
     fastest = [menus.variants[0] for menus in lowered]
     assert [kernels_of(v.function) for v in fastest] == [{CONV}, {CONV}]
     chosen = taken(function, lowered, "cortex-m55")
-    first = CONV_NIBBLES if stored == "nibbles" else CONV_GROUPS
-    assert [kernels_of(v.function) for v in chosen] == [{first}, {CONV_NIBBLES}]
+    first = CONV_INT4 if stored == "int4" else CONV_GROUPS
+    assert [kernels_of(v.function) for v in chosen] == [{first}, {CONV_INT4}]
     for variant in chosen:
         counts = traffic(variant.function, variant.callees)
         assert all(counts[param.name] for param in variant.function.params)
 
 
-@pytest.mark.parametrize(("stored", "pays"), [("nibbles", True), ("steps", False), ("", False)])
+@pytest.mark.parametrize(("stored", "pays"), [("int4", True), ("steps", False), ("", False)])
 def test_integers_of_steps_are_taken_where_they_save_more_than_they_cost(
     stored: str, pays: bool
 ) -> None:
@@ -230,7 +230,7 @@ def test_integers_of_steps_are_taken_where_they_save_more_than_they_cost(
     function = layer("dense", (2, 640), (128, 640), None, stored)
     lowered = menu(function, "cortex-m4")
     chosen = taken(function, [lowered], "cortex-m4")
-    assert [kernels_of(v.function) for v in chosen] == [{CONV_NIBBLES} if pays else set()]
+    assert [kernels_of(v.function) for v in chosen] == [{CONV_INT4} if pays else set()]
 
 
 @pytest.mark.parametrize("name", ["padded", "depthwise"])

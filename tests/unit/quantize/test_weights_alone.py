@@ -9,7 +9,7 @@ import onnx
 import pytest
 from built_models import build
 from quantized_files import quantize_model, write_quantized
-from test_half_weights import network
+from test_float16_weights import network
 from test_same_bits import need_tools
 
 from edgec.oracle.frameworks import open_oracle

@@ -99,12 +99,12 @@ class Case:
         core = replace(CORES["cortex-m4"], features=self.features)
         return Nest(func, self.tables, self.shape, core, Options())
 
-    def schedule(self, *, in_rows=False, nibbles=False, paired=False):
+    def schedule(self, *, in_rows=False, int4=False, paired=False):
         try:
             nest = self.prepare(replace(self.nest, paired=paired))
         except ScheduleError:
             return None
-        return schedule_product(nest, in_rows, nibbles)
+        return schedule_product(nest, in_rows, int4)
 
     def check(self, schedule, choose=None):
         """Its bits are those of the nest; returns the streams."""
@@ -159,13 +159,13 @@ def four_bits(channels, quads):
 @pytest.mark.parametrize(("form", "shape", "height", "kernel"), CASES)
 def test_weights_of_four_bits_stay_so(form, shape, height, kernel, zero_point):
     case = Case(form, shape, height, four_bits(5, shape.depth // 4), zero_point)
-    schedule = case.schedule(nibbles=True)
+    schedule = case.schedule(int4=True)
     if form is offset_row:
         assert schedule is None
         return
     assert schedule is not None
     text = print_func(schedule.func)
-    assert "_nibbles_" in text and kernel in text
+    assert "_s4_" in text and kernel in text
     case.check(schedule)
 
 
@@ -190,7 +190,7 @@ def in_groups(channels, quads, quads_of_group):
 def test_groups_stay_in_four_bits(form, shape, height, group, size):
     constants, features = in_groups(5, shape.depth // 4, group), FEATURES | {"fpu"}
     case = Case(form, shape, height, constants, 9, features=features)
-    schedule = case.schedule(nibbles=True)
+    schedule = case.schedule(int4=True)
     assert schedule is not None
     text = print_func(schedule.func)
     assert "_groups_onnx_s8_dsp" in text
@@ -202,7 +202,7 @@ def test_groups_stay_in_four_bits(form, shape, height, group, size):
         other = in_groups(5, shape.depth // 4, quads)
         if value:
             other["w"][2, 1, 0, 0] = value
-        assert replace(case, constants=other).schedule(nibbles=True) is None
+        assert replace(case, constants=other).schedule(int4=True) is None
 
 
 def test_four_bits_and_sums_have_to_fit():
@@ -212,7 +212,7 @@ def test_four_bits_and_sums_have_to_fit():
     constants["shift"][:], constants["multiplier"][:] = -12, 1 << 30
 
     def scheduled(**changed):
-        return Case(columns, shape, 3, {**constants, **changed}, 9).schedule(nibbles=True)
+        return Case(columns, shape, 3, {**constants, **changed}, 9).schedule(int4=True)
 
     assert scheduled() is not None
     wide, grown = constants["w"].copy(), constants["bias"].copy()
@@ -242,7 +242,7 @@ def dense(constants, zero_point):
 
 @pytest.mark.parametrize(("constants", "level", "kernel"), [
     (tables(5, 4), "time", "ec_matrix_1_plain_s8_dsp"),
-    (four_bits(5, 4), "size", "ec_matrix_1_plain_nibbles_s8_dsp"),
+    (four_bits(5, 4), "size", "ec_matrix_1_plain_s4_s8_dsp"),
     (in_groups(5, 24, 8), "size", "ec_matrix_1_plain_groups_onnx_s8_dsp"),
 ])  # fmt: skip
 @pytest.mark.parametrize("zero_point", [-128, 9])

@@ -34,7 +34,7 @@ CONV, DEPTHWISE = "ec_conv_row_f32", "ec_depthwise_row_f32"
 #: The convolution of weights that are stored as float16, and as int8 with a step for each channel.
 CONV_HALVES, CONV_STEPS = "ec_conv_row_f32_f16", "ec_conv_row_f32_s8"
 #: The same of such numbers of four bits.
-CONV_NIBBLES = "ec_conv_row_f32_s4"
+CONV_INT4 = "ec_conv_row_f32_s4"
 DEPTHWISE_HALVES, DEPTHWISE_STEPS = "ec_depthwise_row_f32_f16", "ec_depthwise_row_f32_s8"
 #: Of four bits with a step for each group of inputs: the channel's, times a power of two.
 CONV_GROUPS = "ec_conv_row_f32_s4_groups"
@@ -419,7 +419,7 @@ _register(
     weight_bits=8,
 )
 _register(
-    CONV_NIBBLES,
+    CONV_INT4,
     conv_row_of_steps,
     _CONV_SIZES,
     "cortex_m/conv_f32.h",

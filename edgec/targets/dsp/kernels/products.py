@@ -21,7 +21,7 @@ from edgec.targets.dsp.kernels.matrix import (
     product_stream,
     shared_stream,
 )
-from edgec.targets.dsp.kernels.matrix_nibbles import nibble_stream
+from edgec.targets.dsp.kernels.matrix_int4 import int4_stream
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ ONE, PLAIN = Products("matrix_1", 1, TWO_PAIRS), Products("matrix_1_plain", 1, T
 
 #: What names have for weights of four bits, for such with a shift for each group, and where all
 #: channels have one scale, as in layers that are quantized as a whole.
-NIBBLES, GROUPS, SHARED_SCALE = "nibbles", "groups", "shared"
+INT4, GROUPS, SHARED_SCALE = "s4", "groups", "shared"
 
 #: Products, how sums are rescaled, how constants are stored, costs (as of `UnitCost`, after the
 #: channels), and bytes of code on Cortex-M4, a little more than `tests/runtime_c/kernel_code.py`
@@ -53,23 +53,23 @@ TABLE: tuple[tuple[Products, Rescaling, str, UnitCost, int], ...] = (
     (THREE, TFLM, "", UnitCost(PAIR, 60, 51, 16 + 5 / 6, rescale=9), 1740),
     (THREE, ONNX, "", UnitCost(PAIR, 60, 67, 16 + 5 / 6), 1610),
     (THREE, ONNX_TO_16, "", UnitCost(PAIR, 60, 85, 16 + 5 / 6), 1680),
-    (THREE, TFLM, NIBBLES, UnitCost(PAIR, 40, 60, 19, rescale=6, eights=3), 980),
-    (THREE, ONNX, NIBBLES, UnitCost(PAIR, 40, 65, 19, eights=3), 980),
+    (THREE, TFLM, INT4, UnitCost(PAIR, 40, 60, 19, rescale=6, eights=3), 980),
+    (THREE, ONNX, INT4, UnitCost(PAIR, 40, 65, 19, eights=3), 980),
     (THREE, ONNX, GROUPS, UnitCost(PAIR, 40, 64, 19, group=21), 1000),
     (TWO, TFLM, "", UnitCost(PAIR, 60, 38, 12 + 13 / 15, rescale=6), 1160),
     (ONE, TFLM, "", UnitCost(TWO_PAIRS, 45, 36, 27 + 3 / 8, rescale=6), 1320),
     (ONE, ONNX, "", UnitCost(TWO_PAIRS, 45, 48, 27 + 3 / 8), 1130),
     (ONE, ONNX, SHARED_SCALE, UnitCost(TWO_PAIRS, 45, 48, 27 + 3 / 8), 1130),
     (ONE, ONNX_TO_16, "", UnitCost(TWO_PAIRS, 45, 62, 27 + 3 / 8), 1160),
-    (ONE, TFLM, NIBBLES, UnitCost(TWO_PAIRS, 60, 45, 30, rescale=4, eights=3, inputs=7), 1330),
-    (ONE, ONNX, NIBBLES, UnitCost(TWO_PAIRS, 60, 57, 30, eights=3, inputs=7), 1330),
+    (ONE, TFLM, INT4, UnitCost(TWO_PAIRS, 60, 45, 30, rescale=4, eights=3, inputs=7), 1330),
+    (ONE, ONNX, INT4, UnitCost(TWO_PAIRS, 60, 57, 30, eights=3, inputs=7), 1330),
     (ONE, ONNX, GROUPS, UnitCost(TWO_PAIRS, 60, 44, 35, group=16), 890),
     (PLAIN, TFLM, "", UnitCost(TWO_PAIRS, 45, 36, 31 + 3 / 8, rescale=6), 1320),
     (PLAIN, ONNX, "", UnitCost(TWO_PAIRS, 45, 48, 31 + 3 / 8), 1260),
     (PLAIN, ONNX, SHARED_SCALE, UnitCost(TWO_PAIRS, 45, 48, 31 + 3 / 8), 1260),
     (PLAIN, ONNX_TO_16, "", UnitCost(TWO_PAIRS, 45, 62, 31 + 3 / 8), 1290),
-    (PLAIN, TFLM, NIBBLES, UnitCost(TWO_PAIRS, 60, 45, 34, rescale=4, eights=3, inputs=7), 1460),
-    (PLAIN, ONNX, NIBBLES, UnitCost(TWO_PAIRS, 60, 57, 34, eights=3, inputs=7), 1460),
+    (PLAIN, TFLM, INT4, UnitCost(TWO_PAIRS, 60, 45, 34, rescale=4, eights=3, inputs=7), 1460),
+    (PLAIN, ONNX, INT4, UnitCost(TWO_PAIRS, 60, 57, 34, eights=3, inputs=7), 1460),
     (PLAIN, ONNX, GROUPS, UnitCost(TWO_PAIRS, 60, 44, 39, group=16), 950),
 )
 
@@ -93,8 +93,8 @@ def _meaning(
 
 def _stream(products: Products, rescaling: Rescaling, stored: str) -> Stream:
     unit, is_plain = products.channels, products.is_plain
-    if stored in (NIBBLES, GROUPS):
-        return nibble_stream(rescaling, unit, is_plain, has_groups=stored == GROUPS)
+    if stored in (INT4, GROUPS):
+        return int4_stream(rescaling, unit, is_plain, has_groups=stored == GROUPS)
     if stored == SHARED_SCALE:
         return shared_stream(unit, is_plain)
     # Where others have one scale for all channels, these have two words that are not used.
@@ -107,7 +107,7 @@ def _file(products: Products, rescaling: Rescaling, stored: str) -> str:
     """What the name of the header ends in."""
     if stored == GROUPS:
         return f"{rescaling.suffix}_groups"
-    other = {NIBBLES: "_nibbles"}.get(stored, "_two" if products is TWO else "")
+    other = {INT4: "_int4"}.get(stored, "_two" if products is TWO else "")
     return rescaling.suffix or other
 
 
@@ -125,6 +125,6 @@ for _products, _rescaling, _stored, _cost, _code_bytes in TABLE:
             stream=_stream(_products, _rescaling, _stored),
             instructions=_cost,
             code_bytes=_code_bytes,
-            weight_bits=4 if _stored in (NIBBLES, GROUPS) else 8,
+            weight_bits=4 if _stored in (INT4, GROUPS) else 8,
         )
     )

@@ -4,10 +4,10 @@ from edgec.targets.helium.kernels import (
     depthwise,
     depthwise_int16,
     elements,
+    int4,
     matrix,
-    nibbles,
     rows,
     svdf,
 )
 
-__all__ = ["depthwise", "depthwise_int16", "elements", "matrix", "nibbles", "rows", "svdf"]
+__all__ = ["depthwise", "depthwise_int16", "elements", "int4", "matrix", "rows", "svdf"]

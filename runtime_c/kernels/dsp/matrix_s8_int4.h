@@ -18,8 +18,8 @@
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
-#ifndef EC_MATRIX_S8_NIBBLES_H
-#define EC_MATRIX_S8_NIBBLES_H
+#ifndef EC_MATRIX_S8_INT4_H
+#define EC_MATRIX_S8_INT4_H
 
 #include "kernels/dsp/matrix_s8.h"
 
@@ -28,7 +28,7 @@
 /* Assembly of 3 pixels: fill a frame of so many bytes, r5 is channels and r6 the zero point. The loop
  * takes 8 quads of 70 bytes of code; the first time it is entered after those that are missing of
  * r4, the size, or what `first` makes it. */
-#define EC_NIBBLES_3_BEGIN(frame, first) \
+#define EC_S4_3_BEGIN(frame, first) \
     "sub sp, #" frame "\n" \
     "str r1, [sp, #8]\n" \
     "str r5, [sp, #28]\n" \
@@ -51,13 +51,13 @@
     "str r7, [sp]\n"
 
 /* The operand in w for sums of three pixels. */
-#define EC_NIBBLES_3_SUMS(w, s0, s1, s2) \
+#define EC_S4_3_SUMS(w, s0, s1, s2) \
     "smlad " s0 ", r2, " w ", " s0 "\n" \
     "smlad " s1 ", r3, " w ", " s1 "\n" \
     "smlad " s2 ", r4, " w ", " s2 "\n"
 
 /* A quad for both channels' sums of three pixels, by `sums` of an operand. */
-#define EC_NIBBLES_3_QUAD(sums) \
+#define EC_S4_3_QUAD(sums) \
     "ldmia r1!, {r5}\n" \
     "ldmia r0!, {r2-r4}\n" \
     "and.w r6, r5, r7\n" \
@@ -66,12 +66,12 @@
     sums("r6", "r11", "r12", "lr") \
     "ldmia r0!, {r2-r4}\n" \
     "and.w r6, r7, r5, lsl #8\n" \
-    EC_NIBBLES_3_SUMS("r6", "r8", "r9", "r10") \
+    EC_S4_3_SUMS("r6", "r8", "r9", "r10") \
     "and.w r5, r7, r5, lsl #12\n" \
-    EC_NIBBLES_3_SUMS("r5", "r11", "r12", "lr")
+    EC_S4_3_SUMS("r5", "r11", "r12", "lr")
 
 /* Two channels: their sums are in r8-r10 and r11, r12, lr. r7 is the mask. */
-#define EC_NIBBLES_3_LOOP \
+#define EC_S4_3_LOOP \
     "mov.w r7, #0xF000F000\n" \
     "0:\n" \
     "str r0, [sp, #16]\n" \
@@ -84,7 +84,7 @@
     "ldr pc, [sp]\n" \
     "3:\n" \
     ".rept 8\n" \
-    EC_NIBBLES_3_QUAD(EC_NIBBLES_3_SUMS) \
+    EC_S4_3_QUAD(EC_S4_3_SUMS) \
     ".endr\n" \
     "4:\n" \
     "ldr r2, [sp, #12]\n" \
@@ -93,7 +93,7 @@
 
 /* One pixel: the loop over octets of inputs that are packed sums them in r6, from 0; eight times the
  * sum is kept. */
-#define EC_NIBBLES_1_TOTAL \
+#define EC_S4_1_TOTAL \
     "ldrd r7, r9, [sp, #4]\n" \
     "mov.w r8, #0x00010001\n" \
     "movs r6, #0\n" \
@@ -109,7 +109,7 @@
     "str r6, [sp, #28]\n"
 
 /* The same of inputs as they are: as bytes without a sign they have 128 added. */
-#define EC_NIBBLES_1_PLAIN_TOTAL \
+#define EC_S4_1_PLAIN_TOTAL \
     "ldrd r7, r9, [sp, #4]\n" \
     "sub r6, r9, r7\n" \
     "lsls r6, #7\n" \
@@ -127,7 +127,7 @@
     "str r6, [sp, #28]\n"
 
 /* A word w of weights by the inputs x: the four sums go to r10-r12 and lr. */
-#define EC_NIBBLES_1_WORD(x, w) \
+#define EC_S4_1_WORD(x, w) \
     "smlad r10, " x ", " w ", r10\n" \
     "bic " w ", " w ", #0x000F000F\n" \
     "smlad r11, " x ", " w ", r11\n" \
@@ -137,7 +137,7 @@
     "smlad lr, " x ", " w ", lr\n"
 
 /* Four channels begin. */
-#define EC_NIBBLES_1_FOUR \
+#define EC_S4_1_FOUR \
     "0:\n" \
     "str r0, [sp, #12]\n" \
     "ldr r0, [sp, #4]\n" \
@@ -145,7 +145,7 @@
     "ldr pc, [sp]\n"
 
 /* The end of the loop: r10-r12 and lr are 1, 256, 4096 and 16 times the sums of the channels. */
-#define EC_NIBBLES_1_DONE \
+#define EC_S4_1_DONE \
     "4:\n" \
     "ldr r2, [sp, #8]\n" \
     "cmp r0, r2\n" \
@@ -160,20 +160,20 @@
     "sub lr, lr, r2, lsl #4\n"
 
 /* Eight inputs that `load` gives, 118 bytes of code if they are packed; and the loop of them. */
-#define EC_NIBBLES_1_OCTETS(load) \
-    EC_NIBBLES_1_FOUR \
+#define EC_S4_1_OCTETS(load) \
+    EC_S4_1_FOUR \
     "3:\n" \
     ".rept 8\n" \
     load \
     "ldmia r1!, {r6-r9}\n" \
-    EC_NIBBLES_1_WORD("r2", "r6") \
-    EC_NIBBLES_1_WORD("r3", "r7") \
-    EC_NIBBLES_1_WORD("r4", "r8") \
-    EC_NIBBLES_1_WORD("r5", "r9") \
-    ".endr\n" EC_NIBBLES_1_DONE
+    EC_S4_1_WORD("r2", "r6") \
+    EC_S4_1_WORD("r3", "r7") \
+    EC_S4_1_WORD("r4", "r8") \
+    EC_S4_1_WORD("r5", "r9") \
+    ".endr\n" EC_S4_1_DONE
 
 /* Three pixels' sums in s0-s2 to int8 by M, C, e in the stream; `rescale` of twice a sum, in r5. */
-#define EC_NIBBLES_3_STORE(s0, s1, s2, rescale) \
+#define EC_S4_3_STORE(s0, s1, s2, rescale) \
     "ldmia r1!, {r2-r4}\n" \
     ".irp x, " s0 ", " s1 ", " s2 "\n" \
     "asr r5, \\x, #11\n" \
@@ -181,13 +181,13 @@
     ".endr\n"
 
 /* Twice a sum, in r5, to int8 by M, C, e in r2-r4, zero point -128. */
-#define EC_NIBBLES_RELU \
+#define EC_S4_RELU \
     "smmlar r5, r5, r2, r3\n" \
     "asr r5, r5, r4\n" \
     "ssat \\x, #8, r5\n"
 
 /* The sum of a channel to int8: `shift` of it is twice the sum. */
-#define EC_NIBBLES_1_STORE(sum, shift, rescale) \
+#define EC_S4_1_STORE(sum, shift, rescale) \
     "ldmia r1!, {r2-r4}\n" \
     ".irp x, " sum "\n" \
     shift "\n" \
@@ -195,20 +195,20 @@
     ".endr\n"
 
 /* Those of four channels. */
-#define EC_NIBBLES_1_STORES(rescale) \
-    EC_NIBBLES_1_STORE("r10", "lsl r5, \\x, #1", rescale) \
-    EC_NIBBLES_1_STORE("r11", "asr r5, \\x, #7", rescale) \
-    EC_NIBBLES_1_STORE("r12", "asr r5, \\x, #11", rescale) \
-    EC_NIBBLES_1_STORE("lr", "asr r5, \\x, #3", rescale)
+#define EC_S4_1_STORES(rescale) \
+    EC_S4_1_STORE("r10", "lsl r5, \\x, #1", rescale) \
+    EC_S4_1_STORE("r11", "asr r5, \\x, #7", rescale) \
+    EC_S4_1_STORE("r12", "asr r5, \\x, #11", rescale) \
+    EC_S4_1_STORE("lr", "asr r5, \\x, #3", rescale)
 
 /* What stores the results of four channels by the zero point, and the end. */
-#define EC_NIBBLES_1_END \
+#define EC_S4_1_END \
     "ldr pc, [sp, #16]\n" \
     "7:\n" /* any zero point */ \
-    EC_NIBBLES_1_STORES(EC_MATRIX_ANY_ZERO_POINT) \
+    EC_S4_1_STORES(EC_MATRIX_ANY_ZERO_POINT) \
     "b 5f\n" \
     "6:\n" /* zero point -128 */ \
-    EC_NIBBLES_1_STORES(EC_NIBBLES_RELU) \
+    EC_S4_1_STORES(EC_S4_RELU) \
     "5:\n" \
     ".irp x, r10, r11, r12, lr\n" \
     "strb \\x, [r0], #1\n" \
@@ -218,21 +218,21 @@
     "add sp, #32\n"
 
 /* Assembly: three pixels, all of it. */
-#define EC_NIBBLES_TFLM_3 \
+#define EC_S4_TFLM_3 \
     EC_MATRIX_RUN(quads, \
-        EC_NIBBLES_3_BEGIN("36", "") \
+        EC_S4_3_BEGIN("36", "") \
         EC_MATRIX_CHOOSE \
         "orr r7, r7, #1\n" \
         "str r7, [sp, #20]\n" \
-        EC_NIBBLES_3_LOOP \
+        EC_S4_3_LOOP \
         "ldr pc, [sp, #20]\n" \
         "7:\n" /* any zero point */ \
-        EC_NIBBLES_3_STORE("r8", "r9", "r10", EC_MATRIX_ANY_ZERO_POINT) \
-        EC_NIBBLES_3_STORE("r11", "r12", "lr", EC_MATRIX_ANY_ZERO_POINT) \
+        EC_S4_3_STORE("r8", "r9", "r10", EC_MATRIX_ANY_ZERO_POINT) \
+        EC_S4_3_STORE("r11", "r12", "lr", EC_MATRIX_ANY_ZERO_POINT) \
         "b 5f\n" \
         "6:\n" /* zero point -128 */ \
-        EC_NIBBLES_3_STORE("r8", "r9", "r10", EC_NIBBLES_RELU) \
-        EC_NIBBLES_3_STORE("r11", "r12", "lr", EC_NIBBLES_RELU) \
+        EC_S4_3_STORE("r8", "r9", "r10", EC_S4_RELU) \
+        EC_S4_3_STORE("r11", "r12", "lr", EC_S4_RELU) \
         "5:\n" \
         "ldr r0, [sp, #16]\n" \
         "ldr r2, [sp, #28]\n" \
@@ -243,27 +243,27 @@
 
 /* Assembly: one pixel, all of it, by inputs that `load` gives and `total` adds up; octet, bytes: as in
  * EC_MATRIX_1_BEGIN. */
-#define EC_NIBBLES_1_TFLM(octet, bytes, total, load) \
+#define EC_S4_1_TFLM(octet, bytes, total, load) \
     EC_MATRIX_RUN(octets, \
         EC_MATRIX_1_BEGIN("32", octet, bytes, EC_MATRIX_CHOOSE) \
         total \
-        EC_NIBBLES_1_OCTETS(load) \
-        EC_NIBBLES_1_END, \
+        EC_S4_1_OCTETS(load) \
+        EC_S4_1_END, \
         "r12")
 
 /* Assembly: one pixel. */
-#define EC_NIBBLES_TFLM_1 EC_NIBBLES_1_TFLM("4", "118", EC_NIBBLES_1_TOTAL, EC_MATRIX_1_PACKED)
+#define EC_S4_TFLM_1 EC_S4_1_TFLM("4", "118", EC_S4_1_TOTAL, EC_MATRIX_1_PACKED)
 
 /* Assembly: one pixel, its inputs as they are. */
-#define EC_NIBBLES_TFLM_PLAIN \
-    EC_NIBBLES_1_TFLM("3", "134", EC_NIBBLES_1_PLAIN_TOTAL, EC_MATRIX_1_PLAIN)
+#define EC_S4_TFLM_PLAIN \
+    EC_S4_1_TFLM("3", "134", EC_S4_1_PLAIN_TOTAL, EC_MATRIX_1_PLAIN)
 
 /* clang-format on */
 
 /* 4096 times the sums of a pair of channels for three pixels, a's and then b's; `from` points at the
  * pair's biases. Returns the end of its weights. */
-static inline EC_UNUSED const int32_t *
-ec_nibbles_3_sums_s8_dsp(int32_t *sums, const void *given, const int32_t *from, int32_t quads) {
+static inline EC_UNUSED const int32_t *ec_s4_3_sums_s8_dsp(int32_t *sums, const void *given,
+                                                           const int32_t *from, int32_t quads) {
     const int16_t *x = (const int16_t *)given;
     int32_t a0 = from[0];
     int32_t a1 = a0;
@@ -298,7 +298,7 @@ ec_nibbles_3_sums_s8_dsp(int32_t *sums, const void *given, const int32_t *from, 
 }
 
 /* A word of two int16 by one of weights, added to the four sums that the top of this file says. */
-static inline EC_UNUSED void ec_nibbles_accumulate_s8_dsp(int32_t *sums, int32_t x, int32_t word) {
+static inline EC_UNUSED void ec_s4_accumulate_s8_dsp(int32_t *sums, int32_t x, int32_t word) {
     const uint32_t left = (uint32_t)word & 0xFFF0FFF0u;
     sums[0] = ec_smlad(x, word, sums[0]);
     sums[1] = ec_smlad(x, (int32_t)left, sums[1]);
@@ -307,7 +307,7 @@ static inline EC_UNUSED void ec_nibbles_accumulate_s8_dsp(int32_t *sums, int32_t
 }
 
 /* These sums to those of the channels, by the sum of all x. */
-static inline EC_UNUSED void ec_nibbles_settle_s8_dsp(int32_t *sums, int32_t total) {
+static inline EC_UNUSED void ec_s4_settle_s8_dsp(int32_t *sums, int32_t total) {
     const uint32_t offset = (uint32_t)total * 8u;
     const uint32_t last = (uint32_t)sums[3];
     sums[0] = (int32_t)((uint32_t)sums[0] - (uint32_t)sums[1] - offset);
@@ -318,8 +318,8 @@ static inline EC_UNUSED void ec_nibbles_settle_s8_dsp(int32_t *sums, int32_t tot
 
 /* 1, 256, 4096 and 16 times the sums of four channels; `from` points at their biases. Returns the end
  * of their weights. */
-static inline EC_UNUSED const int32_t *
-ec_nibbles_1_sums_s8_dsp(int32_t *sums, const void *given, const int32_t *from, int32_t octets) {
+static inline EC_UNUSED const int32_t *ec_s4_1_sums_s8_dsp(int32_t *sums, const void *given,
+                                                           const int32_t *from, int32_t octets) {
     const int16_t *x = (const int16_t *)given;
     int32_t kept[4] = { from[0], from[1], from[2], from[3] };
     int32_t total = 0;
@@ -327,9 +327,9 @@ ec_nibbles_1_sums_s8_dsp(int32_t *sums, const void *given, const int32_t *from, 
     for (from += 4; from != end; ++from, x += 2) {
         const int32_t inputs = ec_load_aligned(x);
         total = ec_smlad(inputs, 0x00010001, total);
-        ec_nibbles_accumulate_s8_dsp(kept, inputs, *from);
+        ec_s4_accumulate_s8_dsp(kept, inputs, *from);
     }
-    ec_nibbles_settle_s8_dsp(kept, total);
+    ec_s4_settle_s8_dsp(kept, total);
     sums[0] = kept[0];
     sums[1] = kept[1];
     sums[2] = kept[2];
@@ -338,10 +338,8 @@ ec_nibbles_1_sums_s8_dsp(int32_t *sums, const void *given, const int32_t *from, 
 }
 
 /* The same of int8 inputs as they are. */
-static inline EC_UNUSED const int32_t *ec_nibbles_1_plain_sums_s8_dsp(int32_t *sums,
-                                                                      const void *given,
-                                                                      const int32_t *from,
-                                                                      int32_t octets) {
+static inline EC_UNUSED const int32_t *
+ec_s4_1_plain_sums_s8_dsp(int32_t *sums, const void *given, const int32_t *from, int32_t octets) {
     const int8_t *x = (const int8_t *)given;
     int32_t kept[4] = { from[0], from[1], from[2], from[3] };
     int32_t total = 0;
@@ -352,10 +350,10 @@ static inline EC_UNUSED const int32_t *ec_nibbles_1_plain_sums_s8_dsp(int32_t *s
         const int32_t odd = ec_sxtb16_odd(inputs);
         total = ec_smlad(even, 0x00010001, total);
         total = ec_smlad(odd, 0x00010001, total);
-        ec_nibbles_accumulate_s8_dsp(kept, even, from[0]);
-        ec_nibbles_accumulate_s8_dsp(kept, odd, from[1]);
+        ec_s4_accumulate_s8_dsp(kept, even, from[0]);
+        ec_s4_accumulate_s8_dsp(kept, odd, from[1]);
     }
-    ec_nibbles_settle_s8_dsp(kept, total);
+    ec_s4_settle_s8_dsp(kept, total);
     sums[0] = kept[0];
     sums[1] = kept[1];
     sums[2] = kept[2];
@@ -364,46 +362,47 @@ static inline EC_UNUSED const int32_t *ec_nibbles_1_plain_sums_s8_dsp(int32_t *s
 }
 
 /* A sum to int8 by M, C, e at `at`. */
-static inline EC_UNUSED int8_t ec_nibbles_rescale_s8_dsp(int32_t sum, const int32_t *at) {
+static inline EC_UNUSED int8_t ec_s4_rescale_s8_dsp(int32_t sum, const int32_t *at) {
     return ec_saturate_s8((ec_high_of_double(sum, at[0]) + (sum >> 31) + at[1]) >> at[2]);
 }
 
 /* Sums to int8 by M, C, e of each channel at `at`: of two channels for three pixels, or of four for
  * one. Returns their end. */
-static inline EC_INLINE const int32_t *
-ec_nibbles_store_s8_dsp(void *out, int32_t bytes, int32_t step, int32_t unit, const int32_t *sums,
-                        const int32_t *at, const int32_t *limits) {
+static inline EC_INLINE const int32_t *ec_s4_store_s8_dsp(void *out, int32_t bytes, int32_t step,
+                                                          int32_t unit, const int32_t *sums,
+                                                          const int32_t *at,
+                                                          const int32_t *limits) {
     int8_t *to = (int8_t *)out;
     (void)bytes;
     (void)limits; /* C has the zero point */
     if (unit == 2) {
         for (int32_t p = 0; p < 3; ++p, to += step) {
-            to[0] = ec_nibbles_rescale_s8_dsp(sums[p] >> 12, at);
-            to[1] = ec_nibbles_rescale_s8_dsp(sums[3 + p] >> 12, at + 3);
+            to[0] = ec_s4_rescale_s8_dsp(sums[p] >> 12, at);
+            to[1] = ec_s4_rescale_s8_dsp(sums[3 + p] >> 12, at + 3);
         }
         return at + 6;
     }
-    to[0] = ec_nibbles_rescale_s8_dsp(sums[0], at);
-    to[1] = ec_nibbles_rescale_s8_dsp(sums[1] >> 8, at + 3);
-    to[2] = ec_nibbles_rescale_s8_dsp(sums[2] >> 12, at + 6);
-    to[3] = ec_nibbles_rescale_s8_dsp(sums[3] >> 4, at + 9);
+    to[0] = ec_s4_rescale_s8_dsp(sums[0], at);
+    to[1] = ec_s4_rescale_s8_dsp(sums[1] >> 8, at + 3);
+    to[2] = ec_s4_rescale_s8_dsp(sums[2] >> 12, at + 6);
+    to[3] = ec_s4_rescale_s8_dsp(sums[3] >> 4, at + 9);
     return at + 12;
 }
 
 /* With gemmlowp's rounding. */
-#define EC_OF(name) name##_nibbles_s8_dsp
+#define EC_OF(name) name##_s4_s8_dsp
 #define EC_OUT int8_t
 #define EC_ENDS int32_t zero_point
 #define EC_LIMITS zero_point
 #define EC_ASM EC_DSP_ASM
-#define EC_CODE_3 EC_NIBBLES_TFLM_3
-#define EC_CODE_1 EC_NIBBLES_TFLM_1
-#define EC_CODE_PLAIN EC_NIBBLES_TFLM_PLAIN
-#define EC_SUMS_3 ec_nibbles_3_sums_s8_dsp
-#define EC_SUMS_1 ec_nibbles_1_sums_s8_dsp
-#define EC_SUMS_PLAIN ec_nibbles_1_plain_sums_s8_dsp
-#define EC_STORE ec_nibbles_store_s8_dsp
+#define EC_CODE_3 EC_S4_TFLM_3
+#define EC_CODE_1 EC_S4_TFLM_1
+#define EC_CODE_PLAIN EC_S4_TFLM_PLAIN
+#define EC_SUMS_3 ec_s4_3_sums_s8_dsp
+#define EC_SUMS_1 ec_s4_1_sums_s8_dsp
+#define EC_SUMS_PLAIN ec_s4_1_plain_sums_s8_dsp
+#define EC_STORE ec_s4_store_s8_dsp
 #define EC_HEAD 0
 #include "kernels/dsp/matrix.inc"
 
-#endif /* EC_MATRIX_S8_NIBBLES_H */
+#endif /* EC_MATRIX_S8_INT4_H */

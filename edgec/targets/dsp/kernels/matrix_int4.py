@@ -1,4 +1,4 @@
-"""Products of int8 by weights of four bits (`runtime_c/kernels/dsp/matrix_s8_nibbles.h`).
+"""Products of int8 by weights of four bits (`runtime_c/kernels/dsp/matrix_s8_int4.h`).
 
 They mean what the kernels of `edgec.targets.dsp.kernels.matrix` mean, for weights of [-8, 7]; their
 streams are about half as long. Those of `matrix_s8_onnx_groups.h` take weights that are such
@@ -25,7 +25,7 @@ from edgec.targets.dsp.kernels.matrix import (
 )
 
 #: Sums come as up to 4096 times themselves in 32 bits.
-MOST_NIBBLE_SUM = 1 << 19
+MOST_INT4_SUM = 1 << 19
 #: The largest shift of a step, which a byte stores as 16 << shift.
 MOST_STEP_SHIFT = 3
 #: Quads of a step.
@@ -128,7 +128,7 @@ def _restore(
     return {**found, "w": steps * factors}
 
 
-def nibble_stream(
+def int4_stream(
     rescaling: Rescaling, channels_at_once: int, is_plain: bool, has_groups: bool
 ) -> Stream:
     """The constants of a kernel. is_plain: weights in the order of inputs."""

@@ -2,8 +2,8 @@
 
 A board's region of variables is the plan's region `arena`; its other RAMs keep their names. A cost
 is the cycles that one inference waits for a buffer there: accesses counted in the loops that run,
-times the wait states of the board's file. A board with one RAM, and no pins, leaves the problem as
-it is: whether it fits shows when the program is linked.
+times the wait states of the board's file. A board with one RAM, and no placements, leaves
+the problem as it is: whether it fits shows when the program is linked.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from edgec.memory.layout import (
     scratch_name,
     state_places,
 )
-from edgec.memory.pins import Pins, make_pins
+from edgec.memory.placements import Placements, make_placements
 from edgec.memory.problem import Buffer, Problem, Region
 from edgec.options import Io
 from edgec.passes.fuse_groups import storage
@@ -35,11 +35,11 @@ PROGRAM_BYTES = 16 * 1024
 
 
 @dataclass(frozen=True)
-class Homes:
+class BoardRegions:
     """A board, what is pinned, and by region the bytes that nothing may be placed in."""
 
     board: Board
-    pins: Pins = field(default_factory=Pins)
+    placements: Placements = field(default_factory=Placements)
     reserved: Mapping[str, int] = field(default_factory=dict)
 
     @property
@@ -63,7 +63,7 @@ class Homes:
     def has_choice(self, *, copies: bool) -> bool:
         """Whether weights or code may lie elsewhere than usual."""
         flash = [r for r in self.board.memory.values() if r.kind == "flash" and not r.hardware_only]
-        pinned = any(what.startswith(("weights", "code")) for what, _ in self.pins.entries)
+        pinned = any(what.startswith(("weights", "code")) for what, _ in self.placements.entries)
         usual = self.board.memory[self.board.code]
         waits = usual.wait_states or usual.fetch_wait_states or usual.width_bytes < 4
         return pinned or len(flash) > 1 or (copies and bool(waits))
@@ -73,12 +73,12 @@ class Homes:
         return ARENA if region == self.board.data else region
 
 
-def homes_of(
+def board_regions_of(
     board: Board | None, places: Sequence[tuple[str, str]], reserved: Mapping[str, int]
-) -> Homes | None:
-    """The homes of a build; None without a microcontroller board.
+) -> BoardRegions | None:
+    """The regions of a build; None without a microcontroller board.
 
-    Raises PlanError for a pin that the board cannot keep, or one without a board.
+    Raises PlanError for a placement that the board cannot keep, or one without a board.
     """
     if board is None or not board.core.is_embedded:
         if places:
@@ -87,60 +87,59 @@ def homes_of(
                 hint="give --board and a microcontroller",
             )
         return None
-    return Homes(board, make_pins(board, places), reserved)
+    return BoardRegions(board, make_placements(board, places), reserved)
 
 
-def with_homes(
+def with_board_regions(
     problem: Problem,
     function: Function,
     groups: Sequence[LoweredGroup],
     chosen: Sequence[Variant],
-    homes: Homes,
+    board_regions: BoardRegions,
     io: Io,
 ) -> Problem:
     """The problem with the board's regions, and each buffer's regions and costs.
 
-    States stay together: what is pinned moves all of them. Raises PlanError for a pin of a value
-    that has no buffer.
+    States stay together: what is pinned moves all of them. Raises PlanError for a placement of a
+    value that has no buffer.
     """
-    rams = homes.rams
+    rams = board_regions.rams
     free = {b.name for b in problem.buffers if b.regions == (ARENA,)}
     inside = _names_of(function, groups, chosen, io)
     names = {n: {n} | inside.get(n, set()) for n in free}
-    homes.pins.require_matches("tensor", sorted(set().union(*names.values())))
-    pinned_state = homes.pins.region("state", [])
+    board_regions.placements.require_matches("tensor", sorted(set().union(*names.values())))
+    pinned_state = board_regions.placements.region("state", [])
     if len(rams) < 2:
         return problem
     reserved_names = {r.name for r in rams[1:]} & {ARENA, STATE}
     if reserved_names:
-        raise PlanError(
-            f"board {homes.board.name}: a second RAM cannot be called {reserved_names.pop()}"
-        )
+        name = board_regions.board.name
+        raise PlanError(f"board {name}: a second RAM cannot be called {reserved_names.pop()}")
     is_level = len({(r.wait_states, r.width_bytes) for r in rams}) == 1
     counted = {} if is_level else buffer_traffic(function, groups, chosen, io)
     state_bytes = sum(b.size_bytes + 16 for b in problem.buffers if b.regions == (STATE,))
-    state_home = pinned_state or homes.board.data
-    room = {r.name: homes.room_bytes(r) for r in rams}
-    room[state_home] -= state_bytes
+    state_region = pinned_state or board_regions.board.data
+    room = {r.name: board_regions.room_bytes(r) for r in rams}
+    room[state_region] -= state_bytes
     states = {value for state in function.states for value in (state.before, state.after)}
     callers = outside_values(function, storage(function), io) - states
-    room[homes.board.data] -= sum(value.type.nbytes + 16 for value in callers)  # of main
-    if room[state_home] < 0:
-        raise PlanError(f"the model's states need {state_bytes:,} bytes, {state_home} has less")
+    room[board_regions.board.data] -= sum(value.type.nbytes + 16 for value in callers)  # of main
+    if room[state_region] < 0:
+        raise PlanError(f"the model's states need {state_bytes:,} bytes, {state_region} has less")
 
     def placed(buffer: Buffer) -> Buffer:
         if buffer.regions != (ARENA,):
             return buffer
-        pin = homes.pins.region("tensor", sorted(names[buffer.name]))
+        pin = board_regions.placements.region("tensor", sorted(names[buffer.name]))
         usable = [r for r in rams if pin is None or r.name == pin]
         costs = [
             wait_cycles(counted.get(buffer.name, {}), r.wait_states, r.width_bytes) for r in usable
         ]
-        regions = tuple(homes.plan_name(r.name) for r in usable)
+        regions = tuple(board_regions.plan_name(r.name) for r in usable)
         return replace(buffer, regions=regions, costs=tuple(costs))
 
     others = tuple(region for region in problem.regions if region.name != ARENA)
-    regions = tuple(Region(homes.plan_name(r.name), max(room[r.name], 0)) for r in rams)
+    regions = tuple(Region(board_regions.plan_name(r.name), max(room[r.name], 0)) for r in rams)
     buffers = tuple(placed(buffer) for buffer in problem.buffers)
     return replace(problem, buffers=buffers, regions=regions + others)
 
@@ -153,14 +152,14 @@ def buffer_traffic(
     places = {**merged_places(function, groups, chosen, io=io), **state_places(function)}
     total: dict[str, Traffic] = {}
     for position, variant in enumerate(chosen):
-        homes_of = {
+        scratch_of = {
             param: scratch_name(position, place.name)
             for place in variant.places
             for param in place.offsets
         }
         counts = traffic(variant.function, variant.callees)
         for param, value in zip(variant.function.params, variant.args, strict=True):
-            name = homes_of.get(param.name)
+            name = scratch_of.get(param.name)
             if value is not None:
                 root = roots.get(value, value)
                 name = places.get(root, root).name

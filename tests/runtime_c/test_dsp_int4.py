@@ -8,7 +8,7 @@ from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
 
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
-from edgec.targets.dsp.kernels.matrix_nibbles import MOST_NIBBLE_SUM
+from edgec.targets.dsp.kernels.matrix_int4 import MOST_INT4_SUM
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
@@ -20,7 +20,7 @@ SOURCE = '#include "kernels/dsp/matrix_s8_onnx.h"\n' + "".join(
     f"""
 void run_{name}{rounding}(int8_t *out, const {x} *x, WORDS(s), WORDS(n));
 void run_{name}{rounding}(int8_t *out, const {x} *x, WORDS(s), WORDS(n))
-{{ ec_{name}_nibbles{rounding}_s8_dsp(out, x, s, n[0], n[1], n[2]); }}
+{{ ec_{name}_s4{rounding}_s8_dsp(out, x, s, n[0], n[1], n[2]); }}
 """
     for name, rounding in KERNELS
     for x in ["int8_t" if name == "matrix_1_plain" else "int16_t"]
@@ -57,7 +57,7 @@ def inputs_of(rng, name, size):
 
 
 def check(core, name, rounding, numbers, x, constants):
-    kernel = get_microkernel(f"ec_{name}_nibbles{rounding}_s8_dsp")
+    kernel = get_microkernel(f"ec_{name}_s4{rounding}_s8_dsp")
     sizes = dict(zip(kernel.sizes, numbers, strict=True))
     stream = kernel.stream.pack(constants, **sizes)
     assert stream.size == kernel.stream.words(**sizes)
@@ -109,7 +109,7 @@ def test_extremes(core, name, rounding, zero_point):
         check(core, name, rounding, (size, channels, zero_point), x, constants)
         constants["w"] = np.zeros_like(constants["w"])
         sides = rng.choice([-1, 1], channels)
-        constants["bias"] = (sides * (MOST_NIBBLE_SUM - 1)).astype(np.int32)
+        constants["bias"] = (sides * (MOST_INT4_SUM - 1)).astype(np.int32)
         check(core, name, rounding, (size, channels, zero_point), x, constants)
 
 

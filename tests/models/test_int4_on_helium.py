@@ -71,7 +71,7 @@ def quantized(weights: str, group: int = 0) -> PostTraining:
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("short_weights")
+    return tmp_path_factory.mktemp("int4_weights")
 
 
 def file_of(folder: Path, weights: str, group: int = 0) -> Path:

@@ -14,14 +14,14 @@
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
-#ifndef EC_MVE_MATRIX_S8_NIBBLES_H
-#define EC_MVE_MATRIX_S8_NIBBLES_H
+#ifndef EC_MVE_MATRIX_S8_S4_H
+#define EC_MVE_MATRIX_S8_S4_H
 
 #include "kernels/helium/matrix_s8.h"
 
 /* ec_windows_to_c_mve of int8 by weights of four bits. */
-static inline EC_INLINE void ec_nibbles_c_mve(int8_t *out, const int8_t *x, const int32_t *stream,
-                                              const ec_sums_mve_sizes *n) {
+static inline EC_INLINE void ec_s4_c_mve(int8_t *out, const int8_t *x, const int32_t *stream,
+                                         const ec_sums_mve_sizes *n) {
     const int32_t run = n->run, unit = n->unit, channels = n->channels, slices = n->stored;
     const int32_t half = unit / 2;
     const int32_t below = 15 - ((run - 1) & 15);
@@ -66,32 +66,32 @@ static inline EC_INLINE void ec_nibbles_c_mve(int8_t *out, const int8_t *x, cons
 /* clang-format off */
 
 /* Assembly: a slice of inputs by the weights of two channels. */
-#define EC_DENSE_PAIR_NIBBLES_MVE(low, high, op) \
+#define EC_DENSE_PAIR_S4_MVE(low, high, op) \
     "vldrw.32 q1, [r3], #16\n" \
     "vshr.s8 q2, q1, #4\n" \
     op " " low ", q0, q1\n" \
     op " " high ", q0, q2\n"
 
 /* Assembly: the same by those of eight channels; `op` is VMLADAV or VMLADAVA. */
-#define EC_DENSE_SLICE_NIBBLES_MVE(load, op) \
+#define EC_DENSE_SLICE_S4_MVE(load, op) \
     load " q0, [r1], #16\n" \
-    EC_DENSE_PAIR_NIBBLES_MVE("r0", "r8", op) \
-    EC_DENSE_PAIR_NIBBLES_MVE("r2", "r10", op) \
-    EC_DENSE_PAIR_NIBBLES_MVE("r4", "r12", op) \
-    EC_DENSE_PAIR_NIBBLES_MVE("r6", "lr", op)
+    EC_DENSE_PAIR_S4_MVE("r0", "r8", op) \
+    EC_DENSE_PAIR_S4_MVE("r2", "r10", op) \
+    EC_DENSE_PAIR_S4_MVE("r4", "r12", op) \
+    EC_DENSE_PAIR_S4_MVE("r6", "lr", op)
 
 /* Assembly: dense up to the sums of eight channels, in q0 and q1. */
-#define EC_DENSE_SUMS_NIBBLES_MVE \
+#define EC_DENSE_SUMS_S4_MVE \
     EC_DENSE_SUMS_MVE("ldr lr, [r1, #36]\n", "vctp.8", \
-        EC_DENSE_SLICE_NIBBLES_MVE("vldrbt.8", "vmladav.s8"), \
-        EC_DENSE_SLICE_NIBBLES_MVE("vldrb.8", "vmladava.s8")) \
+        EC_DENSE_SLICE_S4_MVE("vldrbt.8", "vmladav.s8"), \
+        EC_DENSE_SLICE_S4_MVE("vldrb.8", "vmladava.s8")) \
     "ldr r0, [sp, #16]\n" \
     "mvn r2, #15\n" \
     "vmla.s32 q0, q1, r2\n" \
     "vadd.i32 q0, q0, r0\n"
 
 /* Assembly: a slice of inputs of two pixels by the weights of four channels. */
-#define EC_CONV_SLICE_NIBBLES_MVE(load, op) \
+#define EC_CONV_SLICE_S4_MVE(load, op) \
     load " q0, [r1], #16\n" \
     load " q1, [r3], #16\n" \
     "vldrw.32 q2, [r5], #16\n" \
@@ -110,11 +110,11 @@ static inline EC_INLINE void ec_nibbles_c_mve(int8_t *out, const int8_t *x, cons
     op " lr, q1, q3\n"
 
 /* Assembly: convolution, all of it; `rescale` makes results of the sums in q0 and q1. */
-#define EC_CONV_NIBBLES_MVE(rescale) \
+#define EC_CONV_S4_MVE(rescale) \
     EC_CONV_WINDOWS_MVE("vmov.i8 q5, #0xF0\n" "vctp.8", "64", \
-        EC_CONV_SLICE_NIBBLES_MVE("vldrbt.8", "vmladav.s8"), \
-        EC_CONV_SLICE_NIBBLES_MVE("vldrbt.8", "vmladava.s8"), \
-        EC_CONV_SLICE_NIBBLES_MVE("vldrb.8", "vmladava.s8"), \
+        EC_CONV_SLICE_S4_MVE("vldrbt.8", "vmladav.s8"), \
+        EC_CONV_SLICE_S4_MVE("vldrbt.8", "vmladava.s8"), \
+        EC_CONV_SLICE_S4_MVE("vldrb.8", "vmladava.s8"), \
         "vshr.s32 q0, q0, #4\n" \
         "vshr.s32 q1, q1, #4\n" \
         EC_CONV_STORE_S8_MVE(rescale), \
@@ -148,27 +148,26 @@ static inline EC_UNUSED int32_t ec_sum_inputs_s8_mve(const int8_t *x, int32_t in
 }
 
 /* What the assembly of dense is given. */
-static inline EC_UNUSED void ec_plan_dense_nibbles_mve(int32_t *given, const int8_t *x,
-                                                       int32_t depth, int32_t channels,
-                                                       int32_t zero_point, int32_t minimum,
-                                                       int32_t maximum) {
+static inline EC_UNUSED void ec_plan_dense_s4_mve(int32_t *given, const int8_t *x, int32_t depth,
+                                                  int32_t channels, int32_t zero_point,
+                                                  int32_t minimum, int32_t maximum) {
     ec_plan_dense_mve(given, x, depth, channels, zero_point, minimum, maximum);
     given[9] = -8 * ec_sum_inputs_s8_mve(x, depth);
 }
 
 /* Products of int8 by weights in [-8, 7] with gemmlowp's rounding. Fewer than 2^17 inputs are summed. */
-#define EC_OF(name) name##_nibbles_s8_mve
+#define EC_OF(name) name##_s4_s8_mve
 #define EC_OUT int8_t
 #define EC_IN int8_t
 #define EC_MOVED int32_t zero_point,
 #define EC_BY zero_point
 #define EC_ASM EC_MVE_ASM
-#define EC_PLAN ec_plan_dense_nibbles_mve
-#define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_NIBBLES_MVE, EC_DENSE_TFLM_MVE)
-#define EC_CONV_CODE EC_CONV_NIBBLES_MVE(EC_CONV_TFLM_MVE)
-#define EC_SUMS_C ec_nibbles_c_mve
+#define EC_PLAN ec_plan_dense_s4_mve
+#define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_S4_MVE, EC_DENSE_TFLM_MVE)
+#define EC_CONV_CODE EC_CONV_S4_MVE(EC_CONV_TFLM_MVE)
+#define EC_SUMS_C ec_s4_c_mve
 #define EC_DENSE_FORM 8, 8, 0, 2, ec_rescale_sum_tflm
 #define EC_CONV_FORM 4, 0, 0, 2, ec_rescale_sum_tflm
 #include "kernels/helium/matrix.inc"
 
-#endif /* EC_MVE_MATRIX_S8_NIBBLES_H */
+#endif /* EC_MVE_MATRIX_S8_S4_H */

@@ -1,6 +1,6 @@
 """Matrix products of int8 on MVE by weights of four bits: streams.
 
-They are in the files `matrix_s8_nibbles.h` and `matrix_s8_onnx_nibbles.h` of
+They are in the files `matrix_s8_int4.h` and `matrix_s8_onnx.h` of
 `runtime_c/kernels/helium/`, and mean what those of `edgec.targets.helium.kernels.matrix` mean.
 Their streams are the same, but that a vector of 16 bytes is a slice of two channels. Those of
 `matrix_s8_onnx_groups.h` take numbers of four bits with a shift for some slices of a channel.
@@ -32,7 +32,7 @@ from edgec.targets.helium.kernels.matrix import (
 Array = npt.NDArray[Any]
 
 #: What the names of these kernels have after that of the products.
-NIBBLES, GROUPS = "_nibbles", "_groups"
+INT4, GROUPS = "_s4", "_groups"
 #: Slices that share a shift, at most.
 MOST_STEP = 4
 #: A convolution sums up fewer inputs: its sums are 16 times themselves.
@@ -40,7 +40,7 @@ MOST_DEPTH = (1 << 17) - 1
 
 
 @dataclass(frozen=True)
-class Nibbles(Storage):
+class Int4(Storage):
     """Channel i of a unit in the low half of a byte, channel i + unit / 2 in the high one.
 
     flipped: 8 where low halves are stored as 8 more than the weight, else 0.
@@ -56,7 +56,7 @@ class Nibbles(Storage):
 
 
 @dataclass(frozen=True)
-class Groups(Nibbles):
+class Groups(Int4):
     """The same, and after every `count` slices a byte for each channel: how far up sums go.
 
     Sums of low halves are 16 times themselves.
@@ -137,11 +137,9 @@ def _conv_steps(
 
 
 for _rescaling in RESCALINGS:
-    _header = f"helium/matrix_s8{_rescaling.suffix or NIBBLES}.h"
-    Products(_rescaling, _header, Nibbles(flipped=8), NIBBLES).register_dense(
-        _dense_instructions, 760
-    )
-    Products(_rescaling, _header, Nibbles(), NIBBLES).register_conv(_conv_instructions, 950)
+    _header = f"helium/matrix_s8{_rescaling.suffix or '_int4'}.h"
+    Products(_rescaling, _header, Int4(flipped=8), INT4).register_dense(_dense_instructions, 760)
+    Products(_rescaling, _header, Int4(), INT4).register_conv(_conv_instructions, 950)
 _products = Products(
     ONNX, f"helium/matrix_s8{ONNX.suffix}{GROUPS}.h", Groups(), GROUPS, more=("slices",)
 )

@@ -29,7 +29,7 @@ from edgec.targets.target import target_for
 QUANT = Quant((0.05,), (-3,))
 M55 = find_core("cortex-m55")
 SAME = ((1, 1), (1, 1))
-DENSE, CONV = "ec_dense_nibbles{}_s8_mve", "ec_conv_nibbles{}_s8_mve"
+DENSE, CONV = "ec_dense_s4{}_s8_mve", "ec_conv_s4{}_s8_mve"
 
 
 def layers(
@@ -95,7 +95,7 @@ def test_both_kernels_mean_the_same(case: int, rounding: str) -> None:
     (menu,) = menus(function)
     kernel = wanted.format("_onnx" if rounding == "onnx" else "")
     found = [v for v in menu.variants if products(v) == {kernel}]
-    assert products(menu.variants[0]) == {kernel.replace("_nibbles", "")}
+    assert products(menu.variants[0]) == {kernel.replace("_s4", "")}
     assert found and found[0].scratch_bytes == menu.variants[0].scratch_bytes
     x = np.random.default_rng(1).integers(-128, 128, x_shape).astype(np.int8)
     (expected,) = interpret(function, [x])
@@ -179,12 +179,12 @@ def test_they_are_taken_where_that_pays() -> None:
     """Not for a layer of so few weights that its kernel's code is more than what it saves."""
     large = ("conv2d", (64, 1, 1, 64), None), ("conv2d", (40, 1, 1, 64), None)
     found = taken(layers("onnx", *large, x=(1, 8, 8, 64)))
-    assert found == [{"ec_conv_nibbles_onnx_s8_mve"}] * 2
+    assert found == [{"ec_conv_s4_onnx_s8_mve"}] * 2
     (few,) = taken(layers("onnx", ("dense", (8, 16), None), x=(1, 16)))
-    assert not any("nibbles" in name for name in few)
+    assert not any("int4" in name for name in few)
     wide = layers("onnx", ("conv2d", (16, 1, 1, 64), None), ("conv2d", (128, 3, 3, 16), Conv2dAttrs(
         padding=SAME)), x=(1, 8, 8, 64))  # fmt: skip
-    assert taken(wide) == [{"ec_conv_nibbles_onnx_s8_mve"}] * 2
+    assert taken(wide) == [{"ec_conv_s4_onnx_s8_mve"}] * 2
 
 
 def test_layers_that_cost_the_most_for_a_byte_are_left_out() -> None:

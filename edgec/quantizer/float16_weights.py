@@ -10,7 +10,7 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.passes.rewriter import Rewriter
 
 
-def with_half_weights(function: Function) -> Function:
+def with_float16_weights(function: Function) -> Function:
     """The function with weights rounded to the nearest float16; what is beyond float16 stays."""
     return Rewriter(function).run(_visit)
 

@@ -34,7 +34,7 @@ _PATTERNS: tuple[Kind, ...] = ("tensor", "weights", "code")
 
 
 @dataclass(frozen=True)
-class Pins:
+class Placements:
     """(what, region) in the order in which they were given.
 
     The first `general` ones are the board's: these need not fit every model.
@@ -73,7 +73,7 @@ def _matches(what: str, kind: Kind, name: str) -> bool:
     return bool(colon) and found == kind and fnmatchcase(name, pattern)
 
 
-def make_pins(board: Board, given: Sequence[tuple[str, str]]) -> Pins:
+def make_placements(board: Board, given: Sequence[tuple[str, str]]) -> Placements:
     """The board's own pins and those of the user, which are stronger.
 
     Raises PlanError for what does not exist, a region that the board lacks, or one of a kind that
@@ -83,7 +83,7 @@ def make_pins(board: Board, given: Sequence[tuple[str, str]]) -> Pins:
     for what, region in entries:
         kind = _kind_of(what)
         _require_region(board, what, region, kind)
-    return Pins(entries, len(board.place))
+    return Placements(entries, len(board.place))
 
 
 def _kind_of(what: str) -> Kind:
@@ -120,7 +120,7 @@ def _require_region(board: Board, what: str, name: str, kind: Kind) -> None:
         )
 
 
-def read_pins(path: Path) -> tuple[tuple[str, str], ...]:
+def read_placements(path: Path) -> tuple[tuple[str, str], ...]:
     """The entries of the table [place] of a TOML file. Raises PlanError if it is not one."""
     try:
         values = parse_toml(path.read_text("utf-8"))

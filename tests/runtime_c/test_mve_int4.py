@@ -14,22 +14,22 @@ pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not i
 SOURCE = """
 #include "kernels/helium/matrix_s8_onnx.h"
 static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_dense_nibbles_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
+    ec_dense_s4_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
 }
 static void run_conv(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_conv_nibbles_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]);
+    ec_conv_s4_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]);
 }
 static void run_dense_onnx(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_dense_nibbles_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
+    ec_dense_s4_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
 }
 static void run_conv_onnx(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_conv_nibbles_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
+    ec_conv_s4_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
                                 n[9]);
 }
 """
 KERNELS = (
-    "ec_dense_nibbles_s8_mve", "ec_conv_nibbles_s8_mve",
-    "ec_dense_nibbles_onnx_s8_mve", "ec_conv_nibbles_onnx_s8_mve",
+    "ec_dense_s4_s8_mve", "ec_conv_s4_s8_mve",
+    "ec_dense_s4_onnx_s8_mve", "ec_conv_s4_onnx_s8_mve",
 )  # fmt: skip
 DENSE, CONV = 0, 1
 #: Zero point, minimum, maximum.
@@ -39,7 +39,7 @@ LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100), (83, -128, 90)]
 @pytest.fixture(scope="module", params=BUILDS, ids=build_name)
 def machine(request, tmp_path_factory):
     functions = ("run_dense", "run_conv", "run_dense_onnx", "run_conv_onnx")
-    return machine_of(request.param, SOURCE, functions, tmp_path_factory.mktemp("mve_nibbles"))
+    return machine_of(request.param, SOURCE, functions, tmp_path_factory.mktemp("mve_int4"))
 
 
 def tables(rng, which, channels, *inputs):

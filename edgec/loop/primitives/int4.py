@@ -1,4 +1,4 @@
-"""pack_nibbles: store a constant of small numbers as two to a byte, packed at compile time."""
+"""pack_int4: store a constant of small numbers as two to a byte, packed at compile time."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ Array = npt.NDArray[Any]
 LEAST, MOST = -8, 7
 
 
-def fits_nibbles(array: Array) -> bool:
+def fits_int4(array: Array) -> bool:
     """Whether every number of an int8 array fits in four bits."""
     return bool(array.dtype == np.int8 and array.size and array.min() >= LEAST
                 and array.max() <= MOST)  # fmt: skip
 
 
-def packed_nibbles(array: Array) -> Array:
+def packed_int4(array: Array) -> Array:
     """Two numbers of [-8, 7] to a byte, the first in its low half; flat, ended by a zero if odd."""
     flat = np.pad(array.reshape(-1), (0, array.size % 2)).astype(np.uint8).reshape(-1, 2)
     return np.asarray(flat[:, 0] & 15 | flat[:, 1] << 4)
 
 
-def pack_nibbles(func: PrimFunc, buffer: str) -> tuple[PrimFunc, Repack]:
+def pack_int4(func: PrimFunc, buffer: str) -> tuple[PrimFunc, Repack]:
     """Give a constant parameter whose numbers lie in [-8, 7] half the bytes; every read follows.
 
         w: constant int8[16, 9]        w: constant uint8[72]
@@ -42,17 +42,17 @@ def pack_nibbles(func: PrimFunc, buffer: str) -> tuple[PrimFunc, Repack]:
                                        .. = ((w[(9*o + i) // 2] >> 4) ^ 8) - 8      where odd
 
     Unrolled loops know which of the two it is. That the numbers fit is the caller's to check
-    (`fits_nibbles`). Returns the function that packs the constant's array at compile time.
+    (`fits_int4`). Returns the function that packs the constant's array at compile time.
     """
     old = find_buffer(func, buffer)
     if old.scope != "constant" or old.dtype != "int8":
-        raise ScheduleError(f"pack_nibbles: {buffer} is {old.scope} {old.dtype}, no constant int8")
+        raise ScheduleError(f"pack_int4: {buffer} is {old.scope} {old.dtype}, no constant int8")
     if any(a.indices is None for a in accesses(func.body, of=(old,))):
-        raise ScheduleError(f"pack_nibbles: {buffer} is read by a gather or a call")
+        raise ScheduleError(f"pack_int4: {buffer} is read by a gather or a call")
     new = replace(old, shape=(-(-old.elements // 2),), dtype="uint8")
     body = _Unpack(old, new).stmt(func.body)
     params = tuple(new if p == old else p for p in func.params)
-    return replace(func, params=params, body=body), packed_nibbles
+    return replace(func, params=params, body=body), packed_int4
 
 
 class _Unpack(Rewriter):
@@ -78,7 +78,7 @@ def _half(byte: Expr, odd: Term) -> Expr:
 
 
 def unpacked_byte(expr: Expr) -> tuple[Expr, bool] | None:
-    """The byte that an unpacked number of `pack_nibbles` is half of, and whether it is known
+    """The byte that an unpacked number of `pack_int4` is half of, and whether it is known
     which half; None for anything else."""
     signed = isinstance(expr, Binary) and expr.op == "sub" and expr.left
     if not (isinstance(signed, Binary) and signed.op == "xor" and _is_eight(signed.right)):
