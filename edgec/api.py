@@ -188,7 +188,7 @@ def verify(
         params = at_largest(read_model(Path(path), read).main).inputs
         types = [(param.type.shape, param.type.dtype) for param in params]
         inputs = [generate_inputs(seed, types) for seed in range(1, random + 1)]
-    runner = Runner(name, told=progress)
+    runner = Runner(name, progress=progress)
     with work_folder("verify") as work:
         return verify_model(
             Path(path), chosen, read, runner, inputs, work, layers=layers, reference=reference
@@ -228,7 +228,7 @@ class TorchModel:
             main = open_states(main)
         module = replace(self.module, functions={"main": main})
         function = float_function(module, from_start=from_start)
-        arrays = _told(arrays, samples, progress)
+        arrays = _with_progress(arrays, samples, progress)
         made = Quantization.of(quantize_function(function, arrays, Recipe(**recipe)))
         quantized = made.module(self.module.source)
         closed = with_views_of(close_states(quantized.main, states), self.module.main)
@@ -303,7 +303,7 @@ def _tell(progress: Progress | None, what: str, done: int = 0, total: int = 0) -
         progress(what, done, total)
 
 
-def _told(
+def _with_progress(
     arrays: Iterable[Sequence[Array]], samples: object, progress: Progress | None
 ) -> Iterator[Sequence[Array]]:
     """The samples, of which each is reported when it is taken."""
@@ -350,8 +350,8 @@ def quantize(
     and what to do.
     """
     function = float_function(import_model(Path(path)), from_start=from_start)
-    told = _told(samples, samples, progress)
-    made = Quantization.of(quantize_function(function, told, Recipe(**recipe)))
+    samples_of = _with_progress(samples, samples, progress)
+    made = Quantization.of(quantize_function(function, samples_of, Recipe(**recipe)))
     if output is not None:
         from edgec.frontends.onnx_writer import onnx_bytes  # onnx takes a while to import
 
@@ -373,7 +373,7 @@ def _compiled(
     _tell(progress, f"reading {path.name}")
     module = read_model(path, options)
     if calibration is not None:
-        samples = _told(calibration, calibration, progress)
+        samples = _with_progress(calibration, calibration, progress)
         made = quantize_function(float_function(module), samples, Recipe())
         module = made.module(module.source)
     _tell(progress, f"compiling {path.name}")

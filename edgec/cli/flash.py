@@ -70,8 +70,8 @@ def _commands(tool: FlashTool, job: Job) -> list[str]:
 def _flash(tool: FlashTool, job: Job, report: dict[str, Any], *, quiet: bool) -> list[str]:
     started = time.monotonic()
     what = f"flash {report['model']}"
-    with working(what, quiet=quiet) as told:
-        done = tool.flash(job, partial(told.move, what))
+    with working(what, quiet=quiet) as progress:
+        done = tool.flash(job, partial(progress.move, what))
     report["seconds"] = round(time.monotonic() - started, 3)
     report["verified"], report["notes"] = done.verified, list(done.notes)
     return [

@@ -66,15 +66,15 @@ def working(what: str, *, quiet: bool) -> Iterator[Working]:
 @contextmanager
 def count_bar(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[], None]]:
     """Show how many of `total` things are done, and for how long; gives what is called for each."""
-    with working(what, quiet=quiet) as told:
+    with working(what, quiet=quiet) as progress:
         done = 0
 
         def step() -> None:
             nonlocal done
             done += 1
-            told.tell(what, done, total)
+            progress.tell(what, done, total)
 
-        told.tell(what, 0, total)
+        progress.tell(what, 0, total)
         yield step
 
 

@@ -98,17 +98,17 @@ def command(model: Path, profile: bool, as_json: bool, **given: Any) -> None:
         work_folder("run") as work,
         working(
             f"{'opening' if model.is_dir() else 'compiling'} {model.name}", quiet=as_json
-        ) as told,
+        ) as bar,
     ):
         chosen, built = _built(model, engine, port, work, profile=profile, **given)
-        arrays, heard = _arrays(built, chosen, work, told, runs)
+        arrays, heard = _arrays(built, chosen, work, bar, runs)
         profiled: list[Any] = []
         if pool is not None:
             with pool:
                 results, chosen = pool.run_all(built, arrays), pool.name
             tell_lost(pool)
         else:
-            results, profiled = _run(chosen, built, port, arrays, repeat if profile else 0, told)
+            results, profiled = _run(chosen, built, port, arrays, repeat if profile else 0, bar)
         if target is not None:
             _save(target, built, results)
         report = run_report(built, chosen, results, profiled, target)
@@ -125,7 +125,7 @@ def command(model: Path, profile: bool, as_json: bool, **given: Any) -> None:
 
 
 def _arrays(
-    built: Any, engine: str, work: Path, told: Working, given: dict[str, Any]
+    built: Any, engine: str, work: Path, bar: Working, given: dict[str, Any]
 ) -> tuple[list[list[Any]], dict[str, Any] | None]:
     """The inputs of each step, as given or generated, and how features were made, if they were."""
     from edgec.runners.inputs import read_steps
@@ -143,21 +143,21 @@ def _arrays(
 
     board = built.board or load_board("host")
     with Listener(read_features(features), board, engine, work / "features") as listener:
-        hear = partial(listener.hear, told=partial(told.tell, "frames of the sound"))
+        hear = partial(listener.hear, progress=partial(bar.tell, "frames of the sound"))
         return read_steps(inputs, ports, steps, given["pixels"], hear), asdict(listener.heard)
 
 
 def _run(
-    engine: str, built: Any, port: str | None, arrays: list[list[Any]], repeat: int, told: Working
+    engine: str, built: Any, port: str | None, arrays: list[list[Any]], repeat: int, bar: Working
 ) -> tuple[list[Any], list[Any]]:
     """The results of all steps, and the last step's of `repeat` profiled runs."""
     from edgec.runners.engine import open_session
 
-    told.tell(f"starting {engine}")
-    with open_session(engine, built, port=port, transfer=told.move) as session:
-        results = _run_steps(session, arrays, told, f"running on {engine}")
+    bar.tell(f"starting {engine}")
+    with open_session(engine, built, port=port, transfer=bar.move) as session:
+        results = _run_steps(session, arrays, bar, f"running on {engine}")
         profiled = [
-            _run_steps(session, arrays, told, f"profile {number} of {repeat}", profile=True)[-1]
+            _run_steps(session, arrays, bar, f"profile {number} of {repeat}", profile=True)[-1]
             for number in range(1, repeat + 1)
         ]
         return results, profiled
@@ -187,14 +187,14 @@ def _export(
 
 
 def _run_steps(
-    session: Any, steps: list[list[Any]], told: Working, what: str, profile: bool = False
+    session: Any, steps: list[list[Any]], bar: Working, what: str, profile: bool = False
 ) -> list[Any]:
     """All steps from the initial state, whatever state a real board was in."""
     if session.manifest.state_bytes:
         session.reset()
     results = []
     for number, arrays in enumerate(steps):
-        told.tell(what, number, len(steps) if len(steps) > 1 else 0)
+        bar.tell(what, number, len(steps) if len(steps) > 1 else 0)
         results.append(session.run(arrays, profile=profile))
     return results
 

@@ -131,7 +131,7 @@ def _save(output: Path, tuned: Tuned) -> None:
 @contextmanager
 def _bar(trials: int, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
     """Show how many candidates were tried, and the best of the layer so far."""
-    with working("reading", quiet=quiet) as told:
+    with working("reading", quiet=quiet) as progress:
         done: dict[int, int] = {}
 
         def watch(event: Event) -> None:
@@ -139,6 +139,6 @@ def _bar(trials: int, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
             best, default = event.best, event.default
             share = f"{best.instructions / default.instructions:.0%} of the default" if (
                 best and default) else "nothing measured"  # fmt: skip
-            told.tell(f"{event.layers.group.name}: {share}", sum(done.values()), trials)
+            progress.tell(f"{event.layers.group.name}: {share}", sum(done.values()), trials)
 
         yield watch

@@ -85,11 +85,11 @@ def command(model: Path, board: str | None, as_json: bool, **given: Any) -> None
     with (
         work_folder("verify") as work,
         pool or nullcontext(),
-        working(f"reading {model.name}", quiet=as_json) as told,
+        working(f"reading {model.name}", quiet=as_json) as progress,
     ):
-        prepare = _flasher(words, told, traced=layers)
+        prepare = _flasher(words, progress, traced=layers)
         prepare = prepare if layers else _same_project(project, model, prepare)
-        runner = Runner(name, words["port"], prepare, pool, told.move, dump, told.tell)
+        runner = Runner(name, words["port"], prepare, pool, progress.move, dump, progress.tell)
         result = verify_model(
             model, chosen, options, runner, cases, work, layers=layers, reference=reference
         )
@@ -137,7 +137,7 @@ def _engine(words: dict[str, Any], pool: Pool | None, board: Board) -> str:
     return name
 
 
-def _flasher(words: dict[str, Any], told: Working, *, traced: bool) -> Prepare | None:
+def _flasher(words: dict[str, Any], progress: Working, *, traced: bool) -> Prepare | None:
     """A function that flashes a built project, and lets the board start; None without --flash."""
     from edgec.runners.flash.project import flash_project
 
@@ -146,8 +146,8 @@ def _flasher(words: dict[str, Any], told: Working, *, traced: bool) -> Prepare |
         return None
 
     def prepare(built: Built) -> None:
-        progress = partial(told.move, f"flash {built.manifest.model}")
-        done = flash_project(built, runner=runner, port=port, traced=traced, progress=progress)
+        moved = partial(progress.move, f"flash {built.manifest.model}")
+        done = flash_project(built, runner=runner, port=port, traced=traced, progress=moved)
         echo(f"flashed {built.manifest.model}: {done.verified}", err=True)
 
     return prepare

@@ -125,9 +125,9 @@ def _place_scratch(
     bytes_of = scratch_parts(variant.function)
     for place in variant.places:
         base = scratch_name(position, place.name)
-        for param, behind in place.offsets.items():
+        for param, offset in place.offsets.items():
             name = _scratch_param(position, param)
-            sizes[name], offsets[name] = bytes_of[param], offsets[base] + behind
+            sizes[name], offsets[name] = bytes_of[param], offsets[base] + offset
             if base in area_of:
                 area_of[name] = area_of[base]
         del sizes[base], offsets[base]

@@ -245,10 +245,10 @@ class _Places:
     def __init__(self, program: Program, weights: Weights) -> None:
         self.program, self.weights = program, weights
         self.offsets: dict[str, int] = {}
-        behind = 0
+        end = 0
         for array in weights.arrays:
-            self.offsets[array.member] = behind
-            behind += array.stored_bytes
+            self.offsets[array.member] = end
+            end += array.stored_bytes
 
     def argument(self, step: Step, position: int) -> str:
         """A pointer for a parameter of a step."""

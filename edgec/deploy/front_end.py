@@ -55,11 +55,11 @@ class Listener:
         self._session.__exit__(kind, error, trace)
 
     def hear(
-        self, path: Path, port: Port, steps: int, told: Callable[[int, int], None] | None = None
+        self, path: Path, port: Port, steps: int, progress: Callable[[int, int], None] | None = None
     ) -> Any:
         """The features of a WAV file as a model's input, with a first axis of steps if several.
 
-        A sound that is too short is continued by silence. told: is called with the frames that
+        A sound that is too short is continued by silence. progress: is called with the frames that
         are done and all of them. Raises EdgecError for another rate, and for a sound or an input
         that does not fit the features.
         """
@@ -78,7 +78,7 @@ class Listener:
                 f"frames have {row} features, {describe_port(port)} is no whole number of frames"
             )
         samples = self._samples(path, sound, size // row)
-        rows = self._rows(samples, size // row, told)
+        rows = self._rows(samples, size // row, progress)
         if answer.dtype != port.dtype:
             scale, zero = (*answer.scale, 1.0)[0], (*answer.zero_point, 0)[0]
             rows = stored((rows.astype(np.float64) - zero) * scale, port, path)
@@ -102,7 +102,7 @@ class Listener:
         whole[: len(part)] = part
         return whole
 
-    def _rows(self, samples: Any, frames: int, told: Callable[[int, int], None] | None) -> Any:
+    def _rows(self, samples: Any, frames: int, progress: Callable[[int, int], None] | None) -> Any:
         front, rows, instructions = self.front, [], None
         shape = self._session.manifest.inputs[0].shape
         if self._session.manifest.state_bytes:
@@ -112,7 +112,7 @@ class Listener:
             result = self._session.run([frame.reshape(shape)])
             rows.append(result.outputs[0].reshape(-1))
             instructions = result.instructions
-            if told is not None:
-                told(number + 1, frames)
+            if progress is not None:
+                progress(number + 1, frames)
         self.heard = Heard(self.engine, self.board.name, frames, instructions)
         return np.concatenate(rows)

@@ -71,8 +71,8 @@ def _open_types(
     op: Operator[Any], attrs: Any, inputs: tuple[TensorType, ...]
 ) -> tuple[TensorType, ...]:
     """The types of the outputs, of which each extent is a term through all answers."""
-    told = [term for term in op.terms(attrs) if term.constant is None]
-    symbols = symbols_of((*inputs, *(open_type("int8", term) for term in told)))
+    stated = [term for term in op.terms(attrs) if term.constant is None]
+    symbols = symbols_of((*inputs, *(open_type("int8", term) for term in stated)))
     most = {var: var.stop - 1 for var in symbols}
     largest = [at_sizes(type_, most) for type_ in inputs]
     bounds = op.infer_bodies(op.attrs_of_sizes(attrs, most), (), *largest)
@@ -84,7 +84,7 @@ def _open_types(
 
     samples = _samples(symbols)
     answers = [asked(sizes) for sizes in samples]
-    bases = [*(term for type_ in inputs for term in type_.extents or ()), *told]
+    bases = [*(term for type_ in inputs for term in type_.extents or ()), *stated]
     found = tuple(
         _fitted(type_, [answer[position] for answer in answers], samples, bases)
         for position, type_ in enumerate(bounds)

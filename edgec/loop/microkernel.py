@@ -66,7 +66,7 @@ class Microkernel:
     `indices` are names of int32 arguments, after the sizes, that a schedule gives as index terms;
     `meaning` takes them as it takes sizes. `instructions(**sizes)` estimates one call on the cores
     it is for; without it a call costs what its meaning would. `code_bytes` is about what a model
-    that uses it grows by, with all that it calls; 0 if that is not worth a thought. `weight_bits`
+    that uses it grows by, with all that it calls; 0 if that is negligible. `weight_bits`
     are those that its stream stores a weight in. `struct` holds those of its sizes that would make
     more than eight parameters. `together` is whose threads must all come to a
     call: the meaning is that of each of them, but they run it as one.

@@ -41,7 +41,7 @@ def copy_row(dtype: str, row: int) -> PrimFunc:
 
 
 def _copy_instructions(row: int, size: int, call: int) -> float:
-    """Of a copy: loads and stores of words, or a call, which takes so many by itself."""
+    """For `row` elements of `size` bytes: loads and stores, or a call that takes `call` more."""
     return call + 0.7 * row * size if call else 2 + row * size / 2
 
 

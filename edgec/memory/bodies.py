@@ -137,9 +137,9 @@ class _Driver:
     def places(self, function: PrimFunc) -> tuple[ScratchPlace, ...]:
         """One place: the flags, then what each body needs."""
         sizes = scratch_parts(function)
-        behind = SCRATCH_ALIGN * len(self.flags)
+        flags_bytes = SCRATCH_ALIGN * len(self.flags)
         offsets = {buffer.name: offset for buffer, offset in self.flags.items()}
-        offsets |= {buffer.name: behind + offset for buffer, offset in self.scratch.items()}
+        offsets |= {buffer.name: flags_bytes + offset for buffer, offset in self.scratch.items()}
         end = max((offset + sizes[name] for name, offset in offsets.items()), default=0)
         return (ScratchPlace(BODIES, end, offsets),) if end else ()
 

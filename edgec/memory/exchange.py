@@ -197,8 +197,8 @@ def _without(name: str, groups: Sequence[LoweredGroup], variants: Variants) -> I
 
 
 def _with(name: str, groups: Sequence[LoweredGroup], variants: Variants) -> Iterator[Move]:
-    """To take a kernel wherever it can be; then where it saves constants, and there in fewer
-    groups, without those first that cost the most for a byte."""
+    """Take a kernel in all groups that can; then only where it saves constants; then in fewer of
+    these, after leaving out the group where a saved byte costs the most time, one at a time."""
     menus = {i: [v for v in g.variants if name in _calls(v)] for i, g in enumerate(groups)}
     menus = {i: menu for i, menu in menus.items() if menu and name not in _calls(variants[i])}
     yield {i: _fastest(menu) for i, menu in menus.items()}

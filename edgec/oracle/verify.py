@@ -164,7 +164,7 @@ class Runner:
 
     prepare: brings a built project onto a real board; without it the board holds the program that
     is compared. pool: the devices to run on, in the place of `engine` and `port`. transfer: hears
-    of every tensor that moves over a serial port. dump: a folder for the stages as text. told:
+    of every tensor that moves over a serial port. dump: a folder for the stages as text. progress:
     hears what is done, and how much of how much (0 of 0 where nobody knows).
     """
 
@@ -174,12 +174,12 @@ class Runner:
     pool: Pool | None = None
     transfer: Transfer | None = None
     dump: Path | None = None
-    told: Transfer | None = None
+    progress: Transfer | None = None
 
     def tell(self, what: str, done: int = 0, total: int = 0) -> None:
         """Say what is done now."""
-        if self.told is not None:
-            self.told(what, done, total)
+        if self.progress is not None:
+            self.progress(what, done, total)
 
     @property
     def name(self) -> str:

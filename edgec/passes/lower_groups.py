@@ -218,10 +218,10 @@ def variant_of(
 def one_place(function: PrimFunc) -> tuple[ScratchPlace, ...]:
     """All scratch parameters one after the other."""
     offsets: dict[str, int] = {}
-    behind = 0
+    end = 0
     for name, size in scratch_parts(function).items():
-        offsets[name], behind = behind, behind + size
-    return (ScratchPlace("", behind, offsets),) if behind else ()
+        offsets[name], end = end, end + size
+    return (ScratchPlace("", end, offsets),) if end else ()
 
 
 def scratch_parts(function: PrimFunc) -> dict[str, int]:

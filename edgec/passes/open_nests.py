@@ -122,8 +122,8 @@ def _bases(group: Group) -> tuple[Term, ...]:
     values = (v for node in group.nodes for v in (*node.inputs, *node.outputs))
     opened = [[t for t in v.type.extents or () if t.constant is None] for v in values]
     pairs = (pair for terms in opened for pair in combinations(terms, 2))
-    told = (t for node in group.nodes for t in node.op.terms(node.attrs) if t.constant is None)
-    terms = (*(term for terms in opened for term in terms), *told, *starmap(product, pairs))
+    stated = (t for node in group.nodes for t in node.op.terms(node.attrs) if t.constant is None)
+    terms = (*(term for terms in opened for term in terms), *stated, *starmap(product, pairs))
     return tuple(dict.fromkeys(terms))
 
 

@@ -215,7 +215,7 @@ class _Segment:
         output = rows.group.output
         by_name = {value.name: value for value in (*rows.inputs, output)}
         args: list[BufferRef | Expr] = []
-        behind = 0
+        end = 0
         sizes = scratch_parts(variant.function)
         for param, value in zip(variant.function.params, variant.args, strict=True):
             name = f"{param.name}_{number}{edge}"
@@ -230,7 +230,7 @@ class _Segment:
                 args.append(_whole(self.constant(name, param, array)))
             else:
                 own = self.scratch.setdefault(name, replace(param, name=name))
-                self.scratch_at[name], behind = behind, behind + sizes[param.name]
+                self.scratch_at[name], end = end, end + sizes[param.name]
                 args.append(_whole(own, "updates"))
         callee = _callee(number, rows, variant, kind)
         self.callees[callee] = variant.function
@@ -342,12 +342,12 @@ def _one_arrival(func: PrimFunc) -> PrimFunc:
     """What is to be done when one row arrives, whose number is an index."""
     loop, _ = find_loop(func, ARRIVAL)
     stmts: list[Stmt] = []
-    behind = False
+    is_after = False
     for stmt in func.body.stmts if isinstance(func.body, Seq) else (func.body,):
         if stmt is loop:
             stmts.append(loop.body)
-            behind = True
-        elif behind:  # at the last row
+            is_after = True
+        elif is_after:  # at the last row
             stmts.append(If(loop.stop - 1, as_term(loop.var) + 1, stmt))
         else:
             stmts.append(If(as_term(loop.var), as_term(1), stmt))

@@ -33,9 +33,9 @@ def plan_flash(
             f"{project.project} was built for this computer, there is nothing to flash",
             hint="build it for a microcontroller board",
         )
-    behind = find_board_port(board, port) if port is not None and runner is None else None
-    if behind is not None:
-        port, probe = None, probe or behind.serial_number or None
+    found = find_board_port(board, port) if port is not None and runner is None else None
+    if found is not None:
+        port, probe = None, probe or found.serial_number or None
     tool = choose_tool(board, runner, port)
     image = load_image(elf, board)
     return tool, Job(

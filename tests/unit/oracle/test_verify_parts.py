@@ -101,7 +101,7 @@ def model(tmp_path: Path) -> Path:
 def test_what_is_done_is_said(model: Path, tmp_path: Path) -> None:
     """And a build of its own is made only for what the first one does not show."""
     told: list[tuple[str, int, int]] = []
-    runner = Runner("host", told=lambda *what: told.append(what))
+    runner = Runner("host", progress=lambda *what: told.append(what))
     cases = [[np.ones((2, 3), np.float32)]] * 2
     board = load_board("host")
     first = [("compiling m.onnx", 0, 0), ("building for host", 0, 0), ("cases on host", 0, 2),
