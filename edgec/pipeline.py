@@ -60,6 +60,7 @@ from edgec.passes.merge_duplicates import merge_duplicates
 from edgec.passes.sequence import PASSES
 from edgec.passes.shrink_channels import Shrinkage, shrink_channels
 from edgec.runners.samples import generate_steps
+from edgec.targets.common.threads import worth_threads
 from edgec.targets.core import Core, processor_of
 
 #: Seed of the input that a model's self-test runs.
@@ -358,7 +359,7 @@ class _Job:
         module, shrinkage, idle_clamps = _simplify(imported, self.options, stages, copies=copies)
         options = with_float_sums(self.options, core, module)
         decided = decide(module.main, core, options, self.arena_limit_bytes)
-        choice = decided.choice
+        choice = _on_threads(decided.choice, options)
         check_uses(choice.groups, choice.variants, core, options)
         module = module.with_main(decided.function)
         stages.check("order_channels", module)
@@ -380,6 +381,20 @@ class _Job:
             imported, module, shrinkage, idle_clamps, choice, problem, plan, program, options,
             find_overflows(module.main), regions,
         )  # fmt: skip
+
+
+def _on_threads(choice: Choice, options: Options) -> Choice:
+    """Threads share what is worth it in the model as a whole."""
+    if options.threads == 1:
+        return choice
+    functions, callees = worth_threads(
+        [variant.function for variant in choice.variants],
+        [variant.callees for variant in choice.variants],
+    )
+    chosen = zip(choice.variants, functions, callees, strict=True)
+    return replace(
+        choice, variants=tuple(replace(v, function=f, callees=called) for v, f, called in chosen)
+    )
 
 
 def _same_places(function: Function, beside: Compiled) -> dict[str, str]:

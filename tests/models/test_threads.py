@@ -78,6 +78,14 @@ def test_small_models_stay_on_one_thread(sample_model: Callable[[str], Path]) ->
     assert not loops
 
 
+def test_small_layers_join_the_threads_of_large_ones(sample_model: Callable[[str], Path]) -> None:
+    """Of ResNet8 one thread alone runs the dense layer and the softmax."""
+    options = Options(threads=2)
+    compiled = compile_model(sample_model(MODELS["ic"]), CORES["x86-64-v4+vnni"], options)
+    alone = [v.function.name for v in compiled.chosen if "kind='parallel'" not in repr(v.function)]
+    assert alone == ["dense", "softmax"]
+
+
 def test_microcontrollers_and_compilers_without_openmp_have_none(
     sample_model: Callable[[str], Path], tmp_path: Path
 ) -> None:

@@ -32,7 +32,7 @@ MOST_RESULT = 1 << 30
 #: Pixels of a call where threads share them, at least.
 LEAST_PIXELS = 8
 #: Bytes of a copy with padding that threads share, at least.
-LEAST_COPY = 8 << 10
+LEAST_COPY = 2 << 10
 #: The weight whose product by the same input is the largest of all.
 LEAST_WEIGHT = -128
 
@@ -260,7 +260,7 @@ def tensorize_padding(schedule: Schedule, window: Window, threads: int) -> None:
         return
     padded = find_param(schedule.func, "padded")
     copy, first = padded.shape, "0"
-    rows = share_of(copy[1], threads if padded.elements >= LEAST_COPY else 1, 2)
+    rows = share_of(copy[1], threads if padded.elements >= LEAST_COPY else 1)
     names = ("height", "width", "channels", "top", "left", "zero_point")
     sizes = {name: window.sizes[name] for name in names}
     sizes |= {"rows": rows, "out_width": copy[2]}

@@ -1,7 +1,12 @@
-"""Loops on several threads, where they take long enough to be worth it."""
+"""Loops on several threads, where they take long enough to be worth it.
+
+`on_threads` marks what threads could share; `worth_threads` then leaves to one thread what would
+start threads for too little.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 
@@ -9,30 +14,66 @@ from edgec.errors import ScheduleError
 from edgec.loop.cost import estimate
 from edgec.loop.ir import For, PrimFunc, Seq, Stmt
 from edgec.loop.primitives.lookup import constant_extent
+from edgec.loop.rewrite import Rewriter, statements
 from edgec.loop.schedule import Schedule
-from edgec.targets.common.nests import largest_divisor
 
-#: Threads start and meet in some microseconds: a loop of fewer instructions is one thread's.
+#: Threads start and meet in some microseconds: loops of fewer instructions start none.
 FEWEST_INSTRUCTIONS = 40_000
-#: Beside a loop that threads share, they meet sooner, and what one of them makes alone, such as a
-#: copy with padding, the others must fetch from its cache.
+#: Where threads run already, they meet sooner, and what one of them makes alone, such as a copy
+#: with padding or a small layer, the others wait for and must fetch from its cache.
 FEWEST_BESIDE = 8_000
-
-
 #: Of the time that threads have, what a loop takes of it that needs no better one around it.
 EVEN = 0.9
 
 
 def on_threads(schedule: Schedule, threads: int) -> Schedule:
-    """Let threads share the outermost loops that are long and whose steps may run at once."""
+    """Let threads share the outermost loops that are not short and whose steps may run at once."""
     schedule.simplify()
-    loops = [(loop, _instructions(schedule.func, loop)) for loop in _outermost(schedule.func.body)]
-    if any(instructions >= FEWEST_INSTRUCTIONS for _, instructions in loops):
-        for loop, instructions in loops:
-            if instructions >= FEWEST_BESIDE:
-                with suppress(ScheduleError):
-                    schedule.parallel(_evenly_shared(schedule, loop, threads))
+    for loop in _outermost(schedule.func.body):
+        if _instructions(schedule.func, loop) >= FEWEST_BESIDE:
+            with suppress(ScheduleError):
+                schedule.parallel(_evenly_shared(schedule, loop, threads))
     return schedule
+
+
+def worth_threads(
+    functions: Sequence[PrimFunc], callees: Sequence[Mapping[str, PrimFunc]]
+) -> tuple[list[PrimFunc], list[Mapping[str, PrimFunc]]]:
+    """Functions that run one after the other, and those that each calls, with fewer shared loops.
+
+    One team of threads runs all functions where one has a long loop, and then shares the loops of
+    the others. Where a called function has one, each function starts its own threads, for long
+    loops alone.
+    """
+    called = [{name: _alone(each) for name, each in group.items()} for group in callees]
+    starts_own = any(_shared(each.body) for group in called for each in group.values())
+    if not starts_own and any(map(_is_long, functions)):
+        return list(functions), list(called)
+    return [_alone(each) for each in functions], list(called)
+
+
+def _alone(func: PrimFunc) -> PrimFunc:
+    """The function as it is worth threads of its own."""
+    if not _shared(func.body) or _is_long(func):
+        return func
+    return replace(func, body=_Serial().stmt(func.body))
+
+
+def _is_long(func: PrimFunc) -> bool:
+    return any(_instructions(func, loop) >= FEWEST_INSTRUCTIONS for loop in _shared(func.body))
+
+
+def _shared(body: Stmt) -> list[For]:
+    """The loops that threads share."""
+    return [s for s in statements(body) if isinstance(s, For) and s.kind == "parallel"]
+
+
+class _Serial(Rewriter):
+    """Loops that one thread runs."""
+
+    def loop(self, loop: For) -> Stmt:
+        return replace(loop, kind="serial" if loop.kind == "parallel" else loop.kind,
+                       body=self.stmt(loop.body))  # fmt: skip
 
 
 def _evenly_shared(schedule: Schedule, loop: For, threads: int) -> str:
@@ -52,16 +93,25 @@ def _evenly_shared(schedule: Schedule, loop: For, threads: int) -> str:
 
 def _evenness(loop: For, threads: int) -> float:
     """What part of the threads' time its steps take if each has as many, but for the last."""
-    steps = constant_extent(loop) or 1
-    return steps / (threads * -(-steps // threads))
+    return _even(constant_extent(loop) or 1, threads)
+
+
+def _even(parts: int, threads: int) -> float:
+    return parts / (threads * -(-parts // threads))
 
 
 def share_of(steps: int, threads: int, least: int = 1) -> int:
-    """The steps of each part that threads take of a loop; all where that is not worth it."""
+    """The steps of each part that threads take of a loop; all where that is not worth it.
+
+    The largest parts of which all threads have about as many: of 33 steps two threads take 11
+    parts of 3.
+    """
     if threads == 1:
         return steps
-    share = largest_divisor(steps, max(steps // threads, 1))
-    return share if share >= least else steps
+    found = [n for n in range(min(threads, steps), steps // least + 1) if steps % n == 0]
+    even = (n for n in found if _even(n, threads) >= EVEN)
+    best = max(found, key=lambda n: _even(n, threads), default=1)
+    return steps // next(even, best)
 
 
 def _outermost(body: Stmt) -> list[For]:
