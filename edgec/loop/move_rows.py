@@ -5,13 +5,15 @@ from __future__ import annotations
 from functools import partial
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Buffer, For, Load, PrimFunc, Store
+from edgec.loop.ir import Buffer, For, Gather, IndexValue, Load, PrimFunc, Store
 from edgec.loop.microkernel import Microkernel, register
 from edgec.numerics.term import TermLike, Var, as_term
 
 _SUFFIXES = {"int8": "s8", "int16": "s16", "int32": "s32", "float32": "f32"}
 #: Kernels that copy a row: by memcpy, as a few loads and stores, and to where it may lie in part.
 COPY, PUT, SHIFT = "ec_copy_row", "ec_put_row", "ec_shift_row"
+#: And that copies the row of a matrix whose number data choose.
+TAKE = "ec_take_row"
 _BYTES = {"int8": 1, "int16": 2, "int32": 4, "float32": 4}
 
 
@@ -40,6 +42,16 @@ def copy_row(dtype: str, row: int) -> PrimFunc:
     return PrimFunc("copy_row", (x, to), (), For(i, as_term(0), as_term(row), "serial", store))
 
 
+def take_row(dtype: str, rows: int, row: int) -> PrimFunc:
+    """to[i] = x[place, i] for `row` elements."""
+    x, to = Buffer("x", (rows, row), dtype, "arena"), Buffer("to", (1, row), dtype, "arena")
+    place, i = Buffer("place", (1,), "int32", "register"), Var("i", 0, row)
+    element = Gather(x, (Load(place, (as_term(0),)), IndexValue(as_term(i))))
+    store = Store(to, (as_term(0), as_term(i)), element)
+    loop = For(i, as_term(0), as_term(row), "serial", store)
+    return PrimFunc("take_row", (x, place, to), (), loop)
+
+
 def _copy_instructions(row: int, size: int, call: int) -> float:
     """For `row` elements of `size` bytes: loads and stores, or a call that takes `call` more."""
     return call + 0.7 * row * size if call else 2 + row * size / 2
@@ -57,6 +69,17 @@ for _dtype in _SUFFIXES:
                 instructions=partial(_copy_instructions, size=_BYTES[_dtype], call=_call),
             )
         )
+    register(
+        Microkernel(
+            kernel_for(_dtype, TAKE),
+            partial(take_row, _dtype),
+            sizes=("rows", "row"),
+            header="common/move_rows.h",
+            instructions=lambda rows, row, size=_BYTES[_dtype]: (
+                8 + row * size * (0.5 if size < 4 else 0.3)
+            ),
+        )
+    )
     register(
         Microkernel(
             kernel_for(_dtype),

@@ -40,6 +40,7 @@ from edgec.loop.primitives.fold_storage import fold_storage
 from edgec.loop.primitives.fuse_axes import fuse_axes
 from edgec.loop.primitives.gather import gather
 from edgec.loop.primitives.halves import pack_halves
+from edgec.loop.primitives.hold_places import hold_places
 from edgec.loop.primitives.inline_constant import inline_constant
 from edgec.loop.primitives.int4 import pack_int4
 from edgec.loop.primitives.layout import Repack
@@ -381,6 +382,11 @@ class Schedule:
         self._apply(simplify_func)
         self.trace[-1].primitive = "simplify"
 
+    def hold_places(self, loop: str) -> list[str]:
+        """Find places that data choose before a loop in which they are the same."""
+        names: list[str] = self._apply(hold_places, loop=loop)
+        return names
+
     def tensorize(
         self,
         loop: str,
@@ -505,7 +511,7 @@ REPLAYABLE = frozenset(
         "warp_tiles", "share_rows", "share_sum",
         "pad_reads", "pad_copy", "pad_tiles", "gather", "fold_offset", "spread", "flatten",
         "floor_sum", "fuse_axes", "pad_steps", "split_steps", "pair_bytes", "place_barriers",
-        "run_once", "store_over", "winograd",
+        "run_once", "store_over", "winograd", "hold_places",
     }
 )  # fmt: skip
 #: Primitives that keep the meaning of a nest without looking at its constants.

@@ -5,8 +5,8 @@ from __future__ import annotations
 from math import prod
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Block, For, Load, Stmt, Store
-from edgec.loop.move_rows import PUT, SHIFT, kernel_for
+from edgec.loop.ir import Block, For, Gather, Load, Stmt, Store
+from edgec.loop.move_rows import PUT, SHIFT, TAKE, kernel_for
 from edgec.loop.rewrite import statements
 from edgec.loop.schedule import Schedule
 from edgec.targets.rule import Nest
@@ -19,7 +19,7 @@ BYTES = {"int8": 1, "int16": 2, "int32": 4, "float32": 4}
 def is_copy(nest: Nest) -> bool:
     """Whether elements are stored as they are loaded, and nothing else is done."""
     stores = [each for each in statements(nest.func.body) if isinstance(each, Store)]
-    return bool(stores) and all(isinstance(store.value, Load) for store in stores)
+    return bool(stores) and all(isinstance(store.value, (Load, Gather)) for store in stores)
 
 
 def schedule_copies(nest: Nest) -> list[Schedule]:
@@ -42,15 +42,18 @@ def _all_copied(nest: Nest, most_inline: int) -> Schedule | None:
         return None
     for loops, store in chains:
         for first in range(len(loops)):
-            made = _copied(schedule, loops[first:], store.buffer.dtype, most_inline)
+            made = _copied(schedule, loops[first:], store, most_inline)
             if made is not None:
                 schedule, changed = made, True
                 break
     return schedule if changed else None
 
 
-def _copied(schedule: Schedule, loops: list[For], dtype: str, most_inline: int) -> Schedule | None:
+def _copied(
+    schedule: Schedule, loops: list[For], store: Store, most_inline: int
+) -> Schedule | None:
     """The schedule with these loops as one copy, if their elements lie side by side."""
+    dtype = store.buffer.dtype
     row = prod(loop.stop.offset for loop in loops)
     size = row * BYTES.get(dtype, 0)
     is_open = any(loop.start.offset or loop.start.parts or loop.stop.parts for loop in loops)
@@ -62,6 +65,11 @@ def _copied(schedule: Schedule, loops: list[For], dtype: str, most_inline: int) 
         for loop in loops[1:]:
             name = trial.fuse(name, loop.var.name)
         trial.simplify()
+        if isinstance(store.value, Gather):
+            trial.hold_places(name)
+            sizes = {"rows": store.value.buffer.shape[0], "row": row}
+            trial.tensorize(name, kernel_for(dtype, TAKE), sizes)
+            return trial
         kernel = kernel_for(dtype, PUT if size <= most_inline else SHIFT)
         trial.tensorize(name, kernel, {"row": row})
     except ScheduleError:

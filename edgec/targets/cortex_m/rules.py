@@ -34,7 +34,7 @@ FLOATS = (
 
 COPIES = Rule(
     "rows copied", copies.is_copy, copies.schedule_copies,
-    needs=frozenset({"unaligned"}), kernels=("ec_put_row_*", "ec_shift_row_*"),
+    needs=frozenset({"unaligned"}), kernels=("ec_put_row_*", "ec_shift_row_*", "ec_take_row_*"),
 )  # fmt: skip
 
 RULES = (

@@ -99,4 +99,50 @@ static inline void ec_shift_row_f32(const float *x, float *to, int32_t row) {
     (void)memmove(to, x, (size_t)row * 4u);
 }
 
+/* Copies a row of a size that a compiler knows, 32 bytes at a time as loads and stores. */
+static inline void ec_take_bytes(const int8_t *from, int8_t *to, int32_t bytes) {
+    for (; bytes >= 32; bytes -= 32, from += 32, to += 32) {
+        EC_COPY(to, from, 32u);
+    }
+    EC_COPY(to, from, (size_t)bytes);
+}
+
+/* The same of words. */
+static inline void ec_take_words(const void *from, void *to, int32_t words) {
+    const int32_t *high = (const int32_t *)from;
+    int32_t *low = (int32_t *)to;
+    for (; words >= 8; words -= 8, high += 8, low += 8) {
+        EC_COPY(EC_WORDS(low), EC_WORDS(high), 32u);
+    }
+    EC_COPY(EC_WORDS(low), EC_WORDS(high), (size_t)words * 4u);
+}
+
+/* to[i] = x[place][i] for `row` elements of one of the rows. */
+static inline void ec_take_row_s8(const int8_t *x, const int32_t *place, int8_t *to, int32_t rows,
+                                  int32_t row) {
+    (void)rows;
+    ec_take_bytes(x + *place * row, to, row);
+}
+
+/* The same. */
+static inline void ec_take_row_s16(const int16_t *x, const int32_t *place, int16_t *to,
+                                   int32_t rows, int32_t row) {
+    (void)rows;
+    ec_take_bytes((const int8_t *)(x + *place * row), (int8_t *)to, row * 2);
+}
+
+/* The same. */
+static inline void ec_take_row_s32(const int32_t *x, const int32_t *place, int32_t *to,
+                                   int32_t rows, int32_t row) {
+    (void)rows;
+    ec_take_words(x + *place * row, to, row);
+}
+
+/* The same. */
+static inline void ec_take_row_f32(const float *x, const int32_t *place, float *to, int32_t rows,
+                                   int32_t row) {
+    (void)rows;
+    ec_take_words(x + *place * row, to, row);
+}
+
 #endif /* EC_MOVE_ROWS_H */
