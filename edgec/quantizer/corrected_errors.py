@@ -19,7 +19,14 @@ from edgec.graph.types import Array
 from edgec.quantizer.batches import Batch
 from edgec.quantizer.bias_correction import LEAST_COUNT
 from edgec.quantizer.calibrate import Seen, Statistics, has_weights
-from edgec.quantizer.held_out import ABOUT_SAME, before_softmax, error_of_runs, fitted_to, held_out
+from edgec.quantizer.held_out import (
+    ABOUT_SAME,
+    Deviation,
+    before_softmax,
+    deviation_of_runs,
+    fitted_to,
+    held_out,
+)
 from edgec.quantizer.insert import insert_qdq
 from edgec.quantizer.scheme import Scheme, Weights
 
@@ -53,21 +60,25 @@ class CorrectedErrors:
             return schemes
         return [self._corrected(*pair) for pair in zip(schemes, self._folds, strict=True)]
 
+    def deviation(self, schemes: Sequence[Scheme]) -> Deviation:
+        """How far outputs are off, nearly as those of the integers."""
+        batches = [Batch(insert_qdq(self.function, one).function, 1) for one in schemes]
+        return deviation_of_runs(self.tests, [batch.run for batch in batches])
+
     def error(self, schemes: Sequence[Scheme]) -> float:
         """The error e of `edgec.quantizer.held_out.Trial`, nearly that of the integers."""
-        batches = [Batch(insert_qdq(self.function, one).function, 1) for one in schemes]
-        return error_of_runs(self.tests, [batch.run for batch in batches])
+        return self.deviation(schemes).error
 
-    def settled(self, scheme_of: Callable[[Seen], Scheme]) -> tuple[float, bool]:
-        """The error on samples held out, and whether correcting biases makes it that small.
+    def settled(self, scheme_of: Callable[[Seen], Scheme]) -> tuple[Deviation, bool]:
+        """The errors on samples held out, and whether correcting biases makes them that small.
 
         Means over few samples are off by chance, which passes on to what was right before. What is
         about as good either way stays as it is.
         """
         plain, corrected = (
-            self.error(self.schemes(scheme_of, correct=correct)) for correct in (False, True)
+            self.deviation(self.schemes(scheme_of, correct=correct)) for correct in (False, True)
         )
-        is_worth = ABOUT_SAME * corrected < plain
+        is_worth = ABOUT_SAME * corrected.error < plain.error
         return (corrected if is_worth else plain), is_worth
 
     def _fold(self, seen: Seen) -> _Fold:

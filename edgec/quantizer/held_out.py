@@ -4,8 +4,11 @@ The errors of single layers do not show which observer is best, or whether to eq
 each way is fitted to one half of the calibration samples and its integers run on the other half,
 then the other way round. The way whose outputs have the least error is then fitted to all samples.
 
-Where softmax makes an output, its input is compared instead: after softmax a few samples between
-two answers make nearly all of the error, and what is best for these is not best for the others.
+Where softmax makes an output, its input is compared as well, and instead where one number must
+say it: after softmax a few samples between two answers make nearly all of the error, and what is
+best for these is not best for the others. So for the outputs as users see them, each sample's error
+before softmax is also added to what other samples have there: then all samples say how errors
+change answers, and all errors how answers change, and chance has far less of a part.
 """
 
 from __future__ import annotations
@@ -18,11 +21,11 @@ from functools import partial
 import numpy as np
 
 from edgec.graph.interpret import interpret
-from edgec.graph.ir import Function, Value
+from edgec.graph.ir import Constant, Function, Value
 from edgec.graph.traits import Movement
 from edgec.graph.types import Array
 from edgec.passes.rewriter import eliminate_dead
-from edgec.quantizer.batches import squares
+from edgec.quantizer.batches import Batch, parts_of, squares
 from edgec.quantizer.calibrate import Seen, Statistics
 
 #: From the inputs of a sample to its outputs.
@@ -34,6 +37,8 @@ LEAST_TRIALS = 16
 MOST_TRIALS, FEW_TRIALS = 32, 12
 #: With fewer samples in a half, ways are fitted to all samples and tried on all.
 LEAST_HALF = 4
+#: Elements of outputs that are computed with errors of other samples, each sample's own aside.
+MOST_SWAPPED = 1 << 22
 #: Errors that differ by less than this factor count as equal: few samples make most of an error.
 ABOUT_SAME = 1.02
 
@@ -54,10 +59,35 @@ class Trial:
 
 @dataclass(frozen=True)
 class Held:
-    """Samples to try on, and the outputs of the float function for each."""
+    """Samples to try on, and for each what the float function is to give, before softmax.
+
+    tail: from there to the outputs; None where there is no softmax.
+    """
 
     samples: Sequence[Sequence[Array]]
     expected: Sequence[Sequence[Array]]
+    tail: Function | None = None
+
+
+@dataclass(frozen=True)
+class Deviation:
+    """For each output its squared errors as a part of its squares: before softmax, and of outputs.
+
+    The same where there is no softmax.
+    """
+
+    before: Array
+    outputs: Array
+
+    @property
+    def error(self) -> float:
+        """The error e of `Trial`."""
+        return float(np.mean(self.before))
+
+    @property
+    def judged(self) -> float:
+        """What ways are compared by: the mean of both, in decibels."""
+        return float(np.mean(np.sqrt(self.before * self.outputs)))
 
 
 def fitted_to(statistics: Statistics) -> Sequence[Seen]:
@@ -82,43 +112,106 @@ def before_softmax(function: Function) -> Function:
     return eliminate_dead(function.with_nodes(function.nodes, results))
 
 
+def after_softmax(function: Function) -> Function | None:
+    """From the results of `before_softmax` to those of the function, None where they are the same.
+
+    Its parameters are those results, each once.
+    """
+    before = before_softmax(function).results
+    if before == function.results:
+        return None
+    known: set[Value] = set(before)
+    nodes = []
+    for node in function.nodes:
+        if all(isinstance(value, Constant) or value in known for value in node.inputs):
+            nodes.append(node)
+            known.update(node.outputs)
+    params = tuple(dict.fromkeys(before))
+    return eliminate_dead(Function(function.name, params, tuple(nodes), function.results))
+
+
+def held(function: Function, samples: Sequence[Sequence[Array]]) -> Held:
+    """What these samples are to give, of a function with its softmax."""
+    before = before_softmax(function)
+    expected = [interpret(before, sample) for sample in samples]
+    return Held(samples, expected, after_softmax(function))
+
+
 def held_out(function: Function, statistics: Statistics) -> list[Held]:
     """For all that ranges are fitted to, the other samples, if there are."""
-    function = before_softmax(function)
     folds = fitted_to(statistics)
     macs = function.macs
     most = -(-max(LEAST_TRIALS, int(TRIAL_MACS / max(macs, 1))) // len(folds))
     most = min(most, MOST_TRIALS)
-    return [
-        Held(samples, [interpret(function, sample) for sample in samples])
-        for samples in (seen.followed[:most] for seen in reversed(folds))
-    ]
+    return [held(function, seen.followed[:most]) for seen in reversed(folds)]
 
 
-def output_error(tests: Sequence[Held], integers: Sequence[Function]) -> float:
-    """The error e of `Trial`.
+def output_deviation(tests: Sequence[Held], integers: Sequence[Function]) -> Deviation:
+    """How far outputs are off.
 
     integers: for each test, `before_softmax` and fitted to what it is not made of.
     """
-    return error_of_runs(tests, [partial(interpret, function) for function in integers])
+    return deviation_of_runs(tests, [partial(interpret, function) for function in integers])
 
 
-def error_of_runs(tests: Sequence[Held], runs: Sequence[Run]) -> float:
-    """The error e of what gives the outputs of a sample, for each test."""
-    outputs = len(tests[0].expected[0])
-    noises, powers = np.zeros(outputs), np.zeros(outputs)
+def output_error(tests: Sequence[Held], integers: Sequence[Function]) -> float:
+    """The error e of `Trial`; integers as `output_deviation` takes them."""
+    return output_deviation(tests, integers).error
+
+
+def deviation_of_runs(tests: Sequence[Held], runs: Sequence[Run]) -> Deviation:
+    """How far off is what gives the results of a sample before softmax, for each test."""
+    before, outputs = np.zeros((2, 2, len(tests[0].expected[0])))
     for test, run in zip(tests, runs, strict=True):
-        for sample, expected in zip(test.samples, test.expected, strict=True):
-            found = run(sample)
-            for place, (x, y) in enumerate(zip(expected, found, strict=True)):
-                noises[place] += squares(np.subtract(x, y, dtype=np.float32))
-                powers[place] += squares(x)
-    return float(np.mean(noises / np.where(powers > 0, powers, 1.0)))
+        noises = [
+            [
+                np.subtract(y, x, dtype=np.float32)
+                for x, y in zip(expected, run(sample), strict=True)
+            ]
+            for sample, expected in zip(test.samples, test.expected, strict=True)
+        ]
+        own = np.array([_sums(noises), _sums(test.expected)])
+        before += own
+        outputs += own if test.tail is None else _after(test.tail, test.expected, noises)
+    shares = [noise / np.where(power > 0, power, 1.0) for noise, power in (before, outputs)]
+    return Deviation(*shares)
+
+
+def _after(
+    tail: Function, expected: Sequence[Sequence[Array]], noises: Sequence[Sequence[Array]]
+) -> Array:
+    """[2, outputs]: the sums of squares of the outputs' errors and of the outputs."""
+    batch = Batch(tail)
+    exact = _outputs(batch, expected)
+    count = max(1, min(len(noises), MOST_SWAPPED // sum(x.size for x in exact)))
+    found = np.zeros(len(tail.results))
+    for shift in range(count):
+        turned = [*noises[shift:], *noises[:shift]]
+        given = [
+            [x + noise for x, noise in zip(*pair, strict=True)]
+            for pair in zip(expected, turned, strict=True)
+        ]
+        pairs = zip(_outputs(batch, given), exact, strict=True)
+        found += [squares(np.subtract(y, x)) for y, x in pairs]
+    return np.array([found / count, [squares(x) for x in exact]])
+
+
+def _outputs(batch: Batch, given: Sequence[Sequence[Array]]) -> list[Array]:
+    """The outputs of all samples, from what they have before softmax."""
+    parts = [batch.run(part) for part in parts_of(given, batch.count)]
+    return [np.concatenate(column) for column in zip(*parts, strict=True)]
+
+
+def _sums(rows: Sequence[Sequence[Array]]) -> list[float]:
+    """The sums of squares of each column."""
+    return [sum(map(squares, column)) for column in zip(*rows, strict=True)]
 
 
 def few_of(tests: Sequence[Held]) -> list[Held]:
     """The first samples of each test."""
-    return [Held(test.samples[:FEW_TRIALS], test.expected[:FEW_TRIALS]) for test in tests]
+    return [
+        Held(test.samples[:FEW_TRIALS], test.expected[:FEW_TRIALS], test.tail) for test in tests
+    ]
 
 
 def decibels(error: float) -> float:

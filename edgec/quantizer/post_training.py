@@ -8,7 +8,6 @@ from functools import cached_property
 from itertools import chain, islice, product
 
 from edgec.errors import EdgecError
-from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function, Module, Node, Value
 from edgec.graph.types import Array
 from edgec.loop.primitives.shifts import LEAST_GROUP
@@ -24,13 +23,15 @@ from edgec.quantizer.float16_weights import with_float16_weights
 from edgec.quantizer.float_nodes import FloatNode, float_nodes
 from edgec.quantizer.held_out import (
     ABOUT_SAME,
+    Deviation,
     Held,
     Trial,
     before_softmax,
     decibels,
     few_of,
     fitted_to,
-    output_error,
+    held,
+    output_deviation,
 )
 from edgec.quantizer.insert import Quantized, insert_qdq
 from edgec.quantizer.integer_forms import IntegerForms
@@ -186,16 +187,14 @@ class PostTraining:
         samples = self.statistics.kept[:count]
         return leave_one_out(function, quantized, self.scheme, samples, progress)
 
-    def own_error(self) -> float:
-        """That of this very model, before softmax, on samples of calibration."""
-        function = before_softmax(self.source)
-        samples = self.statistics.followed[:OWN_SAMPLES]
-        held = Held(samples, [interpret(function, sample) for sample in samples])
-        return output_error([held], [run_passes(self._compared[1].function, "onnx")])
+    def own_deviation(self) -> Deviation:
+        """How far this very model is off on samples of calibration."""
+        tests = [held(self.source, self.statistics.followed[:OWN_SAMPLES])]
+        return output_deviation(tests, [run_passes(self._compared[1].function, "onnx")])
 
     def own_db(self) -> float | None:
         """The signal to noise of the outputs, before softmax, on samples of calibration."""
-        return decibels(self.own_error())
+        return decibels(self.own_deviation().error)
 
     def held_out_db(self) -> float | None:
         """The signal to noise of the outputs, before softmax, on samples not calibrated on.
@@ -206,7 +205,7 @@ class PostTraining:
         is_known = self.plan is not None and self.recipe.weights == "int8"
         if self.plan is None or not is_known or len(fitted_to(self.statistics)) < 2:
             return None
-        return decibels(self.plan.settled()[0])
+        return decibels(self.plan.settled()[0].error)
 
     def explain(
         self,
@@ -273,29 +272,32 @@ def best_of(plans: Sequence[Plan], function: Function) -> PostTraining:
     that helps, and what the finished model itself comes to on samples of calibration. The first
     one shows what ranges clip, the second one how this very rounding turned out; their mean is the
     least for the model that is taken, or about the least: then of ways about as good the first one,
-    which clips least. function: the one whose channels are as they were.
+    which clips least. Errors are those before softmax and of the outputs, both together
+    (`Deviation.judged`). function: the one whose channels are as they were.
     """
     if plans[0].recipe.weights != "int8":
         return _best_of_plain(plans, function)
-    screened = [plan.error(few_of(plans[0].errors.tests)) for plan in plans]
-    order = sorted(range(len(plans)), key=screened.__getitem__)
-    least = screened[order[0]]
+    few = few_of(plans[0].errors.tests)
+    screened = [plan.deviation(few) for plan in plans]
+    judged = [each.judged for each in screened]
+    order = sorted(range(len(plans)), key=judged.__getitem__)
     # Observers that find the same ranges have the same error: the first stands for all.
-    near = {screened[n]: n for n in reversed(order) if screened[n] <= NEAR * least}
-    last = [n for n in order if near.get(screened[n]) == n][:MOST_FINALISTS]
+    near = {judged[n]: n for n in reversed(order) if judged[n] <= NEAR * judged[order[0]]}
+    last = [n for n in order if near.get(judged[n]) == n][:MOST_FINALISTS]
     made = {n: plans[n].finished() for n in last}
-    finals = [(n, (plans[n].settled()[0] + made[n].own_error()) / 2) for n in last]
+    settled = {n: plans[n].settled()[0] for n in last}
+    finals = [(n, (settled[n].judged + made[n].own_deviation().judged) / 2) for n in last]
     enough = ALIKE * min(error for _, error in finals)
     first = min(n for n, error in finals if error <= enough)
     taken = [n for n, _ in sorted(finals, key=lambda pair: (pair[0] != first, pair[1]))]
-    errors = {**dict(enumerate(screened)), **{n: plans[n].settled()[0] for n in taken}}
+    errors = {n: (settled.get(n) or screened[n]).error for n in range(len(plans))}
     ranked = [*taken, *(n for n in order if n not in taken)]
     return replace(made[first], trials=_trials(plans, ranked, errors, function))
 
 
 def _best_of_plain(plans: Sequence[Plan], function: Function) -> PostTraining:
     """For weights of fewer bits, which are fitted later and slowly: the least error before that."""
-    errors = dict(enumerate(plan.error(plans[0].errors.tests) for plan in plans))
+    errors = dict(enumerate(plan.deviation(plans[0].errors.tests).error for plan in plans))
     first = next(n for n in errors if errors[n] <= ABOUT_SAME * min(errors.values()))
     ranked = sorted(errors, key=lambda n: (n != first, errors[n]))
     return plans[first].finished(_trials(plans, ranked, errors, function))
@@ -322,7 +324,7 @@ class Plan:
         self._ranges = Ranges(function, symmetric=recipe.symmetric)
         self._errors: CorrectedErrors | None = None
         self._root = self  # of plans of one function, which measure alike
-        self._settled: tuple[float, bool] | None = None
+        self._settled: tuple[Deviation, bool] | None = None
         is_short = recipe.weights == "int4"
         self._bits = dict.fromkeys(statistics.moments, WEIGHT_BITS["int4"]) if is_short else None
 
@@ -341,14 +343,14 @@ class Plan:
             root._errors = CorrectedErrors(self.function, self.statistics)
         return root._errors
 
-    def settled(self) -> tuple[float, bool]:
-        """The error on samples held out, and whether biases are corrected for it."""
+    def settled(self) -> tuple[Deviation, bool]:
+        """The errors on samples held out, and whether biases are corrected for them."""
         if self._settled is None:
             recipe = self.recipe
             if recipe.correct_biases and recipe.weights != "int4":
                 self._settled = self.errors.settled(lambda seen: self.scheme(seen)[0])
             else:
-                self._settled = self.error(self.errors.tests), False
+                self._settled = self.deviation(self.errors.tests), False
         return self._settled
 
     def scheme(self, seen: Seen) -> tuple[Scheme, dict[Value, Range]]:
@@ -368,14 +370,14 @@ class Plan:
             scheme = replace(scheme, weights=correct_biases(scheme.weights, moments))
         return scheme, ranges
 
-    def error(self, tests: Sequence[Held]) -> float:
+    def deviation(self, tests: Sequence[Held]) -> Deviation:
         """That of integers on samples held out, with ranges that each time the others show."""
         integers = []
         for seen in fitted_to(self.statistics):
             scheme, _ = self.scheme(seen)
             quantized = insert_qdq(before_softmax(self.function), scheme)
             integers.append(run_passes(quantized.function, "onnx"))
-        return output_error(tests, integers)
+        return output_deviation(tests, integers)
 
     def finished(self, trials: Sequence[Trial] = ()) -> PostTraining:
         """The quantized model, with ranges that all samples show."""

@@ -12,10 +12,10 @@ from uneven_network import pixels, uneven
 
 import edgec.quantizer.calibrate as calibrate_module
 import edgec.quantizer.held_out as held_out_module
-import edgec.quantizer.post_training as post_training_module
 from edgec.errors import EdgecError
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
+from edgec.graph.ir import Function
 from edgec.graph.types import Array, TensorType
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
@@ -25,9 +25,10 @@ from edgec.quantizer.calibrate import calibrate
 from edgec.quantizer.held_out import (
     LEAST_HALF,
     Held,
+    after_softmax,
     before_softmax,
     decibels,
-    error_of_runs,
+    deviation_of_runs,
     fitted_to,
     held_out,
     output_error,
@@ -67,6 +68,54 @@ def test_what_softmax_reads_is_compared() -> None:
     function = b.finish([flat, logits, other])
     assert before_softmax(function).results == (logits, logits, other)
     assert [node.name for node in before_softmax(b.finish([flat])).nodes] == ["logits"]
+
+
+def answers(logits: Array) -> Array:
+    powers = np.exp(logits - logits.max(axis=-1, keepdims=True))
+    return np.asarray(powers / powers.sum(axis=-1, keepdims=True))
+
+
+def network_with_softmax() -> Function:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((1, 4), "float32"))
+    shares = b.op("softmax", [x], SoftmaxAttrs(), name="shares")
+    return b.finish([b.op("reshape", [shares], ReshapeAttrs((4,)), name="flat")])
+
+
+def test_outputs_are_judged_with_the_errors_of_all_samples() -> None:
+    rng = np.random.default_rng(0)
+    logits = rng.normal(0, 3, (12, 1, 4)).astype(np.float32)
+    found = logits + rng.normal(0, 0.3, logits.shape).astype(np.float32)
+    tail = after_softmax(network_with_softmax())
+    test = Held([[x] for x in logits], [[x] for x in logits], tail)
+    given = iter(found)
+    deviation = deviation_of_runs([test], [lambda _: [next(given)]])
+    noise = found - logits
+    wanted = np.mean([[np.sum((answers(x + n) - answers(x)) ** 2) for n in noise] for x in logits])
+    wanted /= np.mean(np.sum(answers(logits) ** 2, axis=(1, 2)))
+    assert deviation.outputs == pytest.approx([wanted], rel=1e-3)
+    assert deviation.error == pytest.approx(np.sum(noise**2) / np.sum(logits**2), rel=1e-3)
+    assert deviation.judged == pytest.approx((wanted * deviation.error) ** 0.5, rel=1e-3)
+
+
+def test_a_way_that_is_lucky_with_one_sample_is_not_better() -> None:
+    """One sample stands between two answers. One way is three times as exact as the other, which
+    happens to have no error there: of the outputs as they are its error is the smaller one."""
+    rng = np.random.default_rng(1)
+    logits = rng.normal(np.array([12, 0, 0, 0]), 1, (20, 1, 4)).astype(np.float32)
+    logits[7] = [6, 6, 0, 0]
+    noise = rng.normal(0, 0.3, logits.shape)
+    exact, lucky = logits + noise / 3, logits + noise
+    lucky[7] = logits[7]
+    tail = after_softmax(network_with_softmax())
+    test = Held([[x] for x in logits], [[x] for x in logits], tail)
+    judged, alone = [], []
+    for found in (exact, lucky):
+        given = iter(found.astype(np.float32))
+        judged.append(deviation_of_runs([test], [lambda _, given=given: [next(given)]]).judged)
+        alone.append(np.sum((answers(found) - answers(logits)) ** 2))
+    assert alone[1] < alone[0] / 2
+    assert judged[0] < judged[1] / 2
 
 
 def test_few_samples_are_fitted_to_and_tried_on() -> None:
@@ -134,7 +183,7 @@ def test_the_automatic_choice_takes_few_more_passes(monkeypatch: pytest.MonkeyPa
 
         return run
 
-    for module in (held_out_module, calibrate_module, post_training_module):
+    for module in (held_out_module, calibrate_module):
         monkeypatch.setattr(module, "interpret", counted(module.interpret, lambda args: 1))
     monkeypatch.setattr(Batch, "run", counted(Batch.run, lambda args: len(args[1][0])))
     for name in ("minmax", "auto"):
@@ -147,4 +196,4 @@ def test_outputs_that_are_no_numbers_are_compared_too() -> None:
     """A model that ends with a comparison has bool outputs, which NumPy does not subtract."""
     found = [np.array([True, False, True, True])]
     held = Held([[np.zeros(1, np.float32)]], [[np.array([True, True, True, False])]])
-    assert error_of_runs([held], [lambda _: found]) == pytest.approx(2 / 3)
+    assert deviation_of_runs([held], [lambda _: found]).error == pytest.approx(2 / 3)
