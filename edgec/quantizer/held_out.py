@@ -34,7 +34,7 @@ Run = Callable[[Sequence[Array]], Sequence[Array]]
 TRIAL_MACS = 4e9
 LEAST_TRIALS = 16
 #: The most samples of each half; and how many are enough to tell good ways from bad ones.
-MOST_TRIALS, FEW_TRIALS = 32, 12
+MOST_TRIALS, FEW_TRIALS = 64, 12
 #: With fewer samples in a half, ways are fitted to all samples and tried on all.
 LEAST_HALF = 4
 #: Elements of outputs that are computed with errors of other samples, each sample's own aside.

@@ -7,6 +7,7 @@ import pytest
 from test_bound import BINDING
 from test_floor_sum import FLOORING
 from test_halves import WIDENING
+from test_hold_places import HOLDING
 from test_primitives import PRIMITIVES
 from test_recurrent_primitives import RECURRING
 from test_roll import ROLLING
@@ -36,6 +37,7 @@ from edgec.loop.primitives import (
     fuse_axes,
     gather,
     halves,
+    hold_places,
     inline_constant,
     int4,
     layout,
@@ -65,7 +67,12 @@ from edgec.loop.schedule import Schedule
 MODULES = (
     barriers, cache, call_foreign, complement, compute_at, compute_inline, cut, flatten, fuse_axes,
     floor_sum, fold_offset, fold_storage, gather,
+<<<<<<< HEAD
     halves, inline_constant, layout, loops, int4, pair_bytes, reduction, reverse_compute_at,
+=======
+    halves, hold_places, inline_constant, layout, loops, nibbles, pair_bytes, reduction,
+    reverse_compute_at,
+>>>>>>> e19b1110 (targets: copy rows that constants or data choose)
     roll, run_once, sampling, share_rows, share_sum, shifts,
     slide, split_steps, spread, steps, storage, store_over,
     tensorize, warp_tiles, whole_windows, winograd, simplify_module,
@@ -93,5 +100,5 @@ def test_each_is_tried_on_random_nests():
     methods = {*METHODS} - {"call_foreign"}
     tried = {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING, *SHIFTING, *ROLLING}
     tried |= {*WINDOWING, *BINDING, *FLOORING, *RECURRING, *TILING, *SHARING, *TOGETHER}
-    tried |= {*IN_TILES}
+    tried |= {*IN_TILES, *HOLDING}
     assert tried == methods

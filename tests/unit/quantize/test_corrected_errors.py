@@ -12,7 +12,7 @@ from edgec.passes.sequence import run_passes
 from edgec.quantizer.bias_correction import corrected_biases
 from edgec.quantizer.calibrate import Seen, calibrate
 from edgec.quantizer.corrected_errors import CorrectedErrors
-from edgec.quantizer.held_out import fitted_to, output_error
+from edgec.quantizer.held_out import Deviation, fitted_to, output_error
 from edgec.quantizer.insert import insert_qdq
 from edgec.quantizer.post_training import Plan, Recipe
 from edgec.quantizer.scheme import Scheme
@@ -75,9 +75,10 @@ def test_biases_are_settled_where_that_helps_on_samples_held_out(
     made = plan(images(24))
     assert made.errors.settled(lambda seen: with_drift(made.scheme(seen)[0]))[1]
     for settled, is_worth in ((0.97, True), (0.99, False), (1.5, False)):  # of the plain error
-        found = iter((1.0, settled))
-        monkeypatch.setattr(CorrectedErrors, "error", lambda *_, found=found: next(found))
-        least = settled if is_worth else 1.0
+        pair = [Deviation(np.array([e]), np.array([e])) for e in (1.0, settled)]
+        found = iter(pair)
+        monkeypatch.setattr(CorrectedErrors, "deviation", lambda *_, found=found: next(found))
+        least = pair[is_worth]
         assert made.errors.settled(lambda seen: made.scheme(seen)[0]) == (least, is_worth)
 
 

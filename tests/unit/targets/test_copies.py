@@ -29,6 +29,11 @@ def ints(b: OnnxBuilder, *values: int) -> str:
     return b.constant(np.asarray(values, np.int64), "ints")
 
 
+def table(b: OnnxBuilder, columns: int = 20) -> str:
+    """Rows for the numbers 0 to 5."""
+    return b.constant(b.rng.normal(size=(6, columns)).astype(np.float32), "table")
+
+
 #: [the model of x [4, 6, 8], the elements of each row that is copied].
 CASES: dict[str, tuple[Make, list[int]]] = {
     "joined_whole": (lambda b: b.add("Concat", ["x", "x"], axis=0), [192, 192]),
@@ -38,6 +43,13 @@ CASES: dict[str, tuple[Make, list[int]]] = {
         lambda b: b.add("Slice", ["x", ints(b, 0), ints(b, 6), ints(b, 1), ints(b, 2)]), [8]),
     "turned": (lambda b: b.add("Transpose", ["x"], perm=[1, 0, 2]), [8]),
     "turned_whole": (lambda b: b.add("Transpose", ["x"], perm=[2, 1, 0]), []),
+    "rows_by_number": (
+        lambda b: b.add("Gather", [b.add("Reshape", ["x", ints(b, 24, 8)]), ints(b, 3, 0, 23, 3)]),
+        [8]),
+    "embedding": (
+        lambda b: b.add("Gather", [table(b), b.add("ArgMax", ["x"], axis=1, keepdims=0)]), [20]),
+    "embedding_of_one": (
+        lambda b: b.add("Gather", [table(b, 1), b.add("ArgMax", ["x"], axis=1, keepdims=0)]), []),
     "few_channels": (
         lambda b: b.add("Slice", ["x", ints(b, 0), ints(b, 1), ints(b, 2)]), []),
 }  # fmt: skip
@@ -51,6 +63,17 @@ def copied(function: Function, core: str) -> list[int]:
             calls = [s for s in statements(variant.function.body) if isinstance(s, Call)]
             found += [int(c.args[-1].value) for c in calls if "_row_" in c.callee]
     return found
+
+
+def test_copies_of_chosen_rows_take_few_instructions(tmp_path: Path) -> None:
+    """24 rows of 32 floats: 3.2 instructions an element as loops."""
+    b = OnnxBuilder(3, (4, 6, 8))
+    rows = b.add("Reshape", ["x", ints(b, 6, 32)])
+    chosen = ints(b, *(n * 5 % 6 for n in range(24)))
+    path = b.save(b.add("Gather", [rows, chosen]), tmp_path / "m.onnx")
+    with compile_model(path, board="stm32", engine="core") as compiled:
+        result = compiled.run_all([b.rng.normal(size=(4, 6, 8)).astype(np.float32)])
+    assert result.instructions < 2 * 24 * 32
 
 
 @pytest.mark.parametrize("name", CASES)
