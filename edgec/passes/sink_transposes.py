@@ -2,11 +2,14 @@
 
 1. A transpose moves down through operators that work element by element, and through concat, pad,
    slice and reductions with their axes renamed; on several inputs when all are transposed alike or
-   constant.
+   constant. So it does through a reshape that only adds and drops axes of one element, as
+   convolutions over one axis have them around.
 2. transpose(transpose(x)) is one transpose, or none.
 3. dense(reshape(transpose(x))) absorbs the permutation into the order of its weights.
 4. What is left moves up to the parameters and constants through element-wise operators; a
    transpose of a constant is folded.
+5. What works element by element after a convolution moves above a reshape as in 1, so that it
+   stands beside its layer.
 """
 
 from __future__ import annotations
@@ -18,6 +21,7 @@ import numpy as np
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.operator import Fusion
 from edgec.graph.traits import Movement, Storage
+from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import transposed
 from edgec.passes.rewriter import Rewriter
 
@@ -27,7 +31,7 @@ Permutation = tuple[int, ...]
 def sink_transposes(function: Function) -> Function:
     """Remove the transposes of a channels-first import from the inside of the graph."""
     sunk = Rewriter(function).run(_sink)
-    return Rewriter(sunk).run(_Hoist(sunk))
+    return Rewriter(Rewriter(sunk).run(_Hoist(sunk))).run(_sink_view)
 
 
 def _transpose_of(rewriter: Rewriter, value: Value) -> tuple[Value, Permutation] | None:
@@ -42,6 +46,8 @@ def _sink(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence
         return _compose(rewriter, node, inputs[0])
     if node.op.products is not None and not node.op.products.window:
         return _absorb(rewriter, node, inputs)
+    if node.op.movement is Movement.RESHAPE:
+        return _below_view(rewriter, node, inputs[0])
     if len(node.outputs) != 1:
         return None
     above = [_transpose_of(rewriter, value) for value in inputs]
@@ -96,6 +102,77 @@ def _compose(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value] | 
     if permutation == tuple(range(len(permutation))):
         return (inner,)
     return (transposed(rewriter.builder, inner, permutation, node.name),)
+
+
+def _below_view(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value] | None:
+    """reshape(transpose(x)) -> transpose(reshape(x)), where only axes of one element come or go."""
+    above = _transpose_of(rewriter, value)
+    (output,) = node.outputs
+    if above is None or output.type.extents is not None:
+        return None
+    inner, permutation = above
+    order = _order_before(value.type.shape, permutation, output.type.shape)
+    if order is None or order == tuple(range(len(order))):
+        return None
+    attrs = ReshapeAttrs(tuple(output.type.shape[axis] for axis in order))
+    origin = output.origin.transposed(order) if output.origin else None
+    (view,) = rewriter.remake(node, [inner], attrs, origins=[origin])
+    inverse = tuple(int(axis) for axis in np.argsort(order))
+    return (transposed(rewriter.builder, view, inverse, f"{output.name}.transposed"),)
+
+
+def _order_before(
+    shape: tuple[int, ...], permutation: Permutation, after: tuple[int, ...]
+) -> Permutation | None:
+    """The axes of a view `after` of a transposed value, in the order from before the transpose.
+
+    shape: of the transposed value. None if not only axes of one element come or go. Such an axis
+    stays before the one that it stands before, and first if it is first.
+    """
+    longer, found = ([a for a, n in enumerate(each) if n != 1] for each in (shape, after))
+    if [shape[a] for a in longer] != [after[a] for a in found]:
+        return None
+    stands = dict(zip(longer, found, strict=True))
+    order: list[int] = [a for a in range(len(after)) if not found or a < found[0]]
+    for old in sorted(stands, key=permutation.__getitem__):
+        place = stands[old]
+        before = max((a for a in found if a < place), default=place - 1)
+        order += [*range(before + 1, place), place]
+    return (*order, *(a for a in range(len(after)) if a not in order))
+
+
+def _sink_view(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
+    """f(reshape(x)) -> reshape(f(x)), where x is of a convolution or of another f."""
+    view = rewriter.producer(inputs[0]) if len(inputs) == 1 else None
+    if view is None or view.op.movement is not Movement.RESHAPE or not _is_unary(node):
+        return None
+    inner, output = view.inputs[0], node.output
+    above = rewriter.producer(inner)
+    of_windows = above is not None and above.op.products is not None and above.op.products.window
+    types = (inner.type, inputs[0].type, output.type)
+    is_whole = all(t.extents is None and (t.quant is None or t.quant.per_tensor) for t in types)
+    if above is None or not (of_windows or _is_unary(above)) or not is_whole:
+        return None
+    if _long_axes(inner.type.shape) != _long_axes(output.type.shape):
+        return None
+    moved = rewriter.builder.op(
+        node.op, [inner], node.attrs, name=node.name, output_names=[f"{output.name}.viewed"],
+        sources=node.sources,
+    )  # fmt: skip
+    made = rewriter.builder.op(
+        view.op, [moved], ReshapeAttrs(output.type.shape), name=view.name,
+        output_names=[output.name], origins=[output.origin], sources=view.sources,
+    )  # fmt: skip
+    return (made,)
+
+
+def _is_unary(node: Node) -> bool:
+    is_one = len(node.inputs) == len(node.outputs) == 1
+    return is_one and node.op.fusion is Fusion.ELEMENTWISE
+
+
+def _long_axes(shape: tuple[int, ...]) -> list[int]:
+    return [extent for extent in shape if extent != 1]
 
 
 def _absorb(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
