@@ -21,6 +21,7 @@ import numpy as np
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.operator import Fusion
 from edgec.graph.traits import Movement, Storage
+from edgec.graph.types import TensorType
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import transposed
 from edgec.passes.rewriter import Rewriter
@@ -147,11 +148,8 @@ def _sink_view(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Seq
     if view is None or view.op.movement is not Movement.RESHAPE or not _is_unary(node):
         return None
     inner, output = view.inputs[0], node.output
-    above = rewriter.producer(inner)
-    of_windows = above is not None and above.op.products is not None and above.op.products.window
     types = (inner.type, inputs[0].type, output.type)
-    is_whole = all(t.extents is None and (t.quant is None or t.quant.per_tensor) for t in types)
-    if above is None or not (of_windows or _is_unary(above)) or not is_whole:
+    if not _follows_layer(rewriter.producer(inner)) or not all(map(_is_whole, types)):
         return None
     if _long_axes(inner.type.shape) != _long_axes(output.type.shape):
         return None
@@ -164,6 +162,18 @@ def _sink_view(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Seq
         output_names=[output.name], origins=[output.origin], sources=view.sources,
     )  # fmt: skip
     return (made,)
+
+
+def _follows_layer(above: Node | None) -> bool:
+    """Whether a node is a convolution, or one that may have moved to one."""
+    if above is None:
+        return False
+    products = above.op.products
+    return _is_unary(above) or (products is not None and bool(products.window))
+
+
+def _is_whole(type_: TensorType) -> bool:
+    return type_.extents is None and (type_.quant is None or type_.quant.per_tensor)
 
 
 def _is_unary(node: Node) -> bool:

@@ -65,16 +65,19 @@ def _copied(
         for loop in loops[1:]:
             name = trial.fuse(name, loop.var.name)
         trial.simplify()
-        if isinstance(store.value, Gather):
-            trial.hold_places(name)
-            sizes = {"rows": store.value.buffer.shape[0], "row": row}
-            trial.tensorize(name, kernel_for(dtype, TAKE), sizes)
-            return trial
-        kernel = kernel_for(dtype, PUT if size <= most_inline else SHIFT)
-        trial.tensorize(name, kernel, {"row": row})
+        _tensorize(trial, name, store, row, PUT if size <= most_inline else SHIFT)
     except ScheduleError:
         return None
     return trial
+
+
+def _tensorize(schedule: Schedule, loop: str, store: Store, row: int, kernel: str) -> None:
+    """The loop as a copy, of the row that a place names where data choose it."""
+    sizes, dtype = {"row": row}, store.buffer.dtype
+    if isinstance(store.value, Gather):
+        schedule.hold_places(loop)
+        sizes["rows"], kernel = store.value.buffer.shape[0], TAKE
+    schedule.tensorize(loop, kernel_for(dtype, kernel), sizes)
 
 
 def _chains(body: Stmt) -> list[tuple[list[For], Store]]:

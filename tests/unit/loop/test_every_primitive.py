@@ -67,12 +67,8 @@ from edgec.loop.schedule import Schedule
 MODULES = (
     barriers, cache, call_foreign, complement, compute_at, compute_inline, cut, flatten, fuse_axes,
     floor_sum, fold_offset, fold_storage, gather,
-<<<<<<< HEAD
-    halves, inline_constant, layout, loops, int4, pair_bytes, reduction, reverse_compute_at,
-=======
-    halves, hold_places, inline_constant, layout, loops, nibbles, pair_bytes, reduction,
+    halves, hold_places, inline_constant, layout, loops, int4, pair_bytes, reduction,
     reverse_compute_at,
->>>>>>> e19b1110 (targets: copy rows that constants or data choose)
     roll, run_once, sampling, share_rows, share_sum, shifts,
     slide, split_steps, spread, steps, storage, store_over,
     tensorize, warp_tiles, whole_windows, winograd, simplify_module,
