@@ -52,13 +52,20 @@ def test_each_fault_is_one_error(number: int, work: Path, monkeypatch: pytest.Mo
 
 
 def is_there(file: Path) -> bool:
-    """Whether the process whose number a file holds is still there; one that ended may be a zombie
-    for a moment."""
+    """Whether the process whose number a file holds is still there, and no zombie."""
     found = subprocess.run(
         ["ps", "-o", "stat=", "-p", file.read_text().strip()], capture_output=True, text=True,
         check=False,
     )  # fmt: skip
     return found.stdout.strip()[:1] not in ("", "Z")
+
+
+def goes(file: Path) -> bool:
+    """Whether that process ends soon: one that was killed takes a moment on a busy computer."""
+    end = time.monotonic() + 10
+    while is_there(file) and time.monotonic() < end:
+        time.sleep(0.05)
+    return not is_there(file)
 
 
 @pytest.mark.parametrize("first", ["", "trap '' TERM;"])
@@ -68,8 +75,8 @@ def test_a_tool_that_does_not_end_is_ended_with_what_it_started(
     monkeypatch.setattr(tool_process, "_STOP_S", 0.3)
     script = f"{first} sleep 60 & echo $! > {work}/its; wait; sleep 60"
     with pytest.raises(subprocess.TimeoutExpired):
-        run_tool(["sh", "-c", script], 0.5)
-    assert not is_there(work / "its")
+        run_tool(["sh", "-c", script], 2.0)
+    assert goes(work / "its")
 
 
 def test_a_server_that_a_tool_leaves_is_not_waited_for(work: Path) -> None:
