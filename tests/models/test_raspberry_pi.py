@@ -10,6 +10,7 @@ import tomllib
 from collections.abc import Callable
 from pathlib import Path
 
+import numpy as np
 import pytest
 from built_models import DIGITS
 from built_models import MODELS as REAL
@@ -95,6 +96,19 @@ def test_tiles_of_windows(threads: int, tmp_path: Path) -> None:
     )
     called = [k for variant in compiled.chosen for k in kernels_of(variant.function)]
     assert called.count("ec_winograd_onnx_s8_neon") == 2
+    inputs = cases(manifest.inputs, 1)
+    found = run_sanitized(program, manifest, inputs, emulator())
+    assert_reference(compiled, manifest, inputs, found)
+
+
+def test_a_minimum_above_the_zero_point(tmp_path: Path) -> None:
+    """Kernels for limits at zero do not know of another one."""
+    b = OnnxBuilder(3, (1, 16, 4, 4))
+    weights, bias, _ = b.weights((8, 16, 1, 1), 0.03)
+    y = b.add("Conv", [b.qdq("x", 0.03, -7), weights, bias])
+    limits = [b.constant(np.float32(limit), "limit") for limit in (2.0, 100.0)]
+    model = b.save(b.qdq(b.add("Clip", [y, *limits]), 0.1, -128), tmp_path / "m.onnx")
+    compiled, manifest, program = build(model, CORES["aarch64"], tmp_path / "project", "tflm")
     inputs = cases(manifest.inputs, 1)
     found = run_sanitized(program, manifest, inputs, emulator())
     assert_reference(compiled, manifest, inputs, found)

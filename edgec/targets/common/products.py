@@ -109,9 +109,15 @@ def _limits(nest: Nest, vectors: Vectors) -> Limits | None:
     if leaves_sums(nest):
         return Limits(0, 0, 0, SUMS) if vectors.sums else None
     limits = find_limits(nest.func, vectors.rescalings)
-    if limits is None or limits.rescaling not in vectors.rescalings or not fits(nest.tables):
+    if limits is None or not _knows(vectors, limits) or not fits(nest.tables):
         return None
     return _lined(limits, nest.tables) if vectors.lines else limits
+
+
+def _knows(vectors: Vectors, limits: Limits) -> bool:
+    """Whether the kernels rescale sums so, and limit results so."""
+    is_above = limits.minimum > limits.zero_point == -128 and limits.maximum == 127
+    return limits.rescaling in vectors.rescalings and not (vectors.floor and is_above)
 
 
 def _lined(limits: Limits, tables: Mapping[str, Array]) -> Limits:

@@ -11,15 +11,16 @@ from edgec.targets.helium.kernels.matrix import conv
 
 NEON = Vectors(
     "neon", frozenset({"neon"}), lanes=4, group=16, together=16, pixels=4, units=1, planes="neon",
-    plane_lanes=16, halves=True, tap_pairs=True, shift_sign=1, rescalings=HOSTED,
+    plane_lanes=16, halves=True, tap_pairs=True, shift_sign=1, rescalings=HOSTED, floor=True,
 )  # fmt: skip
 DOTPROD = Vectors(
     "dotprod", frozenset({"neon", "dotprod"}), lanes=16, group=4, together=4, pixels=5, units=1,
-    planes="neon", plane_lanes=16, tap_pairs=True, shift_sign=1, rescalings=HOSTED,
+    planes="neon", plane_lanes=16, tap_pairs=True, shift_sign=1, rescalings=HOSTED, floor=True,
 )  # fmt: skip
 I8MM = Vectors(
     "i8mm", frozenset({"neon", "dotprod", "i8mm"}), lanes=16, group=8, together=8, pixels=4,
     units=1, planes="neon", plane_lanes=16, tap_pairs=True, shift_sign=1, rescalings=HOSTED,
+    floor=True,
 )  # fmt: skip
 
 

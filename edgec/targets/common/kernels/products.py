@@ -35,7 +35,8 @@ class Vectors:
     halves, tap_pairs: two products are added in 16 bits, of both halves of a group and of two taps
     of a depthwise window: no two weights that meet there may be -128. sums: whether convolutions
     may leave their sums as they are. starts: with which pixels tiles begin, if not with multiples.
-    has_struct: the C functions take their sizes as one.
+    has_struct: the C functions take their sizes as one. floor: kernels leave out the minimum where
+    the zero point is -128 and nothing else is limited.
     """
 
     suffix: str
@@ -55,6 +56,7 @@ class Vectors:
     starts: Callable[..., Sequence[int]] | None = None
     lines: bool = False
     has_struct: bool = False
+    floor: bool = False
     rescalings: tuple[Rescaling, ...] = RESCALINGS
 
     @property
