@@ -144,15 +144,10 @@ def _order_before(
 
 def _sink_view(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
     """f(reshape(x)) -> reshape(f(x)), where x is of a convolution or of another f."""
-    view = rewriter.producer(inputs[0]) if len(inputs) == 1 else None
-    if view is None or view.op.movement is not Movement.RESHAPE or not _is_unary(node):
+    view = rewriter.producer(inputs[0]) if _is_unary(node) else None
+    if view is None or not _may_move(rewriter, view, node.output):
         return None
     inner, output = view.inputs[0], node.output
-    types = (inner.type, inputs[0].type, output.type)
-    if not _follows_layer(rewriter.producer(inner)) or not all(map(_is_whole, types)):
-        return None
-    if _long_axes(inner.type.shape) != _long_axes(output.type.shape):
-        return None
     moved = rewriter.builder.op(
         node.op, [inner], node.attrs, name=node.name, output_names=[f"{output.name}.viewed"],
         sources=node.sources,
@@ -174,6 +169,17 @@ def _follows_layer(above: Node | None) -> bool:
 
 def _is_whole(type_: TensorType) -> bool:
     return type_.extents is None and (type_.quant is None or type_.quant.per_tensor)
+
+
+def _may_move(rewriter: Rewriter, view: Node, output: Value) -> bool:
+    """Whether what makes `output` of a view may stand before it; integers of a file stay where
+    they can be compared."""
+    if view.op.movement is not Movement.RESHAPE or not view.inputs[0].type.is_float:
+        return False
+    inner = view.inputs[0]
+    is_whole = all(_is_whole(each.type) for each in (inner, view.output, output))
+    is_same = _long_axes(inner.type.shape) == _long_axes(output.type.shape)
+    return is_whole and is_same and _follows_layer(rewriter.producer(inner))
 
 
 def _is_unary(node: Node) -> bool:
