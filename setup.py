@@ -1,4 +1,4 @@
-"""Copy boards, templates, the C runtime and CMake's package into the package when it is built.
+"""Copy boards, templates, the C runtime, CMake's package and schedules into the built package.
 
 Everything else is in `pyproject.toml`. An editable install needs no copy: `edgec/resources.py`
 finds the folders at the root of the checkout.
@@ -10,7 +10,7 @@ from pathlib import Path
 from setuptools import setup
 from setuptools.command.build_py import build_py
 
-RESOURCE_DIRS = ("boards", "templates", "runtime_c", "cmake")
+RESOURCE_DIRS = ("boards", "templates", "runtime_c", "cmake", "tuned")
 
 
 class BuildWithResources(build_py):

@@ -367,7 +367,7 @@ def _compiled(
     calibration: Iterable[Sequence[Array]] | None,
     progress: Progress | None,
 ) -> Compiled:
-    file = None if options.tuned.groups else beside(path)
+    file = None if options.tuned.groups or options.tuned.is_alone else beside(path)
     if file is not None:
         options = replace(options, tuned=read_tuned(file))
     _tell(progress, f"reading {path.name}")

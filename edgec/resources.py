@@ -1,4 +1,4 @@
-"""Find the folders of files that are not Python: boards, templates, the C runtime, CMake's; TOML.
+"""Find the folders of files that are not Python: boards, templates, C, CMake's, schedules; TOML.
 
 In a checkout they lie at the root of the repository; an installed package carries copies in
 `edgec/_resources/` (see `setup.py`).
@@ -19,7 +19,7 @@ from edgec.errors import ToolMissing
 if TYPE_CHECKING:
     import jinja2
 
-RESOURCE_DIRS = ("boards", "templates", "runtime_c", "cmake")
+RESOURCE_DIRS = ("boards", "templates", "runtime_c", "cmake", "tuned")
 """The folders that ship beside the Python code."""
 
 #: Characters of a line of TOML; what a long one costs grows with the square of its dots.

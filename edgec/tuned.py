@@ -2,7 +2,8 @@
 
 A file holds groups. Each stands for one nest (by a digest of its text), one core and one compiler;
 it has the figures of every schedule that was measured, by a digest of the scheduled function, and
-the traces of the winners, which `edgec build` replays.
+the traces of the winners, which `edgec build` replays. A brief file, as the ones that ship with
+edgec, has the figures of the winners and of what the rules offer alone.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,15 @@ _HINT = "`edgec tune MODEL -o FILE` writes such a file"
 class Figures:
     """What one run of a function takes on a simulated core.
 
-    cycles are modelled (docs/sim.md). code_bytes: of the function and what it calls.
+    cycles are modelled (docs/sim.md). code_bytes: of the function and what it calls. stack_bytes:
+    below the stack pointer of its caller; None in older files.
     """
 
     instructions: int
     cycles: int
     code_bytes: int
     scratch_bytes: int
+    stack_bytes: int | None = None
 
 
 @dataclass(frozen=True)
@@ -55,7 +58,8 @@ class TunedGroup:
 
     title: the operators and shapes, for people. default: the digest of what runs without the
     file. figures: by digest; None for a function that could not be measured. tried: the digests in
-    the order in which the search met them.
+    the order in which the search met them. trials: how many were tried before the figures were
+    made brief, else 0.
     """
 
     nest: str
@@ -66,6 +70,7 @@ class TunedGroup:
     figures: Mapping[str, Figures | None] = field(default_factory=dict)
     tried: tuple[str, ...] = ()
     winners: tuple[Winner, ...] = ()
+    trials: int = 0
 
     @property
     def key(self) -> tuple[str, str, str]:
@@ -75,13 +80,23 @@ class TunedGroup:
 
 @dataclass(frozen=True)
 class Tuned:
-    """The groups of a file, by key."""
+    """The groups of a file, by key.
+
+    shipped: those that come with edgec (`edgec.boards.compiler_name.with_usable`). is_alone: they
+    are not wanted.
+    """
 
     groups: Mapping[tuple[str, str, str], TunedGroup] = field(default_factory=dict)
+    shipped: Mapping[tuple[str, str, str], TunedGroup] = field(default_factory=dict)
+    is_alone: bool = False
 
     def of_nest(self, nest: str) -> TunedGroup | None:
         """The group of a nest; for one core and one compiler, see `usable`."""
         return next((g for g in self.groups.values() if g.nest == nest), None)
+
+    def shipped_of(self, nest: str) -> TunedGroup | None:
+        """The group of a nest that comes with edgec."""
+        return next((g for g in self.shipped.values() if g.nest == nest), None)
 
     def usable(self, core: str, compiler: str | None) -> Tuned:
         """The groups for this core and compiler; for any compiler, where it is not known."""
@@ -121,7 +136,15 @@ def _joined(first: TunedGroup, second: TunedGroup) -> TunedGroup:
     return TunedGroup(
         best.nest, best.core, best.compiler, best.title, best.default,
         {**other.figures, **best.figures}, tuple(tried), best.winners,
+        max(first.trials, second.trials),
     )  # fmt: skip
+
+
+def brief(group: TunedGroup, trials: int, offered: Iterable[str]) -> TunedGroup:
+    """The group without what was tried in vain. offered: the digests of what the rules offer."""
+    kept = dict.fromkeys((*(winner.made for winner in group.winners), *offered))
+    figures = {key: group.figures[key] for key in kept if key in group.figures}
+    return replace(group, figures=figures, tried=tuple(figures), trials=trials)
 
 
 def best_instructions(group: TunedGroup) -> float:
@@ -136,7 +159,7 @@ def to_json(tuned: Tuned) -> str:
     groups = []
     for _, group in sorted(tuned.groups.items()):
         figures = {
-            key: None if found is None else list(asdict(found).values())
+            key: None if found is None else [n for n in asdict(found).values() if n is not None]
             for key, found in sorted(group.figures.items())
         }
         groups.append({**asdict(group), "figures": figures})
@@ -146,7 +169,12 @@ def to_json(tuned: Tuned) -> str:
 
 
 def read_tuned(path: Path) -> Tuned:
-    """The groups of a file. Raises EdgecError where it cannot be read or says nothing useful."""
+    """The groups of a file; "none", where no file is called so, leaves out what ships with edgec.
+
+    Raises EdgecError where it cannot be read or says nothing useful.
+    """
+    if path.name == "none" and not path.exists():
+        return Tuned(is_alone=True)
     try:
         data = json.loads(plain_file(path).read_text(encoding="utf-8"))
     except (OSError, ValueError, RecursionError) as problem:
@@ -174,11 +202,11 @@ def _group(data: Mapping[str, Any]) -> TunedGroup:
     figures = {
         key: None if row is None else Figures(*(_count(number) for number in row))
         for key, row in data["figures"].items()
-    }
+    }  # rows of older files are shorter
     tried = tuple(_require(each, str) for each in data["tried"])
     return TunedGroup(
         data["nest"], data["core"], data["compiler"], data["title"], data["default"], figures,
-        tried, winners,
+        tried, winners, _count(data.get("trials", 0)),
     )  # fmt: skip
 
 

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from edgec.boards.toolchain import find_toolchain
 from edgec.errors import ToolMissing
 from edgec.options import Options
+from edgec.resources import resource_dir
 from edgec.targets.core import Core
+from edgec.tuned import SUFFIX, Tuned, read_tuned
 
 
 def level_of(options: Options) -> str:
@@ -25,11 +28,25 @@ def compiler_of(core: Core, options: Options) -> str:
 
 
 def with_usable(options: Options, core: Core) -> Options:
-    """The options with what was tuned for this core and, where one is installed, its compiler."""
-    if not options.tuned.groups:
+    """The options with what was tuned for this core and, where one is installed, its compiler.
+
+    What ships with edgec is for the compiler that it was measured with alone.
+    """
+    given = options.tuned
+    ours = Tuned() if given.is_alone else shipped(core)
+    if not given.groups and not ours.groups:
         return options
     try:
         compiler = compiler_of(core, options)
     except ToolMissing:
         compiler = None
-    return replace(options, tuned=options.tuned.usable(core.name, compiler))
+    usable = given.usable(core.name, compiler).groups
+    known = {} if compiler is None else ours.usable(core.name, compiler).groups
+    return replace(options, tuned=replace(given, groups=usable, shipped=known))
+
+
+@cache
+def shipped(core: Core) -> Tuned:
+    """What ships with edgec for a core."""
+    path = resource_dir("tuned") / f"{core.name}{SUFFIX}"
+    return read_tuned(path) if path.is_file() else Tuned()

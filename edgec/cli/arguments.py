@@ -258,7 +258,7 @@ _COMPILE_OPTIONS = (
     compile_budget_option,
     click.option("--tuned", type=click.Path(path_type=Path), metavar="FILE",
                  help="Take schedules that `edgec tune` found; MODEL.tune.json beside MODEL by"
-                 " default."),
+                 " default; `none` leaves those out that ship with edgec, too."),
     custom_ops_option,
     click.option("--kernels", type=click.Path(path_type=Path, dir_okay=False), multiple=True,
                  metavar="FILE.py",

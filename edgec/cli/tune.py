@@ -47,6 +47,10 @@ class WorkersType(WordType):
               help="Schedules to measure, of all layers together.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True,
               help="Of all that is drawn: the same seed finds the same.")  # fmt: skip
+@click.option("--lean", is_flag=True,
+              help="Look as well for schedules that take no more memory of any kind.")  # fmt: skip
+@click.option("--afresh", is_flag=True,
+              help="Search layers as well whose schedules ship with edgec.")  # fmt: skip
 @click.option("--workers", type=WorkersType(), default="1", show_default=True,
               help="Local processes that measure, or a farm of dask.distributed.")  # fmt: skip
 @click.option("--merge", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
@@ -95,9 +99,8 @@ def _tune(model: Path, output: Path, given: dict[str, Any]) -> None:
     from edgec.tune.workers import open_workers
     from edgec.tuned import merged, read_tuned
 
-    board, target, trials, seed, workers, as_json = (
-        given.pop(key) for key in ("board", "target", "trials", "seed", "workers", "as_json")
-    )
+    names = ("board", "target", "trials", "seed", "lean", "afresh", "workers", "as_json")
+    board, target, trials, seed, lean, afresh, workers, as_json = map(given.pop, names)
     given.pop("dump")
     page = given.pop("page")
     files = [path for path in (output, given.pop("tuned"), *given.pop("merge")) if path]
@@ -106,7 +109,7 @@ def _tune(model: Path, output: Path, given: dict[str, Any]) -> None:
     options = make_options(**given)
     module = read_model(model, options)
     known = merged(read_tuned(p) for p in files if p != output or p.exists())
-    plan = Plan(core, options, trials, seed)
+    plan = Plan(core, options, trials, seed, lean, takes_shipped=not afresh)
     with open_workers(workers) as pool, _bar(trials, quiet=as_json) as watch:
         _, layers = tune(module, plan, pool, known, watch, lambda t: _save(output, t))
     report = tuning_report(model, core.name, output, layers)

@@ -4,7 +4,8 @@
    measured keeps its estimate, so that what was not measured can be compared.
 2. A winner's trace is replayed on the nest as its operators define it. It comes first: the file has
    only what took fewer instructions than all that the rules offered. `balanced` is offered those
-   that take hardly more memory than the first of the rules'.
+   that take hardly more memory than the first of the rules'. Of what ships with edgec it takes
+   only what needs no more bytes of any kind: nobody asked for it.
 
 A trace is data that somebody gave us: it may use only primitives that keep the meaning of every
 nest, whatever its constants are, and padding of floats where these allow it. What does not fit the
@@ -14,7 +15,7 @@ nest is left out.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable
 from dataclasses import replace
 from typing import Any
 
@@ -50,35 +51,49 @@ def nest_digest(lowered: LoweredGroup) -> str:
 
 def with_tuned(lowered: LoweredGroup, target: Target) -> LoweredGroup:
     """The group with what the options' file knows of its nest; `size` is not what it is for."""
-    tuned = target.options.tuned
-    if not tuned.groups or target.options.prices.is_small:
+    tuned, prices = target.options.tuned, target.options.prices
+    if not (tuned.groups or tuned.shipped) or prices.is_small:
         return lowered
-    found = tuned.of_nest(nest_digest(lowered))
-    if found is None:
+    nest = nest_digest(lowered)
+    found, ours = tuned.of_nest(nest), tuned.shipped_of(nest)
+    if found is not None:
+        # What weighs bytes takes what needs hardly more of them.
+        is_any, first = not prices.weighs_weights, lowered.variants[0]
+        return _offered(lowered, found, lambda made, _: is_any or is_frugal(made, first))
+    return lowered if ours is None else _with_shipped(lowered, ours, is_fast=prices.is_fast)
+
+
+def _with_shipped(lowered: LoweredGroup, ours: TunedGroup, *, is_fast: bool) -> LoweredGroup:
+    """`time` takes any winner. Else nobody asked for them: the menu keeps its costs, and those come
+    first that need no more bytes of any kind.
+    """
+    first = lowered.variants[0]
+    base = _figures(first, ours)
+    if base is None:
         return lowered
-    variants = lowered.variants
-    per_instruction = _scale(variants, found.figures)
+    if is_fast:
+        return _offered(lowered, ours, lambda made, _: True)
+    lean = _offered(lowered, ours, lambda made, n: is_leaner(n, base) and is_lean(made, first))
+    added = lean.variants[: -len(lowered.variants)]
+    return replace(lowered, variants=(*added, *lowered.variants))
+
+
+def _offered(
+    lowered: LoweredGroup, found: TunedGroup, takes: Callable[[Variant, Figures], bool]
+) -> LoweredGroup:
+    """The menu, its costs as measured, with those winners that it takes."""
+    per_instruction = _scale(lowered.variants, found)
     if per_instruction is None:
         return lowered
-    made = (_made(lowered, winner, found, per_instruction) for winner in found.winners)
-    # What weighs bytes takes what needs hardly more of them.
-    takes_all = not target.options.prices.weighs_weights
-    taken = [v for v in made if v is not None and (takes_all or is_frugal(v, variants[0]))]
-    measured = (_measured(v, found.figures, per_instruction) for v in variants)
+    taken = []
+    for winner in found.winners:
+        figures = _better(lowered, found, winner)
+        variant = None if figures is None else _variant(lowered, winner)
+        if figures is not None and variant is not None and takes(variant, figures):
+            count = round(per_instruction * figures.instructions)
+            taken.append(replace(variant, instructions=count, is_tuned=True))
+    measured = (_measured(v, found, per_instruction) for v in lowered.variants)
     return replace(lowered, variants=(*taken, *measured))
-
-
-def _made(
-    lowered: LoweredGroup, winner: Winner, found: TunedGroup, per_instruction: float
-) -> Variant | None:
-    """The variant of a winner; None where it is no better than the default, or does not fit."""
-    figures = _better(found, winner)
-    variant = None if figures is None else _variant(lowered, winner)
-    if figures is None or variant is None:
-        return None
-    return replace(
-        variant, instructions=round(per_instruction * figures.instructions), is_tuned=True
-    )
 
 
 def is_frugal(variant: Variant, other: Variant) -> bool:
@@ -96,29 +111,56 @@ def is_frugal(variant: Variant, other: Variant) -> bool:
     )
 
 
-def _better(found: TunedGroup, winner: Winner) -> Figures | None:
-    """A winner's figures, if it takes fewer instructions than the default."""
-    figures, default = found.figures.get(winner.made), found.figures.get(found.default)
-    is_better = figures and default and figures.instructions < default.instructions
-    return figures if is_better else None
+def is_leaner(figures: Figures, other: Figures) -> bool:
+    """Whether measured code, stack and scratch are not more than another's."""
+    if figures.stack_bytes is None or other.stack_bytes is None:
+        return False
+    return (
+        figures.code_bytes <= other.code_bytes
+        and figures.stack_bytes <= other.stack_bytes
+        and figures.scratch_bytes <= other.scratch_bytes
+    )
 
 
-def _scale(variants: tuple[Variant, ...], figures: Mapping[str, Figures | None]) -> float | None:
+def is_lean(variant: Variant, other: Variant) -> bool:
+    """Whether constants, and where the output may lie, ask for no more memory than another's.
+
+    Nothing is lean beside a kernel: other layers share it.
+    """
+    if other.callees or any(s.primitive == "tensorize" for s in other.schedule.trace):
+        return False
+    if variant.constant_bytes > other.constant_bytes:
+        return False
+    own = {value.name: distance for value, distance in variant.overlaps}
+    return all(own.get(value.name, distance + 1) <= distance for value, distance in other.overlaps)
+
+
+def _better(lowered: LoweredGroup, found: TunedGroup, winner: Winner) -> Figures | None:
+    """A winner's figures, if it takes fewer instructions than all of the rules' that have some."""
+    figures = found.figures.get(winner.made)
+    others = [_figures(variant, found) for variant in lowered.variants]
+    least = min((each.instructions for each in others if each), default=0)
+    return figures if figures and figures.instructions < least else None
+
+
+def _figures(variant: Variant, found: TunedGroup) -> Figures | None:
+    return found.figures.get(digest(print_func(variant.function)))
+
+
+def _scale(variants: tuple[Variant, ...], found: TunedGroup) -> float | None:
     """Estimated instructions for each that was measured, of the first variant that was."""
     for variant in variants:
-        found = figures.get(digest(print_func(variant.function)))
-        if found is not None and found.instructions:
-            return variant.instructions / found.instructions
+        figures = _figures(variant, found)
+        if figures is not None and figures.instructions:
+            return variant.instructions / figures.instructions
     return None
 
 
-def _measured(
-    variant: Variant, figures: Mapping[str, Figures | None], per_instruction: float
-) -> Variant:
-    found = figures.get(digest(print_func(variant.function)))
-    if found is None:
+def _measured(variant: Variant, found: TunedGroup, per_instruction: float) -> Variant:
+    figures = _figures(variant, found)
+    if figures is None:
         return variant
-    return replace(variant, instructions=round(per_instruction * found.instructions))
+    return replace(variant, instructions=round(per_instruction * figures.instructions))
 
 
 def _variant(lowered: LoweredGroup, winner: Winner) -> Variant | None:

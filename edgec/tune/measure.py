@@ -86,7 +86,8 @@ def _outcome(
 ) -> Outcome:
     try:
         done = _run(core, name, candidate, budget)
-        return Outcome(Figures(done.instructions, done.cycles, size, candidate.scratch_bytes))
+        taken = done.instructions, done.cycles, size, candidate.scratch_bytes, done.stack_bytes
+        return Outcome(Figures(*taken))
     except EdgecError as error:
         return Outcome(None, error.message)
     finally:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from edgec.boards.compiler_name import compiler_of, level_of
+from edgec.boards.compiler_name import compiler_of, level_of, shipped
 from edgec.errors import EdgecError
 from edgec.graph.ir import Module
 from edgec.options import Options
@@ -44,12 +44,18 @@ class Layers:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is searched. trials: of all nests together; seed: of all that is drawn."""
+    """What is searched. trials: of all nests together; seed: of all that is drawn.
+
+    lean: look as much for what takes no more bytes of any kind than the default. takes_shipped:
+    nests whose schedules come with edgec are not searched again.
+    """
 
     core: Core
     options: Options
     trials: int
     seed: int = 0
+    lean: bool = False
+    takes_shipped: bool = True
 
 
 @dataclass(frozen=True)
@@ -69,13 +75,14 @@ Save = Callable[[Tuned], None]
 
 @dataclass(frozen=True)
 class TunedLayers:
-    """What came of one nest. is_proven: of each winner, in their order; others are not kept."""
+    """What came of one nest. offered: the digests of what the rules offer."""
 
     layers: Layers
     group: TunedGroup
     default: Figures | None
     best: Figures | None
     measured: int
+    offered: tuple[str, ...]
 
 
 def require_measurable(core: Core) -> None:
@@ -121,18 +128,17 @@ def tune(
     not simulated, and as `compile_module`.
     """
     require_measurable(plan.core)
-    plan = replace(plan, options=replace(plan.options, tuned=Tuned()))  # what the rules offer
+    alone = Tuned(is_alone=True)
+    plan = replace(plan, options=replace(plan.options, tuned=alone))  # what the rules offer
     target, layers = distinct_layers(module, plan.core, plan.options)
     searched = [(each, Candidates(each.group, target)) for each in layers]
-    compiler = compiler_of(plan.core, plan.options)
+    key = plan.core.name, compiler_of(plan.core, plan.options)
     results = []
     for (each, candidates), trials in zip(searched, _shares(searched, plan.trials), strict=True):
-        empty = TunedGroup(candidates.nest, plan.core.name, compiler)
-        group = known.groups.get(empty.key, empty)
-        group = replace(group, title=group.title or each.title)
-        search = GroupSearch(candidates, group, seed=plan.seed, trials=trials)
+        group = _known_group(TunedGroup(candidates.nest, *key, each.title), known, plan)
+        search = GroupSearch(candidates, group, seed=plan.seed, trials=trials, lean=plan.lean)
         measured = 0
-        while not search.is_done:
+        while not (search.is_done or search.is_settled):
             unknown = search.unknown
             found = _measure(candidates, unknown, search.budget, plan, workers)
             measured += len(unknown)
@@ -148,6 +154,13 @@ def tune(
     return known, results
 
 
+def _known_group(empty: TunedGroup, known: Tuned, plan: Plan) -> TunedGroup:
+    """What is known of a nest: by the user's files, or by those that ship with edgec."""
+    if not plan.takes_shipped:
+        return replace(known.groups.get(empty.key, empty), trials=0)
+    return known.groups.get(empty.key) or shipped(plan.core).groups.get(empty.key, empty)
+
+
 def _figures(search: GroupSearch, found: Found | None) -> Figures | None:
     return None if found is None else search.figures_of(found)
 
@@ -157,7 +170,8 @@ def _finished(
 ) -> TunedLayers:
     """The group with its winners: those of before stay where they are better."""
     default = search.default
-    proven = [f for f in search.winners() if is_proven(search.candidates, f)]
+    found = () if search.is_settled else search.winners()
+    proven = [f for f in found if is_proven(search.candidates, f)]
     fresh = [f.winner for f in proven if f.winner is not None]
     figures = search.group.figures
     base = _figures(search, default)
@@ -174,7 +188,8 @@ def _finished(
     )  # fmt: skip
     ranked = [figures[w.made] for w in group.winners if figures.get(w.made)]
     fastest = min((f for f in ranked if f), key=lambda f: f.instructions, default=base)
-    return TunedLayers(layers, group, base, fastest, measured)
+    offered = tuple(f.digest for f in search.candidates.defaults)
+    return TunedLayers(layers, group, base, fastest, measured, offered)
 
 
 def _measure(

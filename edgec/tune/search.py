@@ -16,7 +16,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from edgec.passes.tuned_variants import is_frugal
+from edgec.passes.tuned_variants import is_frugal, is_lean, is_leaner
 from edgec.tune.candidates import Candidates, Found
 from edgec.tune.decisions import crossed, mutated
 from edgec.tuned import Figures, TunedGroup
@@ -38,23 +38,34 @@ AS_FAST = 1.01
 
 
 class GroupSearch:
-    """The search of one group. trials: candidates besides what the rules offer.
+    """The search of one group. trials: candidates besides what the rules offer. lean: some parents
+    are of those that take no more bytes of any kind than the default.
 
     `batch` are those whose figures are wanted next; `learn` takes what was measured of them.
     """
 
     def __init__(
-        self, candidates: Candidates, group: TunedGroup, *, seed: int, trials: int
+        self,
+        candidates: Candidates,
+        group: TunedGroup,
+        *,
+        seed: int,
+        trials: int,
+        lean: bool = False,
     ) -> None:
         self.candidates = candidates
         self.group = group
+        self.lean = lean
         self.trials = trials if candidates.has_space else 0
         self.met: dict[str, Found] = {}
         self._rng = random.Random(f"{seed} {candidates.nest}")
         self.trials_done = 0
         self._is_exhausted = False
         self._frugal: dict[str, bool] = {}
+        self._lean: dict[str, bool] = {}
         self.batch: tuple[Found, ...] = _distinct(candidates.defaults)
+        #: Whether a search that is over had these candidates, and what the rules offer now.
+        self.is_settled = group.trials > 0 and not self.unknown
         self._note()
 
     @property
@@ -100,8 +111,8 @@ class GroupSearch:
         return _MOST_INSTRUCTIONS if figures is None else PATIENCE * figures.instructions + 10_000
 
     def winners(self) -> tuple[Found, ...]:
-        """The fastest, and the fastest that takes hardly more memory than the default, where they
-        are faster than the default.
+        """The fastest, the fastest that takes hardly more memory than the default, and the one that
+        takes no more bytes of any kind, where they are faster than the default.
         """
         default = self.default
         if default is None:
@@ -109,7 +120,8 @@ class GroupSearch:
         base = _takes(self, default)
         faster = [f for f in self._ranked() if f.winner and _takes(self, f) < base]
         frugal = [f for f in faster if self._is_frugal(f)]
-        found = (*self._least_code(faster), *self._least_code(frugal))
+        lean = [f for f in faster if self._is_lean(f)]
+        found = (*self._least_code(faster), *self._least_code(frugal), *lean[:1])
         return _distinct(found)
 
     def _is_frugal(self, found: Found) -> bool:
@@ -120,11 +132,23 @@ class GroupSearch:
             self._frugal[found.digest] = is_one
         return self._frugal[found.digest]
 
+    def _is_lean(self, found: Found) -> bool:
+        """Whether it takes no more bytes of any kind than the default."""
+        default, figures = self.default, self.figures_of(found)
+        base = None if default is None else self.figures_of(default)
+        if default is None or figures is None or base is None or not is_leaner(figures, base):
+            return False
+        if found.digest not in self._lean:
+            self._lean[found.digest] = is_lean(found.variant, default.variant)
+        return self._lean[found.digest]
+
     def _parents(self) -> list[Found]:
         """The best, half of them of those that take hardly more memory than the default."""
         ranked = [f for f in self._ranked() if f.made]
         frugal = [f for f in ranked[: 4 * PARENTS] if self._is_frugal(f)]
-        return list(_distinct((*ranked[: PARENTS // 2], *frugal[: PARENTS // 2])))
+        lean = [f for f in ranked if self._is_lean(f)] if self.lean else []
+        half = PARENTS // 2
+        return list(_distinct((*ranked[:half], *frugal[:half], *lean[:half])))
 
     def _least_code(self, ranked: Sequence[Found]) -> tuple[Found, ...]:
         """Of those as fast as the first, the one with the least code."""

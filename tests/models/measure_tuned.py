@@ -115,7 +115,7 @@ def tuned_layer(
     shape: Shape, core: str, dtype: str, trials: int, workers: str = "1"
 ) -> TunedLayers:
     """What tuning makes of a layer."""
-    plan = Plan(find_core(core), Options(), trials)
+    plan = Plan(find_core(core), Options(), trials, takes_shipped=False)
     with open_workers(workers) as pool:
         _, (layers,) = tune(
             module_of(shape, dtype), plan, pool, Tuned(), lambda _: None, lambda _: None
@@ -146,7 +146,7 @@ def measured_model(workers: str) -> None:
     module, rows = import_model(find_shared() / "models" / MODEL), []
     for core, trials in MODEL_TRIALS.items():
         with open_workers(workers) as pool:
-            plan = Plan(find_core(core), Options(), trials)
+            plan = Plan(find_core(core), Options(), trials, takes_shipped=False)
             _, layers = tune(module, plan, pool, Tuned(), lambda _: None, lambda _: None)
         pairs = [(each.default, each.best or each.default, each.layers.count) for each in layers]
         default, best = (

@@ -9,12 +9,12 @@ from pathlib import Path
 import pytest
 
 from edgec.errors import EdgecError
-from edgec.tuned import Figures, Tuned, TunedGroup, Winner, merged, read_tuned, to_json
+from edgec.tuned import Figures, Tuned, TunedGroup, Winner, brief, merged, read_tuned, to_json
 
 GROUP = TunedGroup(
     "nest", "cortex-m3", "gcc 12 -O2", "conv2d", "d0",
-    {"d0": Figures(100, 120, 40, 0), "d1": Figures(80, 90, 60, 4), "d2": None},
-    ("d0", "d2", "d1"), (Winner("high", "[]", "d1"),),
+    {"d0": Figures(100, 120, 40, 0), "d1": Figures(80, 90, 60, 4, 16), "d2": None},
+    ("d0", "d2", "d1"), (Winner("high", "[]", "d1"),), 7,
 )  # fmt: skip
 
 
@@ -42,6 +42,26 @@ def test_merging_keeps_the_better_winners_and_all_figures() -> None:
         assert group.winners == better.winners and set(group.tried) == {"d0", "d1", "d2", "d3"}
         assert group.figures.keys() == {"d0", "d1", "d2", "d3"}
         assert tuned.groups[other.key] == other
+
+
+def test_a_brief_group_has_the_figures_of_winners_and_of_what_rules_offer() -> None:
+    short = brief(replace(GROUP, trials=0), 3, ("d0", "unknown"))
+    assert short.figures.keys() == {"d0", "d1"} and set(short.tried) == {"d0", "d1"}
+    assert (short.winners, short.default, short.trials) == (GROUP.winners, "d0", 3)
+
+
+def test_files_of_before_have_no_trials_and_shorter_rows(tmp_path: Path) -> None:
+    data = json.loads(to_json(of(GROUP)))
+    del data["groups"][0]["trials"], data["groups"][0]["figures"]["d1"][4]
+    path = tmp_path / "m.tune.json"
+    path.write_text(json.dumps(data))
+    (group,) = read_tuned(path).groups.values()
+    assert group.trials == 0 and group.figures["d1"] == Figures(80, 90, 60, 4, None)
+
+
+def test_none_is_no_file_but_nothing_at_all(tmp_path: Path) -> None:
+    assert read_tuned(tmp_path / "none") == Tuned(is_alone=True)
+    assert read_tuned(Path("none")).is_alone
 
 
 def test_groups_are_for_one_core_and_compiler() -> None:

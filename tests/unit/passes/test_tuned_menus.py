@@ -34,6 +34,7 @@ TRACE = json.dumps(
 
 
 PLAIN = Conv2dAttrs()
+FIGURES = Figures(100, 0, 500, 40, 80)
 
 
 def convolution(first_weight: float = 1.0, attrs: Conv2dAttrs = PLAIN) -> Function:
@@ -64,6 +65,58 @@ def menu(
     )  # fmt: skip
     options = replace(target.options, tuned=Tuned({found.key: found}))
     return lowered, with_tuned(lowered, replace(target, options=options))
+
+
+def shipped(
+    optimize: Optimize, made: Figures, base: Figures = FIGURES, core: str = "cortex-m3",
+    measured: int = 0,
+) -> tuple[LoweredGroup, LoweredGroup]:  # fmt: skip
+    """The rules' menu, and the menu with a winner that ships; `measured` of the rules' is known."""
+    target = target_for(find_core(core), Options(optimize=optimize))
+    (group,) = fuse_groups(convolution())
+    lowered = lower_group(group, target)
+    default = digest(print_func(lowered.variants[measured].function))
+    found = TunedGroup(
+        nest_digest(lowered), core, "gcc", "", default, {default: base, "made": made},
+        (), (Winner("", TRACE, "made"),),
+    )  # fmt: skip
+    options = replace(target.options, tuned=Tuned(shipped={found.key: found}))
+    return lowered, with_tuned(lowered, replace(target, options=options))
+
+
+def test_what_ships_comes_first_where_time_alone_counts() -> None:
+    lowered, made = shipped("time", Figures(60, 0, 900, 400, 900))
+    assert [v.is_tuned for v in made.variants] == [True, *(False for _ in lowered.variants)]
+
+
+def test_by_default_what_ships_takes_no_more_bytes_of_any_kind() -> None:
+    lowered, made = shipped("balanced", replace(FIGURES, instructions=60))
+    assert made.variants[0].is_tuned and made.variants[1:] == lowered.variants
+    for more in ("code_bytes", "scratch_bytes", "stack_bytes"):
+        figures = replace(FIGURES, instructions=60, **{more: 1 + getattr(FIGURES, more)})
+        lowered, made = shipped("balanced", figures)
+        assert made == lowered, more
+    for figures in (FIGURES, replace(FIGURES, instructions=60, stack_bytes=None)):
+        lowered, made = shipped("balanced", figures)
+        assert made == lowered
+    lowered, made = shipped("size", replace(FIGURES, instructions=60))
+    assert made == lowered
+
+
+def test_by_default_what_ships_does_not_stand_beside_kernels() -> None:
+    """Others share a kernel: its bytes stay."""
+    lowered, made = shipped("balanced", replace(FIGURES, instructions=60), core="cortex-m4")
+    assert any(step.primitive == "tensorize" for step in lowered.variants[0].schedule.trace)
+    assert made == lowered
+    _, made = shipped("time", replace(FIGURES, instructions=60), core="cortex-m4")
+    assert made.variants[0].is_tuned
+
+
+def test_what_ships_waits_for_figures_of_what_comes_first() -> None:
+    lowered, made = shipped(
+        "time", replace(FIGURES, instructions=60), core="cortex-m4", measured=-1
+    )
+    assert len(lowered.variants) > 1 and made == lowered
 
 
 def test_a_winner_comes_first_at_its_share_of_the_default() -> None:

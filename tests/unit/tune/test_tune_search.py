@@ -6,6 +6,7 @@ import re
 import zlib
 from collections.abc import Callable
 from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -13,11 +14,12 @@ from small_groups import module
 
 from edgec.errors import RunFailed
 from edgec.options import Options
+from edgec.passes.tuned_variants import is_leaner
 from edgec.targets.core import find_core
 from edgec.tune.measure import Job, Outcome
 from edgec.tune.model import Plan, tune
 from edgec.tune.workers import Workers
-from edgec.tuned import Figures, Tuned
+from edgec.tuned import Figures, Tuned, brief
 
 PLAN = Plan(find_core("cortex-m3"), Options(), trials=24, seed=3)
 
@@ -32,7 +34,8 @@ def pretended(job: Job) -> tuple[Outcome, ...]:
 
     def figures(text: str, scratch: int) -> Figures:
         body = body_of(text)
-        return Figures(len(body) + zlib.crc32(body.encode()) % 500, 1, len(body), scratch)
+        size = len(body)
+        return Figures(size + zlib.crc32(body.encode()) % 500, 1, size, scratch, size // 9)
 
     return tuple(Outcome(figures(c.text, c.scratch_bytes)) for c in job.candidates)
 
@@ -49,17 +52,39 @@ class Counting:
 
 
 def searched(
-    run: Callable[[Job], Any], known: Tuned | None = None, count: int = 1, **save: Any
-) -> Tuned:
+    run: Callable[[Job], Any], known: Tuned | None = None, count: int = 1, plan: Plan = PLAN,
+    **save: Any,
+) -> Tuned:  # fmt: skip
     with ThreadPoolExecutor(count) as executor:
         workers = Workers(lambda: executor, count, run)
         keep = save.get("save", lambda tuned: None)
-        return tune(module("padded"), PLAN, workers, known or Tuned(), lambda _: None, keep)[0]
+        return tune(module("padded"), plan, workers, known or Tuned(), lambda _: None, keep)[0]
 
 
 @pytest.fixture(scope="module")
 def whole() -> Tuned:
     return searched(pretended)
+
+
+def test_what_ships_is_not_searched_again(whole: Tuned, monkeypatch: pytest.MonkeyPatch) -> None:
+    ((key, group),) = whole.groups.items()
+    ours = Tuned({key: brief(group, 24, group.tried[:4])})
+    monkeypatch.setattr("edgec.tune.model.shipped", lambda core: ours)
+    run = Counting()
+    found = searched(run)
+    assert not run.texts and found.groups[key].winners == group.winners
+    assert searched(run, found) == found and not run.texts
+    afresh = searched(run, plan=replace(PLAN, takes_shipped=False))
+    assert run.texts and afresh == whole
+
+
+def test_lean_winners_take_no_more_of_anything(whole: Tuned) -> None:
+    lean = searched(pretended, plan=replace(PLAN, lean=True))
+    (group,) = lean.groups.values()
+    base = group.figures[group.default]
+    made = [group.figures[winner.made] for winner in group.winners]
+    assert base is not None
+    assert any(f and is_leaner(f, base) and f.instructions < base.instructions for f in made)
 
 
 def test_trials_are_done_and_nothing_is_measured_twice() -> None:
