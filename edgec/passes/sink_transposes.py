@@ -109,7 +109,7 @@ def _below_view(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value]
     """reshape(transpose(x)) -> transpose(reshape(x)), where only axes of one element come or go."""
     above = _transpose_of(rewriter, value)
     (output,) = node.outputs
-    if above is None or output.type.extents is not None:
+    if above is None or output.type.extents is not None or not _is_of_layer(rewriter, above[0]):
         return None
     inner, permutation = above
     order = _order_before(value.type.shape, permutation, output.type.shape)
@@ -120,6 +120,17 @@ def _below_view(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value]
     (view,) = rewriter.remake(node, [inner], attrs, origins=[origin])
     inverse = tuple(int(axis) for axis in np.argsort(order))
     return (transposed(rewriter.builder, view, inverse, f"{output.name}.transposed"),)
+
+
+def _is_of_layer(rewriter: Rewriter, value: Value) -> bool:
+    """Whether it is a convolution's or an input, but for views and what works element by element.
+
+    Views of other layers stay: those of attention have the terms of open sizes by their names.
+    """
+    node = rewriter.producer(value)
+    while node and node.inputs and (node.op.movement or node.op.is_elementwise):
+        node = rewriter.producer(node.inputs[0])
+    return node is None or (node.op.products is not None and bool(node.op.products.window))
 
 
 def _order_before(
