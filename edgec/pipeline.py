@@ -30,7 +30,7 @@ from edgec.codegen.versions import (
 )
 from edgec.errors import BuildFailed, EdgecError, PlanError
 from edgec.external.check import check_uses
-from edgec.frontends import import_model
+from edgec.frontends import import_model, import_shared_out
 from edgec.graph.extents import function_at
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Function, Module
@@ -62,6 +62,7 @@ from edgec.passes.shrink_channels import Shrinkage, shrink_channels
 from edgec.runners.samples import generate_steps
 from edgec.targets.common.threads import worth_threads
 from edgec.targets.core import Core, processor_of
+from edgec.targets.external import accelerator_of
 
 #: Seed of the input that a model's self-test runs.
 GOLDEN_SEED = 1
@@ -166,7 +167,10 @@ def _budget(options: Options) -> Budget:
 def read_model(path: Path, options: Options) -> Module:
     """Stage 1: a model file as the options have it. Raises ImportFailed."""
     budget = _budget(options)
+    accelerator = accelerator_of(options.kernels)
     with budget.work():
+        if accelerator is not None:
+            return import_shared_out(path, accelerator.partition, options.match, budget)
         return import_model(
             path, match=options.match, shapes=dict(options.input_shapes),
             values=dict(options.input_values), budget=budget,

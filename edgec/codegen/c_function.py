@@ -22,6 +22,7 @@ from edgec.codegen.c_expr import CValue, ExprPrinter
 from edgec.codegen.c_struct import struct_declaration, struct_value
 from edgec.codegen.c_term import RELATION, SUM, Text, element_index, term_text
 from edgec.codegen.c_text import (
+    FAILED,
     INDENT,
     PARALLEL_FOR,
     SHARED,
@@ -40,6 +41,7 @@ from edgec.codegen.teams import Part, is_shared, meets_before, parts_of
 from edgec.codegen.vectors import Lanes
 from edgec.errors import ContractError
 from edgec.loop.access import accesses
+from edgec.loop.foreign import can_fail
 from edgec.loop.ir import (
     TRACE_PART,
     TRACE_ROW,
@@ -487,7 +489,8 @@ class FunctionPrinter:
                 name = self.fresh(struct.name.removeprefix("ec_"))
                 before = [f"{struct_declaration(struct.name, name, value)}"]
             args[members] = [name]
-        return [*before, f"{self.callees.get(call.callee, call.callee)}({', '.join(args)});"]
+        text = f"{self.callees.get(call.callee, call.callee)}({', '.join(args)})"
+        return [*before, f"return {text}{FAILED}" if can_fail(call) else f"{text};"]
 
     def argument(self, arg: BufferRef | Expr) -> str:
         if not isinstance(arg, BufferRef):

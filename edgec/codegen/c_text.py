@@ -15,6 +15,8 @@ COLUMNS = 100
 #: Above a parallel loop: EC_THREADS, the model's, start and end there, or run the whole function.
 PARALLEL_FOR = "parallel for num_threads(EC_THREADS) schedule(static)"
 SHARED = "for schedule(static) nowait"
+#: What a call of a foreign function that can fail ends in.
+FAILED = " == 0 ? EC_OK : EC_ERR_NPU;"
 
 
 @dataclass(frozen=True)
@@ -28,7 +30,12 @@ class CFunction:
     @property
     def signature(self) -> str:
         """The declaration without its semicolon, wrapped to 100 columns."""
-        return signature_text(self.name, self.params)
+        return signature_text(self.name, self.params, "ec_status" if self.can_fail else "void")
+
+    @property
+    def can_fail(self) -> bool:
+        """Whether it returns a status, where the model's run may end."""
+        return any(FAILED in line for line in self.lines)
 
     @property
     def is_shared(self) -> bool:
@@ -73,8 +80,8 @@ def parameters(
     return (*pieces, *(f"int32_t {name}" for name in indices))
 
 
-def signature_text(name: str, params: Sequence[str]) -> str:
-    start = f"static void {name}("
+def signature_text(name: str, params: Sequence[str], result: str = "void") -> str:
+    start = f"static {result} {name}("
     line, lines = start, []
     for position, piece in enumerate(params):
         text = piece + ("," if position + 1 < len(params) else ")")

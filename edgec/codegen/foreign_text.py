@@ -63,8 +63,19 @@ def copies_for(calls: Iterable[Call], model: str) -> tuple[ForeignText, ...]:
 
 def libraries_of(program: Program) -> tuple[str, ...]:
     """What a program links for its functions of the user's."""
-    found = [find_source(call.callee) for call in _calls(program)]
-    return tuple(sorted({name for each in found if each is not None for name in each.libraries}))
+    return tuple(sorted({name for each in _called(program) for name in each.libraries}))
+
+
+def alignment_of(program: Program) -> int:
+    """What its functions of the user's want constants to be aligned to, in bytes."""
+    return max((each.alignment for each in _called(program)), default=1)
+
+
+def _called(program: Program) -> Iterator[Foreign]:
+    for call in _calls(program):
+        found = find_source(call.callee)
+        if found is not None:
+            yield found
 
 
 def _of_file(model: str, found: dict[str, tuple[Foreign, str]], path: str) -> ForeignText:

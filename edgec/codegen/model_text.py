@@ -21,7 +21,7 @@ from edgec.codegen.c_data import (
 )
 from edgec.codegen.c_function import emit_function
 from edgec.codegen.c_text import CFunction, shows_rows, wrapped
-from edgec.codegen.foreign_text import ForeignText, foreign_texts, libraries_of
+from edgec.codegen.foreign_text import ForeignText, alignment_of, foreign_texts, libraries_of
 from edgec.codegen.generalize import General, generalize
 from edgec.codegen.gpu_text import GpuText, LaunchText, make_gpu_text, runs_on_gpu
 from edgec.codegen.names import identifier, port_names, unique
@@ -225,7 +225,7 @@ class _Functions:
     """The functions that a model's C has: their texts, and for each step its symbol and numbers.
 
     callees: the C names of the functions that steps call; called: these names. shared: the symbols
-    of those that all threads run.
+    of those that all threads run. failing: of those that return a status.
     """
 
     texts: tuple[FunctionText, ...]
@@ -234,6 +234,7 @@ class _Functions:
     callees: Mapping[str, str]
     called: tuple[str, ...]
     shared: frozenset[str]
+    failing: frozenset[str]
 
 
 def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
@@ -271,6 +272,7 @@ def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
     return _Functions(
         tuple(functions), tuple(step_functions), tuple(step_numbers), callees,
         tuple(f.name for f in callee_functions), frozenset(f.name for f in emitted if f.is_shared),
+        frozenset(f.name for f in emitted if f.can_fail),
     )  # fmt: skip
 
 
@@ -288,7 +290,7 @@ def make_text(program: Program) -> EmittedModel:
     """Decide everything about how a program looks as C; `program` must have passed its check."""
     regions = program.regions
     core = CORES.get(program.processor or program.target)
-    alignment = core.weight_alignment if core else WORD_BYTES
+    alignment = max(core.weight_alignment if core else WORD_BYTES, alignment_of(program))
     weights = make_weights(program.model, program.constants, regions.constants, alignment)
     gpu = None
     if runs_on_gpu(program):  # kernels are in a file of their own
@@ -494,7 +496,7 @@ def _calls(program: Program, functions: _Functions, pointers: Pointers) -> tuple
             CallText(
                 id=index,
                 comment=short_comment(step.title),
-                lines=tuple(_wrapped_call(name, args)),
+                lines=tuple(_wrapped_call(name, args, ends=name in functions.failing)),
                 traces=tuple(traces),
                 is_shared=name in functions.shared,
             )
@@ -502,7 +504,12 @@ def _calls(program: Program, functions: _Functions, pointers: Pointers) -> tuple
     return tuple(calls)
 
 
-def _wrapped_call(function: str, args: list[str]) -> list[str]:
+def _wrapped_call(function: str, args: list[str], *, ends: bool = False) -> list[str]:
+    """The lines of a call; with `ends` the run ends where it fails."""
+    if ends:
+        call = _wrapped_call(f"if ({function}", args)
+        last = call[-1].removesuffix(";") + " != EC_OK) {"
+        return [*call[:-1], last, "        return EC_ERR_NPU;", "    }"]
     lines = [f"    {function}("]
     for position, arg in enumerate(args):
         text = arg + (");" if position + 1 == len(args) else ",")

@@ -35,6 +35,7 @@ from edgec.loop.dtype import is_float, is_integer
 from edgec.loop.foreign import Foreign, find_source
 from edgec.loop.ir import Call
 from edgec.loop.rewrite import statements
+from edgec.ops.custom import is_accelerated
 from edgec.options import Options
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import LoweredGroup, Variant, lowering_of
@@ -60,6 +61,11 @@ def check_uses(
 
     Raises KernelRefused with the first difference, ToolMissing without a compiler or simulator.
     """
+    if core.isa != "thumb" and any(is_accelerated(each.group.nodes[0]) for each in groups):
+        raise EdgecError(
+            f"{core.name} has no Ethos-U beside it, which goes with Cortex-M",
+            hint="build for a board or a core that has one, such as mps3_an547 or cortex-m55",
+        )
     for lowered, variant in zip(groups, chosen, strict=True):
         if options.kernels and variant.is_theirs and not lowered.group.nodes[0].op.is_foreign:
             _Use(lowered.group, variant, core, options).check()

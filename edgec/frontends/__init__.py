@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgec.errors import ImportFailed
 from edgec.graph.ir import Module
@@ -12,6 +12,9 @@ from edgec.graph.limits import DEFAULT_BUDGET, Budget
 from edgec.graph.types import Array
 from edgec.numerics.term import Var
 from edgec.resources import plain_file
+
+if TYPE_CHECKING:
+    from edgec.frontends.tflite_reader import Partition
 
 #: Bytes 4 to 8 of a TFLite file.
 _TFLITE = b"TFL3"
@@ -52,6 +55,17 @@ def import_model(
         return _at_numbers(path, kind, match, closed, values, budget)
 
     return open_module(import_at, extents)
+
+
+def import_shared_out(
+    path: Path, partition: Partition, match: str | None, budget: Budget
+) -> Module:
+    """Read a TFLite file whose groups an accelerator takes. Raises ImportFailed as the others."""
+    if _format(path) != "tflite":
+        raise ImportFailed(f"{path.name}: an accelerator takes TFLite models")
+    from edgec.frontends.tflite import import_tflite
+
+    return import_tflite(path, match=match, budget=budget, partition=partition)
 
 
 def _format(path: Path) -> str:

@@ -29,6 +29,7 @@ from edgec.frontends.pauses import with_pauses
 from edgec.frontends.tflite_bytes import Bytes, signed_type
 from edgec.frontends.tflite_reader import (
     MAX_FILE_BYTES,
+    Partition,
     RawModel,
     RawOperator,
     RawTensor,
@@ -68,6 +69,7 @@ def import_tflite(
     match: str | None = None,
     shapes: Mapping[str, Sequence[int]] | None = None,
     budget: Budget = DEFAULT_BUDGET,
+    partition: Partition | None = None,
 ) -> Module:
     """Read a TFLite file into a module whose `main` has the file's inputs and outputs.
 
@@ -78,6 +80,8 @@ def import_tflite(
     rounds FULLY_CONNECTED once, with a multiplier in double; `single` has 31 bits of it, which
     shows on about one in a thousand accumulators that are next to a tie.
 
+    partition: what puts operators of an accelerator in the place of groups.
+
     Raises ImportFailed for a file that cannot be read, is damaged, or uses what no importer
     knows (all of it is listed).
     """
@@ -86,7 +90,12 @@ def import_tflite(
     data = read_file(path)
     model = with_input_shapes(read_model(data, path.name), shapes or {}, path.name)
     edgec.ops.load()
-    function = _GraphImporter(path.name, model, match or "tflm", Spending(budget)).run()
+    spending = Spending(budget)
+
+    def read(part: RawModel) -> Function:
+        return _GraphImporter(path.name, part, match or "tflm", spending).run()
+
+    function = read(model if partition is None else partition(model, data, read))
     return Module({"main": function}, source=path.name, format="tflite")
 
 

@@ -9,7 +9,7 @@ becomes one ImportFailed that says where.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -21,6 +21,7 @@ from edgec.frontends.flat_table import with_fast_fields
 from edgec.frontends.tflite_hlo_options import NEWER_KINDS
 from edgec.frontends.tflite_options import decode_options
 from edgec.frontends.tflite_sparse import SparseLevel, Sparsity
+from edgec.graph.ir import Function
 from edgec.graph.types import Array
 
 #: Bytes 4 to 8 of every TFLite file.
@@ -98,6 +99,25 @@ class RawModel:
     def main(self) -> RawGraph:
         """The subgraph that an inference runs."""
         return self.graphs[0]
+
+
+#: Reads a model's main graph as a function.
+Meaning = Callable[[RawModel], Function]
+#: What puts operators of an accelerator in the place of groups: of a model, its file's bytes, and
+#: what reads a group.
+Partition = Callable[[RawModel, bytes, Meaning], RawModel]
+
+
+def metadata(data: bytes, name: str) -> bytes:
+    """What a sound TFLite file has under a name besides its graphs; empty where it has nothing."""
+    from tflite.Model import Model
+
+    model = Model.GetRootAs(data)
+    for position in range(model.MetadataLength()):
+        entry = model.Metadata(position)
+        if entry.Name() == name.encode():
+            return bytes(model.Buffers(entry.Buffer()).DataAsNumpy())
+    return b""
 
 
 def read_model(data: bytes, file: str) -> RawModel:

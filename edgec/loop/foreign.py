@@ -1,8 +1,9 @@
 """C functions of a user's own file that nests call: who runs them here, and how C knows them.
 
 A foreign function gets a pointer to each input, then one to each output, which it writes as a
-whole, then numbers: int32_t or float. Its reference is a Python function of the input arrays and
-the numbers; it returns the output, or a tuple of them.
+whole, then memory that it may use, if it asked for some, then numbers: int32_t or float. Its
+reference is a Python function of the input arrays and the numbers; it returns the output, or a
+tuple of them.
 """
 
 from __future__ import annotations
@@ -37,6 +38,8 @@ class Foreign:
 
     instructions: about how many a call takes, for estimates. files: further C files and headers
     that are copied, by name. libraries: what programs link, as the linker's `-l` names them.
+    can_fail: it returns an int, and the model's run ends where that is not 0. alignment: of the
+    constants that it is given, in bytes.
     """
 
     symbol: str
@@ -46,6 +49,8 @@ class Foreign:
     instructions: float | Callable[[Call], float] = 0.0
     files: tuple[tuple[str, str], ...] = ()
     libraries: tuple[str, ...] = ()
+    can_fail: bool = False
+    alignment: int = 1
 
     def cost(self, call: Call) -> float:
         """About how many instructions a call of it takes."""
@@ -124,6 +129,8 @@ def runner(call: Call) -> Callable[..., None] | None:
         inputs, outputs = [], []
         for ref, (values, offset) in zip(refs, lists, strict=True):
             end = offset + ref.buffer.elements
+            if ref.use == "updates":
+                continue
             if ref.use == "reads":
                 data = np.array(values[offset:end], ref.buffer.dtype)
                 inputs.append(data.reshape(ref.box))
@@ -147,4 +154,10 @@ def prototype(call: Call, c_type: Callable[[str], str]) -> str:
             words.append(f"{kept}{c_type(dtype)} *")
         else:
             words.append(c_type(argument.dtype))
-    return f"void {call.callee}({', '.join(words)});"
+    return f"{'int' if can_fail(call) else 'void'} {call.callee}({', '.join(words)});"
+
+
+def can_fail(call: Call) -> bool:
+    """Whether the model's run may end at a call."""
+    found = find_source(call.callee)
+    return found is not None and found.can_fail

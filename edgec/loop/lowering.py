@@ -39,6 +39,7 @@ class Lowering:
         self.target: Tensor | None = None
         self.targets: tuple[Tensor, ...] = ()  # of an operator with several outputs
         self.foreign: Call | None = None  # of a user's operator: the whole group
+        self.room: tuple[Buffer, ...] = ()  # what that call may use
         self.window: Window | None = None  # of a convolution that is lowered as a product
         self.scales: dict[str, tuple[float, int]] = {}  # and zero points of inputs and outputs
         self.halves: frozenset[str] = frozenset()  # inputs of float32 with numbers of float16 alone
@@ -115,21 +116,28 @@ class Lowering:
             return sums
         return self.definition.compute(self.target, lambda *at: sums[at])
 
-    def call(self, symbol: str, inputs: Sequence[Tensor], numbers: Sequence[int | float]) -> None:
-        """The node's values by a foreign function (`edgec.loop.foreign`): the whole group is it."""
+    def call(
+        self, symbol: str, inputs: Sequence[Tensor], numbers: Sequence[int | float], room: int = 0
+    ) -> None:
+        """The node's values by a foreign function (`edgec.loop.foreign`): the whole group is it.
+
+        room: bytes of memory that it may use.
+        """
         reads = [_whole(tensor.buffer, "reads") for tensor in inputs]
         writes = [_whole(tensor.buffer, "writes") for tensor in self.targets]
         constants = (
             Const(number, "int32" if isinstance(number, int) else "float32") for number in numbers
         )
-        self.foreign = Call(symbol, (*reads, *writes, *constants))
+        self.room = (Buffer(self.unique("room"), (room,), "uint8", "scratch"),) if room else ()
+        own = [_whole(buffer, "updates") for buffer in self.room]
+        self.foreign = Call(symbol, (*reads, *writes, *own, *constants))
 
     def build(self) -> PrimFunc:
         """The loop nests of the whole group."""
         if self.foreign is not None:
             buffers = [tensor.buffer for tensor in self.definition.tensors.values()]
             params = [b for scope in ("arena", "constant") for b in buffers if b.scope == scope]
-            return PrimFunc(self.definition.name, tuple(params), (), self.foreign)
+            return PrimFunc(self.definition.name, (*params, *self.room), (), self.foreign)
         return shared(self.definition.build())
 
 

@@ -32,7 +32,8 @@ Declared = tuple[Any, ...]
 class CustomAttrs:
     """symbol: the C function. numbers: what follows the pointers. shapes, dtypes, quants: of each
     result. onnx: domain, dot and name in ONNX files, "" for none. given: the attributes that the
-    node has there, (name, number, text or tuple of these); None where it has others.
+    node has there, (name, number, text or tuple of these); None where it has others. room: bytes
+    of memory that an accelerator uses for a group of operators. macs: those of that group.
     """
 
     symbol: str
@@ -42,6 +43,8 @@ class CustomAttrs:
     quants: tuple[Quant | None, ...]
     onnx: str = ""
     given: tuple[tuple[str, Any], ...] | None = ()
+    room: int = 0
+    macs: int = 0
 
 
 @register
@@ -58,6 +61,10 @@ class Custom(Op[CustomAttrs]):
         if not inputs or not attrs.shapes:
             raise TypeMismatch(f"{attrs.symbol} needs an input and a result")
         return tuple(map(TensorType, attrs.shapes, attrs.dtypes, attrs.quants))
+
+    def macs(self, attrs: CustomAttrs, inputs: Sequence[TensorType]) -> int:
+        """Those of the operators that an accelerator runs."""
+        return attrs.macs
 
     def evaluate(
         self,
@@ -76,7 +83,7 @@ class Custom(Op[CustomAttrs]):
             target.table("constant", value.data) if isinstance(value, Constant) else value
             for value in inputs
         ]
-        target.call(node.attrs.symbol, tensors, node.attrs.numbers)
+        target.call(node.attrs.symbol, tensors, node.attrs.numbers, node.attrs.room)
         return target.targets[0]
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
@@ -110,6 +117,8 @@ class _Declaration:
     onnx: str
     results: Callable[..., Any]
     numbers: Callable[..., Any] | None
+    room: int = 0
+    macs: int = 0
 
 
 def declare(
@@ -150,6 +159,25 @@ def declare(
         declare_importer("tflite", f"CUSTOM:{tflite}", append)
 
 
+def declare_group(foreign: Foreign, results: Sequence[TensorType], room: int, macs: int) -> str:
+    """Declare a function that an accelerator runs for a group of operators of a TFLite file.
+
+    room: bytes of memory that it uses. macs: multiply-accumulates of the group. Returns the kind
+    of an operator that stands for it.
+    """
+    register_foreign(foreign)
+    declared = [(type_.shape, type_.dtype) for type_ in results]
+    made = _Declaration(foreign.symbol, "", lambda inputs, given: declared, None, room, macs)
+    kind = f"CUSTOM:{foreign.symbol}"
+    declare_importer("tflite", kind, partial(_appended, declaration=made))
+    return kind
+
+
+def is_accelerated(node: Node) -> bool:
+    """Whether an accelerator runs a node, which stands for operators of the model's file."""
+    return isinstance(node.attrs, CustomAttrs) and node.attrs.room > 0
+
+
 def _text_of(path: Path) -> str:
     try:
         return plain_file(path).read_text("utf-8")
@@ -174,7 +202,8 @@ def _appended(builder: GraphBuilder, raw: RawNode, declaration: _Declaration) ->
         ) from error
     attrs = CustomAttrs(
         declaration.symbol, given, tuple(t.shape for t in made), tuple(t.dtype for t in made),
-        tuple(t.quant for t in made), declaration.onnx, _plain(attributes),
+        tuple(t.quant for t in made), declaration.onnx, _plain(attributes), declaration.room,
+        declaration.macs,
     )  # fmt: skip
     names = [raw.name, *(f"{raw.name}:{n}" for n in range(1, len(made)))]
     node = builder.node("custom", inputs, attrs, name=raw.name, output_names=names,

@@ -11,6 +11,7 @@ import numpy as np
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Module
 from edgec.graph.types import Array
+from edgec.ops.custom import is_accelerated
 from edgec.oracle.frameworks import Oracle, OracleResult
 
 
@@ -43,4 +44,4 @@ class OwnReference(Oracle):
 
 def has_declared(module: Module) -> bool:
     """Whether a user declared an operator of a model."""
-    return any(node.op.is_foreign for node in module.main.nodes)
+    return any(node.op.is_foreign and not is_accelerated(node) for node in module.main.nodes)

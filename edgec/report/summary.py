@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from edgec.ops.custom import is_accelerated
 from edgec.report.figures import count, picked, plural
 from edgec.report.float_layers import float_layer_lines, float_layers
 from edgec.report.ram_parts import ram_figures, ram_rows
@@ -73,6 +75,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         ],
         "tuned_left_out": compiled.tuned_left_out,
         "own_kernels": _own_kernels(compiled),
+        "left_by_accelerator": _left(compiled),
         "front": [
             {"arena_bytes": point.need_bytes, "instructions": point.instructions,
              "streamed": [list(segment) for segment in point.segments],
@@ -113,7 +116,8 @@ def print_build(report: dict[str, Any]) -> None:
             "remain to be done"
         )
     said += [*segment_lines(report), *_size_lines(report), *_special_lines(report["specialized"])]
-    said += _tuned_lines(report["tuned"], report["tuned_left_out"], report["own_kernels"])
+    said += _tuned_lines(report["tuned"], report["tuned_left_out"])
+    said += _kernel_lines(report["own_kernels"], report["left_by_accelerator"])
     said += _live_lines(report["certificate"])
     said += _front_lines(report["front"], report["front_complete"])
     said += [
@@ -151,21 +155,35 @@ def _own_kernels(compiled: Compiled) -> list[dict[str, str]]:
     ]
 
 
+def _left(compiled: Compiled) -> dict[str, int]:
+    """Of a model for an accelerator, the operators that it did not take, and how often."""
+    nodes = compiled.imported.main.nodes
+    if not any(map(is_accelerated, nodes)):
+        return {}
+    return dict(Counter(node.op.name for node in nodes if not is_accelerated(node)))
+
+
 def _special_lines(specialized: list[dict[str, int]]) -> list[str]:
     """The sizes that have code of their own."""
     words = (", ".join(f"{name}={n}" for name, n in sizes.items()) for sizes in specialized)
     return [f"code of its own at {each}" for each in words]
 
 
-def _tuned_lines(tuned: list[str], left_out: int, kernels: list[dict[str, str]]) -> list[str]:
-    """The layers whose schedules were tuned, what of the file is not for this core, and the
-    functions of the user's that took the place of ours."""
+def _tuned_lines(tuned: list[str], left_out: int) -> list[str]:
+    """The layers whose schedules were tuned, and what of the file is not for this core."""
     lines = [f"tuned: {', '.join(tuned)}"] if tuned else []
     if left_out:
         nests = plural(left_out, "tuned nest")
         lines.append(f"{nests} left out: measured for another core or by another compiler")
+    return lines
+
+
+def _kernel_lines(kernels: list[dict[str, str]], left: dict[str, int]) -> list[str]:
+    """The functions of the user's that took the place of ours, and what an accelerator left."""
     uses = ", ".join(f"{each['symbol']} for {each['layer']}" for each in kernels)
-    return [*lines, f"kernels of yours: {uses}"] if uses else lines
+    rest = ", ".join(f"{name} ({n})" for name, n in left.items())
+    lines = [f"kernels of yours: {uses}"] if uses else []
+    return [*lines, f"left to the processor: {rest}"] if rest else lines
 
 
 def _live_lines(certificate: dict[str, Any]) -> list[str]:

@@ -270,6 +270,7 @@ STATUS_NAMES: Mapping[int, str] = {
     -7: "EC_ERR_WEIGHTS",
     -8: "EC_ERR_CPU",
     -9: "EC_ERR_GPU",
+    -10: "EC_ERR_NPU",
 }
 
 

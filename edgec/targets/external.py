@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.errors import EdgecError, ScheduleError
+from edgec.frontends.tflite_reader import Meaning, RawModel
 from edgec.loop.foreign import Foreign, register_foreign, register_source, runs_as_c
 from edgec.loop.ir import BufferRef, Call, Const, PrimFunc
 from edgec.loop.microkernel import Microkernel, register_again
@@ -143,6 +144,14 @@ class NestKernel(_Source):
 AnyKernel = Kernel | NestKernel
 
 
+class Accelerator:
+    """What runs groups of a model by command streams of its own, which are found as it is read."""
+
+    def partition(self, model: RawModel, data: bytes, meaning: Meaning) -> RawModel:
+        """A TFLite model with an operator for each group; `meaning` reads one as a function."""
+        raise NotImplementedError
+
+
 def _key(call: Call) -> tuple[Any, ...]:
     return tuple(
         (arg.buffer.shape, arg.buffer.dtype) if isinstance(arg, BufferRef) else arg.value
@@ -165,17 +174,31 @@ def rules_of(given: Iterable[AnyKernel | Path]) -> tuple[Rule, ...]:
 
 def kernels_of(given: Iterable[AnyKernel | Path]) -> Iterator[AnyKernel]:
     """The kernels themselves, and those of files. Raises EdgecError as `rules_of`."""
-    for each in given:
-        found = _loaded(each.resolve()) if isinstance(each, Path) else (each,)
-        for kernel in found:
-            if not isinstance(kernel, (Kernel, NestKernel)):
-                raise EdgecError(f"{kernel!r} is no kernel", hint=_HINT)
+    for kernel in _listed(given):
+        if isinstance(kernel, (Kernel, NestKernel)):
             kernel.register()
             yield kernel
 
 
+def accelerator_of(given: Iterable[AnyKernel | Accelerator | Path]) -> Accelerator | None:
+    """The accelerator among kernels and files. Raises EdgecError as `rules_of`, and for two."""
+    found = [each for each in _listed(given) if isinstance(each, Accelerator)]
+    if len(found) > 1:
+        raise EdgecError("a model is shared out to one accelerator", hint="list one of them")
+    return found[0] if found else None
+
+
+def _listed(given: Iterable[AnyKernel | Accelerator | Path]) -> Iterator[AnyKernel | Accelerator]:
+    for each in given:
+        found = _loaded(each.resolve()) if isinstance(each, Path) else (each,)
+        for kernel in found:
+            if not isinstance(kernel, (Kernel, NestKernel, Accelerator)):
+                raise EdgecError(f"{kernel!r} is no kernel", hint=_HINT)
+            yield kernel
+
+
 @cache
-def _loaded(path: Path) -> tuple[AnyKernel, ...]:
+def _loaded(path: Path) -> tuple[AnyKernel | Accelerator, ...]:
     """What a file lists; it runs once in a process."""
     try:
         names = runpy.run_path(str(path))

@@ -23,6 +23,7 @@ ADVICE = {
     "EC_ERR_WEIGHTS": "flash the program again; weights and code must be of one build",
     "EC_ERR_CPU": "build with `--target` for the older processor, or for several levels",
     "EC_ERR_GPU": "build with `--offload none`, or install the driver",
+    "EC_ERR_NPU": "initialise the accelerator's driver first, and give it the accelerator's size",
 }
 
 

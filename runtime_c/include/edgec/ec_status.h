@@ -22,7 +22,8 @@ typedef enum ec_status {
     EC_ERR_RANGE = -6,           /* a size or index is out of its bounds */
     EC_ERR_WEIGHTS = -7,         /* the weights in memory are not those of compile time */
     EC_ERR_CPU = -8,             /* the processor lacks instructions that the model is built with */
-    EC_ERR_GPU = -9              /* no GPU, no driver, or it refuses what the model needs */
+    EC_ERR_GPU = -9,             /* no GPU, no driver, or it refuses what the model needs */
+    EC_ERR_NPU = -10             /* an accelerator's driver refused or did not finish a group */
 } ec_status;
 
 #endif /* EC_STATUS_H */
