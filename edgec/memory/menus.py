@@ -13,6 +13,7 @@ from edgec.options import Options
 from edgec.passes.copy_outputs import copy_outputs
 from edgec.passes.copy_states import copy_states
 from edgec.passes.fuse_groups import Group, fuse_groups
+from edgec.passes.join_groups import join_groups
 from edgec.passes.lower_groups import LoweredGroup, lower_group
 from edgec.passes.open_groups import is_open, lower_open_group
 from edgec.passes.tuned_variants import with_tuned
@@ -27,6 +28,8 @@ def make_menus(function: Function, target: Target, options: Options) -> tuple[Fu
     copied = copy_states(function, groups)
     if copied is not function:
         groups = _lower(copied, target, options, groups)
+    if target.core.has_gpu and not (target.only_loops or options.unfused):
+        groups = join_groups(copied, groups, target)
     return copied, groups
 
 

@@ -24,7 +24,8 @@ class Segments:
     """Members of segments, and segments of them; nothing is made twice."""
 
     def __init__(self, groups: Sequence[LoweredGroup], policy: Target, options: Options) -> None:
-        made = {} if options.unfused else row_members([g.group for g in groups], policy)
+        is_whole = options.unfused or policy.core.has_gpu
+        made = {} if is_whole else row_members([g.group for g in groups], policy)
         self._members = {groups[i].group.output: member for i, member in made.items()}
         self._built: dict[tuple[Key, int, bool], LoweredGroup | ScheduleError] = {}
 

@@ -87,7 +87,8 @@ def test_every_layer_equals_the_host(digits: Digits, images: list[np.ndarray]) -
             assert np.array_equal(result.outputs[0], expected)
         values = {trace.value: result.traces[trace.id] for trace in built.manifest.traces}
         found.append({value: data.tobytes() for value, data in values.items()})
-    assert found[0] == found[1] and len(found[0]) > 3
+    host, gpu = found  # which has the quantized image and what is before a sum in registers
+    assert gpu.items() <= host.items() and len(gpu) == len(host) - 2 > 3
 
 
 @pytest.mark.parametrize("smaller", [0, 1])

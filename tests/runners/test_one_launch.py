@@ -160,10 +160,7 @@ def test_branches_share_an_epoch(sample_model: Callable[[str], Path]) -> None:
 
 
 def test_a_missing_barrier_gives_other_bits(tmp_path: Path) -> None:
-    """Without one of the grid's barriers, one order of threads gives other bits, or a GPU refuses.
-
-    But for one before an addition, of which each thread reads what it has written itself.
-    """
+    """Without one of a grid's barriers, one order of threads gives other bits, or a GPU refuses."""
     compiled = for_gpu(import_model(DIGITS), "grid")
     main = compiled.module.main
     given = generate_steps(3, [(v.type.shape, v.type.dtype) for v in main.inputs], 2)
@@ -194,7 +191,7 @@ def test_a_missing_barrier_gives_other_bits(tmp_path: Path) -> None:
             if status != 0 or outputs[0] != expected.tobytes():
                 found.add(number)
             model.close()
-    assert set(range(barriers)) - found == {4}
+    assert set(range(barriers)) == found
 
 
 def test_fewer_multiprocessors_give_the_same_bits(tmp_path: Path) -> None:
