@@ -19,6 +19,7 @@ from edgec.targets.dsp.pools import schedule_image_sum, schedule_pool, schedule_
 from edgec.targets.dsp.softmax import schedule_softmax
 from edgec.targets.dsp.steps import steps_by_quads
 from edgec.targets.dsp.svdf import schedule_time
+from edgec.targets.dsp.tiles import schedule_tiles
 from edgec.targets.rule import Match, Nest, Rule, as_defined
 
 DSP = frozenset({"dsp"})
@@ -95,6 +96,11 @@ PRODUCTS = (
     Rule(
         "windows of one channel", rescaled("int8", Kind.WINDOWS, Kind.CHANNEL_WINDOWS),
         schedule_plane_windows, needs=DSP, kernels=("ec_plane_*",), prepare=whole_windows,
+    ),
+    Rule(
+        "tiles of windows", rescaled("int8", Kind.WINDOWS), schedule_tiles,
+        needs=DSP, lacks=VECTORS, for_size=False, kernels=("ec_tiles_*",), is_assembly=True,
+        prepare=whole_windows,
     ),
     *(
         Rule(

@@ -13,6 +13,7 @@ from edgec.targets.dsp.kernels import (
     products,
     softmax,
     svdf,
+    tiles,
     windows,
     windows_int16,
 )
@@ -30,6 +31,7 @@ __all__ = [
     "products",
     "softmax",
     "svdf",
+    "tiles",
     "windows",
     "windows_int16",
 ]
