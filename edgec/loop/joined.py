@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from edgec.errors import ScheduleError
 from edgec.loop.access import count_uses, flat_address, reads
-from edgec.loop.bound import kernel_parts
+from edgec.loop.bound import BOUND
 from edgec.loop.ir import Binary, Buffer, Const, Expr, For, Load, PrimFunc, Seq, Stmt, Store
 from edgec.loop.primitives.lookup import fresh
 from edgec.loop.primitives.nests import plain_axis
@@ -118,10 +118,13 @@ def store_through(func: PrimFunc, out: Buffer, after: ElementMap, source: Buffer
     Raises ScheduleError where `out` is more than stored.
     """
     once = _Once(source)
-    if len(kernel_parts(func)) == 1:  # others have registers of their own
+    if isinstance(func.body, For) and func.body.kind in BOUND:
         after = ElementMap(after.params, once.store(after.store))
     through = _Stores(func, out, after, source)
-    body = Seq((*once.starts, through.stmt(func.body)))
+    body = through.stmt(func.body)
+    if once.starts:  # in the loop, since another block may have stored when a block starts
+        assert isinstance(body, For)
+        body = replace(body, body=Seq((*once.starts, body.body)))
     if count_uses(body, out) or out.dtype != source.dtype:
         raise ScheduleError(f"{out.name} is more than stored")
     kept = (through.kept,) if through.is_kept else ()

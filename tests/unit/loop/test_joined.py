@@ -9,6 +9,7 @@ from edgec.errors import ScheduleError
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import PrimFunc
 from edgec.loop.joined import element_map, read_through, store_through
+from edgec.loop.overlap import overlap_distances
 from edgec.loop.parser import parse_func
 from edgec.loop.rewrite import buffers_of
 
@@ -65,6 +66,16 @@ def test_stores_go_through_a_map(name: str) -> None:
     viewed = {**arrays, "y": made.reshape(1, 4, 2, 3)}
     expected = interpret(moved, {p.name: viewed[p.name] for p in moved.params})["out2"]
     assert np.array_equal(interpret(both, arrays)["out2"], expected)
+
+
+def test_what_is_computed_once_is_read_beside_stores_of_others() -> None:
+    """Blocks do not start together: nothing may be stored over what each reads at its start."""
+    sums, moved = parse_func(SUMS), after(MAPS["once"])
+    elements = element_map(moved)
+    assert elements is not None
+    both = store_through(sums, buffers_of(sums)["out"], elements, buffers_of(moved)["y"])
+    assert any(buffer.name == "once0" for buffer in both.allocs)
+    assert buffers_of(both)["z"] not in overlap_distances(both)
 
 
 @pytest.mark.parametrize("name", OTHERS)
