@@ -15,6 +15,7 @@ from __future__ import annotations
 from edgec.external.cmsis_nn import cmsis_nn
 from edgec.external.ethos_u import ethos_u
 from edgec.external.host_libraries import onednn, xnnpack
+from edgec.external.sparse import sparse
 from edgec.loop.primitives.call_foreign import Room
 from edgec.targets.common.described import Products
 from edgec.targets.common.described import products_of as products
@@ -23,5 +24,5 @@ from edgec.targets.rule import Nest
 
 __all__ = [
     "Kernel", "Nest", "NestKernel", "Products", "Room", "Use", "cmsis_nn", "ethos_u", "onednn",
-    "products", "xnnpack",
+    "products", "sparse", "xnnpack",
 ]  # fmt: skip
