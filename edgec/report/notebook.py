@@ -49,7 +49,8 @@ class BuildReport(dict[str, Any]):
             ("flash in all", self["flash_bytes"], ""),
         )
         rows = [(w, count(n), note) for w, n, note in (*ram_rows(self), *flash) if n is not None]
-        title = f"{self['source']} for {self['board'] or self['core']}"
+        board, core = self["board"], self["core"]
+        title = f"{self['source']} for {f'{board} ({core})' if board else core}"
         return html_table(title, (Column("what"), number("bytes"), Column("")), rows)
 
     def _layers(self) -> str:
