@@ -55,6 +55,8 @@ class Group:
         return sum(node.macs for node in self.nodes)
 
 
+#: Nodes of a group: a schedule moves one temporary after the other, and looks at all each time.
+MOST_MEMBERS = 32
 #: Whether a group of these nodes does not take in the node that comes next.
 IsWhole = Callable[[Sequence[Node], Node], bool]
 
@@ -101,7 +103,7 @@ def _next_member(
 ) -> Node | None:
     """The node that can compute what it makes of the group's elements while they are at hand."""
     first, last = members[0].op, members[-1]
-    if len(last.outputs) != 1 or last.output in function.results:
+    if len(members) == MOST_MEMBERS or len(last.outputs) != 1 or last.output in function.results:
         return None
     if first.fusion is Fusion.OPAQUE:
         return None  # its value would have to lie in scratch as a whole
