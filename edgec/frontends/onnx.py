@@ -109,6 +109,7 @@ class _GraphImporter:
     ) -> None:
         self.path = path
         self.spending = Spending(budget)
+        self.made = Spending(budget)  # constants that importers make of those of the file
         self.shapes = shapes
         self.fixed = values
         self.opset = opsets[""]
@@ -330,6 +331,10 @@ class _GraphImporter:
         if any(v.type.nbytes > MAX_TENSOR_BYTES for n in self.builder.nodes[first:]
                for v in n.outputs):  # fmt: skip
             raise ImportFailed("it makes more than 1 GiB")
+        given = set(raw.inputs)
+        for node in self.builder.nodes[first:]:
+            new = (v for v in node.inputs if isinstance(v, Constant) and v not in given)
+            self.made.take(sum(value.type.nbytes for value in new), raw.name)
         require_open(self.builder, raw.inputs, made)
         return made if raw.kind in KEPT else folded(self.builder, made, first, self.spending)
 

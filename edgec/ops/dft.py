@@ -306,6 +306,10 @@ def _attributes(raw: RawNode, axis: int) -> DftAttrs:
     return DftAttrs(axis, length, count, inverse, 1 if inverse and onesided else 2)
 
 
+#: Elements of all frames, each of which has its place in a table.
+MOST_PLACES = 1 << 24
+
+
 @from_onnx("STFT", since=17)
 def import_stft(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX STFT: frames of the signal, by the window, each transformed."""
@@ -329,6 +333,8 @@ def _frames(builder: GraphBuilder, raw: RawNode, signal: Value, step: int, lengt
     if not step or not length or len(signal.type.shape) != 3 or signal.type.shape[1] < length:
         raise ImportFailed(f"frames of {length} every {step} of {signal.type}")
     count = (signal.type.shape[1] - length) // step + 1
+    if count * length > MOST_PLACES:
+        raise ImportFailed(f"{count} frames of {length}: at most {MOST_PLACES:,} elements")
     places = np.arange(count)[:, None] * step + np.arange(length)
     table = builder.constant(f"{raw.name}.places", places.astype(np.int32))
     name, sources = f"{raw.name}/frames", (raw.name,)

@@ -322,10 +322,16 @@ def _by_tuples(x: Tensor, indices: Tensor, axis: int) -> tuple[list[Any], Meets]
     return [(f"k{n}", 0, extent) for n, extent in enumerate(outer)], meets
 
 
+#: Positions of a new axis, each of which has its number in a table.
+MOST_DEPTH = 1 << 24
+
+
 def marked(
     parts: Parts, indices: GraphValue, depth: int, axis: int, on: GraphValue, off: GraphValue
 ) -> GraphValue:
     """A new axis on which the position that an index names is on, and all others are off."""
+    if depth > MOST_DEPTH:
+        raise ImportFailed(f"a depth of {depth:,}: at most {MOST_DEPTH:,} are possible")
     shape = indices.type.shape
     line = [1] * len(shape)
     line.insert(axis, depth)

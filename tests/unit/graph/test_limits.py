@@ -25,7 +25,7 @@ from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.options import Options
 from edgec.pipeline import compile_model
-from edgec.targets.core import host_core
+from edgec.targets.core import find_core, host_core
 
 edgec.ops.load()
 
@@ -394,3 +394,42 @@ def test_updates_and_places_of_each_element_are_steps(
     """Files of 200 bytes took over a minute and 3 GB."""
     found = refused(save_onnx(text.format(1 << 22), tmp_path))
     assert f"{least:,} steps one after the other; at most 131,072" in found
+
+
+def test_copies_of_one_constant_count_when_they_are_made(tmp_path: Path) -> None:
+    """900 products by one computed matrix took 3.5 GB: each had its own in another order."""
+    lines = [f"s{n + 1} = MatMul(s{n}, w)" for n in range(150)]
+    found = refused(save_onnx(
+        "g (float[1,1000] s0) => (float[1,1000] s150) <int64[2] shape = {1000, 1000}>"
+        f" {{ w = ConstantOfShape(shape) {' '.join(lines)} }}",
+        tmp_path,
+    ))  # fmt: skip
+    assert "540,540,000 bytes of constants up to 'MatMul#135'" in found
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("g (float[1,400000,1] x) => (float[1,n,2001,2] y) <int64 s = {8}, int64 f = {4000}>"
+         " { y = STFT(x, s, , f) }", "49501 frames of 4000: at most 16,777,216 elements"),
+        ("g (int64[9] x) => (float[9,n] y) <int64 d = {1000000000}, float[2] v = {0, 1}>"
+         " { y = OneHot(x, d, v) }", "a depth of 1,000,000,000: at most 16,777,216 are possible"),
+    ],
+    ids=["STFT", "OneHot"],
+)  # fmt: skip
+def test_large_tables_are_refused_before_they_are_made(
+    text: str, words: str, tmp_path: Path
+) -> None:
+    """Files of 120 bytes took 2.3 and 7.9 GB."""
+    with pytest.raises(ImportFailed) as caught:
+        import_model(save_onnx(text, tmp_path))
+    assert words in caught.value.details[0]
+
+
+def test_a_long_chain_of_one_function_takes_linear_time(tmp_path: Path) -> None:
+    """5,000 were one function, whose schedule looked at all of it for each: minutes and 4 GB."""
+    lines = [f"s{n + 1} = Erf(s{n})" for n in range(1000)]
+    path = save_onnx(f"g (float[8] s0) => (float[8] s1000) {{ {' '.join(lines)} }}", tmp_path)
+    start = time.process_time()
+    assert compile_model(path, find_core("cortex-m4"), Options())
+    assert time.process_time() - start < 15
