@@ -69,7 +69,7 @@ def has_int4_weights(node: Node) -> bool:
 
 
 def shifts_of(node: Node) -> Array | None:
-    """The shifts [O, ..., groups] of groups of weights of four bits, if a node dequantizes such.
+    """The shifts [O, ..., groups] of groups of int4 weights, if a node dequantizes such.
 
     Each channel has a group without one, which gives its scale.
     """
@@ -348,7 +348,7 @@ class OnnxWriter:
     def _blocks(
         self, value: Value, constant: Constant, change: Callable[[Array], Array], shifts: Array
     ) -> str:
-        """Weights of four bits, dequantized by a scale for each group of the inputs' axis."""
+        """Int4 weights, dequantized by a scale for each group of the inputs' axis."""
         quant = constant.type.quant
         assert quant is not None
         numbers = change(without_shifts(constant.data, shifts))

@@ -35,7 +35,7 @@ def write_if(out: OnnxGraph, node: Node) -> None:
 
 
 def write_while(out: OnnxGraph, node: Node) -> None:
-    """A Loop that is told at the end of a round whether there is another one."""
+    """A Loop whose body says at the end of each iteration whether to go on."""
     condition, body = node.bodies
     count, limit = node.attrs.carried, node.attrs.limit
     given = own_operands(out, node)
@@ -52,7 +52,7 @@ def write_while(out: OnnxGraph, node: Node) -> None:
 
 
 def write_scan(out: OnnxGraph, node: Node) -> None:
-    """A Scan, or where nothing is scanned a Loop of so many rounds."""
+    """A Scan, or a Loop with a fixed number of iterations where nothing is scanned."""
     (body,), attrs = node.bodies, node.attrs
     last = attrs.carried + attrs.scanned
     given = own_operands(out, node)

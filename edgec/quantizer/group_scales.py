@@ -1,4 +1,4 @@
-"""Weights of four bits with a scale for each group of inputs: the channel's scale, times 1 to 8.
+"""Int4 weights with a scale for each group of inputs: the channel's scale, times 1 to 8.
 
 A scale of a power of two times the channel's is a shift of the stored number, so a weight is an
 int8 number in steps of the channel's scale, and its products are those of int8: sums over groups

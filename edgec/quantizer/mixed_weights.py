@@ -1,7 +1,7 @@
 """Weights of four or eight bits, layer by layer: the least loss that keeps the limits.
 
 1. The model is quantized to int8. For every layer: how much worse the outputs become when it alone
-   has weights of four bits (`edgec.quantizer.sensitivity`).
+   has int4 weights (`edgec.quantizer.sensitivity`).
 2. Both forms are compiled for the board: what each layer takes in constants, and about how many
    instructions (the compiler's own estimate).
 3. The assignment is chosen exactly among all (`edgec.quantizer.assign`), its weights layer after
@@ -37,7 +37,7 @@ MOST_BUILDS = 6
 @dataclass(frozen=True)
 class Layer:
     """A layer's choice. loss: by which part of their squares the outputs' error grows if it alone
-    has weights of four bits; weights_bytes: in eight bits; stored_bytes: in those chosen."""
+    has int4 weights; weights_bytes: in eight bits; stored_bytes: in those chosen."""
 
     name: str
     operator: str

@@ -82,7 +82,7 @@ class Recipe:
     `minmax`; `float32`, with which weights alone are stored in integers; or `mixed`, int8 at first.
     keep_float: layers, by name, that stay in float. int16: values, by name or by that of the layer
     that makes them, that are stored in int16 where the others are int8, with the ranges of
-    `minmax`. group: how many inputs share a scale in weights of four bits, at most; 0: all of a
+    `minmax`. group: how many inputs share a scale in int4 weights, at most; 0: all of a
     channel.
     """
 

@@ -20,7 +20,7 @@ _STOP_S = 5.0
 def run_tool(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
     """Run a tool; its exit status and what it said.
 
-    Its output goes to a file: a server that it leaves behind may hold a pipe open for ever. Its
+    Its output goes to a file: a server that it started may hold a pipe open for ever. Its
     session is its own: Ctrl-C reaches it as a request to end, and so does every other end of the
     wait. Raises OSError where it cannot be started, TimeoutExpired after `timeout_s`.
     """

@@ -1,4 +1,4 @@
-"""The DSP microkernels with weights of four bits do what they are registered to mean."""
+"""The DSP microkernels with int4 weights do what they are registered to mean."""
 
 from __future__ import annotations
 

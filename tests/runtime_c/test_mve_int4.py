@@ -1,4 +1,4 @@
-"""The MVE microkernels by weights of four bits do what they are registered to mean."""
+"""The MVE microkernels by int4 weights do what they are registered to mean."""
 
 from __future__ import annotations
 

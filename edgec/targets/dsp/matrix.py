@@ -75,7 +75,7 @@ def plain_schedules(nest: Nest) -> list[Schedule]:
 def _with_all_weights(
     nest: Nest, scheduled: Callable[[bool, bool], Schedule | None]
 ) -> list[Schedule]:
-    """What `scheduled` (in rows, with weights of four bits) makes, the fastest first."""
+    """What `scheduled` (in rows, with int4 weights) makes, the fastest first."""
     short = scheduled(False, True) if 4 in nest.weight_bits else None
     if short is not None and 8 not in nest.weight_bits:
         return [short]

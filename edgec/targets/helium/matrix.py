@@ -86,7 +86,7 @@ def _is_depthwise(nest: Nest) -> bool:
 
 
 def _fits_int4(nest: Nest, w: Array, rescaling: Rescaling) -> bool:
-    """Whether there are kernels by weights of four bits, and these are such weights."""
+    """Whether there are kernels by int4 weights, and these are such weights."""
     is_known = not _is_depthwise(nest) or _has_columns(nest)
     depth = w.size // find_param(nest.func, "out").shape[-1]
     return is_known and rescaling in RESCALINGS and depth <= MOST_DEPTH and fits_int4(w)

@@ -1,4 +1,4 @@
-/* Matrix products of int8 as in matrix_s8.h by weights of four bits, eight to a word.
+/* Matrix products of int8 as in matrix_s8.h by int4 weights, eight to a word.
  *
  * Three pixels. A word is what four inputs of a pixel, two words of x, are multiplied by, for two
  * output channels a and b. Each half-word has, from its highest bits down, the weights (a, b) of the

@@ -4,7 +4,7 @@
  *
  * In a stream the last words of a pair are, in place of M, C, e of both channels, the scale of a
  * and a 256th of b's: sums of b come as 256 times themselves, and powers of two change no rounding.
- * Of weights of four bits each scale is divided by the factor that the channel's sum comes with.
+ * Of int4 weights each scale is divided by the factor that the channel's sum comes with.
  * A stream of one pixel's int8 results begins with two words more: the scale that all channels share
  * and a 256th of it, and no others follow; or zeros.
  *
@@ -348,7 +348,7 @@ static inline void ec_matrix_1_plain_shared_onnx_s8_dsp(int8_t *out, const int8_
 #define EC_HEAD 0
 #include "kernels/dsp/matrix.inc"
 
-/* To int8 by weights of four bits. */
+/* To int8 by int4 weights. */
 #define EC_OF(name) name##_s4_onnx_s8_dsp
 #define EC_OUT int8_t
 #define EC_ENDS int32_t zero_point

@@ -1,4 +1,4 @@
-/* Matrix products of int8 by weights of four bits that are shifted group by group of inputs, rescaled
+/* Matrix products of int8 by int4 weights that are shifted group by group of inputs, rescaled
  * as in matrix_s8_onnx.h.
  *
  * A step is a part of a group: up to 32 inputs, which a loop that is not left takes. Registers have

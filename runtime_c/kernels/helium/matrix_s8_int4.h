@@ -1,4 +1,4 @@
-/* Matrix products of int8 as in matrix_s8.h, by weights of four bits, two to a byte in the stream.
+/* Matrix products of int8 as in matrix_s8.h, by int4 weights, two to a byte in the stream.
  *
  * A vector of 16 bytes holds a slice of two channels of a unit: of channel i in the low halves, of
  * channel i + unit / 2 in the high ones. Products are those of bytes.
@@ -19,7 +19,7 @@
 
 #include "kernels/helium/matrix_s8.h"
 
-/* ec_windows_to_c_mve of int8 by weights of four bits. */
+/* ec_windows_to_c_mve of int8 by int4 weights. */
 static inline EC_INLINE void ec_s4_c_mve(int8_t *out, const int8_t *x, const int32_t *stream,
                                          const ec_sums_mve_sizes *n) {
     const int32_t run = n->run, unit = n->unit, channels = n->channels, slices = n->stored;

@@ -1,4 +1,4 @@
-/* Matrix products of int8 by weights of four bits that are shifted group by group of inputs, rescaled
+/* Matrix products of int8 by int4 weights that are shifted group by group of inputs, rescaled
  * as in matrix_s8_onnx.h.
  *
  * A step is one to four slices of 16 inputs, whole ones, of a row of a window. Its sums begin with

@@ -107,7 +107,7 @@ def test_onnxruntime_runs_the_file(made: PostTraining, path: Path) -> None:
     oracle = open_oracle(path)
     (step,) = {made.scheme.values[made.source.results[0]].quant.scale[0]}
     for sample in images(10, seed=7):
-        # It dequantizes weights of four bits: sums are rounded in float and may miss a tie.
+        # It dequantizes int4 weights: sums are rounded in float and may miss a tie.
         found = oracle.run(sample).outputs[0]
         np.testing.assert_allclose(interpret(made.integers, sample)[0], found, atol=1.01 * step)
 

@@ -1,4 +1,4 @@
-"""`--group`: weights of four bits with a scale for each group of inputs, exact in integers."""
+"""`--group`: int4 weights with a scale for each group of inputs, exact in integers."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ def test_onnxruntime_runs_the_file(made: PostTraining, written: Path) -> None:
     oracle = open_oracle(written)
     step = made.scheme.values[made.source.results[0]].quant.scale[0]
     for sample in samples(5, 3):
-        # It dequantizes weights of four bits: sums are rounded in float and may miss a tie.
+        # It dequantizes int4 weights: sums are rounded in float and may miss a tie.
         found = oracle.run(sample).outputs[0]
         np.testing.assert_allclose(interpret(made.integers, sample)[0], found, atol=1.01 * step)
 

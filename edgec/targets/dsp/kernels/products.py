@@ -42,7 +42,7 @@ class Products:
 THREE, TWO = Products("matrix_3", 3, PAIR), Products("matrix_2", 2, PAIR)
 ONE, PLAIN = Products("matrix_1", 1, TWO_PAIRS), Products("matrix_1_plain", 1, TWO_PAIRS, True)
 
-#: What names have for weights of four bits, for such with a shift for each group, and where all
+#: What names have for int4 weights, for such with a shift for each group, and where all
 #: channels have one scale, as in layers that are quantized as a whole.
 INT4, GROUPS, SHARED_SCALE = "s4", "groups", "shared"
 

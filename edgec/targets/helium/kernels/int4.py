@@ -1,4 +1,4 @@
-"""Matrix products of int8 on MVE by weights of four bits: streams.
+"""Matrix products of int8 on MVE by int4 weights: streams.
 
 They are in the files `matrix_s8_int4.h` and `matrix_s8_onnx.h` of
 `runtime_c/kernels/helium/`, and mean what those of `edgec.targets.helium.kernels.matrix` mean.
