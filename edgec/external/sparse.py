@@ -49,11 +49,11 @@ def _use(nest: Nest) -> Use | None:
     if not _fits(weights, bias):
         return None
     channels = np.stack([bias.astype(np.int32), found.multiplier, -found.shift], axis=1)
-    limits = np.array([found.zero_point, found.minimum, found.maximum], np.int32)
-    rows = int(np.prod(found.out[:-1]))
+    rows, depth = int(np.prod(found.out[:-1])), weights.shape[1]
+    limits = found.zero_point, found.minimum, found.maximum
+    sizes = np.array([rows, depth, len(weights), *limits], np.int32)
     instructions = rows * (stream.size / 2 * WEIGHT + counts.size * BLOCK + len(weights) * RESULT)
-    arrays = (stream, counts, channels.astype(np.int32), limits)
-    given: list[Argument] = ["x", "out", *arrays, rows, weights.shape[1], len(weights)]
+    given: list[Argument] = ["x", "out", stream, counts, channels.astype(np.int32), sizes]
     return Use(given, instructions)
 
 

@@ -1,7 +1,8 @@
 /* Dense layers and 1x1 convolutions of int8 whose weights are mostly zeros, in TFLite's rounding.
  *
  * The weights of a channel that are not zero come in fours, by blocks of 256 inputs: four places in
- * the block, then four weights. `counts` says how many fours each block of a channel has.
+ * the block, then four weights. `counts` says how many fours each block of a channel has, `sizes`
+ * the rows, the inputs and the outputs of a row, and the zero point and limits of the outputs.
  */
 #define PLACES 256
 
@@ -19,9 +20,9 @@ static int8_t edgec_sparse_store(int32_t sum, const int32_t *channel, const int3
 }
 
 void edgec_sparse_s8(const int8_t *x, int8_t *out, const uint8_t *stream, const uint8_t *counts,
-                     const int32_t *channels, const int32_t *limits, int32_t rows, int32_t depth,
-                     int32_t outs) {
-    for (int32_t row = 0; row < rows; ++row, x += depth) {
+                     const int32_t *channels, const int32_t *sizes) {
+    const int32_t depth = sizes[1], outs = sizes[2];
+    for (int32_t row = 0; row < sizes[0]; ++row, x += depth) {
         const uint8_t *four = stream, *count = counts;
         for (int32_t channel = 0; channel < outs; ++channel) {
             int32_t sum = channels[3 * channel];
@@ -34,7 +35,7 @@ void edgec_sparse_s8(const int8_t *x, int8_t *out, const uint8_t *stream, const 
                     sum += in[four[3]] * (int8_t)four[7];
                 }
             }
-            *out++ = edgec_sparse_store(sum, &channels[3 * channel], limits);
+            *out++ = edgec_sparse_store(sum, &channels[3 * channel], &sizes[3]);
         }
     }
 }
