@@ -1,7 +1,7 @@
 """Windows of 3 x 3 of int8 in tiles of two outputs, which take fewer products, in the same bits.
 
 The weights take 2.67 times the bytes, and transformed inputs 7 KB of the stack: only where RAM has
-no price.
+no price, and weights may grow.
 """
 
 from __future__ import annotations
@@ -26,10 +26,15 @@ from edgec.targets.dsp.matrix import fits_rescaling
 from edgec.targets.rule import Nest
 
 
+#: Bytes of the weights that the kernel takes for each byte of theirs: four of two for three.
+GROWTH = 8 / 3
+
+
 def schedule_tiles(nest: Nest) -> list[Schedule]:
     """All tiles of an image in one call; none where the kernel cannot do them."""
     limits, prices = find_limits(nest.func), nest.options.prices
-    if nest.in_rows or prices.ram or prices.least_gain or limits is None or not _is_for(nest):
+    is_dear = prices.ram or prices.least_gain or prices.growth < GROWTH
+    if nest.in_rows or is_dear or limits is None or not _is_for(nest):
         return []
     constants = _constants(nest, limits)
     if not constants:
