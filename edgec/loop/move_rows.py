@@ -10,8 +10,9 @@ from edgec.loop.microkernel import Microkernel, register
 from edgec.numerics.term import TermLike, Var, as_term
 
 _SUFFIXES = {"int8": "s8", "int16": "s16", "int32": "s32", "float32": "f32"}
-#: Kernels that copy a row: by memcpy, as a few loads and stores, and to where it may lie in part.
-COPY, PUT, SHIFT = "ec_copy_row", "ec_put_row", "ec_shift_row"
+#: Kernels that copy a row: by memcpy, as a few loads and stores, and to where it may lie in part:
+#: by memmove, or by code of its own that is faster for long rows.
+COPY, PUT, SHIFT, MOVE = "ec_copy_row", "ec_put_row", "ec_shift_row", "ec_move_row"
 #: And that copies the row of a matrix whose number data choose.
 TAKE = "ec_take_row"
 _BYTES = {"int8": 1, "int16": 2, "int32": 4, "float32": 4}
@@ -58,7 +59,12 @@ def _copy_instructions(row: int, size: int, call: int) -> float:
 
 
 for _dtype in _SUFFIXES:
-    for _name, _reads_first, _call in ((COPY, False, 20), (PUT, False, 0), (SHIFT, True, 26)):
+    for _name, _reads_first, _call in (
+        (COPY, False, 20),
+        (PUT, False, 0),
+        (SHIFT, True, 26),
+        (MOVE, True, 30),
+    ):
         register(
             Microkernel(
                 kernel_for(_dtype, _name),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from edgec.errors import ScheduleError
@@ -155,6 +155,33 @@ def _outcome(condition: Expr) -> bool | None:
     low, high = (right - left).bounds()
     least = 0 if condition.op == "le" else 1
     return True if low >= least else False if high < least else None
+
+
+def turning_points(condition: Expr) -> Iterator[tuple[Var, int]]:
+    """Loops' variables and the step of each from which on a part of a condition on places differs.
+
+    Of parts that compare one place that moves by one with the loop.
+    """
+    if isinstance(condition, Binary) and condition.op == "and":
+        yield from turning_points(condition.left)
+        yield from turning_points(condition.right)
+    yield from _turning_point(_room(condition))
+
+
+def _turning_point(room: Term | None) -> Iterator[tuple[Var, int]]:
+    if room is None or len(room.parts) != 1:
+        return
+    ((atom, factor),) = room.parts
+    if isinstance(atom, Var) and abs(factor) == 1:
+        yield atom, -room.offset if factor == 1 else room.offset + 1
+
+
+def _room(condition: Expr) -> Term | None:
+    """What is not negative where a comparison of places holds."""
+    if not isinstance(condition, Binary) or condition.op not in ("le", "lt"):
+        return None
+    left, right = _place(condition.left), _place(condition.right)
+    return None if left is None or right is None else right - left - (condition.op == "lt")
 
 
 def _place(expr: Expr) -> Term | None:

@@ -177,6 +177,28 @@ def _same_number(meant: Const, found: Expr) -> bool:
     return meant == found
 
 
+def _one_of_several(
+    found: Gather, rank: int, shape: tuple[int, ...]
+) -> tuple[tuple[Term, ...], tuple[Expr, ...]]:
+    """Which table of several is read, of this shape, and where in it; no places if there is none.
+
+    The last axes of the table may be several.
+    """
+    of, indices = found.buffer, found.indices
+    if of.shape == shape:
+        return (), indices
+    terms = [each.term if isinstance(each, IndexValue) else None for each in indices]
+    first = next((place for place, term in enumerate(terms) if term is None), 0)
+    last = first + rank - 1
+    before = tuple(term for term in terms[:first] if term is not None)
+    after = tuple(term for term in terms[last:] if term is not None)
+    rest = of.shape[last:]
+    if len(after) != len(rest) or (*of.shape[first:last], prod(rest)) != shape:
+        return (), ()
+    flat = flat_address(replace(of, shape=rest), after)
+    return before, (*indices[first:last], IndexValue(flat))
+
+
 def _tidied(buffer: Buffer, indices: tuple[Term, ...]) -> tuple[Term, ...]:
     """The same element without differences of the same terms, each index inside its dimension.
 
@@ -304,11 +326,13 @@ class _Match:
         return self.table(meant, found)
 
     def table(self, meant: Gather, found: Gather) -> str:
-        """A table of which any element may be read: all of it is meant."""
-        if meant.buffer.shape != found.buffer.shape:
+        """A table of which any element may be read: all of it is meant, or one of several."""
+        first, indices = _one_of_several(found, len(meant.indices), meant.buffer.shape)
+        if not indices or any(term.variables() & set(self.starts) for term in first):
             return f"the table {found.buffer.name} has another shape than {meant.buffer.name}"
-        base = BufferRef(found.buffer, tuple(as_term(0) for _ in found.buffer.shape))
+        zeros = [as_term(0)] * (len(found.buffer.shape) - len(first))
+        base = BufferRef(found.buffer, (*first, *zeros))
         if self.bases.setdefault(meant.buffer, base) != base:
             return f"{meant.buffer.name} would begin in two places"
-        pairs = zip(meant.indices, found.indices, strict=True)
+        pairs = zip(meant.indices, indices, strict=True)
         return next((why for why in (self.expr(a, b) for a, b in pairs) if why), "")

@@ -5,21 +5,32 @@ from __future__ import annotations
 from math import prod
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Block, For, Gather, Load, Stmt, Store
-from edgec.loop.move_rows import PUT, SHIFT, TAKE, kernel_for
-from edgec.loop.rewrite import statements
+from edgec.loop.ir import Block, Const, Expr, For, Gather, IndexValue, Load, Select, Stmt, Store
+from edgec.loop.move_rows import MOVE, PUT, SHIFT, TAKE, kernel_for
+from edgec.loop.primitives.cut import turning_points
+from edgec.loop.rewrite import loops_of, statements
 from edgec.loop.schedule import Schedule
-from edgec.targets.rule import Nest
+from edgec.numerics.term import as_term
+from edgec.targets.rule import Nest, Rule
 
 #: Shorter rows are not worth a copy; up to the most, GCC writes it as loads and stores.
-LEAST_BYTES, MOST_INLINE = 8, 64
+LEAST_BYTES, MOST_INLINE = 4, 64
+#: Shorter rows are not worth a call, on cores that load words where words lie.
+LEAST_CALLED = 16
+WORD = 4
 BYTES = {"int8": 1, "int16": 2, "int32": 4, "float32": 4}
 
 
 def is_copy(nest: Nest) -> bool:
-    """Whether elements are stored as they are loaded, and nothing else is done."""
+    """Whether all that is done is to store elements as they are loaded, or constants."""
     stores = [each for each in statements(nest.func.body) if isinstance(each, Store)]
-    return bool(stores) and all(isinstance(store.value, (Load, Gather)) for store in stores)
+    return bool(stores) and all(_is_moved(store.value) for store in stores)
+
+
+def _is_moved(value: Expr) -> bool:
+    if isinstance(value, Select):
+        return _is_moved(value.yes) and _is_moved(value.no)
+    return isinstance(value, (Load, Gather, Const))
 
 
 def schedule_copies(nest: Nest) -> list[Schedule]:
@@ -37,12 +48,13 @@ def schedule_copies(nest: Nest) -> list[Schedule]:
 
 def _all_copied(nest: Nest, most_inline: int) -> Schedule | None:
     schedule, changed = nest.schedule(), False
-    chains = _chains(nest.func.body)
+    _cut_padding(schedule)
+    chains = _chains(schedule.func.body)
     if all(len(loops) == 1 for loops, _ in chains):  # C compilers make copies of these themselves
         return None
     for loops, store in chains:
         for first in range(len(loops)):
-            made = _copied(schedule, loops[first:], store, most_inline)
+            made = _copied(nest, schedule, loops[first:], store, most_inline)
             if made is not None:
                 schedule, changed = made, True
                 break
@@ -50,14 +62,12 @@ def _all_copied(nest: Nest, most_inline: int) -> Schedule | None:
 
 
 def _copied(
-    schedule: Schedule, loops: list[For], store: Store, most_inline: int
+    nest: Nest, schedule: Schedule, loops: list[For], store: Store, most_inline: int
 ) -> Schedule | None:
     """The schedule with these loops as one copy, if their elements lie side by side."""
-    dtype = store.buffer.dtype
-    row = prod(loop.stop.offset for loop in loops)
-    size = row * BYTES.get(dtype, 0)
-    is_open = any(loop.start.offset or loop.start.parts or loop.stop.parts for loop in loops)
-    if is_open or size < LEAST_BYTES:
+    row = _elements(loops)
+    size = row * BYTES.get(store.buffer.dtype, 0)
+    if row < 2 or not size or isinstance(store.value, Const):
         return None
     trial = schedule.copy()
     try:
@@ -65,19 +75,80 @@ def _copied(
         for loop in loops[1:]:
             name = trial.fuse(name, loop.var.name)
         trial.simplify()
-        _tensorize(trial, name, store, row, PUT if size <= most_inline else SHIFT)
+        _tensorize(trial, name, store, row, _kernel(nest, store, size, most_inline))
     except ScheduleError:
         return None
     return trial
 
 
+def _elements(loops: list[For]) -> int:
+    """How many steps loops have that all start at 0; 0 where that is open."""
+    is_open = any(loop.start != as_term(0) or loop.stop.parts for loop in loops)
+    return 0 if is_open else prod(loop.stop.offset for loop in loops)
+
+
+def _spends_code(nest: Nest) -> bool:
+    """Whether the faster copy is worth its bytes: for time, and where values grow in place.
+
+    On cores that cannot load words anywhere it always is.
+    """
+    stores = [each.value for each in statements(nest.func.body) if isinstance(each, Store)]
+    grows = any(isinstance(value, (Const, Select)) for value in stores)
+    return grows or nest.is_fast or not nest.core.has("unaligned")
+
+
+def _kernel(nest: Nest, store: Store, size: int, most_inline: int) -> str:
+    """The kernel for rows of so many bytes; ScheduleError where they are too short for any."""
+    inlines = nest.core.has("unaligned") or BYTES[store.buffer.dtype] == WORD
+    if size < (LEAST_BYTES if inlines else LEAST_CALLED):
+        raise ScheduleError(f"rows of {size} bytes are not worth a copy")
+    if isinstance(store.value, Gather):
+        return TAKE
+    return PUT if inlines and size <= most_inline else MOVE if _spends_code(nest) else SHIFT
+
+
+def _cut_padding(schedule: Schedule) -> None:
+    """Padding and what lies inside in loops of their own, each from 0 on.
+
+    for i in 0..14 {                                           for i in 0..1 { out[i] = 0 }
+      out[i] = select(1 <= i & i < 13, x[i - 1], 0)     ->     for i in 0..12 { out[i + 1] = x[i] }
+    }                                                          for i in 0..1 { out[i + 13] = 0 }
+    """
+    stores = [each for each in statements(schedule.func.body) if isinstance(each, Store)]
+    if not any(isinstance(store.value, Select) for store in stores):
+        return
+    schedule.simplify()
+    while points := _turning(schedule.func.body):
+        (name, at), *_ = points
+        made = schedule.cut(name, at, (), f"_{at}")
+        loop = loops_of(schedule.func.body)[made]
+        schedule.split(made, (loop.stop - loop.start).offset)
+        schedule.simplify()
+
+
+def _turning(body: Stmt) -> list[tuple[str, int]]:
+    """Loops whose steps are padding from some step on, or up to it, and the last such step."""
+    found: dict[str, int] = {}
+    stops = {name: loop.stop.offset for name, loop in loops_of(body).items()}
+    for store in statements(body):
+        if isinstance(store, Store) and isinstance(store.value, Select):
+            for var, at in turning_points(store.value.condition):
+                if 0 < at < stops[var.name]:
+                    found[var.name] = max(found.get(var.name, 0), at)
+    return list(found.items())
+
+
 def _tensorize(schedule: Schedule, loop: str, store: Store, row: int, kernel: str) -> None:
     """The loop as a copy, of the row that a place names where data choose it."""
-    sizes, dtype = {"row": row}, store.buffer.dtype
+    sizes = {"row": row}
     if isinstance(store.value, Gather):
         schedule.hold_places(loop)
-        sizes["rows"], kernel = store.value.buffer.shape[0], TAKE
-    schedule.tensorize(loop, kernel_for(dtype, kernel), sizes)
+        of = store.value.buffer
+        sizes["rows"] = next(
+            extent for extent, index in zip(of.shape, store.value.indices, strict=True)
+            if not isinstance(index, IndexValue)
+        )  # fmt: skip
+    schedule.tensorize(loop, kernel_for(store.buffer.dtype, kernel), sizes)
 
 
 def _chains(body: Stmt) -> list[tuple[list[For], Store]]:
@@ -92,3 +163,9 @@ def _chains(body: Stmt) -> list[tuple[list[For], Store]]:
             found.append((loops, stmt))
     longest = {id(store): loops for loops, store in reversed(found)}
     return [(longest[key], store) for key, store in {id(s): s for _, s in found}.items()]
+
+
+RULE = Rule(
+    "rows copied", is_copy, schedule_copies,
+    kernels=("ec_put_row_*", "ec_shift_row_*", "ec_move_row_*", "ec_take_row_*"),
+)  # fmt: skip

@@ -32,11 +32,6 @@ FLOATS = (
     ),
 )  # fmt: skip
 
-COPIES = Rule(
-    "rows copied", copies.is_copy, copies.schedule_copies,
-    needs=frozenset({"unaligned"}), kernels=("ec_put_row_*", "ec_shift_row_*", "ec_take_row_*"),
-)  # fmt: skip
-
 RULES = (
     *helium.RECURRENT,
     *dsp.RECURRENT,
@@ -45,7 +40,7 @@ RULES = (
     *dsp.PRODUCTS,
     *sum_blocks.RULES,
     loops.GATHERED_RULE,
-    COPIES,
+    copies.RULE,
     *loops.RULES,
     *helium.ELEMENTS,
     *dsp.ELEMENTS,

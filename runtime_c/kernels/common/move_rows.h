@@ -99,12 +99,55 @@ static inline void ec_shift_row_f32(const float *x, float *to, int32_t row) {
     (void)memmove(to, x, (size_t)row * 4u);
 }
 
-/* Copies a row of a size that a compiler knows, 32 bytes at a time as loads and stores. */
+/* Moves bytes that may overlap, eight words at a time where both are aligned and far apart. */
+static EC_SHARED void ec_move_bytes(void *to, const void *from, int32_t bytes) {
+    int8_t *low = (int8_t *)to;
+    const int8_t *high = (const int8_t *)from;
+    const uintptr_t up = (uintptr_t)to - (uintptr_t)from;
+    if (up == 0u) { /* where a value grows at both ends */
+        return;
+    }
+    if ((((uintptr_t)to | (uintptr_t)from) & 3u) == 0u && up >= (uintptr_t)bytes &&
+        (uintptr_t)from - (uintptr_t)to >= 32u) {
+        for (; bytes >= 32; bytes -= 32, low += 32, high += 32) {
+            EC_COPY(EC_WORDS(low), EC_WORDS(high), 32u);
+        }
+    }
+    (void)memmove(low, high, (size_t)bytes);
+}
+
+/* to[i] = x[i] for `row` elements, which may lie where they are written: long rows, and whole values
+ * that grow where they are. */
+static inline void ec_move_row_s8(const int8_t *x, int8_t *to, int32_t row) {
+    ec_move_bytes(to, x, row);
+}
+
+/* The same. */
+static inline void ec_move_row_s16(const int16_t *x, int16_t *to, int32_t row) {
+    ec_move_bytes(to, x, row * 2);
+}
+
+/* The same. */
+static inline void ec_move_row_s32(const int32_t *x, int32_t *to, int32_t row) {
+    ec_move_bytes(to, x, row * 4);
+}
+
+/* The same. */
+static inline void ec_move_row_f32(const float *x, float *to, int32_t row) {
+    ec_move_bytes(to, x, row * 4);
+}
+
+/* Copies a row of a size that a compiler knows, 32 bytes at a time as loads and stores; of words,
+ * where cores cannot load these anywhere, if the row lies on them. */
 static inline void ec_take_bytes(const int8_t *from, int8_t *to, int32_t bytes) {
+#if defined(__ARM_FEATURE_UNALIGNED)
     for (; bytes >= 32; bytes -= 32, from += 32, to += 32) {
         EC_COPY(to, from, 32u);
     }
     EC_COPY(to, from, (size_t)bytes);
+#else
+    ec_move_bytes(to, from, bytes);
+#endif
 }
 
 /* The same of words. */
