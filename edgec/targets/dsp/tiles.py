@@ -25,7 +25,6 @@ from edgec.targets.dsp.kernels.tiles import INPUTS, MOST_INPUTS, WIDTH
 from edgec.targets.dsp.matrix import fits_rescaling
 from edgec.targets.rule import Nest
 
-
 #: Bytes of the weights that the kernel takes for each byte of theirs: four of two for three.
 GROWTH = 8 / 3
 
