@@ -206,7 +206,7 @@ static EC_KERNEL void ec_tiles_sums_s8_dsp(int32_t *sums, const int32_t *v, cons
     for (int32_t i = 0; i < 16; ++i) {
         sums[i] = stream[i / 4 % 2];
     }
-    for (int32_t p = 0; p < 4; ++p, v = (const int32_t *)((const int8_t *)v + gap)) {
+    for (int32_t p = 0; p < 4; ++p, v += gap / 4) {
         for (int32_t k = 0; k < bytes / 16; ++k, w += 2, v += 4) {
             for (int32_t i = 0; i < 8; ++i) {
                 const uint32_t product = (uint32_t)ec_smlad(v[i % 4], w[i / 4], 0);
