@@ -56,6 +56,7 @@ PACKAGES = (
     ("ai_edge_litert", "ai-edge-litert", "verify", "comparing with LiteRT"),
     ("onnxruntime", "onnxruntime", "verify", "comparing with ONNX Runtime"),
     ("distributed", "distributed", "farm", "tuning on several machines"),
+    ("ethosu", "ethos-u-vela", "ethos-u", "layers for Arm's Ethos-U"),
     ("siphash24", "siphash24", "keyed", "links with a key"),
     ("starlette", "starlette", "serve", "`edgec explore --serve`"),
     ("uvicorn", "uvicorn", "serve", "`edgec explore --serve`"),
