@@ -1,6 +1,6 @@
 """Groups of a GPU as one kernel: what only moves or changes elements joins its neighbours.
 
-Each launch costs microseconds. A transpose, a sum of two tensors, an activation behind a view
+Each launch costs microseconds. A transpose, a sum of two tensors, an activation after a view
 becomes the end of the kernel that makes its input, else the start of the one that reads its output,
 where nothing else needs what lies between, and where that is faster by the model of costs.
 """

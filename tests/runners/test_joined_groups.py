@@ -22,7 +22,7 @@ ROWS = (1, 6, 32)
 
 
 def heads(folder: Path) -> Path:
-    """Attention of two heads: transposes behind views, a scale, a sum with the input, GELU."""
+    """Attention of two heads: transposes after views, a scale, a sum with the input, GELU."""
     b = OnnxBuilder(3, ROWS)
 
     def dense(value: str) -> str:
@@ -92,7 +92,7 @@ def test_a_slower_kernel_is_not_taken(monkeypatch: pytest.MonkeyPatch, tmp_path:
 
 
 def test_segments_of_the_processor_stay(tmp_path: Path) -> None:
-    """A group on the GPU does not move behind one of the processor."""
+    """A group on the GPU is not moved after one on the processor."""
     module = import_model(heads(tmp_path))
     names = [each.group.name for each in for_gpu(module).groups]
     options = Options(offload=(names[0],))

@@ -98,7 +98,7 @@ def _spends_code(nest: Nest) -> bool:
 
 
 def _kernel(nest: Nest, store: Store, size: int, most_inline: int) -> str:
-    """The kernel for rows of so many bytes; ScheduleError where they are too short for any."""
+    """The kernel for rows of `size` bytes. Raises ScheduleError if they are too short for any."""
     inlines = nest.core.has("unaligned") or BYTES[store.buffer.dtype] == WORD
     if size < (LEAST_BYTES if inlines else LEAST_CALLED):
         raise ScheduleError(f"rows of {size} bytes are not worth a copy")
