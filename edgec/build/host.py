@@ -124,10 +124,13 @@ def _checks(toolchain: Toolchain, sanitize: Sequence[str]) -> list[str]:
 
 def sanitizer_runtime(toolchain: Toolchain) -> Path | None:
     """Return gcc's address sanitizer library, to preload into Python; None where there is none."""
-    if toolchain.family != "gcc":
-        return None
+    return sanitizer_of(toolchain.command) if toolchain.family == "gcc" else None
+
+
+def sanitizer_of(command: Sequence[str]) -> Path | None:
+    """The same of a compiler of gcc's by its command."""
     done = subprocess.run(
-        [*toolchain.command, "-print-file-name=libasan.so"],
+        [*command, "-print-file-name=libasan.so"],
         capture_output=True,
         text=True,
         check=False,

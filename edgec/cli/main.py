@@ -103,7 +103,7 @@ def main(arguments: list[str] | None = None) -> Any:
     gc.set_threshold(*GC_THRESHOLDS)
     try:
         with _signals_stop():
-            status = cli.main(args=words, prog_name="edgec", standalone_mode=False)
+            status = cli.main(args=words, prog_name="edgec", standalone_mode=False, obj=words)
     except (click.exceptions.Abort, KeyboardInterrupt) as stop:
         echo("stopped", err=True)
         sys.exit(128 + _signal_of(stop))

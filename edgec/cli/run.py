@@ -23,6 +23,7 @@ from edgec.cli.arguments import (
     require_model,
 )
 from edgec.cli.progress import Working, tell_lost, working
+from edgec.cli.sanitizer import run_sanitized, sanitize_option
 from edgec.cli.shown_inputs import check_picture, show_inputs
 
 
@@ -33,6 +34,7 @@ from edgec.cli.shown_inputs import check_picture, show_inputs
 @click.option("--engine", type=click.Choice(["host", "gpu_emulation", "core", "qemu", "serial"]),
               help="Default: serial with --port; host for the board host; qemu where it is "
               "installed and can be the board; else core.")  # fmt: skip
+@sanitize_option
 @click.option("--port", metavar="P", help="Serial port of a real board (engine serial).")
 @click.option("--pool", "pool_file", type=click.Path(path_type=Path), metavar="POOL.toml",
               help="Spread --steps over several devices, for a model without state.")  # fmt: skip
@@ -79,6 +81,7 @@ def command(model: Path, profile: bool, as_json: bool, **given: Any) -> None:
     pool_file, engine, port, repeat = (
         given.pop(key) for key in ("pool_file", "engine", "port", "repeat")
     )
+    run_sanitized(given.pop("sanitize"), engine)
     viewers = given.pop("chrome_trace"), given.pop("speedscope")
     if not profile and (repeat > 1 or any(viewers)):
         raise click.UsageError("--repeat, --chrome-trace and --speedscope need --profile")

@@ -20,6 +20,7 @@ from edgec.cli.arguments import (
     require_model,
 )
 from edgec.cli.progress import Working, tell_lost, working
+from edgec.cli.sanitizer import run_sanitized, sanitize_option
 from edgec.cli.verify_project import model_of, refuse_another
 from edgec.report.terminal import echo, echo_lines
 
@@ -39,6 +40,7 @@ if TYPE_CHECKING:
 @click.option("--engine", type=click.Choice(["host", "gpu_emulation", "core", "qemu", "serial"]),
               help="Default: serial with --port; host for the board host; qemu where it is "
               "installed and can be the board; else core.")  # fmt: skip
+@sanitize_option
 @click.option("--port", metavar="P", help="Serial port of a real board (engine serial).")
 @click.option("--flash", is_flag=True, help="First flash what is compared (engine serial).")
 @click.option("--runner", metavar="R", help="The tool to flash with.")
@@ -67,6 +69,7 @@ def command(model: Path, board: str | None, as_json: bool, **given: Any) -> None
     from edgec.pipeline import read_model
     from edgec.runners.pool import Pool
 
+    run_sanitized(given.pop("sanitize"), given["engine"])
     inputs_file, random_cases = given.pop("inputs_file"), given.pop("random_cases")
     if inputs_file is not None and random_cases is not None:
         raise click.UsageError("give either --inputs or --random")

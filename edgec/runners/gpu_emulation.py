@@ -14,7 +14,7 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from edgec.boards.toolchain import find_toolchain
-from edgec.build.host import build_host_library, library_name
+from edgec.build.host import SANITIZERS, build_host_library, library_name, sanitizer_of
 from edgec.build.staging import work_folder
 from edgec.codegen.manifest import Manifest
 from edgec.errors import BuildFailed, RunFailed, ToolMissing
@@ -46,11 +46,22 @@ def require_gxx() -> str:
 
 
 def is_checked() -> bool:
-    """Whether this process was started with gcc's address sanitizer, which kernels then have, too.
+    """Whether this process was started with gcc's address sanitizer, which models then have, too.
 
-    `LD_PRELOAD=$(g++ -print-file-name=libasan.so)` asks for it.
+    `LD_PRELOAD=$(g++ -print-file-name=libasan.so)` asks for it, and so does `--sanitize`.
     """
     return hasattr(ctypes.CDLL(None), "__asan_init")
+
+
+def require_sanitizer() -> Path:
+    """The library of g++'s address sanitizer. Raises ToolMissing."""
+    found = sanitizer_of([require_gxx()])
+    if found is None:
+        raise ToolMissing(
+            "g++ has no address sanitizer here",
+            hint="install gcc's libasan with the system's package manager",
+        )
+    return found
 
 
 def build_emulated(
@@ -84,9 +95,11 @@ def build_emulated(
     if traced:
         files.append(resource_dir("runtime_c") / "host" / "ec_trace_callback.c")
         defines.append(TRACE_DEFINE)
+    toolchain = find_toolchain(_processor(project))
     return build_host_library(
-        files, folder / library_name(model), toolchain=find_toolchain(_processor(project)),
+        files, folder / library_name(model), toolchain=toolchain,
         include_dirs=[project, resource_dir("runtime_c") / "link"], defines=defines,
+        sanitize=SANITIZERS if is_checked() and toolchain.family == "gcc" else (),
     )  # fmt: skip
 
 

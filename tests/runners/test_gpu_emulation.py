@@ -91,7 +91,7 @@ def test_every_layer_equals_the_host(digits: Digits, images: list[np.ndarray]) -
     assert gpu.items() <= host.items() and len(gpu) == len(host) - 2 > 3
 
 
-@pytest.mark.parametrize("smaller", [0, 1])
+@pytest.mark.parametrize("smaller", [pytest.param(0, marks=pytest.mark.full), 1])
 def test_the_address_sanitizer_checks_kernels(smaller: int, tmp_path: Path) -> None:
     """Where it is preloaded: a shared array that is one element too small ends the process."""
     runtime = sanitizer_runtime(find_toolchain(host_core(), "gcc"))
