@@ -19,6 +19,7 @@ from edgec.cli.progress import working
 from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
+    from edgec.exporters.formats import Format
     from edgec.exporters.library import Library
     from edgec.options import Options
 
@@ -43,7 +44,7 @@ _LABELS = {"package_version": "version", "vendor": "vendor", "url": "url"}
 @click.option(
     "--target",
     metavar="CORE",
-    help="Core to compile for, instead of the format's own; several for a wheel.",
+    help="Core to compile for, instead of the format's own; several for cmake, conan and a wheel.",
 )
 @click.option("--name", "model_name", metavar="NAME", help="C identifier of the model.")
 @click.option("--package-version", default="1.0.0", show_default=True, metavar="X.Y.Z",
@@ -85,9 +86,10 @@ def command(
             raise click.UsageError("--target and --name: the folder is compiled already")
         library = read_library(model)
     else:
-        options = make_options(**_as_text(words), model_name=model_name)
+        kind = FORMATS[format_name]
+        options = make_options(**_for_package(words, kind), model_name=model_name)
         with working(f"compiling {model.name}", quiet=as_json):
-            library = _compiled(model, target or FORMATS[format_name].core, options, dump)
+            library = _compiled(model, target or kind.core, options, dump)
     files = export(library, format_name, output, labels)
     if as_json:
         print_json({"model": library.name, "format": format_name, "files": list(files)})
@@ -116,9 +118,10 @@ def _compiled(model: Path, target: str, options: Options, dump: Path | None) -> 
         return read_library(folder / "library")
 
 
-def _as_text(words: dict[str, Any]) -> dict[str, Any]:
-    """The options with large weights in C: packages have sources and headers alone."""
-    return {**words, "weights_form": "text"} if words["weights_form"] == "auto" else words
+def _for_package(words: dict[str, Any], kind: Format) -> dict[str, Any]:
+    """The options, with large weights in C where packages have sources and headers alone."""
+    as_text = words["weights_form"] == "auto" and not kind.for_computers
+    return {**words, "weights_form": "text"} if as_text else words
 
 
 def _refuse_for_graphs(*given: object) -> None:

@@ -32,8 +32,9 @@ class Format:
 
     title: whom it is for. core: what a model is compiled for unless the user says. headers,
     sources: the folders of the C files. archive: from the files of the package to the files that
-    are written, where a package is an archive. has_levels: it may take the code of several levels
-    of a processor.
+    are written, where a package is an archive. for_computers: its builder gives files flags of
+    their own and includes files of bytes, so it takes libraries of several levels of a processor
+    and large weights as they are.
     """
 
     title: str
@@ -41,7 +42,7 @@ class Format:
     headers: str = "include"
     sources: str = "src"
     archive: Callable[[Library, Labels, Files], Files] | None = None
-    has_levels: bool = False
+    for_computers: bool = False
 
 
 def _pack(library: Library, labels: Labels, files: Files) -> Files:
@@ -60,8 +61,10 @@ def _wheel(library: Library, labels: Labels, files: Files) -> Files:
 _ANY_MCU = "cortex-m4"
 
 FORMATS: Mapping[str, Format] = {
-    "cmake": Format("CMake: find_package, FetchContent, add_subdirectory", "host"),
-    "conan": Format("Conan 2", "host"),
+    "cmake": Format(
+        "CMake: find_package, FetchContent, add_subdirectory", "host", for_computers=True
+    ),
+    "conan": Format("Conan 2", "host", for_computers=True),
     "zephyr": Format("Zephyr module", _ANY_MCU),
     "arduino": Format("Arduino library", _ANY_MCU, headers="src"),
     "platformio": Format("PlatformIO library", _ANY_MCU),

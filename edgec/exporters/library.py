@@ -8,12 +8,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from edgec.codegen.c_types import C_TYPE
-from edgec.codegen.levels import has_levels
+from edgec.codegen.levels import has_levels, level_name
 from edgec.codegen.manifest import Manifest, PortEntry
 from edgec.codegen.model_text import compile_flags
 from edgec.codegen.project import MODEL_FILES
 from edgec.errors import BuildFailed
-from edgec.targets.core import CORES
+from edgec.targets.core import CORES, find_core
 
 #: C type -> the types of Rust and NumPy with the same bytes.
 _RUST = {
@@ -39,11 +39,15 @@ class PackagedPort:
 
 @dataclass(frozen=True)
 class Library:
-    """A model's C files by name, with the manifest of the project they come from."""
+    """A model's C files by name, with the manifest of the project they come from.
+
+    blobs: weights that the sources include as files of bytes.
+    """
 
     manifest: Manifest
     sources: Mapping[str, bytes]
     headers: Mapping[str, bytes]
+    blobs: Mapping[str, bytes]
 
     @property
     def name(self) -> str:
@@ -64,6 +68,18 @@ class Library:
     def compile_flags(self) -> str:
         """What GCC and clang need for its vectors and sums of floats, separated by spaces."""
         return compile_flags(self.manifest.target, self.manifest.float_sums).replace(";", " ")
+
+    @property
+    def level_flags(self) -> tuple[tuple[str, str], ...]:
+        """A library of several levels: the source file of each, and its flags as CMake's list."""
+        if not has_levels(self.manifest):
+            return ()
+        cores = map(find_core, self.manifest.target.split(","))
+        return tuple(
+            (f"{level_name(self.name, core)}.c",
+             compile_flags(core.name, self.manifest.float_sums))
+            for core in cores
+        )  # fmt: skip
 
     @property
     def is_parallel(self) -> bool:
@@ -101,11 +117,6 @@ def read_library(project: Path) -> Library:
             f"{project} links {', '.join(manifest.libraries)}, which packages do not",
             hint="build it again without --kernels",
         )
-    if any(name.endswith(".bin") for name in manifest.files):
-        raise BuildFailed(
-            f"{project} has its weights in a file of bytes, which packages do not",
-            hint="build it again with --weights-form text",
-        )
     names = _file_names(manifest)
     missing = [name for name in names if not (project / name).is_file()]
     if missing:
@@ -117,15 +128,17 @@ def read_library(project: Path) -> Library:
         manifest,
         sources={name: data for name, data in files.items() if name.endswith((".c", ".S"))},
         headers={name: data for name, data in files.items() if name.endswith(".h")},
+        blobs={name: data for name, data in files.items() if name.endswith(".bin")},
     )
 
 
 def _file_names(manifest: Manifest) -> list[str]:
     """The C files that a package takes."""
     if has_levels(manifest):
-        return [name for name in manifest.files if name.endswith((".c", ".h"))]
+        return [name for name in manifest.files if name.endswith((".c", ".h", ".bin"))]
     names = [f"{manifest.model}{end}" for end in MODEL_FILES] + ["ec_status.h"]
-    return [*names, *manifest.foreign]
+    blobs = [name for name in manifest.files if name.endswith(".bin")]
+    return [*names, *manifest.foreign, *blobs]
 
 
 def _require_c(manifest: Manifest) -> None:

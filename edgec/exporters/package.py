@@ -36,12 +36,8 @@ def export(library: Library, format_name: str, out: Path, labels: Labels) -> tup
     """
     check_labels(labels)
     kind = FORMATS[format_name]
-    if has_levels(library.manifest) and not kind.has_levels:
-        raise EdgecError(
-            f"{library.name} has code for several processors ({library.manifest.target}), which a"
-            f" {format_name} package cannot compile",
-            hint="export the model file itself with --target, or a python-wheel",
-        )
+    if not kind.for_computers:
+        _refuse_what_only_computers_take(library, format_name)
     files = package_files(library, format_name, kind, labels)
     if kind.archive is not None:
         files = kind.archive(library, labels, files)
@@ -53,11 +49,29 @@ def export(library: Library, format_name: str, out: Path, labels: Labels) -> tup
     return tuple(sorted(files))
 
 
+def _refuse_what_only_computers_take(library: Library, format_name: str) -> None:
+    """Raise EdgecError for several levels of a processor, and for weights in a file of bytes."""
+    others = ", ".join(name for name, kind in FORMATS.items() if kind.for_computers)
+    if has_levels(library.manifest):
+        raise EdgecError(
+            f"{library.name} has code for several processors ({library.manifest.target}), which a"
+            f" {format_name} package cannot compile",
+            hint=f"give --target one of them, or take a format that can: {others}",
+        )
+    if library.blobs:
+        raise EdgecError(
+            f"{library.name} has its weights in a file of bytes, which a {format_name} package"
+            " does not take",
+            hint=f"give --weights-form text, or take a format that does: {others}",
+        )
+
+
 def package_files(library: Library, format_name: str, kind: Format, labels: Labels) -> Files:
     """By path, what the package contains before it becomes an archive."""
     names = {"MODEL": library.name, "VENDOR": labels.vendor}
     files: dict[str, bytes] = {}
-    for folder, content in ((kind.headers, library.headers), (kind.sources, library.sources)):
+    sources = {**library.sources, **library.blobs}
+    for folder, content in ((kind.headers, library.headers), (kind.sources, sources)):
         place = _named(folder, names)
         files.update({f"{place}/{name}": data for name, data in content.items()})
     root = resource_dir("templates") / "export"

@@ -5,7 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import platform
 import shutil
 import subprocess
 import sys
@@ -501,24 +500,6 @@ def test_wheel(name: str, request: pytest.FixtureRequest, tmp_path: Path) -> Non
     out = tmp_path / "out.npy"
     run(sys.executable, "-c", WHEEL_CHECK.format(name=library.name), installed, out, cwd=tmp_path)
     assert out.is_file()
-
-
-def test_wheel_of_several_levels(repo_root: Path, tmp_path: Path) -> None:
-    """A folder with code for two levels becomes one wheel, which takes the best at its start."""
-    if platform.machine() not in ("x86_64", "AMD64"):
-        pytest.skip("the levels are those of x86-64")
-    model = repo_root / "examples" / "digits" / "digits_int8.onnx"
-    levels = ("--target", "x86-64-v2,x86-64-v3")
-    assert edgec("build", model, *levels, "--name", "digits", "-o", tmp_path / "levels") == 0
-    words = ("export", tmp_path / "levels", "--format")
-    assert edgec(*words, "python-wheel", "-o", tmp_path / "wheel") == 0
-    (wheel,) = (tmp_path / "wheel").glob("*.whl")
-    with zipfile.ZipFile(wheel) as archive:
-        archive.extractall(tmp_path / "installed")
-    check = WHEEL_CHECK.format(name="digits")
-    run(sys.executable, "-c", check, tmp_path / "installed", tmp_path / "out.npy", cwd=tmp_path)
-    assert edgec(*words, "cmake", "-o", tmp_path / "cmake") == 1, "no flags for each level"
-    assert not (tmp_path / "cmake").exists()
 
 
 def test_mlf(digits: Library, tmp_path: Path) -> None:
