@@ -121,6 +121,14 @@ def pytest_configure(config: pytest.Config) -> None:
     KeptObjects(Path(os.environ[OBJECTS_VARIABLE])).install()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """`make test` does not read files of `full` tests alone: ONNX's suite takes seconds."""
+    if config.option.markexpr != "not full" or collection_path.suffix != ".py":
+        return None
+    is_full = "\npytestmark = pytest.mark.full\n" in collection_path.read_text("utf-8")
+    return True if is_full else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `full_sweeps.toml` names as `full`, before marks are looked at."""
