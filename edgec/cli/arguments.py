@@ -6,7 +6,7 @@ import json
 import math
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -263,6 +263,8 @@ _COMPILE_OPTIONS = (
     click.option("--kernels", type=click.Path(path_type=Path, dir_okay=False), multiple=True,
                  metavar="FILE.py",
                  help="Python that lists C functions of yours, for what they are faster at."),
+    click.option("--external", type=click.Choice(["cudnn", "onednn", "sparse", "xnnpack"]),
+                 multiple=True, help="Kernels of a library, for what they are faster at."),
     click.option("--dump", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
                  help="Write every stage as text into DIR."),
 )  # fmt: skip
@@ -272,6 +274,7 @@ COMPILE_OPTIONS = (
     "optimize", "match", "io", "unfused", "no_asm", "compiler", "c_optimize", "float_sums",
     "offload", "driver", "threads", "weights_form", "input_shape", "input_value", "specialize",
     "place", "compile_budget", "tuned", "dump", "custom_ops", "kernels",
+    "external",
 )  # fmt: skip
 
 
@@ -368,9 +371,18 @@ def make_options(**words: Any) -> Options:
         input_values=tuple(words.pop("input_value", ())),
         specialize=tuple(words.pop("specialize", ())),
         places=tuple(pair for pairs in places for pair in pairs),
-        kernels=tuple(words.pop("kernels", ())),
+        kernels=(*words.pop("kernels", ()), *_of_libraries(words.pop("external", ()))),
         **words,
     )
+
+
+def _of_libraries(names: Sequence[str]) -> Iterator[Any]:
+    """The kernels of these libraries."""
+    if names:
+        from edgec import external
+
+        for name in names:
+            yield from getattr(external, name)()
 
 
 def _offload(given: tuple[str, ...]) -> str | tuple[str, ...]:

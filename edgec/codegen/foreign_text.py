@@ -44,7 +44,7 @@ def copies_for(calls: Iterable[Call], model: str) -> tuple[ForeignText, ...]:
     found: dict[str, tuple[Foreign, str]] = {}
     for call in calls:
         foreign = find_source(call.callee)
-        if foreign is None:
+        if foreign is None or foreign.on_gpu:
             continue
         text = prototype(call, C_TYPE.__getitem__)
         known = found.setdefault(foreign.symbol, (foreign, text))[1]

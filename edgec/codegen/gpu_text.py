@@ -20,6 +20,8 @@ from edgec.codegen.segments import segments_of
 from edgec.codegen.share import share, share_callees
 from edgec.errors import BuildFailed
 from edgec.loop.bound import Launch
+from edgec.loop.foreign import library_call
+from edgec.loop.ir import BufferRef, Const
 from edgec.resources import resource_dir, text_templates
 from edgec.targets.core import CORES
 from edgec.targets.cuda.crew import BLOCK_THREADS
@@ -61,7 +63,7 @@ class LaunchText:
 
     shared_bytes: of memory that its blocks have besides what the kernel declares. waits: whether
     blocks wait for each other, so that there are no more of them than fit. is_cluster: whether
-    they are one cluster.
+    they are one cluster. numbers: those of a library's function, which is `kernel` then.
     """
 
     kernel: str
@@ -70,6 +72,7 @@ class LaunchText:
     shared_bytes: int = 0
     waits: bool = False
     is_cluster: bool = False
+    numbers: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -127,6 +130,11 @@ class GpuText:
     is_graph: bool
     whole: LaunchText | None = None
 
+    @property
+    def libraries(self) -> tuple[LaunchText, ...]:
+        """Those that a library starts."""
+        return tuple(each for step in self.launches.values() for each in step if each.numbers)
+
 
 def runs_on_gpu(program: Program) -> bool:
     """Whether the program's target is a GPU."""
@@ -168,7 +176,9 @@ def _each(
     program: Program, weights: Weights, callees: Mapping[str, str], taken: Sequence[str]
 ) -> KernelTexts:
     """Kernels for each step."""
-    shared = share(program, "gpu")
+    found = share(program, "gpu")
+    shared = [item for item in found if library_call(item.function) is None]
+    called = [step for item in found if item not in shared for step in item.steps]
     wanted = (f"{program.model}_{identifier(item.function.name)}" for item in shared)
     kernels = [
         emit_kernels(item.function, name, callees, item.known)
@@ -177,8 +187,10 @@ def _each(
     by_step = {step: k for k, item in zip(kernels, shared, strict=True) for step in item.steps}
     return KernelTexts(
         (), tuple(kernel for each in kernels for kernel in each),
-        {step: _launches(program, weights, step, by_step[step]) for step in by_step},
-        {step: kernels[0].name for step, kernels in by_step.items()},
+        {step: _launches(program, weights, step, by_step[step]) for step in by_step}
+        | {step: (_by_library(program, weights, step),) for step in called},
+        {step: kernels[0].name for step, kernels in by_step.items()}
+        | {step: program.steps[step].function.name for step in called},
     )  # fmt: skip
 
 
@@ -295,6 +307,21 @@ def _launches(
         )
         for kernel in kernels
     )
+
+
+def _by_library(program: Program, weights: Weights, number: int) -> LaunchText:
+    """A call of a library's function: addresses on the device, and numbers."""
+    step = program.steps[number]
+    found, pointers = library_call(step.function), DevicePointers(program, weights)
+    assert found is not None
+    call, foreign = found
+    places = [
+        pointers.raw(step.args[step.function.params.index(argument.buffer)])
+        for argument in call.args
+        if isinstance(argument, BufferRef)
+    ]
+    numbers = tuple(int(each.value) for each in call.args if isinstance(each, Const))
+    return LaunchText(foreign.symbol, (), tuple(places), numbers=numbers)
 
 
 class DevicePointers(Pointers):

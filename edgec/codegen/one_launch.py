@@ -29,6 +29,7 @@ from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.program import Port, Program, Step
 from edgec.errors import BuildFailed
 from edgec.loop.bound import kernel_parts
+from edgec.loop.foreign import library_call
 from edgec.loop.ir import PrimFunc
 from edgec.options import Driver
 from edgec.targets.core import CORES
@@ -104,6 +105,8 @@ def _why_not(program: Program, driver: str) -> str:
         return "its sizes are open"
     if any(step.on_processor for step in program.general_steps):
         return "the processor runs a part of it"
+    if any(library_call(step.function) for step in program.general_steps):
+        return "a library starts kernels of its own"
     if driver == "block" and program.arena_bytes > gpu.shared_bytes:
         most = gpu.shared_bytes
         return f"its arena of {program.arena_bytes:,} bytes is larger than the {most:,} of a block"

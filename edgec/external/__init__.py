@@ -13,6 +13,7 @@ KERNELS = [external.Kernel("my_dense", "my_dense.c", use=use, needs={"dsp"})]
 from __future__ import annotations
 
 from edgec.external.cmsis_nn import cmsis_nn
+from edgec.external.cudnn import cudnn
 from edgec.external.ethos_u import ethos_u
 from edgec.external.host_libraries import onednn, xnnpack
 from edgec.external.sparse import sparse
@@ -23,6 +24,6 @@ from edgec.targets.external import Kernel, NestKernel, Use
 from edgec.targets.rule import Nest
 
 __all__ = [
-    "Kernel", "Nest", "NestKernel", "Products", "Room", "Use", "cmsis_nn", "ethos_u", "onednn",
-    "products", "sparse", "xnnpack",
+    "Kernel", "Nest", "NestKernel", "Products", "Room", "Use", "cmsis_nn", "cudnn", "ethos_u",
+    "onednn", "products", "sparse", "xnnpack",
 ]  # fmt: skip

@@ -32,7 +32,7 @@ from edgec.codegen.foreign_text import copies_for
 from edgec.errors import BuildFailed, EdgecError, KernelRefused
 from edgec.graph.types import Array
 from edgec.loop.dtype import is_float, is_integer
-from edgec.loop.foreign import Foreign, find_source
+from edgec.loop.foreign import Foreign, find_source, library_call
 from edgec.loop.ir import Call
 from edgec.loop.rewrite import statements
 from edgec.ops.custom import is_accelerated
@@ -67,7 +67,9 @@ def check_uses(
             hint="build for a board or a core that has one, such as mps3_an547 or cortex-m55",
         )
     for lowered, variant in zip(groups, chosen, strict=True):
-        if options.kernels and variant.is_theirs and not lowered.group.nodes[0].op.is_foreign:
+        if not variant.is_theirs or library_call(variant.function):
+            continue  # kernels of a GPU's library run on one alone: `edgec verify` compares them
+        if options.kernels and not lowered.group.nodes[0].op.is_foreign:
             _Use(lowered.group, variant, core, options).check()
 
 

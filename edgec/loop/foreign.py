@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import EdgecError, RunFailed
-from edgec.loop.ir import BufferRef, Call
+from edgec.loop.ir import BufferRef, Call, PrimFunc
 from edgec.loop.microkernel import written_by
 from edgec.numerics.narrow_float import STORED_IN
 
@@ -39,7 +39,9 @@ class Foreign:
     instructions: about how many a call takes, for estimates. files: further C files and headers
     that are copied, by name. libraries: what programs link, as the linker's `-l` names them.
     can_fail: it returns an int, and the model's run ends where that is not 0. alignment: of the
-    constants that it is given, in bytes.
+    constants that it is given, in bytes. on_gpu: the model's host C calls it to start kernels of a
+    library; then it gets the model's GPU, numbers and addresses on the device, and `blocks` says
+    how many of the GPU's blocks share a call's instructions.
     """
 
     symbol: str
@@ -51,6 +53,8 @@ class Foreign:
     libraries: tuple[str, ...] = ()
     can_fail: bool = False
     alignment: int = 1
+    on_gpu: bool = False
+    blocks: Callable[[Call], int] | None = None
 
     def cost(self, call: Call) -> float:
         """About how many instructions a call of it takes."""
@@ -91,6 +95,13 @@ def register_source(foreign: Foreign) -> None:
 def find_source(name: str) -> Foreign | None:
     """The C file of a function of the user's, None for all others."""
     return _KNOWN.get(name) or _SOURCES.get(name)
+
+
+def library_call(func: PrimFunc) -> tuple[Call, Foreign] | None:
+    """The call that a function is, where a library of a GPU's does all of it; else None."""
+    call = func.body
+    found = find_source(call.callee) if isinstance(call, Call) else None
+    return (call, found) if isinstance(call, Call) and found and found.on_gpu else None
 
 
 def find_foreign(name: str) -> Foreign | None:

@@ -25,6 +25,7 @@ from edgec.loop.simplify import simplify
 from edgec.ops.op import op_of
 from edgec.passes.channel_intervals import intervals_of
 from edgec.passes.fuse_groups import Group
+from edgec.targets.cuda.costs import GPUS, Gpu, kernels_us
 from edgec.targets.target import Target
 
 #: Several scratch parameters of a function lie one after the other, each aligned to this.
@@ -179,7 +180,21 @@ def lower_group(group: Group, policy: Target, *, until_free: bool = False) -> Lo
         variants += (variant_of(offer.schedule, offer.tables, values) for offer in offers)
         if until_free and any(not variant.places for variant in variants):
             break
-    return LoweredGroup(group, _in_order(variants))
+    gpu = GPUS[policy.core.gpu_architecture] if policy.core.has_gpu else None
+    return LoweredGroup(group, _in_order(variants) if gpu is None else _fastest(variants, gpu))
+
+
+def _fastest(variants: Sequence[Variant], gpu: Gpu) -> tuple[Variant, ...]:
+    """Kernels of a library's where they are faster than ours on a GPU, else ours."""
+
+    def us(variant: Variant) -> float:
+        return kernels_us(variant.function, gpu)
+
+    theirs = [v for v in variants if v.is_theirs]
+    ours = tuple(v for v in variants if not v.is_theirs)
+    fastest = min(theirs, key=us, default=None)
+    is_faster = fastest is not None and us(fastest) < min(map(us, ours))
+    return (fastest,) if fastest is not None and is_faster else ours
 
 
 def _in_order(variants: Sequence[Variant]) -> tuple[Variant, ...]:

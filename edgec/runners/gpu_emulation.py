@@ -30,6 +30,8 @@ FLAGS = (
 )  # fmt: skip
 #: What the model opens in place of CUDA's driver; "" for the one that is built with the kernels.
 DRIVER = ""
+#: What it opens in place of cuDNN; "" for the system's.
+CUDNN = ""
 TRACE_DEFINE = "EC_TRACE_HOOK"
 CHECKS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
 
@@ -92,6 +94,7 @@ def build_emulated(
         )  # fmt: skip
     files = sorted(project.glob("*.c"))
     defines = [f'EC_CUDA_LIBRARY="{DRIVER or driver}"']
+    defines += [f'EC_CUDNN_LIBRARY="{CUDNN}"'] if CUDNN else []
     if traced:
         files.append(resource_dir("runtime_c") / "host" / "ec_trace_callback.c")
         defines.append(TRACE_DEFINE)

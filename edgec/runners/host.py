@@ -93,6 +93,7 @@ def _init_failed(manifest: Manifest, status: int) -> RunFailed:
     hint = ""
     if _has_gpu(manifest):
         hint = "without a CUDA driver and a GPU, use --engine gpu_emulation; see `edgec doctor`"
+        hint += "; a build with --external cudnn needs libcudnn.so.9 or .8, too"
     return RunFailed(f"{manifest.model}_init failed with ec_status {status} ({name})", hint=hint)
 
 

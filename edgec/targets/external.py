@@ -32,11 +32,13 @@ _HINT = f"it is Python that sets {LIST_NAME} to a list of edgec.external.Kernel"
 @dataclass(frozen=True)
 class Use:
     """One way to call a C function. arguments: in its order, see `call_foreign`: names of inputs
-    and outputs ("x", "x2", "out"), arrays, `Room`, numbers. instructions: about how many it takes.
+    and outputs ("x", "x2", "out"), arrays, `Room`, numbers. instructions: about how many it takes;
+    blocks: of a GPU, which share them.
     """
 
     arguments: Sequence[Argument]
     instructions: float
+    blocks: int = 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -44,7 +46,8 @@ class _Source:
     """symbol: the C function. source: its file, .c or .S, which is copied into every build. needs:
     features that a core must have (docs/boards.md), `isa`: its instruction set, "" for any. files:
     further C files and headers to copy, by name. libraries: what builds link, by the names that the
-    linker's `-l` takes.
+    linker's `-l` takes. on_gpu: the host C of a model on a GPU calls it, to start kernels of a
+    library.
     """
 
     symbol: str
@@ -53,6 +56,7 @@ class _Source:
     isa: str = field(default="", kw_only=True)
     files: tuple[tuple[str, str], ...] = field(default=(), kw_only=True)
     libraries: tuple[str, ...] = field(default=(), kw_only=True)
+    on_gpu: bool = field(default=False, kw_only=True)
 
     @cached_property
     def text(self) -> str:
@@ -66,7 +70,8 @@ class _Source:
 
     def fits(self, nest: Nest) -> bool:
         """Whether the core runs it."""
-        return self.isa in ("", nest.core.isa) and frozenset(self.needs) <= nest.core.features
+        is_there = self.on_gpu == nest.core.has_gpu and self.isa in ("", nest.core.isa)
+        return is_there and frozenset(self.needs) <= nest.core.features
 
 
 @dataclass(frozen=True, eq=False)
@@ -80,16 +85,16 @@ class Kernel(_Source):
     use: Callable[[Nest], Use | None] = field(kw_only=True)
 
     @cached_property
-    def costs(self) -> dict[tuple[Any, ...], float]:
-        """Instructions of calls, by their arguments."""
+    def costs(self) -> dict[tuple[Any, ...], Use]:
+        """What calls cost, by their arguments."""
         return {}
 
     def register(self) -> None:
         """Make the C function known; what had its name before is forgotten."""
-        cost = partial(_cost_of, self)
         register_foreign(
-            Foreign(self.symbol, Path(self.source), self.text, runs_as_c, cost, self.files,
-                    self.libraries)
+            Foreign(self.symbol, Path(self.source), self.text, runs_as_c, partial(_cost_of, self),
+                    self.files, self.libraries, on_gpu=self.on_gpu,
+                    blocks=partial(_blocks_of, self))
         )  # fmt: skip
 
     def schedules(self, nest: Nest) -> list[Schedule]:
@@ -100,7 +105,7 @@ class Kernel(_Source):
         schedule = Schedule(nest.func)
         schedule.call_foreign(self.symbol, found.arguments)
         assert isinstance(schedule.func.body, Call)
-        self.costs[_key(schedule.func.body)] = found.instructions
+        self.costs[_key(schedule.func.body)] = found
         return [schedule]
 
 
@@ -161,7 +166,13 @@ def _key(call: Call) -> tuple[Any, ...]:
 
 
 def _cost_of(kernel: Kernel, call: Call) -> float:
-    return kernel.costs.get(_key(call), 0.0)
+    found = kernel.costs.get(_key(call))
+    return found.instructions if found else 0.0
+
+
+def _blocks_of(kernel: Kernel, call: Call) -> int:
+    found = kernel.costs.get(_key(call))
+    return found.blocks if found else 1
 
 
 def rules_of(given: Iterable[AnyKernel | Path]) -> tuple[Rule, ...]:

@@ -72,7 +72,7 @@ class Target:
         """Those of its instruction set that it may use, the best first."""
         known = RULES["cuda" if self.core.has_gpu else self.core.isa]
         known = loops.LOOPS if self.only_loops else known
-        is_alone = self.only_loops or self.only_ours or self.in_rows or self.core.has_gpu
+        is_alone = self.only_loops or self.only_ours or self.in_rows
         theirs = () if is_alone else rules_of(self.options.kernels)
         return tuple(r for r in (*theirs, *known) if r.is_for(self.core, self.options))
 

@@ -5,6 +5,7 @@
 #ifndef EC_CUDA_H
 #define EC_CUDA_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Functions of the CUDA driver (libcuda.so.1), by their place in a table. */
@@ -72,5 +73,18 @@ typedef struct ec_cuda {
     int is_mapped;
     int error;
 } ec_cuda;
+
+/* Functions of cuDNN that ec_cudnn.h calls. */
+#define EC_DNN_COUNT 18
+
+/* What a model built with --external cudnn has of cuDNN: the library, its functions and handle, and
+ * memory on the device that its calls work in. */
+typedef struct ec_cudnn {
+    void *library;
+    void (*functions[EC_DNN_COUNT])(void);
+    void *handle;
+    uint64_t workspace;
+    size_t workspace_bytes;
+} ec_cudnn;
 
 #endif /* EC_CUDA_H */

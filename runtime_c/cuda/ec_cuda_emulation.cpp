@@ -510,6 +510,12 @@ static int ec_launch(const ec_kernel *kernel, const std::vector<uint32_t> &size,
     });
     return EC_GOOD;
 }
+/* A function of the host's, in the order of the stream: what stands in for a library calls it. */
+int cuLaunchHostFunc(void *stream, void (*call)(void *), void *given) {
+    ec_work &work = ec_capturing != NULL ? *ec_capturing : ec_streams[stream];
+    work.push_back([=]() { call(given); });
+    return EC_GOOD;
+}
 int cuLaunchKernel(void *function, unsigned x, unsigned y, unsigned z, unsigned tx, unsigned ty,
                    unsigned tz, unsigned shared_bytes, void *stream, void **arguments, void **) {
     const ec_kernel *kernel = (const ec_kernel *)function;

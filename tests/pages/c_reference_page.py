@@ -10,6 +10,7 @@ import re
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 from edgec.codegen.model_text import AreaText, FedText, ModelText, SizeText, make_text
@@ -105,7 +106,7 @@ def _int8(port: PortText) -> PortText:
 
 def _builds() -> dict[str, ModelText]:
     """What a header is rendered from, by the build's kind; "" is a plain build."""
-    model, gpu = _model(), {"gpu": object()}
+    model, gpu = _model(), {"gpu": SimpleNamespace(libraries=())}
     kinds: dict[str, dict[str, Any]] = {
         "": {},
         "`--io caller`": {"caller_io": True, "caller_inputs": True},

@@ -18,7 +18,8 @@ from math import inf
 
 from edgec.loop.bound import ONE_THREAD, kernel_parts, launch_of
 from edgec.loop.cost import thread_instructions
-from edgec.loop.ir import PrimFunc
+from edgec.loop.foreign import Foreign, library_call
+from edgec.loop.ir import Call, PrimFunc
 
 #: Clock cycles from one instruction of a thread to the next one that needs its result.
 LATENCY_CYCLES = 6.0
@@ -28,6 +29,8 @@ FIRST_CYCLES = 800.0
 BARRIER_CYCLES = 40.0
 #: Between two barriers of a cluster: to another multiprocessor and back, 180 cycles each.
 CLUSTER_CYCLES = 360.0
+#: Threads of a block of a library's, and the lanes of a multiprocessor that it keeps busy.
+LIBRARY_THREADS, LIBRARY_LANES = 256, 128
 
 
 @dataclass(frozen=True)
@@ -102,9 +105,19 @@ def copy_us(nbytes: int, gpu: Gpu) -> float:
 
 def work_of(part: PrimFunc, callees: Mapping[str, PrimFunc] | None = None) -> Work:
     """Threads and instructions of a kernel."""
+    found = library_call(part)
+    if found is not None:
+        return _of_library(*found)
     launch = launch_of(part) or ONE_THREAD
     threads = launch.blocks * launch.threads
     average, longest = (
         thread_instructions(part, launch, callees or {}, most=most) for most in (False, True)
     )
     return Work(threads, average * threads, longest)
+
+
+def _of_library(call: Call, foreign: Foreign) -> Work:
+    """Of a library's kernel: a block takes a multiprocessor for its share, without waiting."""
+    total, blocks = foreign.cost(call), foreign.blocks(call) if foreign.blocks else 1
+    alone = total / blocks / (LIBRARY_LANES * LATENCY_CYCLES)
+    return Work(blocks * LIBRARY_THREADS, total, alone)
