@@ -99,11 +99,10 @@ def _sources(root: Path, shim: Path) -> Iterator[tuple[str, str]]:
         yield f"{name}.c", f'#include "{name}_source.h"\n'
 
 
-def _room(found: Products) -> list[Any]:
+def _room(found: Products) -> Room:
     """Memory for CMSIS-NN's copies of windows: of four as int16, and the sums of weights."""
     window = prod(found.weights.shape[1:]) if found.sort != "depthwise" else found.weights.size
-    size = 8 * (window + 16) + 4 * found.out[-1]
-    return [Room(size, "int8"), size]
+    return Room(8 * (window + 16) + 4 * found.out[-1], "int8")
 
 
 def _sizes(found: Products) -> Array:
@@ -113,7 +112,7 @@ def _sizes(found: Products) -> Array:
         shape, out = (1, 1, *shape), (1, 1, *out)
     return _listed(
         *shape, *out[1:], *found.kernel, *found.stride, *found.dilation, *found.padding,
-        found.offset, found.zero_point, found.minimum, found.maximum,
+        found.offset, found.zero_point, found.minimum, found.maximum, _room(found).elements,
     )  # fmt: skip
 
 
@@ -132,7 +131,7 @@ def _products(sort: str, each: float, nest: Nest) -> tuple[list[Any], float] | N
     if found is None:
         return None
     given = ["x", "out", found.weights, found.bias, found.multiplier, found.shift, _sizes(found)]
-    return [*given, *_room(found)], each * found.macs + 20 * prod(found.out)
+    return [*given, _room(found)], each * found.macs + 20 * prod(found.out)
 
 
 def _dense(nest: Nest) -> tuple[list[Any], float] | None:
@@ -143,7 +142,7 @@ def _dense(nest: Nest) -> tuple[list[Any], float] | None:
     if len(multipliers) != 1 or len(shifts) != 1:
         return None
     numbers = [multipliers.pop(), shifts.pop()]
-    given = ["x", "out", found.weights, found.bias, _sizes(found), *numbers, *_room(found)]
+    given = ["x", "out", found.weights, found.bias, _sizes(found), *numbers, _room(found)]
     return given, PRODUCT * found.macs + 20 * prod(found.out)
 
 
@@ -155,13 +154,13 @@ def _pool(kind: Kind, kernel: str, nest: Nest) -> tuple[list[Any], float] | None
         return None
     sizes = _called_with(found)[1]
     x, out = (find_param(nest.func, name).shape for name in ("x", "out"))
+    room = 4 * out[-1] * out[2] + 16
     numbers = _listed(
         *x, *out[1:], sizes["kernel_h"], sizes["kernel_w"], *_strides(nest), 1, 1, 0, 0, 0, 0,
-        sizes.get("minimum", -128), sizes["maximum"],
+        sizes.get("minimum", -128), sizes["maximum"], room,
     )  # fmt: skip
-    room = 4 * out[-1] * out[2] + 16
     taps = sizes["kernel_h"] * sizes["kernel_w"]
-    return ["x", "out", numbers, Room(room, "int8"), room], prod(out) * (ELEMENT + 3.0 * taps)
+    return ["x", "out", numbers, Room(room, "int8")], prod(out) * (ELEMENT + 3.0 * taps)
 
 
 def _called_with(found: list[Schedule]) -> tuple[str, dict[str, int]]:

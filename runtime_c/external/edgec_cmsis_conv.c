@@ -3,7 +3,7 @@
 
 void edgec_cmsis_conv_s8(const int8_t *x, int8_t *out, const int8_t *weights, const int32_t *bias,
                          const int32_t *multiplier, const int32_t *shift, const int32_t *sizes,
-                         int8_t *room, int32_t bytes);
+                         int8_t *room);
 
 static cmsis_nn_conv_params convolution(const int32_t *s) {
     cmsis_nn_conv_params made;
@@ -18,7 +18,7 @@ static cmsis_nn_conv_params convolution(const int32_t *s) {
 
 void edgec_cmsis_conv_s8(const int8_t *x, int8_t *out, const int8_t *weights, const int32_t *bias,
                          const int32_t *multiplier, const int32_t *shift, const int32_t *sizes,
-                         int8_t *room, int32_t bytes) {
+                         int8_t *room) {
     const int32_t *s = sizes;
     const cmsis_nn_conv_params params = convolution(s);
     const cmsis_nn_per_channel_quant_params quant = channels(multiplier, shift);
@@ -26,8 +26,8 @@ void edgec_cmsis_conv_s8(const int8_t *x, int8_t *out, const int8_t *weights, co
     const cmsis_nn_dims made = output(s);
     const cmsis_nn_dims filter = dims(s[OUT_CHANNELS], s[KERNEL_H], s[KERNEL_W], s[CHANNELS]);
     const cmsis_nn_dims added = dims(1, 1, 1, s[OUT_CHANNELS]);
-    const cmsis_nn_context ctx = context(room, bytes);
-    if (arm_convolve_wrapper_s8_get_buffer_size(&params, &in, &filter, &made) <= bytes) {
+    const cmsis_nn_context ctx = context(room, s[ROOM_BYTES]);
+    if (arm_convolve_wrapper_s8_get_buffer_size(&params, &in, &filter, &made) <= s[ROOM_BYTES]) {
         (void)arm_convolve_wrapper_s8(&ctx, &params, &quant, &in, x, &filter, weights, &added, bias,
                                       &made, out);
     }

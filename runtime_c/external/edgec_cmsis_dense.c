@@ -2,12 +2,10 @@
 #include "edgec_cmsis_nn.h"
 
 void edgec_cmsis_dense_s8(const int8_t *x, int8_t *out, const int8_t *weights, const int32_t *bias,
-                          const int32_t *sizes, int32_t multiplier, int32_t shift, int8_t *room,
-                          int32_t bytes);
+                          const int32_t *sizes, int32_t multiplier, int32_t shift, int8_t *room);
 
 void edgec_cmsis_dense_s8(const int8_t *x, int8_t *out, const int8_t *weights, const int32_t *bias,
-                          const int32_t *sizes, int32_t multiplier, int32_t shift, int8_t *room,
-                          int32_t bytes) {
+                          const int32_t *sizes, int32_t multiplier, int32_t shift, int8_t *room) {
     const int32_t *s = sizes;
     cmsis_nn_fc_params params;
     cmsis_nn_per_tensor_quant_params quant;
@@ -15,14 +13,14 @@ void edgec_cmsis_dense_s8(const int8_t *x, int8_t *out, const int8_t *weights, c
     const cmsis_nn_dims made = dims(s[WIDTH], 1, 1, s[OUT_CHANNELS]);
     const cmsis_nn_dims filter = dims(s[CHANNELS], 1, 1, s[OUT_CHANNELS]);
     const cmsis_nn_dims added = dims(1, 1, 1, s[OUT_CHANNELS]);
-    const cmsis_nn_context ctx = context(room, bytes);
+    const cmsis_nn_context ctx = context(room, s[ROOM_BYTES]);
     params.input_offset = s[IN_OFFSET];
     params.filter_offset = 0;
     params.output_offset = s[OUT_OFFSET];
     params.activation = limits(s[LOW], s[HIGH]);
     quant.multiplier = multiplier;
     quant.shift = shift;
-    if (arm_fully_connected_s8_get_buffer_size(&filter) <= bytes) {
+    if (arm_fully_connected_s8_get_buffer_size(&filter) <= s[ROOM_BYTES]) {
         (void)arm_fully_connected_s8(&ctx, &params, &quant, &in, x, &filter, weights, &added, bias,
                                      &made, out);
     }

@@ -3,11 +3,11 @@
 
 void edgec_cmsis_depthwise_s8(const int8_t *x, int8_t *out, const int8_t *weights,
                               const int32_t *bias, const int32_t *multiplier, const int32_t *shift,
-                              const int32_t *sizes, int8_t *room, int32_t bytes);
+                              const int32_t *sizes, int8_t *room);
 
 void edgec_cmsis_depthwise_s8(const int8_t *x, int8_t *out, const int8_t *weights,
                               const int32_t *bias, const int32_t *multiplier, const int32_t *shift,
-                              const int32_t *sizes, int8_t *room, int32_t bytes) {
+                              const int32_t *sizes, int8_t *room) {
     const int32_t *s = sizes;
     cmsis_nn_dw_conv_params params;
     const cmsis_nn_per_channel_quant_params quant = channels(multiplier, shift);
@@ -15,7 +15,7 @@ void edgec_cmsis_depthwise_s8(const int8_t *x, int8_t *out, const int8_t *weight
     const cmsis_nn_dims made = output(s);
     const cmsis_nn_dims filter = dims(1, s[KERNEL_H], s[KERNEL_W], s[OUT_CHANNELS]);
     const cmsis_nn_dims added = dims(1, 1, 1, s[OUT_CHANNELS]);
-    const cmsis_nn_context ctx = context(room, bytes);
+    const cmsis_nn_context ctx = context(room, s[ROOM_BYTES]);
     params.input_offset = s[IN_OFFSET];
     params.output_offset = s[OUT_OFFSET];
     params.ch_mult = 1;
@@ -23,7 +23,8 @@ void edgec_cmsis_depthwise_s8(const int8_t *x, int8_t *out, const int8_t *weight
     params.padding = tile(s[TOP], s[LEFT]);
     params.dilation = tile(s[DILATION_H], s[DILATION_W]);
     params.activation = limits(s[LOW], s[HIGH]);
-    if (arm_depthwise_conv_wrapper_s8_get_buffer_size(&params, &in, &filter, &made) <= bytes) {
+    if (arm_depthwise_conv_wrapper_s8_get_buffer_size(&params, &in, &filter, &made) <=
+        s[ROOM_BYTES]) {
         (void)arm_depthwise_conv_wrapper_s8(&ctx, &params, &quant, &in, x, &filter, weights, &added,
                                             bias, &made, out);
     }

@@ -1,6 +1,6 @@
 /* What the functions of `edgec.external.cmsis_nn()` share: numbers as CMSIS-NN's structs.
  *
- * Numbers come as arrays, in the order of the enum. `room` is CMSIS-NN's buffer, of `bytes`: a layer
+ * Numbers come as arrays, in the order of the enum. `room` is CMSIS-NN's buffer, of ROOM_BYTES: a layer
  * that asks for more is left undone, which edgec finds when it compares the kernel.
  */
 #ifndef EDGEC_CMSIS_NN_H
@@ -30,7 +30,8 @@ enum {
     IN_OFFSET,
     OUT_OFFSET,
     LOW,
-    HIGH
+    HIGH,
+    ROOM_BYTES
 };
 
 static inline cmsis_nn_dims dims(int32_t n, int32_t h, int32_t w, int32_t c) {

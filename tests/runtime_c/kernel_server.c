@@ -9,11 +9,6 @@
 #include <string.h>
 #include <sys/mman.h>
 
-typedef void (*ten_sizes)(int8_t *, const int8_t *, const int32_t *, int32_t, int32_t, int32_t,
-                          int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t);
-typedef void (*twelve_sizes)(int8_t *, const int8_t *, const int32_t *, int32_t, int32_t, int32_t,
-                             int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t, int32_t,
-                             int32_t);
 typedef void (*of_struct)(int8_t *, const int8_t *, const int32_t *, const void *);
 typedef void (*any)(void);
 
@@ -42,15 +37,7 @@ int main(void) {
             return 2;
         }
         memset(out, 77, (size_t)head[2]);
-        if (head[1] == 7) {
-            ((of_struct)kernels[head[0]])(out, x, stream, s);
-        } else if (head[1] == 10) {
-            ((ten_sizes)kernels[head[0]])(out, x, stream, s[0], s[1], s[2], s[3], s[4], s[5], s[6],
-                                          s[7], s[8], s[9]);
-        } else {
-            ((twelve_sizes)kernels[head[0]])(out, x, stream, s[0], s[1], s[2], s[3], s[4], s[5],
-                                             s[6], s[7], s[8], s[9], s[10], s[11]);
-        }
+        ((of_struct)kernels[head[0]])(out, x, stream, s);
         if (fwrite(out, 1, (size_t)head[2], stdout) != (size_t)head[2]) {
             return 3;
         }

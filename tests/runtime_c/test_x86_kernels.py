@@ -202,7 +202,8 @@ def test_padded_rows(library, edges, row):
     values = [0] * (4 * 8 * 3)
     get_microkernel("ec_pad_rows_s8").run(values, 0, x.tolist(), 0, *sizes.values(), row)
     out = edges[0].hold(np.full(len(values), 77, np.int8))
-    call(library, "ec_pad_rows_s8", out, edges[1].hold(x), *sizes.values(), row)
+    numbers = np.array([*sizes.values()], np.int32)
+    call(library, "ec_pad_rows_s8", out, edges[1].hold(x), numbers.ctypes.data, row)
     assert np.array_equal(edges[0].values_at(out, len(values), "int8"), np.array(values))
 
 

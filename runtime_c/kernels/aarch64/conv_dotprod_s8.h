@@ -12,6 +12,7 @@
 #define EC_AARCH64_CONV_DOTPROD_S8_H
 
 #include "kernels/aarch64/base_s8.h"
+#include "kernels/common/product_sizes.h"
 
 /* Assembly for what gcc 12 does with many copies of registers: it loads all weights of a round before
  * it uses them. EC_LOAD_PAIR: two vectors at p + offset, a constant. EC_DOT_PAIR: sums of four inputs,
@@ -76,14 +77,17 @@
         }                                                                                   \
     } while (0)
 
-/* `wide` pixels of `units` vectors of channels of one unit, both constants. */
-static inline EC_INLINE void
-ec_conv_tile_dotprod(int8_t *out, const int8_t *x, const int32_t *stream, int32_t kernel_h,
-                     int32_t run, int32_t pitch, int32_t step, int32_t channels, int32_t left,
-                     int32_t rounding, const int32_t *limits, int32_t wide, int32_t units) {
+/* `wide` pixels of `units` vectors of channels of one unit, both constants.
+ * Returns the end of the unit. */
+static inline EC_INLINE const int32_t *
+ec_conv_tile_dotprod(int8_t *out, const int8_t *x, const int32_t *stream, const ec_conv_sizes *n,
+                     int32_t left, int32_t rounding, int32_t wide, int32_t units) {
 #if EC_DOTPROD
+    const int32_t run = n->kernel_w * n->in_channels;
+    const ptrdiff_t step = n->step, channels = n->channels;
+    const int32_t limits[3] = { n->zero_point, n->minimum, n->maximum };
     const int8_t *w = (const int8_t *)stream;
-    const int32_t *const scales = stream + kernel_h * ((run + 3) >> 2) * 16;
+    const int32_t *const scales = stream + n->kernel_h * ((run + 3) >> 2) * 16;
     int32x4_t sums[5][4];
     EC_STRAIGHT
     for (int32_t p = 0; p < wide; ++p) {
@@ -92,8 +96,8 @@ ec_conv_tile_dotprod(int8_t *out, const int8_t *x, const int32_t *stream, int32_
             sums[p][u] = u < units ? vld1q_s32(scales + 4 * u) : vdupq_n_s32(0);
         }
     }
-    for (int32_t kh = 0; kh < kernel_h; ++kh) {
-        const int8_t *row = x + kh * pitch;
+    for (int32_t kh = 0; kh < n->kernel_h; ++kh) {
+        const int8_t *row = x + kh * n->pitch;
         int32_t more = run;
         int8x16_t in[5];
         for (; more >= 16; more -= 16, row += 16, w += 256) {
@@ -128,9 +132,10 @@ ec_conv_tile_dotprod(int8_t *out, const int8_t *x, const int32_t *stream, int32_
             ec_narrow_neon(sums[p][0], sums[p][1], sums[p][2], sums[p][3], limits, rounding);
         ec_store_neon(out + p * channels, result, left);
     }
+    return scales + 16 * EC_SCALE_WORDS(rounding);
 #else
-    (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
-    (void)channels, (void)left, (void)rounding, (void)limits, (void)wide, (void)units;
+    (void)out, (void)x, (void)n, (void)left, (void)rounding, (void)wide, (void)units;
+    return stream;
 #endif
 }
 

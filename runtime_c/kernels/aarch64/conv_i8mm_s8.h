@@ -12,6 +12,7 @@
 #define EC_AARCH64_CONV_I8MM_S8_H
 
 #include "kernels/aarch64/base_s8.h"
+#include "kernels/common/product_sizes.h"
 
 /* The lower halves of two vectors, or the upper ones. */
 static inline EC_INLINE EC_V4 ec_halves_neon(EC_V4 a, EC_V4 b, int32_t upper) {
@@ -56,17 +57,19 @@ static inline EC_INLINE void ec_add_products_i8mm(EC_V4 sums[2][8], const EC_V4 
 #endif
 }
 
-/* `wide` pixels of `units` vectors of channels of one unit, both constants. */
-static inline EC_INLINE void ec_conv_tile_i8mm(int8_t *out, const int8_t *x, const int32_t *stream,
-                                               int32_t kernel_h, int32_t run, int32_t pitch,
-                                               int32_t step, int32_t channels, int32_t left,
-                                               int32_t rounding, const int32_t *limits,
-                                               int32_t wide, int32_t units) {
+/* `wide` pixels of `units` vectors of channels of one unit, both constants.
+ * Returns the end of the unit. */
+static inline EC_INLINE const int32_t *
+ec_conv_tile_i8mm(int8_t *out, const int8_t *x, const int32_t *stream, const ec_conv_sizes *n,
+                  int32_t left, int32_t rounding, int32_t wide, int32_t units) {
 #if EC_I8MM
+    const int32_t run = n->kernel_w * n->in_channels;
+    const ptrdiff_t step = n->step, channels = n->channels;
+    const int32_t limits[3] = { n->zero_point, n->minimum, n->maximum };
     const int8_t *w = (const int8_t *)stream;
-    const int32_t *const scales = stream + kernel_h * ((run + 7) >> 3) * 32;
+    const int32_t *const scales = stream + n->kernel_h * ((run + 7) >> 3) * 32;
     const int32_t pairs = (wide + 1) / 2;
-    const int32_t other = wide > 1 ? step : 0; /* a single pixel is its own neighbour */
+    const ptrdiff_t other = wide > 1 ? step : 0; /* a single pixel is its own neighbour */
     int32x4_t sums[2][8], low[2], high[2], results[4];
     EC_STRAIGHT
     for (int32_t c = 0; c < 8; ++c) {
@@ -74,8 +77,8 @@ static inline EC_INLINE void ec_conv_tile_i8mm(int8_t *out, const int8_t *x, con
         sums[0][c] = ec_halves_neon(bias, bias, c % 2);
         sums[1][c] = sums[0][c];
     }
-    for (int32_t kh = 0; kh < kernel_h; ++kh) {
-        const int8_t *row = x + kh * pitch;
+    for (int32_t kh = 0; kh < n->kernel_h; ++kh) {
+        const int8_t *row = x + kh * n->pitch;
         int32_t more = run;
         for (; more >= 16; more -= 16, row += 16, w += 256) {
             EC_STRAIGHT
@@ -113,9 +116,10 @@ static inline EC_INLINE void ec_conv_tile_i8mm(int8_t *out, const int8_t *x, con
             out + p * channels,
             ec_narrow_neon(results[0], results[1], results[2], results[3], limits, rounding), left);
     }
+    return scales + 16 * EC_SCALE_WORDS(rounding);
 #else
-    (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
-    (void)channels, (void)left, (void)rounding, (void)limits, (void)wide, (void)units;
+    (void)out, (void)x, (void)n, (void)left, (void)rounding, (void)wide, (void)units;
+    return stream;
 #endif
 }
 

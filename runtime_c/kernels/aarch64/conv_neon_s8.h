@@ -13,6 +13,7 @@
 #define EC_AARCH64_CONV_NEON_S8_H
 
 #include "kernels/aarch64/base_s8.h"
+#include "kernels/common/product_sizes.h"
 
 /* The products of sixteen inputs by the weights of four channels, added to four sums of each; by
  * EC_MUL_NEON they are the first ones. As assembly, since gcc 12 copies sums, and spills some. */
@@ -64,7 +65,7 @@
 
 /* Sixteen inputs of `wide` pixels by the weights at w; `wide` and `first` are constants. */
 static inline EC_INLINE void ec_conv_round_neon(EC_V4 (*sums)[4], const int8_t *x, const int8_t *w,
-                                                int32_t step, int32_t wide, int32_t first) {
+                                                ptrdiff_t step, int32_t wide, int32_t first) {
 #if EC_NEON
     int8x16_t weights[4];
     EC_STRAIGHT
@@ -85,21 +86,27 @@ static inline EC_INLINE void ec_conv_round_neon(EC_V4 (*sums)[4], const int8_t *
 #endif
 }
 
-/* `wide` pixels of a unit; `wide` is a constant. */
-static inline EC_INLINE void ec_conv_tile_neon(int8_t *out, const int8_t *x, const int32_t *stream,
-                                               int32_t kernel_h, int32_t run, int32_t pitch,
-                                               int32_t step, int32_t channels, int32_t left,
-                                               int32_t rounding, const int32_t *limits,
-                                               int32_t wide) {
+/* `wide` pixels of a unit; `wide` is a constant. Returns the end of the unit. */
+static inline EC_INLINE const int32_t *ec_conv_tile_neon(int8_t *out, const int8_t *x,
+                                                         const int32_t *stream,
+                                                         const ec_conv_sizes *n, int32_t left,
+                                                         int32_t rounding, int32_t wide) {
 #if EC_NEON
+    const int32_t run = n->kernel_w * n->in_channels;
+    const ptrdiff_t step = n->step, channels = n->channels;
+    const int32_t limits[3] = { n->zero_point, n->minimum, n->maximum };
     const int8_t *w = (const int8_t *)stream;
-    const int32_t *const scales = stream + kernel_h * ((run + 15) >> 4) * 16;
     int32x4_t sums[4][4], results[4];
-    if (kernel_h == 1) { /* few rounds: the first one starts the sums */
+    if (n->kernel_h ==
+        1) { /* few rounds: the first one starts the sums, the last one ends with the row */
         ec_conv_round_neon(sums, x, w, step, wide, 1);
-        for (int32_t i = 16; i < run; i += 16) {
+        w += 64;
+        for (int32_t i = 16; i < run - 16; i += 16, w += 64) {
+            ec_conv_round_neon(sums, x + i, w, step, wide, 0);
+        }
+        if (run > 16) {
+            ec_conv_round_neon(sums, x + run - 16, w, step, wide, 0);
             w += 64;
-            ec_conv_round_neon(sums, x + (i < run - 16 ? i : run - 16), w, step, wide, 0);
         }
     } else {
         EC_STRAIGHT
@@ -109,13 +116,14 @@ static inline EC_INLINE void ec_conv_tile_neon(int8_t *out, const int8_t *x, con
                 sums[p][o] = vdupq_n_s32(0);
             }
         }
-        for (int32_t kh = 0; kh < kernel_h; ++kh) {
-            const int8_t *row = x + kh * pitch;
+        for (int32_t kh = 0; kh < n->kernel_h; ++kh) {
+            const int8_t *row = x + kh * n->pitch;
             for (int32_t more = run; more > 0; more -= 16, row += 16, w += 64) {
                 ec_conv_round_neon(sums, row + (more < 16 ? more - 16 : 0), w, step, wide, 0);
             }
         }
     }
+    stream = (const int32_t *)w; /* biases, then what sums are rescaled by */
     EC_STRAIGHT
     for (int32_t p = 0; p < 4; ++p) {
         results[p] = vdupq_n_s32(0);
@@ -123,7 +131,7 @@ static inline EC_INLINE void ec_conv_tile_neon(int8_t *out, const int8_t *x, con
             const int32x4_t all =
                 vpaddq_s32(vpaddq_s32(sums[p][0], sums[p][1]), vpaddq_s32(sums[p][2], sums[p][3]));
             results[p] =
-                ec_rescale_neon(vaddq_s32(all, vld1q_s32(scales)), scales + 4, 4, rounding);
+                ec_rescale_neon(vaddq_s32(all, vld1q_s32(stream)), stream + 4, 4, rounding);
         }
     }
     {
@@ -148,39 +156,35 @@ static inline EC_INLINE void ec_conv_tile_neon(int8_t *out, const int8_t *x, con
         }
     }
 #else
-    (void)out, (void)x, (void)stream, (void)kernel_h, (void)run, (void)pitch, (void)step;
-    (void)channels, (void)left, (void)rounding, (void)limits, (void)wide;
+    (void)out, (void)x, (void)n, (void)left, (void)wide;
 #endif
+    return stream + 4 * EC_SCALE_WORDS(rounding);
 }
 
 /* `wide` pixels, a constant, of all channels. */
 static inline EC_INLINE void ec_conv_pixels_neon(int8_t *out, const int8_t *x,
-                                                 const int32_t *stream, int32_t kernel_h,
-                                                 int32_t run, int32_t pitch, int32_t step,
-                                                 int32_t channels, int32_t rounding,
-                                                 const int32_t *limits, int32_t wide) {
-    const int32_t unit = 4 * (kernel_h * ((run + 15) >> 4) * 4 + EC_SCALE_WORDS(rounding));
-    for (int32_t o = 0; o < channels; o += 4, stream += unit) {
-        ec_conv_tile_neon(out + o, x, stream, kernel_h, run, pitch, step, channels, channels - o,
-                          rounding, limits, wide);
+                                                 const int32_t *stream, const ec_conv_sizes *n,
+                                                 int32_t rounding, int32_t wide) {
+    for (int32_t o = 0; o < n->channels; o += 4) {
+        stream = ec_conv_tile_neon(out + o, x, stream, n, n->channels - o, rounding, wide);
     }
 }
 
 /* The same in C. */
 static inline EC_UNUSED void ec_conv_c_neon(int8_t *out, const int8_t *x, const int32_t *stream,
-                                            int32_t kernel_h, int32_t run, int32_t pitch,
-                                            int32_t step, int32_t pixels, int32_t channels,
-                                            int32_t rounding, const int32_t *limits) {
+                                            const ec_conv_sizes *n, int32_t rounding) {
+    const int32_t limits[3] = { n->zero_point, n->minimum, n->maximum };
+    const int32_t run = n->kernel_w * n->in_channels, channels = n->channels;
     const int32_t groups = (run + 15) >> 4;
-    const int32_t weights = kernel_h * groups * 16;
-    for (int32_t at = 0; at < pixels * channels; ++at) {
+    const int32_t weights = n->kernel_h * groups * 16;
+    for (int32_t at = 0; at < n->pixels * channels; ++at) {
         const int32_t o = at % channels, lane = o % 4;
         const int32_t *const unit = stream + o / 4 * (weights + 4 * EC_SCALE_WORDS(rounding));
         const int8_t *w = (const int8_t *)unit + lane * 16;
         uint32_t sum = (uint32_t)unit[weights + lane];
-        for (int32_t g = 0; g < kernel_h * groups; ++g, w += 64) {
+        for (int32_t g = 0; g < n->kernel_h * groups; ++g, w += 64) {
             const int32_t begin = g % groups * 16 < run - 16 ? g % groups * 16 : run - 16;
-            const int8_t *const group = x + g / groups * pitch + at / channels * step + begin;
+            const int8_t *const group = x + g / groups * n->pitch + at / channels * n->step + begin;
             for (int32_t i = 0; i < 16; ++i) {
                 sum += (uint32_t)(group[i] * w[i]);
             }
@@ -191,25 +195,23 @@ static inline EC_UNUSED void ec_conv_c_neon(int8_t *out, const int8_t *x, const 
 
 /* All pixels, four at a time. */
 static inline EC_INLINE void ec_conv_all_neon(int8_t *out, const int8_t *x, const int32_t *stream,
-                                              int32_t kernel_h, int32_t run, int32_t pitch,
-                                              int32_t step, int32_t pixels, int32_t channels,
-                                              int32_t rounding, const int32_t *limits) {
+                                              const ec_conv_sizes *n, int32_t rounding) {
 #if EC_NEON
+    const ec_conv_sizes own = *n; /* stores of bytes may change *n, for all that compilers know */
+    const int32_t channels = own.channels, step = own.step;
+    int32_t pixels = own.pixels;
     for (; pixels >= 4; pixels -= 4, out += 4 * channels, x += 4 * step) {
-        ec_conv_pixels_neon(out, x, stream, kernel_h, run, pitch, step, channels, rounding, limits,
-                            4);
+        ec_conv_pixels_neon(out, x, stream, &own, rounding, 4);
     }
     if (pixels >= 2) {
-        ec_conv_pixels_neon(out, x, stream, kernel_h, run, pitch, step, channels, rounding, limits,
-                            2);
+        ec_conv_pixels_neon(out, x, stream, &own, rounding, 2);
         pixels -= 2, out += 2 * channels, x += 2 * step;
     }
     if (pixels > 0) {
-        ec_conv_pixels_neon(out, x, stream, kernel_h, run, pitch, step, channels, rounding, limits,
-                            1);
+        ec_conv_pixels_neon(out, x, stream, &own, rounding, 1);
     }
 #else
-    ec_conv_c_neon(out, x, stream, kernel_h, run, pitch, step, pixels, channels, rounding, limits);
+    ec_conv_c_neon(out, x, stream, n, rounding);
 #endif
 }
 
@@ -218,39 +220,24 @@ static inline EC_INLINE void ec_conv_all_neon(int8_t *out, const int8_t *x, cons
  * which are at least sixteen. Up to four pixels' inputs are read again after the first of their outputs
  * are written. By gemmlowp's rounding. */
 static EC_KERNEL void ec_conv_s8_neon(int8_t *out, const int8_t *x, const int32_t *stream,
-                                      int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
-                                      int32_t pitch, int32_t step, int32_t pixels, int32_t channels,
-                                      int32_t zero_point, int32_t minimum, int32_t maximum) {
-    const int32_t limits[3] = { zero_point, minimum, maximum };
-    if (zero_point == -128 && maximum == 127) {
-        ec_conv_all_neon(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                         channels, EC_ROUND_TFLM_RELU, limits);
+                                      const ec_conv_sizes *n) {
+    if (n->zero_point == -128 && n->maximum == 127) {
+        ec_conv_all_neon(out, x, stream, n, EC_ROUND_TFLM_RELU);
     } else {
-        ec_conv_all_neon(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                         channels, EC_ROUND_TFLM, limits);
+        ec_conv_all_neon(out, x, stream, n, EC_ROUND_TFLM);
     }
 }
 
 /* The same by ONNX Runtime's rounding. */
 static EC_KERNEL void ec_conv_onnx_s8_neon(int8_t *out, const int8_t *x, const int32_t *stream,
-                                           int32_t kernel_h, int32_t kernel_w, int32_t in_channels,
-                                           int32_t pitch, int32_t step, int32_t pixels,
-                                           int32_t channels, int32_t zero_point, int32_t minimum,
-                                           int32_t maximum) {
-    const int32_t limits[3] = { zero_point, minimum, maximum };
-    ec_conv_all_neon(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                     channels, EC_ROUND_ONNX, limits);
+                                           const ec_conv_sizes *n) {
+    ec_conv_all_neon(out, x, stream, n, EC_ROUND_ONNX);
 }
 
 /* The same by TFLite's single rounding. */
 static EC_KERNEL void ec_conv_single_s8_neon(int8_t *out, const int8_t *x, const int32_t *stream,
-                                             int32_t kernel_h, int32_t kernel_w,
-                                             int32_t in_channels, int32_t pitch, int32_t step,
-                                             int32_t pixels, int32_t channels, int32_t zero_point,
-                                             int32_t minimum, int32_t maximum) {
-    const int32_t limits[3] = { zero_point, minimum, maximum };
-    ec_conv_all_neon(out, x, stream, kernel_h, kernel_w * in_channels, pitch, step, pixels,
-                     channels, EC_ROUND_SINGLE, limits);
+                                             const ec_conv_sizes *n) {
+    ec_conv_all_neon(out, x, stream, n, EC_ROUND_SINGLE);
 }
 
 #endif /* EC_AARCH64_CONV_NEON_S8_H */

@@ -7,22 +7,33 @@
 
 #include "edgec/ec_kernel.h"
 
+/* Some rows of a padded image: those of ec_pad_rows_s8. */
+typedef struct {
+    int32_t height, width, channels, top, left, rows, out_width, zero_point;
+} ec_pad_rows_sizes;
+
+/* A row of `pixels` windows side by side, in an image of `width` pixels. */
+typedef struct {
+    int32_t kernel_h, kernel_w, channels, stride_w, dilation_h, width, pixels;
+} ec_columns_sizes;
+
 /* x [height][width][channels] with zero_point around it: to[rows][out_width][channels] from row `row` on
  * of the padded image, in which x begins at row `top` and column `left`; x is cut where it does not
  * fit. to and x must not overlap. */
-static EC_KERNEL void ec_pad_rows_s8(int8_t *to, const int8_t *x, int32_t height, int32_t width,
-                                     int32_t channels, int32_t top, int32_t left, int32_t rows,
-                                     int32_t out_width, int32_t zero_point, int32_t row) {
-    const int32_t bytes = out_width * channels;
-    const int32_t before = left * channels;
-    const int32_t inside = (width < out_width - left ? width : out_width - left) * channels;
-    for (int32_t i = row - top; i < row - top + rows; ++i) {
+static EC_KERNEL void ec_pad_rows_s8(int8_t *to, const int8_t *x, const ec_pad_rows_sizes *n,
+                                     int32_t row) {
+    /* first, since stores of bytes may change *n, for all that compilers know */
+    const int32_t height = n->height, across = n->width * n->channels, fill = n->zero_point;
+    const int32_t bytes = n->out_width * n->channels, before = n->left * n->channels;
+    const int32_t inside = across < bytes - before ? across : bytes - before;
+    const int32_t first = row - n->top, end = first + n->rows;
+    for (int32_t i = first; i < end; ++i) {
         if (i < 0 || i >= height) {
-            memset(to, zero_point, (size_t)bytes);
+            memset(to, fill, (size_t)bytes);
         } else {
-            memset(to, zero_point, (size_t)before);
-            memcpy(to + before, x + i * width * channels, (size_t)inside);
-            memset(to + before + inside, zero_point, (size_t)(bytes - before - inside));
+            memset(to, fill, (size_t)before);
+            memcpy(to + before, x + i * across, (size_t)inside);
+            memset(to + before + inside, fill, (size_t)(bytes - before - inside));
         }
         to += bytes;
     }
@@ -30,14 +41,13 @@ static EC_KERNEL void ec_pad_rows_s8(int8_t *to, const int8_t *x, int32_t height
 
 /* to[p][kh][i] = x[kh * dilation_h * width * channels + p * stride_w * channels + i] for i < kernel_w *
  * channels: the windows of `pixels` side by side. to and x must not overlap. */
-static EC_KERNEL void ec_columns_s8(int8_t *to, const int8_t *x, int32_t kernel_h, int32_t kernel_w,
-                                    int32_t channels, int32_t stride_w, int32_t dilation_h,
-                                    int32_t width, int32_t pixels) {
-    const int32_t run = kernel_w * channels;
-    for (int32_t p = 0; p < pixels; ++p, x += stride_w * channels) {
+static EC_KERNEL void ec_columns_s8(int8_t *to, const int8_t *x, const ec_columns_sizes *n) {
+    const int32_t kernel_h = n->kernel_h, run = n->kernel_w * n->channels;
+    const int32_t row = n->dilation_h * n->width * n->channels, step = n->stride_w * n->channels;
+    const int32_t pixels = n->pixels;
+    for (int32_t p = 0; p < pixels; ++p, x += step) {
         const int8_t *from = x;
-        for (int32_t kh = 0; kh < kernel_h;
-             ++kh, to += run, from += dilation_h * width * channels) {
+        for (int32_t kh = 0; kh < kernel_h; ++kh, to += run, from += row) {
             if (run > 16 || run < 4) {
                 (void)memcpy(to, from, (size_t)run);
             } else if (run >= 8) { /* both halves, which may share some bytes */

@@ -12,7 +12,7 @@
 #ifndef EC_X86_CONV_S8_H
 #define EC_X86_CONV_S8_H
 
-#include "kernels/x86/product_sizes.h"
+#include "kernels/common/product_sizes.h"
 #include "kernels/x86/base_s8.h"
 
 /* Pixel p, a constant, of up to sixteen from `at` on: by sums that x86 addresses, so that few registers

@@ -8,7 +8,7 @@
 #ifndef EC_X86_DEPTHWISE_S8_H
 #define EC_X86_DEPTHWISE_S8_H
 
-#include "kernels/x86/product_sizes.h"
+#include "kernels/common/product_sizes.h"
 #include "kernels/x86/base_s8.h"
 
 /* `wide` pixels of a unit, of which `left` channels are there; `wide` and whether these are all are

@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import partial
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.numerics.term import TermLike
 from edgec.targets.helium.kernels.rows import columns, pad_rows
 
@@ -25,28 +25,28 @@ def _columns_instructions(kernel_h: int, pixels: int, **_: int) -> float:
     return 30 + pixels * (10 + 12 * kernel_h)
 
 
+_PADDED = ("height", "width", "channels", "top", "left", "rows", "out_width", "zero_point")
+_COLUMNS = ("kernel_h", "kernel_w", "channels", "stride_w", "dilation_h", "width", "pixels")
 register(
     Microkernel(
         PAD_ROWS,
         pad,
-        sizes=(
-            "height", "width", "channels", "top", "left", "rows", "out_width", "zero_point",
-        ),
+        sizes=_PADDED,
         indices=("row",),
         header="common/image_rows.h",
         instructions=_pad_instructions,
         code_bytes=300,
+        struct=Struct("ec_pad_rows_sizes", _PADDED),
     )
-)  # fmt: skip
+)
 register(
     Microkernel(
         COLUMNS,
         partial(columns, "int8"),
-        sizes=(
-            "kernel_h", "kernel_w", "channels", "stride_w", "dilation_h", "width", "pixels",
-        ),
+        sizes=_COLUMNS,
         header="common/image_rows.h",
         instructions=_columns_instructions,
         code_bytes=250,
+        struct=Struct("ec_columns_sizes", _COLUMNS),
     )
-)  # fmt: skip
+)

@@ -35,8 +35,7 @@ class Vectors:
     halves, tap_pairs: two products are added in 16 bits, of both halves of a group and of two taps
     of a depthwise window: no two weights that meet there may be -128. sums: whether convolutions
     may leave their sums as they are. starts: with which pixels tiles begin, if not with multiples.
-    has_struct: the C functions take their sizes as one. floor: kernels leave out the minimum where
-    the zero point is -128 and nothing else is limited.
+    floor: kernels leave out the minimum where the zero point is -128 and nothing else is limited.
     """
 
     suffix: str
@@ -55,7 +54,6 @@ class Vectors:
     sums: bool = False
     starts: Callable[..., Sequence[int]] | None = None
     lines: bool = False
-    has_struct: bool = False
     floor: bool = False
     rescalings: tuple[Rescaling, ...] = RESCALINGS
 
@@ -203,7 +201,7 @@ def register_convolutions(
                 in_order=("result_d0", vectors.pixels), starts=vectors.starts,
                 stream=_conv_stream(vectors, rescaling), instructions=instructions,
                 code_bytes=code_bytes,
-                struct=Struct("ec_conv_sizes", sizes) if vectors.has_struct else None,
+                struct=Struct("ec_conv_sizes", sizes),
             )
         )  # fmt: skip
 
@@ -220,6 +218,6 @@ def register_depthwise(
                 _DEPTHWISE, header, vectors.needs, alignment=(("bias", 4),),
                 stream=_depthwise_stream(vectors, rescaling), instructions=instructions,
                 code_bytes=code_bytes,
-                struct=Struct("ec_depthwise_sizes", _DEPTHWISE) if vectors.has_struct else None,
+                struct=Struct("ec_depthwise_sizes", _DEPTHWISE),
             )
         )  # fmt: skip

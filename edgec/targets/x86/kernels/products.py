@@ -33,12 +33,11 @@ def _tile_starts(pixels: int, channels: int, **_: int) -> list[int]:
 VNNI = Vectors(
     "vnni", frozenset({"avx2", "avx512", "vnni"}), lanes=16, group=GROUP, together=4, pixels=6,
     units=4, planes="vnni", plane_lanes=16, offset=OFFSET, rescalings=HOSTED, sums=True,
-    starts=_tile_starts, lines=True, has_struct=True,
+    starts=_tile_starts, lines=True,
 )  # fmt: skip
 AVX2 = Vectors(
     "avx2", frozenset({"avx2"}), lanes=8, group=GROUP, together=2, pixels=4, units=2,
     planes="avx2", plane_lanes=8, rescalings=HOSTED, sums=True,
-    has_struct=True,
 )  # fmt: skip
 
 

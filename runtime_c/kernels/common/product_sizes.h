@@ -1,4 +1,4 @@
-/* The sizes of an int8 convolution, which kernels for x86 take as one argument.
+/* The sizes of an int8 convolution, which kernels take as one argument.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
