@@ -28,7 +28,7 @@ def _tosa(module: Module) -> bytes:
 def _onnx(module: Module) -> bytes:
     from edgec.frontends.onnx_writer import onnx_bytes  # onnx takes a while to import
 
-    return onnx_bytes(module.main)
+    return onnx_bytes(module.main, with_states=True)
 
 
 GRAPH_FILES: Mapping[str, GraphFile] = {

@@ -18,34 +18,43 @@ from edgec import __version__
 from edgec.errors import ImportFailed
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.open_axes import OpenAxes, axes_after
+from edgec.graph.operator import Fusion
 from edgec.graph.traits import Storage
 from edgec.graph.types import Array, Quant, TensorType
 from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.int4 import fits_int4
 from edgec.loop.primitives.shifts import find_shifts, without_shifts
-from edgec.ops.onnx_graph import TO_FIRST
-from edgec.ops.op import op_of
+from edgec.ops.onnx_graph import TO_FIRST, as_stored
+from edgec.ops.onnx_loops import write_program, write_view
+from edgec.ops.op import op_of, program_of
 
 #: Scales along an axis since 13, HardSwish since 14; and the version of the format that has it.
 OPSET, IR_VERSION = 14, 8
 #: Weights of int4 and values of int16 since 21; and operators that came late.
 WIDE_OPSET, WIDE_IR_VERSION = 21, 10
 TO_LAST = (0, 2, 3, 1)
+_REFUSED = "this model cannot be written as ONNX yet"
 
 
-def to_onnx(function: Function, *, producer_version: str) -> onnx.ModelProto:
-    """The ONNX model of a function without state.
+def to_onnx(
+    function: Function, *, producer_version: str, with_states: bool = False
+) -> onnx.ModelProto:
+    """The ONNX model of a function.
 
-    Raises ImportFailed naming every operator that cannot be written.
+    with_states: states are further inputs and outputs, after the others, as in other streaming
+    models; what they begin with is the inputs' default. Without it a function has no states.
+    Raises ImportFailed naming every node that cannot be written.
     """
-    nodes = tuple(_with_bodies(function))
-    strange = sorted({node.op.name for node in nodes if not op_of(node).has_onnx})
-    if strange or function.states:
-        raise ImportFailed(
-            "this model cannot be written as ONNX yet",
-            details=tuple(f"operator {name}" for name in strange) or ("it has state",),
-        )
-    return OnnxWriter(function).model(producer_version)
+    if function.states and not with_states:
+        raise ImportFailed(_REFUSED, details=("it has state",))
+    try:
+        return OnnxWriter(function).model(producer_version)
+    except _NeedsWide:
+        return OnnxWriter(function, is_wide=True).model(producer_version)
+
+
+class _NeedsWide(Exception):
+    """A node is written by operators of WIDE_OPSET."""
 
 
 def _with_bodies(function: Function) -> Iterator[Node]:
@@ -56,9 +65,9 @@ def _with_bodies(function: Function) -> Iterator[Node]:
             yield from _with_bodies(body)
 
 
-def onnx_bytes(function: Function) -> bytes:
+def onnx_bytes(function: Function, *, with_states: bool = False) -> bytes:
     """What `edgec` writes as a file. Raises ImportFailed for what ONNX cannot say."""
-    model = to_onnx(function, producer_version=__version__)
+    model = to_onnx(function, producer_version=__version__, with_states=with_states)
     return bytes(model.SerializeToString(deterministic=True))
 
 
@@ -100,7 +109,7 @@ def _needs_wide_opset(node: Node) -> bool:
 class OnnxWriter:
     """Collects ONNX nodes and initializers; one for each function."""
 
-    def __init__(self, function: Function) -> None:
+    def __init__(self, function: Function, *, is_wide: bool = False) -> None:
         self.function = function
         nodes = tuple(_with_bodies(function))
         self.producers: Mapping[Value, Node] = {
@@ -114,7 +123,8 @@ class OnnxWriter:
         self.initializers: dict[str, onnx.TensorProto] = {}
         self._tensors: dict[tuple[Value, bool], str] = {}
         self._taken: set[str] = set()
-        is_wide = any(map(_needs_wide_opset, nodes))
+        self.refused: dict[str, None] = {}
+        is_wide |= any(map(_needs_wide_opset, nodes))
         self.opset, self.ir_version = (
             (WIDE_OPSET, WIDE_IR_VERSION) if is_wide else (OPSET, IR_VERSION)
         )
@@ -127,7 +137,12 @@ class OnnxWriter:
             self._define(param, False, self.fresh(name))
             type_ = param.type
             inputs.append(self._info(self._tensors[param, False], type_.dtype, type_.shape))
+        for state in self.function.states:
+            name = self._tensors[state.before, False]
+            self.initializers[name] = numpy_helper.from_array(state.initial.data, name)
         self._write(self.function.nodes)
+        if self.refused:
+            raise ImportFailed(_REFUSED, details=tuple(self.refused))
         graph = helper.make_graph(
             self.nodes, "edgec", inputs, self._outputs(), list(self.initializers.values())
         )
@@ -190,7 +205,37 @@ class OnnxWriter:
             for axis, number in axes_after(node, self._open).items():
                 for value in node.outputs:
                     self.open(value, axis, number)
-            op_of(node).write_onnx(self, node)
+            try:
+                self._write_node(node)
+            except ImportFailed as problem:
+                self.refused[f"operator {node.op.name} {node.name}: {problem.message}"] = None
+                for value in node.outputs:
+                    self.define_own(value)
+
+    def _write_node(self, node: Node) -> None:
+        """By ONNX's own operator, or else by what the loops compute."""
+        op, nodes = op_of(node), len(self.nodes)
+        if not op.has_onnx_of(node) or op.onnx_since > WIDE_OPSET:
+            self._write_loops(node)
+            return
+        try:
+            op.write_onnx(self, node)
+        except ImportFailed as refusal:
+            if node.bodies or op.is_foreign or any(map(self.open_axes, node.outputs)):
+                raise
+            del self.nodes[nodes:]
+            try:
+                self._write_loops(node)
+            except ImportFailed:
+                raise refusal from None
+
+    def _write_loops(self, node: Node) -> None:
+        if self.opset < WIDE_OPSET:
+            raise _NeedsWide
+        if node.op.fusion is Fusion.VIEW:
+            write_view(self, node)
+        else:
+            write_program(self, node, program_of(node))
 
     def body(self, body: Function, given: Sequence[str]) -> list[str]:
         """Write the nodes of a body here, and return the tensors of its results."""
@@ -226,6 +271,7 @@ class OnnxWriter:
 
     def fresh(self, name: str) -> str:
         """`name`, or `name_1`, … if it is taken."""
+        name = name or "value"  # an output that the file left out
         candidate, number = name, 0
         while candidate in self._taken:
             number += 1
@@ -280,16 +326,25 @@ class OnnxWriter:
 
     def _tensor(self, value: Value, first: bool) -> str:
         if (value, first) not in self._tensors:
+            stored = self.constant_of(value)
             if isinstance(value, Constant):
                 data = value.data.transpose(TO_FIRST) if first else value.data
                 return self._define(value, first, self.initializer(value.name, data))
-            if (value, not first) not in self._tensors:
-                raise ImportFailed(f"{value.name} has no ONNX form yet")
-            order = TO_FIRST if first else TO_LAST
-            other = self._tensors[value, not first]
-            name = self._define(value, first, self.fresh(f"{value.name}.{order[1:]}"))
-            self.emit("Transpose", [other], name, perm=order)
+            if stored is not None and stored.type.quant is not None:  # written for each reader
+                name = self.operand(value, as_stored, stored.type.quant.axis or 0)
+                self._define(value, False, name)
+                return self._tensor(value, first)
+            self._transpose(value, first)
         return self._tensors[value, first]
+
+    def _transpose(self, value: Value, first: bool) -> None:
+        """Write a value in the other order than it has."""
+        if (value, not first) not in self._tensors:
+            raise ImportFailed(f"{value.name} has no ONNX form yet")
+        order = TO_FIRST if first else TO_LAST
+        name = self.fresh(f"{value.name}.{order[1:]}")
+        self.emit("Transpose", [self._tensors[value, not first]], name, perm=order)
+        self._define(value, first, name)
 
     def _info(self, name: str, dtype: str, shape: Sequence[int | str]) -> onnx.ValueInfoProto:
         stored = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))

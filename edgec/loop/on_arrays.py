@@ -103,7 +103,7 @@ class Trace:
             raise ContractError(f"stage {stage.name} computes {value.dtype}, not {dtype}")
         if stage.at is None and stage.shape == stage.target.shape:
             is_kept = value.tape is None or value in self.buffers.values()
-            function = partial(_copied if is_kept else _whole, stage.shape)
+            function = partial(copied if is_kept else whole, stage.shape)
             slot = self.tape.note(function, [value.slot_in(self.tape)])
         else:
             where = grids if stage.at is None else tuple(map(np.asarray, stage.at(*at)))
@@ -116,21 +116,21 @@ class Trace:
         view = view_of(places_of(where, target.shape), np.dtype(target.dtype))
         full = np.broadcast_arrays(*where, np.empty(stage.shape))[:-1]
         operands = [v.slot_in(self.tape) for v in (self.buffers[target.name], value)]
-        return self.tape.note(partial(_stored, tuple(full), view), operands)
+        return self.tape.note(partial(stored_at, tuple(full), view), operands)
 
 
-def _whole(shape: tuple[int, ...], value: Array) -> Array:
+def whole(shape: tuple[int, ...], value: Array) -> Array:
     """The value as a buffer of its own, which it may be itself."""
     is_own = value.shape == shape and value.base is None and value.flags.carray
-    return value if is_own and shape else _copied(shape, value)  # not () of a NumPy scalar
+    return value if is_own and shape else copied(shape, value)  # not () of a NumPy scalar
 
 
-def _copied(shape: tuple[int, ...], value: Array) -> Array:
+def copied(shape: tuple[int, ...], value: Array) -> Array:
     """The value as a new array."""
     return np.array(value if value.shape == shape else np.broadcast_to(value, shape), order="C")
 
 
-def _stored(
+def stored_at(
     places: tuple[Array, ...], view: Callable[[Array], Array] | None, buffer: Array, value: Array
 ) -> Array:
     """The buffer with the value at these places, which may be a view of it."""
@@ -212,18 +212,18 @@ def _combined(
     kinds = [op for op, _, _ in found.chain]
     operands = [operand for _, operand, _ in found.chain]
     chain = [(function_of(op, value.dtype), swap) for op, _, swap in found.chain]
-    function: Callable[..., Array] = partial(_in_order, chain, extents, shape)
+    function: Callable[..., Array] = partial(in_order, chain, extents, shape)
     if len(chain) == 1 and not is_float(value.dtype) and kinds[0] in _ASSOCIATIVE:
-        function = partial(_in_any_order, FUNCTIONS[kinds[0]], extents, shape)
+        function = partial(in_any_order, FUNCTIONS[kinds[0]], extents, shape)
     elif kinds in (["add"], ["mul"]):
-        function = partial(_accumulated, FUNCTIONS[kinds[0]], extents, shape)
+        function = partial(accumulated, FUNCTIONS[kinds[0]], extents, shape)
     elif set(kinds) in ({"max"}, {"min"}) and len({swap for _, swap in chain}) == 1:
-        of_equal = _first_extreme if chain[0][1] else _extreme
+        of_equal = first_extreme if chain[0][1] else extreme
         function = partial(of_equal, FUNCTIONS[kinds[0]], extents, shape)
     return noted(function, value.dtype, value, *operands)
 
 
-def _in_any_order(
+def in_any_order(
     function: np.ufunc, extents: tuple[int, ...], shape: tuple[int, ...], value: Array, x: Array
 ) -> Array:
     """Integers: all steps at once."""
@@ -247,7 +247,7 @@ def _after(
     return rows
 
 
-def _accumulated(
+def accumulated(
     function: np.ufunc, extents: tuple[int, ...], shape: tuple[int, ...], value: Array, x: Array
 ) -> Array:
     """Floats, added or multiplied one by one."""
@@ -255,7 +255,7 @@ def _accumulated(
     return np.asarray(function.accumulate(rows, out=rows)[-1])
 
 
-def _in_order(
+def in_order(
     chain: Sequence[tuple[Callable[..., Array], bool]], extents: tuple[int, ...],
     shape: tuple[int, ...], value: Array, *operands: Array,
 ) -> Array:  # fmt: skip
@@ -267,7 +267,7 @@ def _in_order(
     return value
 
 
-def _extreme(
+def extreme(
     function: np.ufunc, extents: tuple[int, ...], shape: tuple[int, ...], value: Array,
     *operands: Array,
 ) -> Array:  # fmt: skip
@@ -288,7 +288,7 @@ def _extreme(
     return np.asarray(best)
 
 
-def _first_extreme(
+def first_extreme(
     function: np.ufunc, extents: tuple[int, ...], shape: tuple[int, ...], value: Array,
     *operands: Array,
 ) -> Array:  # fmt: skip

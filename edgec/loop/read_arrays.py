@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from math import prod
 from operator import is_
@@ -42,22 +43,59 @@ def gathered(tensor: Tensor, trace: Trace, indices: Sequence[Any]) -> ArrayValue
     grids = [i if isinstance(i, ArrayValue) else ArrayValue(np.asarray(i)) for i in indices]
     bounded = partial(_bounded, tensor.name, tensor.shape, trace.mask)
     if any(grid.tape is not None for grid in grids):
-        return noted(lambda array, *at: array[bounded(at)], tensor.dtype, source, *grids)
+        return noted(Picked(tensor.shape, bounded), tensor.dtype, source, *grids)
     if trace.tape.work is not None:
         trace.tape.work.spend(_CALLS_OF_PLACES)
     known = bounded([grid.array for grid in grids])
     if all(map(is_, known, index_grids(tensor.shape))):
         return source
     places = places_of(known, tensor.shape)
-    view = view_of(places, np.dtype(tensor.dtype))
+    view: Callable[[Array], Array] | None = view_of(places, np.dtype(tensor.dtype))
     if view is None:
         where = sum(places[1:], places[0])
-        view = view_of([where], np.dtype(tensor.dtype)) or partial(_taken, where)
+        view = view_of([where], np.dtype(tensor.dtype)) or partial(taken_at, where)
     return noted(view, tensor.dtype, source)
 
 
-def _taken(where: Array, array: Array) -> Array:
+@dataclass(frozen=True)
+class Picked:
+    """A function of an array and index arrays: the elements there. bounded: indices inside it."""
+
+    shape: tuple[int, ...]
+    bounded: Callable[[Sequence[Array]], tuple[Array, ...]]
+
+    def __call__(self, array: Array, *at: Array) -> Array:
+        found: Array = array[self.bounded(at)]
+        return found
+
+
+def taken_at(where: Array, array: Array) -> Array:
+    """The elements at places of an array, which is flat."""
     return np.take(array, where)
+
+
+@dataclass(frozen=True)
+class View:
+    """A function of an array: the elements from place `first` on, by steps along each axis."""
+
+    shape: tuple[int, ...]
+    dtype: np.dtype[Any]
+    first: int
+    steps: tuple[int, ...]
+
+    def __call__(self, array: Array) -> Array:
+        size = self.dtype.itemsize
+        strides = tuple(step * size for step in self.steps)
+        return np.ndarray(self.shape, self.dtype, array, self.first * size, strides)
+
+    @property
+    def places(self) -> Array:
+        """Of the elements."""
+        total: Any = np.full((1,) * len(self.shape), self.first)
+        for axis, (extent, step) in enumerate(zip(self.shape, self.steps, strict=True)):
+            form = [extent if a == axis else 1 for a in range(len(self.shape))]
+            total = total + (np.arange(extent) * step).reshape(form)
+        return np.asarray(total).reshape(self.shape)
 
 
 def _bounded(
@@ -87,7 +125,7 @@ def places_of(grids: Sequence[Array], shape: tuple[int, ...]) -> list[Array]:
     ] or [np.zeros((), np.intp)]
 
 
-def view_of(places: Sequence[Array], dtype: np.dtype[Any]) -> Callable[[Array], Array] | None:
+def view_of(places: Sequence[Array], dtype: np.dtype[Any]) -> View | None:
     """A function that gives the elements of a tensor at these places as a view.
 
     None unless each place is a sum of multiples of the axes' positions. Axes along which the places
@@ -98,10 +136,8 @@ def view_of(places: Sequence[Array], dtype: np.dtype[Any]) -> Callable[[Array], 
         return None
     extents = np.broadcast_shapes(*(place.shape for place in places))
     steps = [sum(column) for column in zip(*(each for each in found if each), strict=True)]
-    view = tuple(extent if step else 1 for extent, step in zip(extents, steps, strict=True))
-    strides = tuple(step * dtype.itemsize for step in steps)
-    offset = sum(int(place.flat[0]) for place in places) * dtype.itemsize
-    return lambda array: np.ndarray(view, dtype, array, offset, strides)
+    shape = tuple(extent if step else 1 for extent, step in zip(extents, steps, strict=True))
+    return View(shape, dtype, sum(int(place.flat[0]) for place in places), tuple(steps))
 
 
 def _steps(place: Array) -> list[int] | None:

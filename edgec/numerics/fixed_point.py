@@ -281,4 +281,4 @@ def reciprocal_root(x: npt.NDArray[Any]) -> IntArray:
     for _ in range(3):
         rest = (3 << 27) - multiply(x, multiply(y, y))  # 27 fraction bits
         y = multiply(y, rest << 2) << 1
-    return np.asarray(y, np.int64)
+    return y

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from edgec.graph.ir import Constant, Node
 from edgec.graph.traits import Arithmetic, IntegerForm
 from edgec.loop.dtype import bits, integer_range, is_float
 from edgec.loop.values import Value, cast, intrinsic, maximum, minimum, select
+from edgec.ops.onnx_arrays import WrittenArray
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import RawNode
 from edgec.ops.row import FLOAT, FLOATS, INTEGERS, SIGNED, Row, add_rows
@@ -182,6 +184,25 @@ def _atan2(y: Value, x: Value) -> Value:
     return select(x.equals(x) & y.equals(y), angle, x + y)
 
 
+def _write_atan2(out: OnnxGraph, node: Node) -> None:
+    """The same; a zero's sign is that of what it divides 1 into."""
+    y, x = (WrittenArray(out, out.own(v), v.type.shape, v.type.dtype) for v in node.inputs)
+    one, infinite = np.float32(1), np.float32(math.inf)
+
+    def is_below(value: Any) -> Any:
+        return (value < 0) | ((value == 0) & (one / value < 0))
+
+    across, along = np.abs(y), np.abs(x)
+    large, small = np.maximum(across, along), np.minimum(across, along)
+    ratio: Any = np.where(large == 0, large, np.where(small == infinite, one, small / large))
+    angle = ratio.emit("Atan", [ratio], ratio.shape, ratio.dtype)
+    angle = np.where(across > along, np.float32(math.pi / 2) - angle, angle)
+    angle = np.where(is_below(x), np.float32(math.pi) - angle, angle)
+    angle = np.where(is_below(y), -angle, angle)
+    made: Any = np.where((x == x) & (y == y), angle, x + y)
+    out.emit("Identity", [made.name], out.define_own(node.output))
+
+
 def _is_infinite(x: Value, detect_negative: int, detect_positive: int) -> Value:
     low = x < (-_MOST if detect_negative else -math.inf)
     return low | (x > (_MOST if detect_positive else math.inf))
@@ -190,6 +211,14 @@ def _is_infinite(x: Value, detect_negative: int, detect_positive: int) -> Value:
 def _ones(dtype: str) -> int:
     """The integer whose bits are all set."""
     return integer_range(dtype)[1] if dtype.startswith("u") else -1
+
+
+def _write_shift(direction: str, out: OnnxGraph, node: Node) -> None:
+    """BitShift, which has no numbers with a sign before opset 28."""
+    if np.dtype(node.inputs[0].type.dtype).kind != "u":
+        raise ImportFailed(f"{node.name}: ONNX has no shift of numbers with a sign")
+    inputs, output, _ = out.places(node)
+    out.emit("BitShift", inputs, output, direction=direction)
 
 
 def _shifts(direction: str) -> Callable[[RawNode], bool]:
@@ -365,7 +394,8 @@ ROWS = (
         onnx="Acos", since=7, tolerance=NEAR),
     Row("atan", "the arc tangent", lambda x: intrinsic("atan_f32", x),
         onnx="Atan", since=7, tolerance=NEAR),
-    Row("atan2", "the angle of the point (b, a)", _atan2, tflite="ATAN2", tolerance=NEAR),
+    Row("atan2", "the angle of the point (b, a)", _atan2, tflite="ATAN2", tolerance=NEAR,
+        write=_write_atan2, since=18),
     Row("sinh", "the hyperbolic sine", lambda x: intrinsic("sinh_f32", x),
         onnx="Sinh", since=9, tolerance=NEAR),
     Row("cosh", "the hyperbolic cosine", lambda x: intrinsic("cosh_f32", x),
@@ -433,10 +463,11 @@ ROWS = (
     Row("bitwise_not", "the other bits", lambda x: x ^ _ones(x.dtype), INTEGERS,
         onnx="BitwiseNot", since=18),
     Row("shift_left", "a * 2**b; 0 if b is no bit of a", _shift_left, INTEGERS,
-        onnx="BitShift", since=11, when=_shifts("LEFT"), written={"direction": "LEFT"}),
+        onnx="BitShift", since=11, when=_shifts("LEFT"), write=partial(_write_shift, "LEFT")),
     Row("shift_right", "a / 2**b, rounded down; if b is no bit of a, what its sign fills",
         _shift_right, INTEGERS,
-        onnx="BitShift", since=11, when=_shifts("RIGHT"), written={"direction": "RIGHT"}),
+        onnx="BitShift", since=11, when=_shifts("RIGHT"),
+        write=partial(_write_shift, "RIGHT")),
     Row("where", "a where the condition holds, else b", select, (*FLOATS, *INTEGERS, "bool"),
         onnx="Where", since=9, tflite="SELECT_V2", fixed={0: "bool"}, stored=True,
         integer_form=IntegerForm.SHARED),

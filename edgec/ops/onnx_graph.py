@@ -113,6 +113,15 @@ def own_operands(out: OnnxGraph, node: Node) -> list[str]:
     ]
 
 
+def as_int64(out: OnnxGraph, value: Value, tensor: str) -> str:
+    """A tensor of a value's integers, in the only dtype that some of ONNX's operators take."""
+    if value.type.dtype == "int64":
+        return tensor
+    wide = out.fresh(f"{tensor}.int64")
+    out.emit("Cast", [tensor], wide, to=7)  # TensorProto.INT64
+    return wide
+
+
 def onnx_pads(padding: Sequence[tuple[int, int]]) -> list[int]:
     """Padding of height and width in ONNX's order."""
     (top, bottom), (left, right) = padding

@@ -17,7 +17,7 @@ from edgec.errors import ContractError, EdgecError, ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import AttrsT, Fusion, Operator
-from edgec.graph.traits import Interval, Operand
+from edgec.graph.traits import IntegerForm, Interval, Operand
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -47,11 +47,13 @@ class Op(Operator[AttrsT]):
 
     constant_inputs: positions of inputs that `lower` gets as constants, always.
     onnx_name: ONNX's operator that does the same, where it has no attributes. onnx_since: the
-    first of ONNX's operator sets that has it, if it is a late one.
+    first of ONNX's operator sets that has it, if it is a late one. onnx_of_stored: whether its form
+    in ONNX takes quantized integers as they are; None if its traits say so.
     """
 
     onnx_name: ClassVar[str] = ""
     onnx_since: ClassVar[int] = 1
+    onnx_of_stored: ClassVar[bool | None] = None
     constant_inputs: ClassVar[tuple[int, ...]] = ()
 
     def evaluate(
@@ -74,8 +76,17 @@ class Op(Operator[AttrsT]):
 
     @property
     def has_onnx(self) -> bool:
-        """Whether a node can be written as ONNX."""
+        """Whether it has a form of its own in ONNX; others are written as their loops."""
         return bool(self.onnx_name) or type(self).write_onnx is not Op.write_onnx
+
+    def has_onnx_of(self, node: Node) -> bool:
+        """Whether that form means the same of a node's stored integers, if it has such."""
+        data = [value for value in node.inputs if not isinstance(value, Constant)]
+        is_kept = self.movement is not None or bool(node.bodies)
+        is_kept |= self.integer_form in (IntegerForm.SHARED, IntegerForm.ORDER) and not self.clamps
+        if self.onnx_of_stored is not None:
+            is_kept = self.onnx_of_stored
+        return self.has_onnx and (is_kept or all(value.type.quant is None for value in data))
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Write a node as ONNX: one of `onnx_name`, without attributes and in either order."""
@@ -120,6 +131,23 @@ def lowered_results(
             for array, type_ in zip(made, output_types, strict=True)
         ]
     )
+
+
+def program_of(node: Node) -> Program:
+    """The loops of a node as a program on arrays. Raises ImportFailed where they are not known."""
+    op = op_of(node)
+    constants = []
+    for number in op.constant_inputs[: len(node.inputs)]:
+        value = node.inputs[number] if number < len(node.inputs) else None
+        if value is not None and not isinstance(value, Constant):
+            raise ImportFailed(f"input {number} is no constant")
+        if isinstance(value, Constant):
+            constants.append(value.data.tobytes())
+    output_types = tuple(value.type for value in node.outputs)
+    narrow = [t.dtype for t in (*node.input_types, *output_types) if _stored_in(t.dtype)]
+    if narrow:
+        raise ImportFailed(f"values of {narrow[0]}")
+    return _program(op, node.attrs, tuple(node.input_types), output_types, tuple(constants))
 
 
 @lru_cache

@@ -67,6 +67,7 @@ class Quantize(Op[QuantizeAttrs]):
     attrs_class = QuantizeAttrs
     fusion = Fusion.ELEMENTWISE
     storage = Storage.QUANTIZE
+    onnx_of_stored = True
 
     def infer(self, attrs: QuantizeAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The same shape, quantized."""
@@ -131,6 +132,7 @@ class Dequantize(Op[NoAttrs]):
     name = "dequantize"
     fusion = Fusion.ELEMENTWISE
     storage = Storage.DEQUANTIZE
+    onnx_of_stored = True
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The same shape in float32."""

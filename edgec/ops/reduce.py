@@ -166,6 +166,11 @@ class Reduce(Op[ReduceAttrs]):
         inputs, output, first = out.places(node)
         axes = sorted(written_axis(axis, first) for axis in node.attrs.axes)
         row = BY_NAME[node.attrs.kind]
+        if not row.onnx or (node.inputs[0].type.dtype == "bool" and out.opset < 20):
+            raise ImportFailed(f"{node.name}: ONNX has no {row.name} of these")
+        if not axes:
+            out.emit("Identity", inputs, output)
+            return
         if row.name == "sum" or out.opset >= 18:
             listed = out.initializer(f"{output}.axes", np.asarray(axes, np.int64))
             out.emit(row.onnx, [*inputs, listed], output, keepdims=1)

@@ -101,7 +101,8 @@ class Reshape(Op[ReshapeAttrs]):
         for axis in opened:
             extents[axis] = -1
         shape = out.initializer(f"{node.name}.shape", np.asarray(extents, np.int64))
-        out.emit("Reshape", [out.own(node.inputs[0]), shape], out.define_own(node.output))
+        zeros = {} if all(extents) else {"allowzero": 1}
+        out.emit("Reshape", [out.own(node.inputs[0]), shape], out.define_own(node.output), **zeros)
 
 
 def _shape_at(

@@ -145,6 +145,7 @@ class Resize(Op[ResizeAttrs]):
     attrs_class = ResizeAttrs
     fusion = Fusion.INJECTIVE
     tolerance = 5e-7
+    onnx_of_stored = False  # its rounding of integers is TFLite's
     integer_form = IntegerForm.SHARED
 
     def attrs_at(

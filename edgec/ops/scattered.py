@@ -26,7 +26,7 @@ from edgec.loop.values import Value, clamp, index, int32, maximum, minimum, sele
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.moved import Moved
-from edgec.ops.onnx_graph import OnnxGraph, write_own
+from edgec.ops.onnx_graph import OnnxGraph, as_int64, own_operands, write_own
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx
 from edgec.ops.parts import PLACES, Parts
 from edgec.ops.slice import sliced
@@ -104,7 +104,11 @@ class Gathered(Moved[AxisAttrs]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """`onnx_kind`, whose indices count from the end where they are negative, as here."""
-        write_own(out, node, self.onnx_kind, **{self.onnx_axis: node.attrs.axis})
+        x, places = own_operands(out, node)
+        if self.onnx_kind == "GatherND":
+            places = as_int64(out, node.inputs[1], places)
+        out.emit(self.onnx_kind, [x, places], out.define_own(node.output),
+                 **{self.onnx_axis: node.attrs.axis})  # fmt: skip
 
     def axis_after(
         self,
@@ -269,8 +273,13 @@ class Scatter(Op[ScatterAttrs]):
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """ScatterND or ScatterElements, with all reductions since opset 18."""
         axis, reduction = node.attrs.axis, node.attrs.reduction
-        kind, along = ("ScatterND", {}) if axis < 0 else ("ScatterElements", {"axis": axis})
-        write_own(out, node, kind, reduction=reduction, **along)
+        if axis >= 0:
+            write_own(out, node, "ScatterElements", reduction=reduction, axis=axis)
+            return
+        x, places, updates = own_operands(out, node)
+        places = as_int64(out, node.inputs[1], places)
+        out.emit("ScatterND", [x, places, updates], out.define_own(node.output),
+                 reduction=reduction)  # fmt: skip
 
 
 def adds_to_zeros(node: Node) -> bool:

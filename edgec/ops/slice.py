@@ -19,7 +19,7 @@ from edgec.ops.moved import Moved
 from edgec.ops.onnx_graph import OnnxGraph, written_list
 from edgec.ops.op import NotConstant, RawNode, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
-from edgec.ops.slice_at import SliceAt, SliceAtAttrs, computed_slice
+from edgec.ops.slice_at import SliceAt, SliceAtAttrs, computed_slice, first_parts
 from edgec.ops.transpose import in_order
 
 
@@ -329,8 +329,9 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
         constant_integers(v, n) if (v := raw.optional(p)) else [d]
         for p, n, d in ((3, "axes", 0), (4, "steps", 1))
     )
-    if not isinstance(raw.operand(1), Constant) and (len(axes), steps) == (1, [1]):
-        return computed_slice(builder, raw, axes[0])
+    computed = [not isinstance(raw.operand(position), Constant) for position in (1, 2)]
+    if any(computed) and (len(axes), steps) == (1, [1]):
+        return (computed_slice if computed[0] else first_parts)(builder, raw, axes[0])
     given = [
         None if value is None else constant_integers(value, what)
         for value, what in zip([*raw.inputs[1:], None, None][:4], names, strict=True)

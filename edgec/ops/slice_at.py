@@ -22,6 +22,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as Element
 from edgec.loop.values import index, int32, maximum, minimum, select
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.cast import CastAttrs
 from edgec.ops.concat import ConcatAttrs
 from edgec.ops.moved import Moved
 from edgec.ops.onnx_graph import OnnxGraph
@@ -202,6 +203,42 @@ def computed_slice(builder: GraphBuilder, raw: RawNode, axis: int) -> Value:
         starts = builder.op("concat", [zeros, starts], ConcatAttrs(0), name=f"{raw.name}/starts")
     shape = (*x.type.shape[:axis], count, *x.type.shape[axis + 1 :])
     return builder.op(SliceAt, [x, starts], SliceAtAttrs(shape), name=raw.name)
+
+
+def first_parts(builder: GraphBuilder, raw: RawNode, axis: int) -> Value:
+    """A slice x[:end] to a computed end: all of x, of which as many parts are in use.
+
+    An end below 0 counts from the last part. Raises NotConstant for another start.
+    """
+    x, start, end = raw.operand(0), raw.constant(1, "starts"), raw.operand(2)
+    axis %= len(x.type.shape)
+    extent, name = x.type.shape[axis], f"{raw.name}/count"
+    if start.data.any() or end.type.elements != 1 or axis in builder.open_axes.get(x, {}):
+        raise NotConstant("how many elements it takes is computed", end)
+    zero, whole = (
+        builder.constant(f"{raw.name}.{n}", np.full(end.type.shape, n, end.type.dtype))
+        for n in (0, extent)
+    )
+    is_back = builder.op("less", [end, zero], name=name, sources=())
+    back = builder.op("int_add", [end, whole], name=name, sources=())
+    count = builder.op("where", [is_back, back, end], name=name, sources=())
+    part = builder.op("reshape", [x], ReshapeAttrs(x.type.shape), name=raw.name)
+    builder.open(part, axis, limited_count(builder, count, extent, raw.name))
+    return part
+
+
+def limited_count(builder: GraphBuilder, count: Value, most: int, name: str) -> Value:
+    """A computed count as one int32 from 0 to `most`."""
+
+    def made(op: str, inputs: Sequence[Value], attrs: Any = None) -> Value:
+        return builder.op(op, inputs, attrs, name=f"{name}/count", sources=())
+
+    ends = [builder.constant(f"{name}.{end}", np.full(1, end, "int64")) for end in (0, most)]
+    one = made("reshape", [count], ReshapeAttrs((1,)))
+    if count.type.dtype != "int64":
+        one = made("cast", [one], CastAttrs("int64"))
+    one = made("minimum", [made("maximum", [one, ends[0]]), ends[1]])
+    return made("cast", [one], CastAttrs("int32"))
 
 
 def _root(builder: GraphBuilder, value: Value) -> tuple[Value, int]:

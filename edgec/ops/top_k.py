@@ -24,10 +24,10 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, index, select
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
-from edgec.ops.cast import CastAttrs, write_places
+from edgec.ops.cast import write_places
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx, from_tflite
-from edgec.ops.reshape import ReshapeAttrs
+from edgec.ops.slice_at import limited_count
 
 
 @dataclass(frozen=True)
@@ -129,22 +129,10 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ...]:
         attrs = TopKAttrs(axis, int(count.data.reshape(-1)[0]), largest)
         return builder.node("top_k", [x], attrs, name=raw.name).outputs
     outputs = builder.node("top_k", [x], TopKAttrs(axis, extent, largest), name=raw.name).outputs
-    number = _limited(builder, count, extent, raw.name)
+    number = limited_count(builder, count, extent, raw.name)
     for value in outputs:
         builder.open(value, axis, number)
     return outputs
-
-
-def _limited(builder: GraphBuilder, count: GraphValue, most: int, name: str) -> GraphValue:
-    """A computed count as one int32 from 0 to `most`."""
-
-    def made(op: str, inputs: Sequence[GraphValue], attrs: Any = None) -> GraphValue:
-        return builder.op(op, inputs, attrs, name=f"{name}/count", sources=())
-
-    ends = [builder.constant(f"{name}.{end}", np.full(1, end, "int64")) for end in (0, most)]
-    one = made("reshape", [count], ReshapeAttrs((1,)))
-    one = made("minimum", [made("maximum", [one, ends[0]]), ends[1]])
-    return made("cast", [one], CastAttrs("int32"))
 
 
 @from_tflite("TOPK_V2")

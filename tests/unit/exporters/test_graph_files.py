@@ -7,8 +7,8 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import test_svdf
 from onnx_builder import float_network
-from tflite_builder import TfliteBuilder
 
 from edgec.cli.export import GRAPH_NAMES
 from edgec.cli.main import main
@@ -51,18 +51,23 @@ def test_tosa_names_the_nodes(tmp_path: Path, capsys: pytest.CaptureFixture[str]
     assert names and all(f"// {name}: " in text for name in names)
 
 
-def test_integers_of_tflite_are_refused_as_onnx(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    model = TfliteBuilder()
-    x = model.tensor("x", (1, 8), "int8", scale=0.1, zero_point=3)
-    y = model.tensor("y", (1, 8), "int8", scale=0.2, zero_point=3)
-    model.operator("QUANTIZE", [x], [y])
+def test_integers_of_tflite_and_states_are_what_onnx_runtime_computes(tmp_path: Path) -> None:
+    runtime = pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
     path, out = tmp_path / "m.tflite", tmp_path / "m.onnx"
-    path.write_bytes(model.build([x], [y]))
-    assert edgec("export", path, "--format", "onnx", "-o", out) == 1
-    assert "operator requantize" in capsys.readouterr().err
-    assert not out.exists()
+    path.write_bytes(test_svdf.svdf_model())
+    assert edgec("export", path, "--format", "onnx", "-o", out) == 0
+    function = import_model(path).main
+    session = runtime.InferenceSession(str(out))
+    states = [value.name for value in session.get_overridable_initializers()]
+    assert len(states) == len(function.states)
+    interpretation, given = Interpretation(function), {}
+    for seed in range(4):
+        shape = function.inputs[0].type.shape
+        x = np.random.default_rng(seed).integers(-128, 128, shape).astype(np.int8)
+        found, *after = session.run(None, {session.get_inputs()[0].name: x, **given})
+        given = dict(zip(states, after, strict=True))
+        (wanted,) = interpretation.run([x])
+        np.testing.assert_array_equal(found, wanted)
 
 
 def test_a_graph_is_no_c(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

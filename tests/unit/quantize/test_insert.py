@@ -160,7 +160,7 @@ def test_what_onnx_cannot_say_is_named() -> None:
     function = b.finish([b.op("bit_cast", [x], CastAttrs("float32"), name="h")])
     with pytest.raises(ImportFailed, match="cannot be written") as caught:
         to_onnx(function, producer_version="0")
-    assert caught.value.details == ("operator bit_cast",)
+    assert caught.value.details == ("operator bit_cast h: the function f32_from_bits",)
 
 
 def with_edges() -> tuple[Function, list[list[np.ndarray]]]:
