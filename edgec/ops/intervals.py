@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from edgec.graph.operator import Operator
-from edgec.graph.traits import Interval, Operand, Products, padded
+from edgec.graph.traits import Ends, Interval, Operand, Products, padded
 from edgec.graph.types import TensorType
 from edgec.numerics.fixed_point import INT32_MAX, INT32_MIN
 
@@ -63,19 +63,25 @@ def accumulated_interval(
     ends, weights, bias = centred_interval(attrs, operands[0]), operands[1].data, operands[2].data
     if ends is None or weights is None or bias is None:
         return None
-    low, high = ends
-    weights = weights.astype(np.int64)
     if products.is_depthwise:
         count = weights.shape[products.outputs]
-        taps = weights.reshape(-1, count, 1).transpose(1, 0, 2)
-        low, high = (np.repeat(end, count // len(low))[:, None, None] for end in ends)
+        shape: tuple[int, ...] = (-1, count)
+        axes = "to,o->o"
+        low, high = (np.repeat(end, count // len(end)) for end in ends)
     else:
-        taps = weights.reshape(len(weights), -1, weights.shape[-1])
+        shape, axes = (len(weights), -1, weights.shape[-1]), "oti,i->o"
+        low, high = (np.broadcast_to(end, shape[-1]) for end in ends)
+    taps = weights.reshape(shape)
     positive, negative = np.maximum(taps, 0), np.minimum(taps, 0)
-    start = bias.astype(np.int64)
-    smallest = (positive * low + negative * high).sum(axis=(1, 2)) + start
-    largest = (positive * high + negative * low).sum(axis=(1, 2)) + start
-    return smallest, largest
+
+    def sums(of_positive: Ends, of_negative: Ends) -> Ends:
+        """Without weights in int64, of which a large layer has hundreds of megabytes."""
+        total: Ends = bias.astype(np.int64)
+        for part, end in ((positive, of_positive), (negative, of_negative)):
+            total += np.einsum(axes, part, end, dtype=np.int64, casting="unsafe")
+        return total
+
+    return sums(low, high), sums(high, low)
 
 
 def stored_sums(
