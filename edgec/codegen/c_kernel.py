@@ -12,7 +12,7 @@ A barrier of the grid ends a kernel: the next one of the stream sees all that it
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import prod
 
@@ -23,6 +23,7 @@ from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.ranges import Range
 from edgec.errors import ContractError
 from edgec.loop.bound import (
+    BLOCKS,
     BOUND,
     ONE_THREAD,
     Launch,
@@ -33,12 +34,12 @@ from edgec.loop.bound import (
     launch_of,
     shared_places,
 )
-from edgec.loop.ir import TRACES, BoundKind, Call, For, PrimFunc, Scope, Seq, Stmt, Sync
-from edgec.loop.rewrite import Rewriter, statements
+from edgec.loop.ir import TRACES, BoundKind, Buffer, Call, For, PrimFunc, Scope, Seq, Stmt, Sync
+from edgec.loop.rewrite import ReplaceBuffer, Rewriter, statements
 from edgec.targets.cuda.crew import Crew
 
 #: Macros of `runtime_c/cuda/ec_cuda_kernel.h`.
-_INDEX = {kind: f"EC_{kind.upper()}" for kind in BOUND}
+_INDEX: dict[BoundKind, str] = {kind: f"EC_{kind.upper()}" for kind in BOUND}
 _BARRIER = {"block": "EC_BLOCK_BARRIER();", "warp": "EC_WARP_BARRIER();"}
 
 
@@ -89,6 +90,48 @@ def emit_parts(
         _emit(part, f"{name}_{number}", func, callees, known, crew)
         for number, part in enumerate(kernel_parts(func), 1)
     )
+
+
+def emit_beside(
+    name: str, parts: Sequence[tuple[PrimFunc, Mapping[str, Range]]], callees: Mapping[str, str]
+) -> Kernel:
+    """One kernel of several parts of functions, which have threads alike: first the blocks of one,
+    then those of the next.
+
+        if (EC_BLOCK_X < 32) {
+            const int32_t block_x = EC_BLOCK_X;
+            ...
+        } else {
+            const int32_t block_x = EC_BLOCK_X - 32;
+            ...
+        }
+
+    It takes the parameters of all parts in order.
+    """
+    launches = [launch_of(part) or ONE_THREAD for part, _ in parts]
+    total, params, lines = 0, list[str](), list[str]()
+    for number, ((part, known), launch) in enumerate(zip(parts, launches, strict=True), 1):
+        names = {param: f"{param.name}_of_{number}" for param in part.params}
+        own = {names[p]: known[p.name] for p in part.params if p.name in known}
+        printer = _BlockPrinter(_renamed(part, names), name, callees, own, launch)
+        function = printer.emit_from(total)
+        total += launch.blocks
+        is_last = number == len(parts)
+        opening = "} else {" if is_last else f"if (EC_BLOCK_X < {total}) {{"
+        opening = opening if number in (1, len(parts)) else f"}} else {opening}"
+        params += function.params
+        lines += [INDENT + opening, *(INDENT + line for line in function.lines)]
+    text = CFunction(name, tuple(params), (*lines, INDENT + "}"))
+    extents = (total, 1, 1, *launches[0].extents[3:])
+    waits = any(does_wait(part) for part, _ in parts)
+    return Kernel(name, _global(text), Launch(extents), (), waits)
+
+
+def _renamed(func: PrimFunc, names: Mapping[Buffer, str]) -> PrimFunc:
+    """A function with other names of its parameters."""
+    changes = {buffer: replace(buffer, name=name) for buffer, name in names.items()}
+    params = tuple(changes[param] for param in func.params)
+    return replace(func, params=params, body=ReplaceBuffer(changes).stmt(func.body))
 
 
 def _emit(
@@ -174,6 +217,33 @@ class _KernelPrinter(FunctionPrinter):
             raise ContractError(f"{self.func.name}: a barrier of the grid inside of a statement")
         return _BARRIER[sync.scope]
 
+    def _indices(self, rest: str, kinds: tuple[BoundKind, ...]) -> Iterator[str]:
+        """The indices of some kinds that a number stands for, the first ones running fastest."""
+        left = prod(map(self.launch.of, kinds))
+        for kind in kinds:
+            extent = self.launch.of(kind)
+            left //= extent
+            if extent > 1:
+                text = rest if left == 1 else f"{rest} % {extent}"
+                yield f"{INDENT}const int32_t {self.index[kind]} = {text};"
+                rest = f"{rest} / {extent}"
+            elif self._is_bound(kind):
+                yield f"{INDENT}const int32_t {self.index[kind]} = 0;"
+
+    def _is_bound(self, kind: str) -> bool:
+        return any(isinstance(s, For) and s.kind == kind for s in statements(self.func.body))
+
+
+class _BlockPrinter(_KernelPrinter):
+    """A kernel whose blocks are some of a launch."""
+
+    def emit_from(self, first: int) -> CFunction:
+        """The function, whose first block is this one of the launch."""
+        self.index = {**_INDEX, **{kind: self.fresh(kind) for kind in BLOCKS}}
+        function = self.emit()
+        start = f"(EC_BLOCK_X - {first})" if first else "EC_BLOCK_X"
+        return replace(function, lines=(*self._indices(start, BLOCKS), *function.lines))
+
 
 class _StepPrinter(_KernelPrinter):
     """All steps of the bound loops as those of one loop, which all threads share."""
@@ -198,22 +268,6 @@ class _StepPrinter(_KernelPrinter):
     def _each(self, first: str, stop: int, at_once: str, inside: list[str]) -> tuple[str, ...]:
         rounds = f"int32_t {self.step} = {first}; {self.step} < {stop}; {self.step} += {at_once}"
         return (f"{INDENT}for ({rounds}) {{", *(INDENT + line for line in inside), INDENT + "}")
-
-    def _indices(self, rest: str, kinds: tuple[BoundKind, ...]) -> Iterator[str]:
-        """The indices of some kinds that a number stands for, the first ones running fastest."""
-        left = prod(map(self.launch.of, kinds))
-        for kind in kinds:
-            extent = self.launch.of(kind)
-            left //= extent
-            if extent > 1:
-                text = rest if left == 1 else f"{rest} % {extent}"
-                yield f"{INDENT}const int32_t {self.index[kind]} = {text};"
-                rest = f"{rest} / {extent}"
-            elif self._is_bound(kind):
-                yield f"{INDENT}const int32_t {self.index[kind]} = 0;"
-
-    def _is_bound(self, kind: str) -> bool:
-        return any(isinstance(s, For) and s.kind == kind for s in statements(self.func.body))
 
 
 class _GroupPrinter(_StepPrinter):

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 from edgec import __version__
 from edgec.codegen.c_data import Weights, comment_text
 from edgec.codegen.c_function import emit_function
-from edgec.codegen.c_kernel import Kernel, emit_kernels, emit_parts, without_traces
+from edgec.codegen.c_kernel import Kernel, emit_parts, without_traces
 from edgec.codegen.foreign_text import foreign_texts
+from edgec.codegen.graph_launches import KernelTexts, LaunchText, graph_texts
 from edgec.codegen.names import identifier, unique
 from edgec.codegen.one_launch import Plan, one_kernel, plan_of
 from edgec.codegen.port_text import Pointers
@@ -20,8 +21,6 @@ from edgec.codegen.segments import segments_of
 from edgec.codegen.share import share, share_callees
 from edgec.errors import BuildFailed
 from edgec.loop.bound import Launch
-from edgec.loop.foreign import library_call
-from edgec.loop.ir import BufferRef, Const
 from edgec.resources import resource_dir, text_templates
 from edgec.targets.core import CORES
 from edgec.targets.cuda.crew import BLOCK_THREADS
@@ -58,24 +57,6 @@ class Images:
 
 
 @dataclass(frozen=True)
-class LaunchText:
-    """One launch: the kernel's name, blocks and threads, and its arguments as C expressions.
-
-    shared_bytes: of memory that its blocks have besides what the kernel declares. waits: whether
-    blocks wait for each other, so that there are no more of them than fit. is_cluster: whether
-    they are one cluster. numbers: those of a library's function, which is `kernel` then.
-    """
-
-    kernel: str
-    size: tuple[int, ...]
-    arguments: tuple[str, ...]
-    shared_bytes: int = 0
-    waits: bool = False
-    is_cluster: bool = False
-    numbers: tuple[int, ...] = ()
-
-
-@dataclass(frozen=True)
 class CopyText:
     """Where bytes lie in both memories, from their context's pointers on, and how many they are."""
 
@@ -95,20 +76,6 @@ class SegmentText:
     start: int
     stop: int
     copies: tuple[CopyText, ...]
-
-
-@dataclass(frozen=True)
-class KernelTexts:
-    """Functions and kernels, what each step launches, and the function that has its name.
-
-    whole: the launch of all steps, where there is one; a step then launches a part of it.
-    """
-
-    functions: tuple[str, ...]
-    kernels: tuple[Kernel, ...]
-    launches: Mapping[int, tuple[LaunchText, ...]]
-    step_functions: Mapping[int, str]
-    whole: LaunchText | None = None
 
 
 @dataclass(frozen=True)
@@ -156,7 +123,7 @@ def make_gpu_text(program: Program, weights: Weights, taken: Sequence[str]) -> G
     used = [*taken, *callees.values()]
     plan = plan_of(silent)
     if plan.driver == "graph":
-        texts = _each(silent, weights, callees, used)
+        texts = graph_texts(silent, plan, weights, callees, used)
     else:
         texts = _whole(silent, plan, weights, callees, used)
     return GpuText(
@@ -170,28 +137,6 @@ def make_gpu_text(program: Program, weights: Weights, taken: Sequence[str]) -> G
         is_graph=not program.sizes,
         whole=texts.whole,
     )
-
-
-def _each(
-    program: Program, weights: Weights, callees: Mapping[str, str], taken: Sequence[str]
-) -> KernelTexts:
-    """Kernels for each step."""
-    found = share(program, "gpu")
-    shared = [item for item in found if library_call(item.function) is None]
-    called = [step for item in found if item not in shared for step in item.steps]
-    wanted = (f"{program.model}_{identifier(item.function.name)}" for item in shared)
-    kernels = [
-        emit_kernels(item.function, name, callees, item.known)
-        for name, item in zip(unique(wanted, taken=taken), shared, strict=True)
-    ]
-    by_step = {step: k for k, item in zip(kernels, shared, strict=True) for step in item.steps}
-    return KernelTexts(
-        (), tuple(kernel for each in kernels for kernel in each),
-        {step: _launches(program, weights, step, by_step[step]) for step in by_step}
-        | {step: (_by_library(program, weights, step),) for step in called},
-        {step: kernels[0].name for step, kernels in by_step.items()}
-        | {step: program.steps[step].function.name for step in called},
-    )  # fmt: skip
 
 
 def _whole(
@@ -291,45 +236,3 @@ def _source(program: Program, device: Sequence[str], texts: KernelTexts) -> str:
         functions=functions,
         kernels=texts.kernels,
     )  # fmt: skip
-
-
-def _launches(
-    program: Program, weights: Weights, number: int, kernels: Sequence[Kernel]
-) -> tuple[LaunchText, ...]:
-    step = program.steps[number]
-    pointers = DevicePointers(program, weights)
-    indices = tuple(f"(uint64_t)(uint32_t){text}" for text in pointers.indices(step.function))
-    return tuple(
-        LaunchText(
-            kernel.name,
-            kernel.launch.extents,
-            (*(pointers.raw(step.args[param]) for param in kernel.params), *indices),
-        )
-        for kernel in kernels
-    )
-
-
-def _by_library(program: Program, weights: Weights, number: int) -> LaunchText:
-    """A call of a library's function: addresses on the device, and numbers."""
-    step = program.steps[number]
-    found, pointers = library_call(step.function), DevicePointers(program, weights)
-    assert found is not None
-    call, foreign = found
-    places = [
-        pointers.raw(step.args[step.function.params.index(argument.buffer)])
-        for argument in call.args
-        if isinstance(argument, BufferRef)
-    ]
-    numbers = tuple(int(each.value) for each in call.args if isinstance(each, Const))
-    return LaunchText(foreign.symbol, (), tuple(places), numbers=numbers)
-
-
-class DevicePointers(Pointers):
-    """Addresses on the device: the plan's places in its own arena, state and weights."""
-
-    def raw(self, name: str) -> str:
-        """The address of a buffer or constant, as an expression of 64 bits."""
-        if name in self._program.constants:
-            member = self._weights.names[name].partition(".")[2]
-            return f"gpu->weights + offsetof({self._program.model}_constants, {member})"
-        return f"gpu->{super().raw(name)}u"

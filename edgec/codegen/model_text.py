@@ -23,7 +23,8 @@ from edgec.codegen.c_function import emit_function
 from edgec.codegen.c_text import CFunction, shows_rows, wrapped
 from edgec.codegen.foreign_text import ForeignText, alignment_of, foreign_texts, libraries_of
 from edgec.codegen.generalize import General, generalize
-from edgec.codegen.gpu_text import GpuText, LaunchText, make_gpu_text, runs_on_gpu
+from edgec.codegen.gpu_text import GpuText, make_gpu_text, runs_on_gpu
+from edgec.codegen.graph_launches import LaunchText
 from edgec.codegen.names import identifier, port_names, unique
 from edgec.codegen.port_text import (
     Pointers,

@@ -28,21 +28,31 @@ from edgec.codegen.c_text import wrapped, writes_param
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.program import Port, Program, Step
 from edgec.errors import BuildFailed
-from edgec.loop.bound import kernel_parts
+from edgec.loop.bound import (
+    MOST_SHARED_BYTES,
+    ONE_THREAD,
+    kernel_parts,
+    launch_of,
+    shared_bytes,
+)
 from edgec.loop.foreign import library_call
 from edgec.loop.ir import PrimFunc
 from edgec.options import Driver
 from edgec.targets.core import CORES
-from edgec.targets.cuda.costs import GPUS, Gpu, kernels_us
+from edgec.targets.cuda.costs import GPUS, Gpu, beside_us
 from edgec.targets.cuda.crew import Crew
+
+#: Of a kernel: `EC_CU_ARGUMENTS` of `runtime_c/cuda/ec_cuda_driver.h`.
+MOST_ARGUMENTS = 64
 
 
 @dataclass(frozen=True)
 class Plan:
     """How a GPU runs a program, with what that takes by the model of costs, without its start.
 
-    driver: "graph" for a kernel each. shared_bytes: of a block, its arena included.
-    waits: for each kernel of each step in order, whether a barrier stands before it.
+    driver: "graph" for launches of their own. shared_bytes: of a block, its arena included.
+    waits: for each kernel of each step in order, whether a barrier stands before it, or of a graph
+    whether it begins a launch.
     """
 
     driver: Driver
@@ -58,9 +68,10 @@ def plan_of(program: Program) -> Plan:
     Raises BuildFailed where the driver cannot run the program.
     """
     gpu = _gpu(program)
-    functions = [step.function for step in program.general_steps]
-    us = sum(kernels_us(func, gpu, program.callees) for func in functions)
-    graph = Plan("graph", us, Crew(1, 0))
+    launches = tuple(_beside(program, gpu))
+    us = sum(beside_us([part for _, part in each], gpu, program.callees) for each in launches)
+    starts = tuple(number == 0 for each in launches for number, _ in enumerate(each))
+    graph = Plan("graph", us, Crew(1, 0), waits=starts)
     if program.driver == "graph":
         return graph
     problems = {driver: _why_not(program, driver) for driver in ("block", "grid")}
@@ -130,6 +141,51 @@ def _plan(program: Program, driver: Driver, crew: Crew) -> Plan:
         driver, us + sum(waits) * crew.waiting_us(gpu), crew, arena + crew.shared_bytes_of(parts),
         waits,
     )  # fmt: skip
+
+
+def _beside(program: Program, gpu: Gpu) -> Iterator[list[tuple[Step, PrimFunc]]]:
+    """The kernels of each launch of a graph: those of steps that do not touch what others write,
+    such as of three dense layers that read one input, are blocks beside each other."""
+    together: list[tuple[Step, PrimFunc]] = []
+    for kernel in _parts(program):
+        if together and not _may_run_beside(program, together, kernel, gpu):
+            yield together
+            together = []
+        together.append(kernel)
+    if together:
+        yield together
+
+
+def _may_run_beside(
+    program: Program, together: Sequence[tuple[Step, PrimFunc]], kernel: tuple[Step, PrimFunc],
+    gpu: Gpu,
+) -> bool:  # fmt: skip
+    """Whether a kernel may be one launch with those before it, and is faster so."""
+    steps, parts = [step for step, _ in together], [part for _, part in together]
+    is_one = _is_one_launch(program, [*steps, kernel[0]], [*parts, kernel[1]])
+    if not is_one or not _are_apart(program, steps, kernel[0]):
+        return False
+    alone = sum(beside_us(each, gpu, program.callees) for each in (parts, [kernel[1]]))
+    return beside_us([*parts, kernel[1]], gpu, program.callees) < alone
+
+
+def _is_one_launch(program: Program, steps: Sequence[Step], parts: Sequence[PrimFunc]) -> bool:
+    """Whether a launch holds these kernels: their threads, arguments and shared memory."""
+    is_theirs = any(step.on_processor or library_call(step.function) for step in steps)
+    threads = {(launch_of(part) or ONE_THREAD).extents[3:] for part in parts}
+    arguments, shared = sum(len(p.params) for p in parts), sum(map(shared_bytes, parts))
+    fits = arguments <= MOST_ARGUMENTS and shared <= MOST_SHARED_BYTES
+    return not (is_theirs or program.sizes) and len(threads) == 1 and fits
+
+
+def _are_apart(program: Program, steps: Sequence[Step], last: Step) -> bool:
+    """Whether the last step touches no bytes that the others do and one of them writes.
+
+    What a traced build shows of each is then the same after all of them.
+    """
+    own = list(_touched(program, last, last.function))
+    others = [span for step in steps for span in _touched(program, step, step.function)]
+    return not any(a.clashes(b) for a in others for b in own)
 
 
 @dataclass(frozen=True)

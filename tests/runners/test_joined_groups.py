@@ -2,19 +2,27 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
-from gpu_models import check_on_gpu, for_gpu
+from gpu_models import REVERSED, check_on_gpu, emulated, for_gpu
 from onnx_builder import OnnxBuilder
 from stateful_functions import delay_line, in_place, module_of, read_late
 
+from edgec.boards.board import load_board
+from edgec.codegen import one_launch
+from edgec.codegen.c_text import writes_param
+from edgec.codegen.model_text import make_text
+from edgec.codegen.one_launch import plan_of
+from edgec.deploy.project import deploy
 from edgec.frontends import import_model
 from edgec.options import Options
 from edgec.passes import join_groups
-from edgec.pipeline import compile_module
+from edgec.pipeline import Compiled, compile_model, compile_module
+from edgec.runners.engine import STATUS_NAMES, open_session
 from edgec.targets.core import find_core
 
 Write = Callable[[Path], Path]
@@ -99,3 +107,83 @@ def test_segments_of_the_processor_stay(tmp_path: Path) -> None:
     found = compile_module(module, find_core("cuda-sm_75"), options)
     sides = [step.on_processor for step in found.program.general_steps]
     assert sides.count(False) >= 1 and sides.count(True) >= 10
+
+
+def branches(folder: Path) -> Path:
+    """Three dense layers of one input and a softmax of their sums: floats, and with no barrier."""
+    b = OnnxBuilder(6, ROWS)
+    made = []
+    for width in (32, 32, 32):
+        weights = b.constant(b.rng.normal(size=(32, width)).astype(np.float32), "w")
+        made.append(b.add("MatMul", ["x", weights]))
+    total = b.add("Concat", made, axis=1)
+    return b.save(b.add("Softmax", [total], axis=-1), folder / "m.onnx", 20)
+
+
+def launches(compiled: Compiled) -> list[int]:
+    """Kernels of steps in each launch of a graph."""
+    waits = plan_of(compiled.program).waits
+    starts = [number for number, begins in enumerate(waits) if begins]
+    return [stop - start for start, stop in itertools.pairwise([*starts, len(waits)])]
+
+
+def test_layers_of_one_input_are_one_launch(tmp_path: Path) -> None:
+    """As blocks beside each other, whatever runs first; and they touch nothing of each other."""
+    module = import_model(branches(tmp_path))
+    compiled = for_gpu(module)
+    assert launches(compiled)[0] == 3
+    program, gpu = compiled.program, make_text(compiled.program).text.gpu
+    assert gpu is not None
+    assert len(gpu.launches[0]) == 1 and gpu.launches[1] == gpu.launches[2] == ()
+    written, touched = set[int](), set[int]()
+    for step in program.steps[:3]:
+        for param, name in zip(step.function.params, step.args, strict=True):
+            if name not in program.constants:
+                places = range(program.offsets[name], program.offsets[name] + program.buffers[name])
+                assert written.isdisjoint(places)
+                touched |= set(places)
+                written |= set(places) if writes_param(step.function, param) else set()
+    assert len(touched) == len(written) + 6 * 32 * 4
+    assert check_on_gpu(module, tmp_path, 2) > 0
+
+
+def test_a_kernel_beside_its_maker_gives_other_bits(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """With no bytes compared: the model's own test of its outputs finds it."""
+    module = import_model(branches(tmp_path))
+    right = launches(for_gpu(module))
+    monkeypatch.setattr(one_launch._Span, "clashes", lambda *_: False)
+    compiled = for_gpu(module)
+    assert len(launches(compiled)) < len(right)
+    found = {emulated(compiled, tmp_path, flags).call("selftest") for flags in ((), REVERSED)}
+    assert STATUS_NAMES[min(found)] == "EC_ERR_SELFTEST"
+
+
+@pytest.mark.parametrize(
+    ("name", "value"), [("MOST_ARGUMENTS", 5), ("MOST_SHARED_BYTES", -1), ("beside_us", None)]
+)
+def test_limits_of_a_launch(
+    name: str, value: object, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """Its arguments, its shared memory, and that it is faster."""
+    dearer = lambda parts, *_: float(len(parts) ** 2)  # noqa: E731
+    monkeypatch.setattr(one_launch, name, dearer if name == "beside_us" else value)
+    assert set(launches(for_gpu(import_model(branches(tmp_path))))) == {1}
+
+
+@pytest.mark.full
+def test_traced_runs_show_each_of_them(tmp_path: Path) -> None:
+    """Every value that a traced build shows is that of the host's."""
+    path, found = branches(tmp_path), []
+    for board in ("host", "cuda_host"):
+        options = Options(driver="graph") if board != "host" else Options(float_sums="ordered")
+        compiled = compile_model(path, load_board(board).core, options, board_name=board)
+        built = deploy(compiled, load_board(board), tmp_path / board, traced=True)
+        with open_session("host" if board == "host" else "gpu_emulation", built) as session:
+            x = np.random.default_rng(3).normal(size=ROWS).astype(np.float32)
+            result = session.run([x], trace=True)
+        names = {trace.id: trace.value for trace in built.manifest.traces}
+        found.append({names[key]: data.tobytes() for key, data in result.traces.items()})
+    host, gpu = found
+    assert len(gpu) >= 4 and gpu.items() <= host.items()

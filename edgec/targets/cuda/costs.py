@@ -12,7 +12,7 @@ on Jetson two to three times the time of a node, which is assumed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -91,6 +91,15 @@ def kernel_us(work: Work, gpu: Gpu) -> float:
     """What a kernel takes as a node of a graph."""
     cycles = FIRST_CYCLES + work.cycles(1, gpu, gpu.multiprocessors)
     return gpu.node_us + cycles / gpu.clock_mhz
+
+
+def beside_us(
+    parts: Sequence[PrimFunc], gpu: Gpu, callees: Mapping[str, PrimFunc] | None = None
+) -> float:
+    """What kernels take as one node, whose blocks run beside each other."""
+    works = [work_of(part, callees) for part in parts]
+    threads, instructions = (sum(w.threads for w in works), sum(w.instructions for w in works))
+    return kernel_us(Work(threads, instructions, max(w.longest for w in works)), gpu)
 
 
 def on_processor_us(instructions: float, gpu: Gpu) -> float:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
-from edgec.codegen.c_kernel import emit_kernels, without_traces
+from edgec.codegen.c_kernel import emit_beside, emit_kernels, without_traces
 from edgec.errors import ContractError
 from edgec.loop.bound import kernel_parts
 from edgec.loop.ir import Call
@@ -48,6 +50,27 @@ def test_a_barrier_of_the_grid_starts_another_kernel() -> None:
     # Fewer steps than threads: the others skip the body, and registers are the thread's own.
     assert "if (EC_THREAD_X < 20) {\n            const int32_t k = EC_THREAD_X;\n" in second.text
     assert "const int8_t *restrict w" in second.text
+
+
+def test_kernels_beside_each_other_have_blocks_of_their_own() -> None:
+    first, second = kernel_parts(parse_func(TURNED))
+    kernel = emit_beside("both", [(first, {}), (second, {}), (first, {})], {})
+    assert kernel.launch.extents == (12, 1, 1, 30, 1, 1) and kernel.waits
+    assert kernel.text.startswith(
+        "EC_GLOBAL void both(const int8_t *x_of_1, int8_t *t_of_1, const int8_t *restrict w_of_2,\n"
+    )
+    assert re.findall(r"(?:if|else).*|.*block_x.*;", kernel.text) == [
+        "if (EC_BLOCK_X < 4) {",
+        "        const int32_t block_x = EC_BLOCK_X;",
+        "            const int32_t i = block_x;",
+        "else if (EC_BLOCK_X < 8) {",
+        "        const int32_t block_x = (EC_BLOCK_X - 4);",
+        "            const int32_t m = block_x;",
+        "if (EC_THREAD_X < 20) {",
+        "else {",
+        "        const int32_t block_x = (EC_BLOCK_X - 8);",
+        "            const int32_t i = block_x;",
+    ]
 
 
 def test_what_nothing_is_bound_in_is_one_thread() -> None:
