@@ -188,7 +188,7 @@ def quantize_module(
     samples = open_samples(ports_of(function.inputs), calibration, pixels)
     with count_bar("calibrating", len(samples), quiet=quiet) as step:
         made = quantize_function(function, samples, Recipe(**recipe), step)
-    warning = low_accuracy_warning(made.trials[0].sqnr_db) if made.trials else None
+    warning = low_accuracy_warning(made.candidates[0].sqnr_db) if made.candidates else None
     if warning is not None:
         echo(warning, err=True)
     return made

@@ -168,7 +168,7 @@ def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[
         "observer": given.observer,
         "calibration_samples": len(samples),
         "recipe": dataclasses.asdict(made.recipe),
-        "trials": [dataclasses.asdict(trial) for trial in made.trials],
+        "trials": [dataclasses.asdict(candidate) for candidate in made.candidates],
         "settled_biases": made.has_corrected_biases,
         "held_out_sqnr_db": made.held_out_db(),
         "is_tested": given.test_source is not None,

@@ -140,8 +140,8 @@ def write_model(
         crc = zlib.crc32(f"{name}\n".encode(), crc)
         (folder / name).parent.mkdir(parents=True, exist_ok=True)
         with (folder / name).open("wb") as stream:
-            for piece in texts[name]:
-                data = piece.encode("utf-8")
+            for chunk in texts[name]:
+                data = chunk.encode("utf-8")
                 crc = zlib.crc32(data, crc)
                 stream.write(data)
     if not text.has_blob:
@@ -156,7 +156,7 @@ def write_model(
 
 
 def _texts(text: ModelText, images: Images | None) -> dict[str, Iterable[str]]:
-    """The text files of a model by name, each in pieces."""
+    """The text files of a model by name, each in chunks."""
     templates = MODEL_FILES if images is None else {**MODEL_FILES, "_kernels.c": "kernels.c.j2"}
     given = {"m": text, "images": images}
     texts: dict[str, Iterable[str]] = {

@@ -4,7 +4,7 @@
    out; when the device or this end reports something damaged; or when a later one is answered,
    since a device answers in order.
 2. A command that acts keeps its sequence number when it is repeated, so that it acts once. A
-   piece of a transfer gets a new number and a new size: pieces shrink while frames are lost and
+   chunk of a transfer gets a new number and a new size: chunks shrink while frames are lost and
    grow while they are not.
 3. Only silence gives up: nothing from the device for `patience_s` seconds, however often asked;
    or a minute of reports of damage and late answers without an answer that counts.
@@ -96,7 +96,7 @@ class Exchange:
         self._number = random.randrange(0x10000)
         self._session: SealedSession | None = None
         self._pending: dict[int, _Pending] = {}
-        # When the latest pieces were sent that were taken for lost, by their numbers.
+        # When the latest chunks were sent that were taken for lost, by their numbers.
         self._given_up: dict[int, float] = {}
         self._round_trip_s = 0.1
         self._deviation_s = 0.05
@@ -105,7 +105,7 @@ class Exchange:
         self._alive = 0.0
 
     def limit_chunk(self, most: int) -> None:
-        """Take `most` as the largest piece of a transfer."""
+        """Take `most` as the largest chunk of a transfer."""
         self._most_chunk = most
         self._chunk = float(most)
 
@@ -166,10 +166,10 @@ class Exchange:
         make: Callable[[int, int], tuple[bytes, int]],
         take: Callable[[int, bytes], None],
     ) -> None:
-        """Do `total` bytes of a tensor in pieces, in any order.
+        """Do `total` bytes of a tensor in chunks, in any order.
 
-        `make(start, length)` gives the data of the request for a piece and how many bytes its
-        answer has; `take(start, answer)` is called once for each piece.
+        `make(start, length)` gives the data of the request for a chunk and how many bytes its
+        answer has; `take(start, answer)` is called once for each chunk.
         """
         if total:
             self._converse(command, total, make, take, None, 0.0)

@@ -10,10 +10,10 @@ access functions alone:
     distance = max of (bytes of out written so far) - (lowest byte of x read from now on)
              = max over i of i - 2i = 0:     out may start where x starts, or lower
 
-Every piece of the nest is summed up by three numbers: the lowest byte of the input that it reads,
-the end of what it writes of the output, and the distance inside. Two pieces, one after the other,
+Every part of the nest is summed up by three numbers: the lowest byte of the input that it reads,
+the end of what it writes of the output, and the distance inside. Two parts, one after the other,
 add up to one; so do all iterations of a loop, for all iterations of the loops outside at once in
-arrays. A piece that only reads or only writes needs no order: its loops become intervals.
+arrays. A part that only reads or only writes needs no order: its loops become intervals.
 """
 
 from __future__ import annotations

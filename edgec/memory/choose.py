@@ -20,9 +20,9 @@ from edgec.memory.cover import Cover, pareto_front
 from edgec.memory.exchange import Costs, Variants, exchanged
 from edgec.memory.layout import placement_problem
 from edgec.memory.objective import Fact, Objective, Rank, Tally, make_objective, without_frames
-from edgec.memory.pieces import Pieces
 from edgec.memory.reorder import best_order, orders
 from edgec.memory.segments import Segments
+from edgec.memory.spans import Spans
 from edgec.options import Options
 from edgec.passes.lower_groups import LoweredGroup, Variant
 from edgec.targets.target import Target
@@ -136,10 +136,10 @@ class _Choosing:
         function, io, groups = self.function, self.options.io, self.groups
         plain = [min(g.variants, key=lambda v: v.scratch_bytes) for g in groups]
         values = lower_bound_bytes(placement_problem(function, groups, plain, io=io).buffers)
-        pieces = Pieces(function, groups, {}, io="arena" if self.is_fed else io)
-        values = max([values, *(min(p.need_bytes for p in own) for own in pieces.starting)])
+        spans = Spans(function, groups, {}, io="arena" if self.is_fed else io)
+        values = max([values, *(min(p.need_bytes for p in own) for own in spans.starting)])
         within = sum(
-            min(p.instructions for p in own if p.need_bytes <= values) for own in pieces.starting
+            min(p.instructions for p in own if p.need_bytes <= values) for own in spans.starting
         )
         fewest = sum(min(v.instructions for v in g.variants) for g in groups)
         is_dear = within >= max(MUCH_FASTER * fewest, fewest + self.prices.least_gain)
@@ -202,8 +202,8 @@ class _Choosing:
         plain = tuple(map(without_frames, groups))
         is_same = all(a is b for a, b in zip(groups, plain, strict=True))
         for menus in (groups,) if is_same else (groups, plain):
-            pieces = Pieces(self.function, menus, {}, io=self.options.io)
-            covers = sorted(pareto_front(pieces), key=partial(self.expected, groups))
+            spans = Spans(self.function, menus, {}, io=self.options.io)
+            covers = sorted(pareto_front(spans), key=partial(self.expected, groups))
             starts += [_singles(cover) for cover in covers[:MOST_STARTS]]
         if not self.prices.time:
             starts.append(tuple(min(g.variants, key=_flash) for g in groups))
@@ -219,82 +219,82 @@ class _Choosing:
 
         That of single groups, with the front, where all of these are surely worse.
         """
-        pieces = Pieces(
+        spans = Spans(
             self.function, groups, self.segments.members(groups), io=self.options.io,
             limit_bytes=most_bytes,
         )  # fmt: skip
         if self.is_fed:
-            _require_rows(self.function, pieces)
-        front = pareto_front(pieces)
+            _require_rows(self.function, spans)
+        front = pareto_front(spans)
         within = [cover for cover in front if cover.need_bytes <= most_bytes]
-        covers = self.worth_building(pieces, within, alone)
-        best = _least(islice(self.planned(pieces, covers, front), MOST_STARTS))
+        covers = self.worth_building(spans, within, alone)
+        best = _least(islice(self.planned(spans, covers, front), MOST_STARTS))
         if best is not None:
             return self.exchanged(best)
         if alone is None or len(covers) == len(within):
             return None
         points = tuple(map(_point, front))
-        return replace(alone, front=points, is_complete=pieces.is_complete)
+        return replace(alone, front=points, is_complete=spans.is_complete)
 
     def planned(
-        self, pieces: Pieces, covers: Iterable[Cover], front: Sequence[Cover]
+        self, spans: Spans, covers: Iterable[Cover], front: Sequence[Cover]
     ) -> Iterator[_Found]:
         """These covers of a front, built and planned, where that can be."""
         points = tuple(map(_point, front))
         for cover in covers:
             try:
-                running, variants = self.built(pieces, cover)
+                running, variants = self.built(spans, cover)
             except ScheduleError:
                 continue  # rows that follow each other in no closed form
             costs = self.costs(running)
             rank = costs.rank(variants)
             if rank is not None:
                 taken = front.index(cover)
-                yield _Found(rank, costs, variants, points, taken, pieces.is_complete)
+                yield _Found(rank, costs, variants, points, taken, spans.is_complete)
 
     def worth_building(
-        self, pieces: Pieces, covers: list[Cover], alone: _Found | None
+        self, spans: Spans, covers: list[Cover], alone: _Found | None
     ) -> list[Cover]:
         """Those that may be better than single groups, what is expected to be the best first."""
         if alone is not None and alone.rank[:2] == (0, 0):
-            covers = [cover for cover in covers if not self.is_too_slow(pieces, cover)]
-        return sorted(covers, key=partial(self.expected, pieces.groups))
+            covers = [cover for cover in covers if not self.is_too_slow(spans, cover)]
+        return sorted(covers, key=partial(self.expected, spans.groups))
 
-    def is_too_slow(self, pieces: Pieces, cover: Cover) -> bool:
+    def is_too_slow(self, spans: Spans, cover: Cover) -> bool:
         """Whether segments surely take more instructions beyond the fewest than may be spent."""
         over = -self.objective.slack
-        for piece in cover.pieces:
-            if piece.variant is None:
+        for span in cover.spans:
+            if span.variant is None:
                 # Once it is built, the fewest are scaled as the estimate of its own was wrong.
-                fewest = self.fact(pieces.groups[piece.first : piece.last + 1]).fewest
-                share = 1 - fewest / max(piece.instructions, 1)
-                most = 2 * piece.instructions
-                over += share * (pieces.least_instructions(piece) if share > 0 else most)
+                fewest = self.fact(spans.groups[span.first : span.last + 1]).fewest
+                share = 1 - fewest / max(span.instructions, 1)
+                most = 2 * span.instructions
+                over += share * (spans.least_instructions(span) if share > 0 else most)
         return over > 0
 
     def expected(self, groups: Sequence[LoweredGroup], cover: Cover) -> Rank:
         """What a cover should be compared by, before its segments are built."""
         tally = Tally(self.objective, _singles(cover))
-        for piece in cover.pieces:
-            if piece.variant is None:
-                tally.stream(piece.instructions, self.fact(groups[piece.first : piece.last + 1]))
+        for span in cover.spans:
+            if span.variant is None:
+                tally.stream(span.instructions, self.fact(groups[span.first : span.last + 1]))
         return self.objective.rank(tally, cover.need_bytes)
 
-    def built(self, pieces: Pieces, cover: Cover) -> tuple[Groups, Variants]:
+    def built(self, spans: Spans, cover: Cover) -> tuple[Groups, Variants]:
         """The groups of a cover and their variants."""
         groups, variants = list[LoweredGroup](), list[Variant]()
-        for piece in cover.pieces:
-            if piece.variant is not None:
-                groups.append(pieces.groups[piece.first])
-                variants.append(piece.variant)
+        for span in cover.spans:
+            if span.variant is not None:
+                groups.append(spans.groups[span.first])
+                variants.append(span.variant)
                 continue
-            inside = pieces.groups[piece.first : piece.last + 1]
-            fed = pieces.is_fed(piece.first)
-            groups.append(self.segments.build(inside, piece.work_bytes, fed=fed))
+            inside = spans.groups[span.first : span.last + 1]
+            fed = spans.is_fed(span.first)
+            groups.append(self.segments.build(inside, span.work_bytes, fed=fed))
             variants.append(groups[-1].variants[0])
             fact = self.fact(inside)
             # What is estimated of the loops of rows and of their layers differs a little.
-            fewest = fact.fewest * variants[-1].instructions / max(piece.instructions, 1)
+            fewest = fact.fewest * variants[-1].instructions / max(span.instructions, 1)
             self.objective.facts[id(variants[-1].constants)] = replace(fact, fewest=fewest)
         return tuple(groups), tuple(variants)
 
@@ -311,7 +311,7 @@ def _least(found: Iterable[_Found | None]) -> _Found | None:
 
 
 def _singles(cover: Cover) -> Variants:
-    return tuple(piece.variant for piece in cover.pieces if piece.variant is not None)
+    return tuple(span.variant for span in cover.spans if span.variant is not None)
 
 
 def _flash(variant: Variant) -> int:
@@ -319,19 +319,19 @@ def _flash(variant: Variant) -> int:
 
 
 def _point(cover: Cover) -> FrontPoint:
-    streams = tuple((p.first, p.last) for p in cover.pieces if p.variant is None)
+    streams = tuple((p.first, p.last) for p in cover.spans if p.variant is None)
     return FrontPoint(cover.need_bytes, cover.instructions, streams)
 
 
-def _require_rows(function: Function, pieces: Pieces) -> None:
+def _require_rows(function: Function, spans: Spans) -> None:
     """Raise PlanError unless the input can be fed by rows."""
     if len(function.inputs) != 1:
         raise PlanError(
             f"--io rows is for models with one input, this one has {len(function.inputs)}",
             hint="build with --io arena or --io caller",
         )
-    if not pieces.starting or not pieces.starting[0]:
-        first = pieces.groups[0].group.name if pieces.groups else "the model"
+    if not spans.starting or not spans.starting[0]:
+        first = spans.groups[0].group.name if spans.groups else "the model"
         raise PlanError(
             f"the input cannot be fed by rows: {first} does not take an image row by row",
             hint="build with --io arena or --io caller",

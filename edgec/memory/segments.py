@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from edgec.errors import ScheduleError
 from edgec.graph.ir import Value
-from edgec.memory.pieces import fastest_within
+from edgec.memory.spans import fastest_within
 from edgec.options import Options
 from edgec.passes.lower_groups import LoweredGroup
 from edgec.passes.row_functions import RowGroup, RowSum, row_members

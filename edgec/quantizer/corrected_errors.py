@@ -66,10 +66,10 @@ class CorrectedErrors:
         return deviation_of_runs(self.tests, [batch.run for batch in batches])
 
     def error(self, schemes: Sequence[Scheme]) -> float:
-        """The error e of `edgec.quantizer.held_out.Trial`, nearly that of the integers."""
+        """The error e of `edgec.quantizer.held_out.Candidate`, nearly that of the integers."""
         return self.deviation(schemes).error
 
-    def settled(self, scheme_of: Callable[[Seen], Scheme]) -> tuple[Deviation, bool]:
+    def choose_biases(self, scheme_of: Callable[[Seen], Scheme]) -> tuple[Deviation, bool]:
         """The errors on samples held out, and whether correcting biases makes them that small.
 
         Means over few samples are off by chance, which passes on to what was right before. What is

@@ -44,8 +44,8 @@ ABOUT_SAME = 1.02
 
 
 @dataclass(frozen=True)
-class Trial:
-    """A way to quantize, and what it came to.
+class Candidate:
+    """A way to quantize that was tried, and how good it is.
 
     equalized: whether channels were made alike in range first. sqnr_db: 10 log10(1 / e), with e the
     mean over the outputs, before softmax, of their squared errors as a part of their squares;
@@ -81,7 +81,7 @@ class Deviation:
 
     @property
     def error(self) -> float:
-        """The error e of `Trial`."""
+        """The error e of `Candidate`."""
         return float(np.mean(self.before))
 
     @property
@@ -155,7 +155,7 @@ def output_deviation(tests: Sequence[Held], integers: Sequence[Function]) -> Dev
 
 
 def output_error(tests: Sequence[Held], integers: Sequence[Function]) -> float:
-    """The error e of `Trial`; integers as `output_deviation` takes them."""
+    """The error e of `Candidate`; integers as `output_deviation` takes them."""
     return output_deviation(tests, integers).error
 
 
@@ -215,5 +215,5 @@ def few_of(tests: Sequence[Held]) -> list[Held]:
 
 
 def decibels(error: float) -> float:
-    """The error e of `Trial` as its signal to noise ratio."""
+    """The error e of `Candidate` as its signal to noise ratio."""
     return -10 * math.log10(error) if error else math.inf

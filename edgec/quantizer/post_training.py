@@ -23,9 +23,9 @@ from edgec.quantizer.float16_weights import with_float16_weights
 from edgec.quantizer.float_nodes import FloatNode, float_nodes
 from edgec.quantizer.held_out import (
     ABOUT_SAME,
+    Candidate,
     Deviation,
     Held,
-    Trial,
     before_softmax,
     decibels,
     few_of,
@@ -46,7 +46,7 @@ Sample = Sequence[Array]
 Progress = Callable[[], None]
 
 #: What `auto` tries: `local` is the observer with the least error for each value by itself.
-CANDIDATES = ("minmax", "local", "percentile", "mse", "entropy")
+AUTO_OBSERVERS = ("minmax", "local", "percentile", "mse", "entropy")
 #: Ways whose errors on a few samples are within this factor of the least are tried on all samples;
 #: at most this many ways.
 NEAR, MOST_FINALISTS = 1.6, 4
@@ -147,7 +147,7 @@ class PostTraining:
     """source: the float model after the passes. quantized: the same with QDQ nodes.
 
     statistics: what calibration saw. ranges, scheme: what was decided from it, as the recipe says.
-    trials: the ways that were tried, the one that was taken first; none if there was no choice.
+    candidates: the ways that were tried, the one that was taken first; none if there was no choice.
     plan: what it was made by; none if nothing has ranges to choose. has_corrected_biases: whether
     its biases keep the means of layers' outputs on samples.
     """
@@ -158,7 +158,7 @@ class PostTraining:
     scheme: Scheme
     ranges: Mapping[Value, Range]
     recipe: Recipe
-    trials: tuple[Trial, ...] = ()
+    candidates: tuple[Candidate, ...] = ()
     plan: Plan | None = None
     has_corrected_biases: bool = False
 
@@ -205,7 +205,7 @@ class PostTraining:
         is_known = self.plan is not None and self.recipe.weights == "int8"
         if self.plan is None or not is_known or len(fitted_to(self.statistics)) < 2:
             return None
-        return decibels(self.plan.settled()[0].error)
+        return decibels(self.plan.held_out_deviation()[0].error)
 
     def explain(
         self,
@@ -254,7 +254,7 @@ def quantize_function(
     if recipe.equalize == "auto" and forms[0] is not function:
         forms.append(function)
     found = calibrate_all(forms, chain(first, stream), progress)
-    names: tuple[str, ...] = CANDIDATES if recipe.observer == "auto" else (recipe.observer,)
+    names: tuple[str, ...] = AUTO_OBSERVERS if recipe.observer == "auto" else (recipe.observer,)
     if recipe.weights != "int8":
         names = tuple(name for name in names if name != "entropy" or recipe.observer == name)
     if recipe.activations not in INT8_FIRST:  # nothing needs to be clipped
@@ -285,14 +285,14 @@ def best_of(plans: Sequence[Plan], function: Function) -> PostTraining:
     near = {judged[n]: n for n in reversed(order) if judged[n] <= NEAR * judged[order[0]]}
     last = [n for n in order if near.get(judged[n]) == n][:MOST_FINALISTS]
     made = {n: plans[n].finished() for n in last}
-    settled = {n: plans[n].settled()[0] for n in last}
-    finals = [(n, (settled[n].judged + made[n].own_deviation().judged) / 2) for n in last]
+    tested = {n: plans[n].held_out_deviation()[0] for n in last}
+    finals = [(n, (tested[n].judged + made[n].own_deviation().judged) / 2) for n in last]
     enough = ALIKE * min(error for _, error in finals)
     first = min(n for n, error in finals if error <= enough)
     taken = [n for n, _ in sorted(finals, key=lambda pair: (pair[0] != first, pair[1]))]
-    errors = {n: (settled.get(n) or screened[n]).error for n in range(len(plans))}
+    errors = {n: (tested.get(n) or screened[n]).error for n in range(len(plans))}
     ranked = [*taken, *(n for n in order if n not in taken)]
-    return replace(made[first], trials=_trials(plans, ranked, errors, function))
+    return replace(made[first], candidates=_candidates(plans, ranked, errors, function))
 
 
 def _best_of_plain(plans: Sequence[Plan], function: Function) -> PostTraining:
@@ -300,14 +300,14 @@ def _best_of_plain(plans: Sequence[Plan], function: Function) -> PostTraining:
     errors = dict(enumerate(plan.deviation(plans[0].errors.tests).error for plan in plans))
     first = next(n for n in errors if errors[n] <= ABOUT_SAME * min(errors.values()))
     ranked = sorted(errors, key=lambda n: (n != first, errors[n]))
-    return plans[first].finished(_trials(plans, ranked, errors, function))
+    return plans[first].finished(_candidates(plans, ranked, errors, function))
 
 
-def _trials(
+def _candidates(
     plans: Sequence[Plan], ranked: Sequence[int], errors: Mapping[int, float], function: Function
-) -> tuple[Trial, ...]:
+) -> tuple[Candidate, ...]:
     return tuple(
-        Trial(plans[n].observer, plans[n].function is not function, decibels(errors[n]))
+        Candidate(plans[n].observer, plans[n].function is not function, decibels(errors[n]))
         for n in ranked
     )
 
@@ -324,7 +324,7 @@ class Plan:
         self._ranges = Ranges(function, symmetric=recipe.symmetric)
         self._errors: CorrectedErrors | None = None
         self._root = self  # of plans of one function, which measure alike
-        self._settled: tuple[Deviation, bool] | None = None
+        self._held_out: tuple[Deviation, bool] | None = None
         is_short = recipe.weights == "int4"
         self._bits = dict.fromkeys(statistics.moments, WEIGHT_BITS["int4"]) if is_short else None
 
@@ -343,15 +343,15 @@ class Plan:
             root._errors = CorrectedErrors(self.function, self.statistics)
         return root._errors
 
-    def settled(self) -> tuple[Deviation, bool]:
+    def held_out_deviation(self) -> tuple[Deviation, bool]:
         """The errors on samples held out, and whether biases are corrected for them."""
-        if self._settled is None:
+        if self._held_out is None:
             recipe = self.recipe
             if recipe.correct_biases and recipe.weights != "int4":
-                self._settled = self.errors.settled(lambda seen: self.scheme(seen)[0])
+                self._held_out = self.errors.choose_biases(lambda seen: self.scheme(seen)[0])
             else:
-                self._settled = self.deviation(self.errors.tests), False
-        return self._settled
+                self._held_out = self.deviation(self.errors.tests), False
+        return self._held_out
 
     def scheme(self, seen: Seen) -> tuple[Scheme, dict[Value, Range]]:
         """Parameters with ranges fitted to what was seen, weights to all samples; the ranges."""
@@ -379,17 +379,17 @@ class Plan:
             integers.append(run_passes(quantized.function, "onnx"))
         return output_deviation(tests, integers)
 
-    def finished(self, trials: Sequence[Trial] = ()) -> PostTraining:
+    def finished(self, candidates: Sequence[Candidate] = ()) -> PostTraining:
         """The quantized model, with ranges that all samples show."""
         recipe, statistics = self.recipe, self.statistics
         scheme, ranges = self.scheme(statistics)
         made = PostTraining(
             self.function, insert_qdq(self.function, scheme), statistics, scheme, ranges, recipe,
-            tuple(trials), self,
+            tuple(candidates), self,
         )  # fmt: skip
         if recipe.weights == "int4":
             return with_bits(made, dict.fromkeys(statistics.moments, WEIGHT_BITS[recipe.weights]))
-        is_corrected = recipe.correct_biases and self.settled()[1]
+        is_corrected = recipe.correct_biases and self.held_out_deviation()[1]
         return with_corrected_biases(made) if is_corrected else made
 
 

@@ -112,8 +112,8 @@ class ValueMixes:
         kept = named_layers(function, self.plan.recipe.keep_float)
         wide = make_scheme(function, widest, dtype="int16", kept=kept).values
         narrow = losses.of(self.choices, self.made.scheme.values, self.progress)
-        coarse = [choice for choice in self.choices if not self._is_none(narrow[choice])]
-        finer = losses.of(coarse, wide, self.progress)
+        lossy = [choice for choice in self.choices if not self._is_none(narrow[choice])]
+        finer = losses.of(lossy, wide, self.progress)
         return [
             {8: narrow[choice], **({16: finer[choice]} if choice in finer else {})}
             for choice in self.choices
@@ -157,7 +157,7 @@ class ValueMixes:
         if not any(point.chosen):
             return self.made
         if point not in self._models:
-            self._models[point] = self.plan_of(point).finished(self.made.trials)
+            self._models[point] = self.plan_of(point).finished(self.made.candidates)
         return self._models[point]
 
     def bits(self, point: Point) -> list[int]:

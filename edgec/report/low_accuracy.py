@@ -10,7 +10,7 @@ from typing import Any
 
 from edgec.report.figures import short_title
 
-#: What is less is coarse: an error over 10 % in amplitude. The int8 files that MLPerf Tiny
+#: What is less is inaccurate: an error over 10 % in amplitude. The int8 files that MLPerf Tiny
 #: publishes have 21 dB and more with the accuracy of float; a voice detector of 12 dB decides
 #: otherwise in one frame of ten, of 22 dB in one of forty.
 LOW_SQNR_DB = 20.0
@@ -71,24 +71,24 @@ def low_accuracy_warning(sqnr_db: float) -> str | None:
     )
 
 
-def low_accuracy_words(coarse: Mapping[str, Any]) -> tuple[str, str]:
+def low_accuracy_words(inaccurate: Mapping[str, Any]) -> tuple[str, str]:
     """What is wrong, and what to do, in a sentence each; the command, if any, is not in them."""
     outputs = ", ".join(
-        f"{short_title(o['name'])} {o['sqnr_db']:.1f} dB" for o in coarse["outputs"]
+        f"{short_title(o['name'])} {o['sqnr_db']:.1f} dB" for o in inaccurate["outputs"]
     )
     wrong = (
-        f"integers are too coarse for this model: {outputs}, less than {coarse['least_db']:.0f}"
+        f"integers are too coarse for this model: {outputs}, less than {inaccurate['least_db']:.0f}"
         " (an error of 10 % in amplitude)"
     )
-    blamed = ", ".join(short_title(name) for name in coarse["blamed"])
+    blamed = ", ".join(short_title(name) for name in inaccurate["blamed"])
     if blamed:
         wrong += f"; first to blame: {blamed}"
-    return wrong, coarse["advice"]
+    return wrong, inaccurate["advice"]
 
 
-def low_accuracy_lines(coarse: Mapping[str, Any]) -> list[str]:
-    wrong, advice = low_accuracy_words(coarse)
+def low_accuracy_lines(inaccurate: Mapping[str, Any]) -> list[str]:
+    wrong, advice = low_accuracy_words(inaccurate)
     lines = [f"warning: {wrong}"]
-    if coarse["command"]:
-        return [*lines, f"hint: {advice}:", f"  {coarse['command']}"]
+    if inaccurate["command"]:
+        return [*lines, f"hint: {advice}:", f"  {inaccurate['command']}"]
     return [*lines, f"hint: {advice}"]

@@ -147,8 +147,8 @@ class Quantization(PostTraining):
             if value in self.ranges
         ]  # fmt: skip
         tried = [
-            (trial.observer, "yes" if trial.equalized else "", _decibels(trial.sqnr_db))
-            for trial in self.trials
+            (way.observer, "yes" if way.equalized else "", _decibels(way.sqnr_db))
+            for way in self.candidates
         ]  # fmt: skip
         shown = html_table(f"{plural(len(rows), 'value')} quantized", columns, rows)
         if not tried:

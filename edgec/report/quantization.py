@@ -143,7 +143,7 @@ def render_quantization(report: Mapping[str, Any]) -> str:
             title=Path(report["output"]).name,
             subtitle=f"{Path(report['model']).name} in integers",
             tiles=_tiles(report),
-            coarse=_coarse(report["coarse"]),
+            coarse=_inaccurate(report["coarse"]),
             blamed=[
                 {
                     "name": short_title(row["name"]),
@@ -176,7 +176,7 @@ def render_quantization(report: Mapping[str, Any]) -> str:
     )
 
 
-def _coarse(found: Mapping[str, Any] | None) -> dict[str, str] | None:
+def _inaccurate(found: Mapping[str, Any] | None) -> dict[str, str] | None:
     if found is None:
         return None
     wrong, advice = low_accuracy_words(found)

@@ -18,9 +18,9 @@ from edgec.memory.bound import apart_bytes, lower_bound_bytes, stacked_bytes
 from edgec.memory.choose import LEAST_SAVED_BYTES, choose, choose_alone
 from edgec.memory.cover import pareto_front
 from edgec.memory.layout import ARENA, placement_problem
-from edgec.memory.pieces import Piece, Pieces
 from edgec.memory.problem import Buffer, Overlap, Problem
 from edgec.memory.solve import plan_memory
+from edgec.memory.spans import Span, Spans
 from edgec.options import LEVELS, Options
 from edgec.passes.fuse_groups import fuse_groups
 from edgec.passes.lower_groups import lower_group
@@ -34,11 +34,11 @@ sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "passes"))
 from test_stream_groups import SAME, Network, mobile, pooled, residual
 
 
-def piece(first: int, last: int, need: int, instructions: int) -> Piece:
-    return Piece(first, last, instructions, (Buffer("b", need, 0, 1, 4),), ())
+def span(first: int, last: int, need: int, instructions: int) -> Span:
+    return Span(first, last, instructions, (Buffer("b", need, 0, 1, 4),), ())
 
 
-def brute_force(starting: list[list[Piece]]) -> list[tuple[int, int]]:
+def brute_force(starting: list[list[Span]]) -> list[tuple[int, int]]:
     """(need, instructions) of every cover that no other beats."""
     count = len(starting)
 
@@ -63,10 +63,10 @@ def test_the_front_is_that_of_all_covers(seed: int, count: int) -> None:
     rng = np.random.default_rng(seed)
     starting = []
     for first in range(count):
-        own = [piece(first, first, *(4 * int(n) for n in rng.integers(1, 20, 2)))]
+        own = [span(first, first, *(4 * int(n) for n in rng.integers(1, 20, 2)))]
         for last in range(first, count):
             if rng.random() < 0.6:
-                own.append(piece(first, last, *(4 * int(n) for n in rng.integers(1, 40, 2))))
+                own.append(span(first, last, *(4 * int(n) for n in rng.integers(1, 40, 2))))
         starting.append(own)
     front = pareto_front(SimpleNamespace(starting=starting))  # type: ignore[arg-type]
     assert sorted((c.need_bytes, c.instructions) for c in front) == brute_force(starting)
@@ -74,7 +74,7 @@ def test_the_front_is_that_of_all_covers(seed: int, count: int) -> None:
 
 def test_the_front_of_a_model_in_which_nothing_runs() -> None:
     nothing = SimpleNamespace(starting=[])
-    assert [(c.need_bytes, c.pieces) for c in pareto_front(nothing)] == [(0, ())]  # type: ignore[arg-type]
+    assert [(c.need_bytes, c.spans) for c in pareto_front(nothing)] == [(0, ())]  # type: ignore[arg-type]
     n = Network()
     function = n.b.finish([n.input(4, 4, 2)])
     module = Module({"main": function}, source="net.onnx")
@@ -87,12 +87,12 @@ def test_too_many_segments_leave_the_longest_out(monkeypatch: pytest.MonkeyPatch
     groups = tuple(lower_group(group, policy) for group in fuse_groups(function))
 
     def lengths(most: int) -> tuple[bool, int, int]:
-        monkeypatch.setattr("edgec.memory.pieces.MOST_MEMBERS", most)
-        pieces = Pieces(function, groups, row_members([g.group for g in groups], policy))
+        monkeypatch.setattr("edgec.memory.spans.MOST_MEMBERS", most)
+        spans = Spans(function, groups, row_members([g.group for g in groups], policy))
         _, found = choose(function, groups, policy, Options(optimize="ram"))
-        assert found.is_complete == pieces.is_complete and found.front
-        known = [1 + p.last - p.first for own in pieces.starting for p in own]
-        return pieces.is_complete, max(known), sum(1 for n in known if n > 1)
+        assert found.is_complete == spans.is_complete and found.front
+        known = [1 + p.last - p.first for own in spans.starting for p in own]
+        return spans.is_complete, max(known), sum(1 for n in known if n > 1)
 
     whole, few = lengths(10**6), lengths(12)
     assert whole[0] and not few[0]
@@ -133,8 +133,8 @@ def test_what_is_counted_is_what_is_built(make: Any, core: str) -> None:
     policy = target_for(find_core(core), Options())
     groups = [lower_group(group, policy) for group in fuse_groups(function)]
     members = row_members([g.group for g in groups], policy)
-    pieces = Pieces(function, groups, members)
-    streams = [p for own in pieces.starting for p in own if p.variant is None]
+    spans = Spans(function, groups, members)
+    streams = [p for own in spans.starting for p in own if p.variant is None]
     assert streams
     for p in streams[:: max(1, len(streams) // 6)]:
         rows = [members[i] for i in range(p.first, p.last + 1)]

@@ -33,7 +33,7 @@ from edgec.quantizer.held_out import (
     held_out,
     output_error,
 )
-from edgec.quantizer.post_training import CANDIDATES, PostTraining, Recipe, quantize_function
+from edgec.quantizer.post_training import AUTO_OBSERVERS, PostTraining, Recipe, quantize_function
 
 
 def same(first: Array, second: Array) -> bool:
@@ -130,21 +130,21 @@ def test_few_samples_are_fitted_to_and_tried_on() -> None:
 def test_the_way_that_is_taken_has_the_least_error() -> None:
     function, samples = network(), images(24)
     made = quantize_function(function, samples, Recipe())
-    found = [trial.sqnr_db for trial in made.trials]
+    found = [candidate.sqnr_db for candidate in made.candidates]
     assert 5 < min(found) <= max(found) < 60
-    ways = {(trial.observer, trial.equalized) for trial in made.trials}
-    assert ways == {(name, yes) for name in CANDIDATES for yes in (False, True)}
-    best = made.trials[0]
+    ways = {(candidate.observer, candidate.equalized) for candidate in made.candidates}
+    assert ways == {(name, yes) for name in AUTO_OBSERVERS for yes in (False, True)}
+    best = made.candidates[0]
     asked = Recipe(best.observer, equalize="always" if best.equalized else "never")
     again = quantize_function(function, samples, asked)
-    assert again.trials == () and qdq_bytes(again) == qdq_bytes(made)
+    assert again.candidates == () and qdq_bytes(again) == qdq_bytes(made)
 
 
 @pytest.mark.parametrize(("choice", "equalized"), [("always", True), ("never", False)])
 def test_what_is_asked_for_is_not_tried(choice: str, equalized: bool) -> None:
     function = network()
     made = quantize_function(function, images(10), Recipe(equalize=choice))
-    assert {trial.equalized for trial in made.trials} == {equalized}
+    assert {candidate.equalized for candidate in made.candidates} == {equalized}
     assert (made.source is not function) == equalized
     with pytest.raises(EdgecError, match="no choice of equalization 'sometimes'"):
         Recipe(equalize="sometimes")
@@ -165,7 +165,7 @@ def test_the_automatic_choice_is_no_worse_than_any_observer(name: str) -> None:
         (network(), images(100)) if name == "small" else (uneven(10.0), list(pixels(100)))
     )
     found = {}
-    for observer in ("auto", *CANDIDATES):
+    for observer in ("auto", *AUTO_OBSERVERS):
         made = quantize_function(function, samples[:40], Recipe(observer))
         found[observer] = error_db(made, samples[40:])
     assert found["auto"] > max(found.values()) - 0.5, found

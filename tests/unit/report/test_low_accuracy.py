@@ -29,11 +29,11 @@ def report(
 
 
 def test_one_coarse_output_among_good_ones_is_named() -> None:
-    coarse = inaccurate_outputs(report(60.0, 13.04, LOW_SQNR_DB), AGAIN)
-    assert coarse is not None
-    assert coarse["outputs"] == [{"name": "o1", "sqnr_db": 13.04}]
-    assert coarse["blamed"] == ["most", "less"]
-    assert low_accuracy_lines(coarse) == [
+    inaccurate = inaccurate_outputs(report(60.0, 13.04, LOW_SQNR_DB), AGAIN)
+    assert inaccurate is not None
+    assert inaccurate["outputs"] == [{"name": "o1", "sqnr_db": 13.04}]
+    assert inaccurate["blamed"] == ["most", "less"]
+    assert low_accuracy_lines(inaccurate) == [
         "warning: integers are too coarse for this model: o1 13.0 dB, less than 20 (an error of"
         " 10 % in amplitude); first to blame: most, less",
         "hint: store in int16 what int8 is too coarse for:",
@@ -54,6 +54,6 @@ def test_the_hint_fits_what_was_asked_for() -> None:
         ({"weights": "float16"}, "build the float model"),
         ({"activations": "int16"}, "--keep-float"),
     ):
-        coarse = inaccurate_outputs(report(10.0, **words), AGAIN)  # type: ignore[arg-type]
-        assert coarse is not None and not coarse["command"]
-        assert hint in low_accuracy_lines(coarse)[1]
+        inaccurate = inaccurate_outputs(report(10.0, **words), AGAIN)  # type: ignore[arg-type]
+        assert inaccurate is not None and not inaccurate["command"]
+        assert hint in low_accuracy_lines(inaccurate)[1]

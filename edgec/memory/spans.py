@@ -1,7 +1,7 @@
 """What a network can be cut into: single groups in one variant each, and segments that stream.
 
-A piece is one step of a run. What it needs at that step, it needs alone: values that pass by,
-inputs that may die there, scratch, output. Pieces side by side cover the network.
+A span is groups that follow each other and run as one step; spans side by side cover the network.
+What it needs then, it needs alone: values that pass by, inputs that may die, scratch, output.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ MOST_MEMBERS = 500_000
 
 
 @dataclass
-class Piece:
+class Span:
     """Groups `first` to `last` in one step; `variant` of a single group, or streamed.
 
     work_bytes: the members' own scratch is at most this. instructions: an estimate. code: what its
@@ -79,7 +79,7 @@ class Piece:
         """What the step needs, as far as it is known."""
         return self.bound_bytes if self.exact_bytes is None else self.exact_bytes
 
-    def settle(self) -> int:
+    def plan_alone(self) -> int:
         """Plan the step alone; what it needs then."""
         if self.exact_bytes is None:
             problem = Problem(self.buffers, self.overlaps, (Region(ARENA),))
@@ -91,8 +91,8 @@ class Piece:
         return self.exact_bytes
 
 
-class Pieces:
-    """All pieces of a network, by the group that they start with.
+class Spans:
+    """All spans of a network, by the group that they start with.
 
     is_complete: no segment was left out because there are too many. limit_bytes: where every cover
     surely needs more, there are no segments: their rows are dear to schedule.
@@ -126,10 +126,10 @@ class Pieces:
         }  # fmt: skip
         self._readers = Counter(v for member in members.values() for v in member.inputs)
         self._replaceable: dict[int, tuple[Value, ...]] = {}
-        self.starting: list[list[Piece]] = [self.singles(i) for i in range(len(groups))]
+        self.starting: list[list[Span]] = [self.singles(i) for i in range(len(groups))]
         fastest = [min(own, key=lambda p: (p.instructions, p.need_bytes)) for own in self.starting]
         #: What single groups need at their fastest: a segment that needs more is of no use.
-        self.most_bytes = max((piece.need_bytes for piece in fastest), default=0)
+        self.most_bytes = max((span.need_bytes for span in fastest), default=0)
         fewest = sum(min(p.instructions for p in own) for own in self.starting)
         self.segment_code = round(SEGMENT_SHARE * fewest)
         if io == "rows":
@@ -146,7 +146,7 @@ class Pieces:
         for first, own in enumerate(self.starting):
             if not is_reached[first]:
                 continue
-            is_reached[first + 1] |= any(piece.need_bytes <= limit_bytes for piece in own)
+            is_reached[first + 1] |= any(span.need_bytes <= limit_bytes for span in own)
             for last, flow in self.segments(first):
                 if flow is None:
                     continue
@@ -167,7 +167,7 @@ class Pieces:
                     del growing[first]
                     continue
                 self.starting[first] += found
-                looked_at += sum(piece.last - first + 1 for piece in found)
+                looked_at += sum(span.last - first + 1 for span in found)
                 if looked_at > MOST_MEMBERS:
                     return False
         return True
@@ -210,11 +210,11 @@ class Pieces:
 
     # single groups ----------------------------------------------------------------------------
 
-    def singles(self, position: int) -> list[Piece]:
+    def singles(self, position: int) -> list[Span]:
         """A group alone, in each of its variants."""
         lowered = self.groups[position]
         name = lowered.group.output.name
-        pieces = []
+        spans = []
         for variant in lowered.variants:
             scratch = [
                 Buffer(
@@ -242,14 +242,14 @@ class Pieces:
                 for (place, root), distance in scratch_distances(variant, self.roots).items()
                 if self.dies(root, position)
             ]
-            pieces.append(
-                Piece(position, position, variant.instructions, buffers, tuple(overlaps), variant)
+            spans.append(
+                Span(position, position, variant.instructions, buffers, tuple(overlaps), variant)
             )
-        return pieces
+        return spans
 
     # segments ---------------------------------------------------------------------------------
 
-    def scheduled(self, first: int) -> Iterator[list[Piece]]:
+    def scheduled(self, first: int) -> Iterator[list[Span]]:
         """Segments of two and more groups that start here, of one if it is fed, by their length.
 
         None of which the rows alone, which lie apart, take more than `most_bytes`.
@@ -330,15 +330,15 @@ class Pieces:
             self._replaceable[position] = found
         return self._replaceable[position]
 
-    def streams(self, first: int, last: int, flow: Flow) -> list[Piece]:
+    def streams(self, first: int, last: int, flow: Flow) -> list[Span]:
         """The segment, for every limit of its members' own scratch that makes a difference."""
         limits = {0}.union(*(self.useful_scratch(i) for i in range(first, last + 1)))
-        pieces: list[Piece] = []
+        spans: list[Span] = []
         for limit in sorted(limits):
-            piece = self.stream(first, last, flow, limit)
-            if not pieces or piece.instructions < pieces[-1].instructions:
-                pieces.append(piece)
-        return pieces
+            span = self.stream(first, last, flow, limit)
+            if not spans or span.instructions < spans[-1].instructions:
+                spans.append(span)
+        return spans
 
     def useful_scratch(self, position: int) -> frozenset[int]:
         """Sizes of scratch with each of which rows of a member are faster than with less."""
@@ -363,18 +363,18 @@ class Pieces:
             self._best[key] = fastest_within(variants, work_bytes)
         return self._best[key]
 
-    def least_instructions(self, piece: Piece) -> int:
+    def least_instructions(self, span: Span) -> int:
         """What most rows of a segment's members take: the others are not scheduled yet."""
         total = 0
-        for i in range(piece.first, piece.last + 1):
+        for i in range(span.first, span.last + 1):
             member = self.members[i]
             if isinstance(member, RowGroup):
                 kind = member.middle
-                row = self.fastest_row(i, member, piece.work_bytes)
+                row = self.fastest_row(i, member, span.work_bytes)
                 total += (kind.stop - kind.start) * row.instructions
         return total
 
-    def stream(self, first: int, last: int, flow: Flow, work_bytes: int) -> Piece:
+    def stream(self, first: int, last: int, flow: Flow, work_bytes: int) -> Span:
         """The segment with members that need at most so much scratch of their own."""
         source = self.members[first].inputs[0]
         root = self.roots.get(source, source)
@@ -420,7 +420,7 @@ class Pieces:
         out = self.groups[last].group.output
         if is_last and out not in self.outside and flow.distances[-1] < out.type.nbytes:
             overlaps.append(Overlap(root.name, out.name, flow.distances[-1]))
-        return Piece(
+        return Span(
             first, last, instructions, tuple(buffers), tuple(overlaps), work_bytes=work_bytes,
             code=self.segment_code,
         )  # fmt: skip
