@@ -18,7 +18,7 @@ SOURCE = """
 
 void run_mul(int8_t *out, const int8_t *a, const int8_t *b, WORDS(n));
 void run_mul(int8_t *out, const int8_t *a, const int8_t *b, WORDS(n))
-{ ec_mul_s8_dsp(out, a, b, n[0], n[1], n[2], n[3], n[4], n[5]); }
+{ ec_mul_s8_dsp(out, a, b, (const ec_mul_sizes *)n); }
 void run_mul_high(int8_t *out, const int8_t *a, const int8_t *b, WORDS(n));
 void run_mul_high(int8_t *out, const int8_t *a, const int8_t *b, WORDS(n))
 { ec_mul_high_s8_dsp(out, a, b, n[0], n[1], n[2], n[3], n[4]); }

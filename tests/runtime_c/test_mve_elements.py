@@ -21,16 +21,16 @@ static void run_mean(void *out, const void *x, const void *s, const int32_t *n) 
 }
 static void run_max(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;
-    ec_max_pool_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7]);
+    ec_max_pool_s8_mve(out, x, (const void *)n);
 }
 static void run_mul(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_mul_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]);
+    ec_mul_s8_mve(out, x, s, (const void *)n);
 }
 static void run_mul_high(void *out, const void *x, const void *s, const int32_t *n) {
     ec_mul_high_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
 }
 static void run_sum(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_linear_sum_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]);
+    ec_linear_sum_s8_mve(out, x, s, (const void *)n);
 }
 static void run_real(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;

@@ -17,7 +17,7 @@ static void run_time_{0}(void *out, const void *x, const void *s, const int32_t 
     const int32_t *const bias = s;
     const int{1}_t *const w = (const int{1}_t *)(bias + n[0]);
     const int8_t shift = (int8_t)n[4];
-    ec_svdf_time_{0}_mve(out, x, bias, w, n + 3, &shift, n[0], n[1], n[2]);
+    ec_svdf_time_{0}_mve(out, x, bias, w, n + 3, &shift, (const void *)n);
 }}
 """
 SOURCE = '#include "kernels/helium/svdf.h"\n' + "".join(

@@ -7,6 +7,7 @@
 
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
+#include "kernels/common/mul_sizes.h"
 
 /* The upper word of a * b + 2^31, plus c. */
 static inline EC_UNUSED int32_t ec_smmlar(int32_t a, int32_t b, int32_t c) {
@@ -59,13 +60,14 @@ static inline EC_UNUSED int32_t ec_rescale_product(int32_t product, int32_t mult
  * rounding, plus zero_point, limited to int8, for i < count; -20 <= shift < 0, so that it fits in
  * int16 before. first and second are those of -127..128. Four elements at a time, which are read
  * before they are written; nothing needs an alignment. */
-static EC_KERNEL void ec_mul_s8_dsp(int8_t *out, const int8_t *a, const int8_t *b, int32_t count,
-                                    int32_t first, int32_t second, int32_t multiplier,
-                                    int32_t shift, int32_t zero_point) {
-    const int32_t right = -shift;
-    const int32_t added = (1 << (right - 1)) + zero_point * (1 << right);
-    const int32_t firsts = ec_low_halves(first, first);
-    const int32_t seconds = ec_low_halves(second * 2, second * 2);
+static EC_KERNEL void ec_mul_s8_dsp(int8_t *out, const int8_t *a, const int8_t *b,
+                                    const ec_mul_sizes *n) {
+    const int32_t multiplier = n->multiplier;
+    int32_t count = n->count;
+    const int32_t right = -n->shift;
+    const int32_t added = (1 << (right - 1)) + n->zero_point * (1 << right);
+    const int32_t firsts = ec_low_halves(n->first, n->first);
+    const int32_t seconds = ec_low_halves(n->second * 2, n->second * 2);
     const int8_t *const end = a + (count & ~3);
     while (a != end) {
         const int32_t x = ec_load_word(a);
@@ -84,9 +86,9 @@ static EC_KERNEL void ec_mul_s8_dsp(int8_t *out, const int8_t *a, const int8_t *
         out += 4;
     }
     for (count &= 3; count != 0; --count) {
-        const int32_t product = (*a++ + first) * (*b++ + second) * 2;
-        const int32_t n = ec_rescale_product(product, multiplier, added, right);
-        *out++ = (int8_t)(n < -128 ? -128 : n > 127 ? 127 : n);
+        const int32_t product = (*a++ + n->first) * (*b++ + n->second) * 2;
+        const int32_t sum = ec_rescale_product(product, multiplier, added, right);
+        *out++ = (int8_t)(sum < -128 ? -128 : sum > 127 ? 127 : sum);
     }
 }
 

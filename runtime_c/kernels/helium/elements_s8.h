@@ -7,25 +7,29 @@
 
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
+#include "kernels/common/mul_sizes.h"
+
+/* How many sums there are, and their numbers. */
+typedef struct {
+    int32_t count, first, second, constant, shift, minimum, maximum;
+} ec_linear_sum_sizes;
 
 /* out[i] = (a[i] * first + b[i] * second + constant) >> shift, limited to [minimum, maximum], for
  * i < count. No sum overflows, whichever product is added first. Four elements at a time, which are
  * read before they are written; nothing needs an alignment. */
 static EC_KERNEL void ec_linear_sum_s8_mve(int8_t *out, const int8_t *a, const int8_t *b,
-                                           int32_t count, int32_t first, int32_t second,
-                                           int32_t constant, int32_t shift, int32_t minimum,
-                                           int32_t maximum) {
+                                           const ec_linear_sum_sizes *n) {
 #if EC_MVE_ASM
-    const int32_t given[7] = { count, first, second, constant, -shift, minimum, maximum };
     register int8_t *r0 __asm__("r0") = out;
     register const int8_t *r1 __asm__("r1") = a;
     register const int8_t *r2 __asm__("r2") = b;
-    register const int32_t *r3 __asm__("r3") = given;
+    register const ec_linear_sum_sizes *r3 __asm__("r3") = n;
     /* clang-format off */
     __asm__ volatile(
         "push {r4-r10}\n"
         "vpush {d8-d11}\n"
         "ldm r3, {r4-r10}\n"
+        "rsb r8, r8, #0\n" /* to the right */
         "vdup.32 q3, r5\n"
         "vdup.32 q4, r9\n"
         "vdup.32 q5, r10\n"
@@ -47,9 +51,9 @@ static EC_KERNEL void ec_linear_sum_s8_mve(int8_t *out, const int8_t *a, const i
         : "lr", "q0", "q1", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    for (int32_t i = 0; i < count; ++i) {
-        const int32_t value = (a[i] * first + constant + b[i] * second) >> shift;
-        out[i] = (int8_t)(value < minimum ? minimum : value > maximum ? maximum : value);
+    for (int32_t i = 0; i < n->count; ++i) {
+        const int32_t value = (a[i] * n->first + n->constant + b[i] * n->second) >> n->shift;
+        out[i] = (int8_t)ec_min_s32(ec_max_s32(value, n->minimum), n->maximum);
     }
 #endif
 }
@@ -58,15 +62,13 @@ static EC_KERNEL void ec_linear_sum_s8_mve(int8_t *out, const int8_t *a, const i
  * rounding, plus zero_point, limited to int8, for i < count; shift < 0. first and second are those of
  * -127..128. Eight elements at a time, which are read before they are written; nothing needs an
  * alignment. */
-static EC_KERNEL void ec_mul_s8_mve(int8_t *out, const int8_t *a, const int8_t *b, int32_t count,
-                                    int32_t first, int32_t second, int32_t multiplier,
-                                    int32_t shift, int32_t zero_point) {
+static EC_KERNEL void ec_mul_s8_mve(int8_t *out, const int8_t *a, const int8_t *b,
+                                    const ec_mul_sizes *n) {
 #if EC_MVE_ASM
-    const int32_t given[6] = { count, first, second, multiplier, shift, zero_point };
     register int8_t *r0 __asm__("r0") = out;
     register const int8_t *r1 __asm__("r1") = a;
     register const int8_t *r2 __asm__("r2") = b;
-    register const int32_t *r3 __asm__("r3") = given;
+    register const ec_mul_sizes *r3 __asm__("r3") = n;
     /* clang-format off */
     __asm__ volatile(
         "push {r4-r9}\n"
@@ -105,10 +107,10 @@ static EC_KERNEL void ec_mul_s8_mve(int8_t *out, const int8_t *a, const int8_t *
         : "lr", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    for (int32_t i = 0; i < count; ++i) {
-        const int32_t product = (a[i] + first) * (b[i] + second);
-        const int32_t n = ec_requantize_tflm(product, multiplier, shift) + zero_point;
-        out[i] = (int8_t)(n < -128 ? -128 : n > 127 ? 127 : n);
+    for (int32_t i = 0; i < n->count; ++i) {
+        const int32_t product = (a[i] + n->first) * (b[i] + n->second);
+        const int32_t sum = ec_requantize_tflm(product, n->multiplier, n->shift) + n->zero_point;
+        out[i] = (int8_t)ec_min_s32(ec_max_s32(sum, -128), 127);
     }
 #endif
 }

@@ -7,6 +7,11 @@
 
 #include "edgec/ec_kernel.h"
 
+/* Windows in a row, and what limits the largest of each. */
+typedef struct {
+    int32_t kernel_h, kernel_w, channels, pitch, step, pixels, lowest, maximum;
+} ec_max_pool_sizes;
+
 /* sums[0..16) += x[k * step + i] over k < count, 16 channels. int16 holds 255 values of int8. */
 static EC_KERNEL void ec_add_channels_s8_mve(int32_t *sums, const int8_t *x, int32_t count,
                                              int32_t step) {
@@ -76,10 +81,16 @@ static inline void ec_mean_s8_mve(int8_t *out, const int8_t *x, int32_t kernel_h
  * channels + p * step + c] over kh < kernel_h, kw < kernel_w, at most `maximum`. A predicate keeps the
  * last vector of a pixel from what is not its own. A pixel's inputs are read again after its first
  * outputs are written. */
-static EC_KERNEL void ec_max_pool_s8_mve(int8_t *out, const int8_t *x, int32_t kernel_h,
-                                         int32_t kernel_w, int32_t channels, int32_t pitch,
-                                         int32_t step, int32_t pixels, int32_t lowest,
-                                         int32_t maximum) {
+static EC_KERNEL void ec_max_pool_s8_mve(int8_t *out, const int8_t *x, const ec_max_pool_sizes *n) {
+    /* Here: for a compiler, assembly may write what n points to. */
+    const int32_t kernel_h = n->kernel_h;
+    const int32_t kernel_w = n->kernel_w;
+    const int32_t channels = n->channels;
+    const int32_t pitch = n->pitch;
+    const int32_t step = n->step;
+    const int32_t pixels = n->pixels;
+    const int32_t lowest = n->lowest;
+    const int32_t maximum = n->maximum;
     for (int32_t p = 0; p < pixels; ++p) {
         for (int32_t c = 0; c < channels; c += 16) {
             const int32_t lanes = channels - c < 16 ? channels - c : 16;

@@ -8,6 +8,11 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 
+/* Units of a filter over time, values of each, and what is added to results. */
+typedef struct {
+    int32_t units, taps, zero_point;
+} ec_svdf_sizes;
+
 /* clang-format off */
 
 /* Assembly: a dot product added to r0, of `taps` values at x and w, as many at a time as `lanes`. */
@@ -57,13 +62,14 @@ static inline EC_UNUSED int32_t ec_dot_s16_mve(int32_t acc, const int16_t *x, co
  * int8, for u < units. One unit is read and then written; nothing needs an alignment. */
 static EC_KERNEL void ec_svdf_time_s8_mve(int8_t *out, const int8_t *x, const int32_t *bias,
                                           const int8_t *w, const int32_t *multiplier,
-                                          const int8_t *shift, int32_t units, int32_t taps,
-                                          int32_t zero_point) {
+                                          const int8_t *shift, const ec_svdf_sizes *n) {
+    const int32_t taps = n->taps;
+    int32_t units = n->units;
     const int32_t factor = *multiplier;
     const int32_t by = *shift;
     do {
-        *out++ =
-            ec_requantize_tflm_right_s8(ec_dot_s8_mve(*bias++, x, w, taps), factor, by, zero_point);
+        *out++ = ec_requantize_tflm_right_s8(ec_dot_s8_mve(*bias++, x, w, taps), factor, by,
+                                             n->zero_point);
         x += taps;
         w += taps;
     } while (--units != 0);
@@ -72,13 +78,14 @@ static EC_KERNEL void ec_svdf_time_s8_mve(int8_t *out, const int8_t *x, const in
 /* The same of int16, aligned to 2 bytes. */
 static EC_KERNEL void ec_svdf_time_s16_mve(int8_t *out, const int16_t *x, const int32_t *bias,
                                            const int16_t *w, const int32_t *multiplier,
-                                           const int8_t *shift, int32_t units, int32_t taps,
-                                           int32_t zero_point) {
+                                           const int8_t *shift, const ec_svdf_sizes *n) {
+    const int32_t taps = n->taps;
+    int32_t units = n->units;
     const int32_t factor = *multiplier;
     const int32_t by = *shift;
     do {
         *out++ = ec_requantize_tflm_right_s8(ec_dot_s16_mve(*bias++, x, w, taps), factor, by,
-                                             zero_point);
+                                             n->zero_point);
         x += taps;
         w += taps;
     } while (--units != 0);

@@ -12,7 +12,7 @@ from typing import Any
 from edgec.loop.define import Definition
 from edgec.loop.intrinsics import HALF
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.values import Value, clamp, int8, int32, int64, intrinsic
 
 Rescale = Callable[[Value], Value]
@@ -85,6 +85,7 @@ register(
 )
 
 OPERANDS = ("count", "first", "second", "multiplier")
+MUL = Struct("ec_mul_sizes", (*OPERANDS, "shift", "zero_point"))
 
 
 def register_products(unit: str, header: str, rows: Iterable[tuple[str, int, int, int]]) -> None:
@@ -97,7 +98,8 @@ def register_products(unit: str, header: str, rows: Iterable[tuple[str, int, int
             Microkernel(
                 f"ec_{name}_s8_{unit}",
                 mul if name == "mul" else mul_high,
-                sizes=(*OPERANDS, *(("shift",) if name == "mul" else ()), "zero_point"),
+                sizes=MUL.members if name == "mul" else (*OPERANDS, "zero_point"),
+                struct=MUL if name == "mul" else None,
                 header=header,
                 needs=frozenset({unit}),
                 reads_first=True,

@@ -6,7 +6,7 @@ import numpy as np
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.values import clamp, float32, int8, int32
 from edgec.targets.dsp.kernels.elements import register_products
 from edgec.targets.dsp.kernels.pool import WINDOW, max_pool, mean_pool, sum_of_channels
@@ -55,6 +55,7 @@ register(
         "ec_max_pool_s8_mve",
         max_pool,
         sizes=(*WINDOW, "lowest", "maximum"),
+        struct=Struct("ec_max_pool_sizes", (*WINDOW, "lowest", "maximum")),
         header="helium/pool_s8.h",
         needs=frozenset({"mve"}),
         in_order=("out_p", 1),
@@ -91,11 +92,13 @@ register(
         code_bytes=110,
     )
 )
+_LINEAR = ("count", "first", "second", "constant", "shift", "minimum", "maximum")
 register(
     Microkernel(
         "ec_linear_sum_s8_mve",
         linear_sum,
-        sizes=("count", "first", "second", "constant", "shift", "minimum", "maximum"),
+        sizes=_LINEAR,
+        struct=Struct("ec_linear_sum_sizes", _LINEAR),
         header="helium/elements_s8.h",
         needs=frozenset({"mve"}),
         reads_first=True,

@@ -1,0 +1,15 @@
+/* Numbers of products of int8.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MUL_SIZES_H
+#define EC_MUL_SIZES_H
+
+#include <stdint.h>
+
+/* How many products of a + first and b + second there are, and what they are rescaled by. */
+typedef struct {
+    int32_t count, first, second, multiplier, shift, zero_point;
+} ec_mul_sizes;
+
+#endif /* EC_MUL_SIZES_H */
