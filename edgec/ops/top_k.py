@@ -1,14 +1,12 @@
 """top_k: the largest or smallest elements along an axis, in order, and where they stood.
 
-Each element counts those that come before it, which is its place in the order; equal ones come in
-the order of their indices.
+Equal elements come in the order of their indices.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
@@ -21,12 +19,13 @@ from edgec.graph.traits import IntegerForm
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
-from edgec.loop.values import Value, cast, index, select
+from edgec.loop.values import cast
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.cast import write_places
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx, from_tflite
+from edgec.ops.row_order import RowOrder
 from edgec.ops.slice_at import limited_count
 
 
@@ -62,44 +61,21 @@ class TopK(Op[TopKAttrs]):
         return (x.with_shape(shape), TensorType(shape, attrs.dtype))
 
     def steps(self, attrs: TopKAttrs, inputs: Sequence[TensorType]) -> int:
-        """Every element is compared with those of its row, one after the other."""
+        """At most as many as if each element were compared with those of its row."""
         return inputs[0].shape[attrs.axis] * (1 + inputs[0].elements // 2048)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """Places in the order first, then what stands at each."""
+        """A few are picked one after the other; of many, the whole row is merged in order."""
         attrs: TopKAttrs = node.attrs
         (x,) = operand_tensors(target, inputs)
-        axis, extent = attrs.axis, x.shape[attrs.axis]
-
-        def read(at: Sequence[Any], k: Any) -> Value:
-            return x[(*at[:axis], k, *at[axis + 1 :])]
-
-        def before(acc: Value, *at: Any) -> Value:
-            own, k = at[:-1], at[-1]
-            one, other = read(own, own[axis]), read(own, k)
-            first = other > one if attrs.largest else other < one
-            earlier = other.equals(one) & (index(k) < index(own[axis]))
-            return select(first | earlier, acc + 1, acc)
-
-        steps = [("k", 0, extent)]
-        rank = target.definition.reduce(
-            target.unique("rank"), steps, init=lambda *at: 0, update=before, shape=x.shape,
-            dtype="int32",
-        )  # fmt: skip
-
-        def standing(acc: Value, *at: Any) -> Value:
-            own, k = at[:-1], at[-1]
-            is_it = rank[(*own[:axis], k, *own[axis + 1 :])].equals(index(own[axis]))
-            return select(is_it, index(k), acc)
-
-        shape = node.outputs[0].type.shape
-        found = target.definition.reduce(
-            target.unique("found"), steps, init=lambda *at: 0, update=standing, shape=shape,
-            dtype="int32",
-        )  # fmt: skip
+        rows = RowOrder(target, x, attrs.axis, attrs.largest)
         values, places = target.targets
-        target.definition.compute(values, lambda *at: read(at, found[at]))
-        target.definition.compute(places, lambda *at: cast(found[at], attrs.dtype))
+        if attrs.count <= rows.most_picked:
+            rows.pick(attrs.count, values, places)
+            return values
+        order = rows.merged()
+        target.definition.compute(values, lambda *at: rows.read(at, order[at]))
+        target.definition.compute(places, lambda *at: cast(order[at], attrs.dtype))
         return values
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
