@@ -17,7 +17,7 @@ import numpy as np
 
 from edgec.errors import ContractError
 from edgec.loop.dtype import is_float
-from edgec.loop.read_arrays import index_grids, places_of, view_of
+from edgec.loop.read_arrays import index_grids, offsets_of, view_of
 from edgec.loop.tape import Array, Program, Tape
 from edgec.loop.values import (
     FUNCTIONS,
@@ -111,9 +111,9 @@ class Trace:
         self.buffers[name] = ArrayValue.traced(self.tape, slot, dtype)
 
     def _store(self, stage: Stage, where: tuple[Array, ...], value: ArrayValue) -> int:
-        """Note that values go to these places of the stage's buffer."""
+        """Note that values go to these indices of the stage's buffer."""
         target = stage.target
-        view = view_of(places_of(where, target.shape), np.dtype(target.dtype))
+        view = view_of(offsets_of(where, target.shape), np.dtype(target.dtype))
         full = np.broadcast_arrays(*where, np.empty(stage.shape))[:-1]
         operands = [v.slot_in(self.tape) for v in (self.buffers[target.name], value)]
         return self.tape.note(partial(stored_at, tuple(full), view), operands)
@@ -131,14 +131,14 @@ def copied(shape: tuple[int, ...], value: Array) -> Array:
 
 
 def stored_at(
-    places: tuple[Array, ...], view: Callable[[Array], Array] | None, buffer: Array, value: Array
+    indices: tuple[Array, ...], view: Callable[[Array], Array] | None, buffer: Array, value: Array
 ) -> Array:
-    """The buffer with the value at these places, which may be a view of it."""
+    """The buffer with the value at these indices, which may be a view of it."""
     part = None if view is None else view(buffer)
-    if part is not None and places and part.shape == places[0].shape:
+    if part is not None and indices and part.shape == indices[0].shape:
         part[...] = value
     else:
-        buffer[places] = value
+        buffer[indices] = value
     return buffer
 
 

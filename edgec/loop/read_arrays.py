@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from edgec.loop.define import Tensor
     from edgec.loop.on_arrays import Trace
 
-#: What it takes to find out how the places that are read lie, beside the call itself.
-_CALLS_OF_PLACES = 3
+#: What it takes to find out how the offsets follow each other, beside the call itself.
+_CALLS_OF_OFFSETS = 3
 
 
 @lru_cache(maxsize=512)
@@ -45,14 +45,14 @@ def gathered(tensor: Tensor, trace: Trace, indices: Sequence[Any]) -> ArrayValue
     if any(grid.tape is not None for grid in grids):
         return noted(Picked(tensor.shape, bounded), tensor.dtype, source, *grids)
     if trace.tape.work is not None:
-        trace.tape.work.spend(_CALLS_OF_PLACES)
+        trace.tape.work.spend(_CALLS_OF_OFFSETS)
     known = bounded([grid.array for grid in grids])
     if all(map(is_, known, index_grids(tensor.shape))):
         return source
-    places = places_of(known, tensor.shape)
-    view: Callable[[Array], Array] | None = view_of(places, np.dtype(tensor.dtype))
+    offsets = offsets_of(known, tensor.shape)
+    view: Callable[[Array], Array] | None = view_of(offsets, np.dtype(tensor.dtype))
     if view is None:
-        where = sum(places[1:], places[0])
+        where = sum(offsets[1:], offsets[0])
         view = view_of([where], np.dtype(tensor.dtype)) or partial(taken_at, where)
     return noted(view, tensor.dtype, source)
 
@@ -70,13 +70,13 @@ class Picked:
 
 
 def taken_at(where: Array, array: Array) -> Array:
-    """The elements at places of an array, which is flat."""
+    """The elements at offsets of an array, which is flat."""
     return np.take(array, where)
 
 
 @dataclass(frozen=True)
 class View:
-    """A function of an array: the elements from place `first` on, by steps along each axis."""
+    """A function of an array: the elements from offset `first` on, by steps along each axis."""
 
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
@@ -89,7 +89,7 @@ class View:
         return np.ndarray(self.shape, self.dtype, array, self.first * size, strides)
 
     @property
-    def places(self) -> Array:
+    def offsets(self) -> Array:
         """Of the elements."""
         total: Any = np.full((1,) * len(self.shape), self.first)
         for axis, (extent, step) in enumerate(zip(self.shape, self.steps, strict=True)):
@@ -116,8 +116,8 @@ def _bounded(
     return tuple(found)
 
 
-def places_of(grids: Sequence[Array], shape: tuple[int, ...]) -> list[Array]:
-    """Numbers whose sums are the places of indices in a tensor, which is as C has it in memory."""
+def offsets_of(grids: Sequence[Array], shape: tuple[int, ...]) -> list[Array]:
+    """Numbers whose sums are the offsets of elements in a tensor, as C has it in memory."""
     rank = max((grid.ndim for grid in grids), default=0)
     return [
         grid.reshape((1,) * (rank - grid.ndim) + grid.shape) * prod(shape[position + 1 :])
@@ -125,28 +125,28 @@ def places_of(grids: Sequence[Array], shape: tuple[int, ...]) -> list[Array]:
     ] or [np.zeros((), np.intp)]
 
 
-def view_of(places: Sequence[Array], dtype: np.dtype[Any]) -> View | None:
-    """A function that gives the elements of a tensor at these places as a view.
+def view_of(offsets: Sequence[Array], dtype: np.dtype[Any]) -> View | None:
+    """A function that gives the elements of a tensor at these offsets as a view.
 
-    None unless each place is a sum of multiples of the axes' positions. Axes along which the places
-    are the same have one element.
+    None unless each offset is a sum of multiples of the axes' positions. Axes along which
+    the offsets are the same have one element.
     """
-    found = [_steps(place) for place in places]
+    found = [_steps(offset) for offset in offsets]
     if None in found:
         return None
-    extents = np.broadcast_shapes(*(place.shape for place in places))
+    extents = np.broadcast_shapes(*(offset.shape for offset in offsets))
     steps = [sum(column) for column in zip(*(each for each in found if each), strict=True)]
     shape = tuple(extent if step else 1 for extent, step in zip(extents, steps, strict=True))
-    return View(shape, dtype, sum(int(place.flat[0]) for place in places), tuple(steps))
+    return View(shape, dtype, sum(int(offset.flat[0]) for offset in offsets), tuple(steps))
 
 
-def _steps(place: Array) -> list[int] | None:
-    """By how much a place grows along each axis; None where that is not the same everywhere."""
-    first = int(place.flat[0])
-    steps, expected = [], np.full((1,) * place.ndim, first)
-    for axis, extent in enumerate(place.shape):
-        step = int(np.moveaxis(place, axis, 0)[1].flat[0]) - first if extent > 1 else 0
-        line = np.arange(extent).reshape([-1 if a == axis else 1 for a in range(place.ndim)])
+def _steps(offset: Array) -> list[int] | None:
+    """By how much an offset grows along each axis; None where that is not the same everywhere."""
+    first = int(offset.flat[0])
+    steps, expected = [], np.full((1,) * offset.ndim, first)
+    for axis, extent in enumerate(offset.shape):
+        step = int(np.moveaxis(offset, axis, 0)[1].flat[0]) - first if extent > 1 else 0
+        line = np.arange(extent).reshape([-1 if a == axis else 1 for a in range(offset.ndim)])
         expected = expected + step * line
         steps.append(step)
-    return steps if np.array_equal(expected, place) else None
+    return steps if np.array_equal(expected, offset) else None

@@ -84,10 +84,10 @@ class DirectPool(Op[DirectPoolAttrs]):
         largest = _largest(attrs, target, x, shape)
         if attrs.kind == "max":
             return target.compute("element", shape, x.dtype, lambda *at: largest[at])
-        return _places(attrs, target, x, largest)
+        return _indices(attrs, target, x, largest)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
-        """MaxPool, its places, or AveragePool, with gaps in windows since opset 19."""
+        """MaxPool, its indices, or AveragePool, with gaps in windows since opset 19."""
         attrs: DirectPoolAttrs = node.attrs
         named: dict[str, Any] = {
             "kernel_shape": attrs.kernel, "strides": attrs.strides, "dilations": attrs.dilations,
@@ -96,8 +96,8 @@ class DirectPool(Op[DirectPoolAttrs]):
         if attrs.kind in ("max", "mean"):
             write_own(out, node, "MaxPool" if attrs.kind == "max" else "AveragePool", **named)
             return
-        x, places = out.own(node.inputs[0]), out.define_own(node.output)
-        outputs = [out.fresh(f"{places}.largest"), places]
+        x, indices = out.own(node.inputs[0]), out.define_own(node.output)
+        outputs = [out.fresh(f"{indices}.largest"), indices]
         out.emit_several("MaxPool", [x], outputs, **named,
                          storage_order=int(attrs.kind == "column"))  # fmt: skip
 
@@ -128,15 +128,15 @@ def _check_windows(attrs: DirectPoolAttrs, x: TensorType) -> None:
 def _window(attrs: DirectPoolAttrs, x: Tensor, at: Sequence[Any]) -> tuple[list[Any], Value]:
     """The position in each axis, limited to x, and whether it is inside."""
     axes = len(attrs.kernel)
-    places, inside = [], None
+    indices, inside = [], None
     for axis, extent in enumerate(x.shape[2:]):
         place = at[axis] * attrs.strides[axis] + at[axes + axis] * attrs.dilations[axis]
         place = place - attrs.before[axis]
         here = (index(place) >= 0) & (index(place) < extent)
         inside = here if inside is None else inside & here
-        places.append(minimum(maximum(place, 0), extent - 1))
+        indices.append(minimum(maximum(place, 0), extent - 1))
     assert inside is not None
-    return places, inside
+    return indices, inside
 
 
 def _steps(attrs: DirectPoolAttrs) -> list[tuple[str, Any, Any]]:
@@ -147,8 +147,8 @@ def _largest(attrs: DirectPoolAttrs, target: Lowering, x: Tensor, shape: Sequenc
     lowest = -math.inf if is_float(x.dtype) else integer_range(x.dtype)[0]
 
     def update(acc: Value, n: Any, c: Any, *at: Any) -> Any:
-        places, inside = _window(attrs, x, at)
-        return maximum(acc, select(inside, x[(n, c, *places)], lowest))
+        indices, inside = _window(attrs, x, at)
+        return maximum(acc, select(inside, x[(n, c, *indices)], lowest))
 
     return target.definition.reduce(
         target.unique("largest"), _steps(attrs), init=lambda *at: lowest, update=update,
@@ -156,17 +156,17 @@ def _largest(attrs: DirectPoolAttrs, target: Lowering, x: Tensor, shape: Sequenc
     )  # fmt: skip
 
 
-def _places(attrs: DirectPoolAttrs, target: Lowering, x: Tensor, largest: Tensor) -> Tensor:
+def _indices(attrs: DirectPoolAttrs, target: Lowering, x: Tensor, largest: Tensor) -> Tensor:
     """Where the first of the largest elements stands."""
     extents, axes = x.shape[2:], len(x.shape) - 2
     order = range(axes) if attrs.kind == "place" else range(axes)[::-1]
 
     def update(acc: Value, n: Any, c: Any, *at: Any) -> Any:
-        places, inside = _window(attrs, x, at)
+        indices, inside = _window(attrs, x, at)
         flat = index(n * x.shape[1] + c)
         for axis in order:
-            flat = flat * extents[axis] + index(places[axis])
-        is_it = inside & x[(n, c, *places)].equals(largest[(n, c, *at[:axes])])
+            flat = flat * extents[axis] + index(indices[axis])
+        is_it = inside & x[(n, c, *indices)].equals(largest[(n, c, *at[:axes])])
         return select(is_it & (acc < 0), flat, acc)
 
     found = target.definition.reduce(
@@ -182,8 +182,8 @@ def _mean(attrs: DirectPoolAttrs, target: Lowering, x: Tensor, shape: Sequence[i
     axes = len(attrs.kernel)
 
     def add(acc: Value, n: Any, c: Any, *at: Any) -> Any:
-        places, inside = _window(attrs, x, at)
-        return acc + select(inside, x[(n, c, *places)], 0.0)
+        indices, inside = _window(attrs, x, at)
+        return acc + select(inside, x[(n, c, *indices)], 0.0)
 
     def count(acc: Value, *at: Any) -> Any:
         inside = None
@@ -217,7 +217,7 @@ def _windows(extent: int, pair: tuple[int, int], reach: int, stride: int, last: 
 def append_pool(
     builder: GraphBuilder, raw: RawNode, kind: str
 ) -> tuple[GraphValue, ...] | GraphValue:
-    """ONNX's MaxPool, with its places, and AveragePool."""
+    """ONNX's MaxPool, with its indices, and AveragePool."""
     x = raw.operand(0)
     extents = x.type.shape[2:]
     kernel = tuple(int(k) for k in raw.attribute("kernel_shape", ()))
@@ -240,21 +240,21 @@ def append_pool(
     made = builder.op("direct_pool", [x], attrs, name=raw.name)
     if len(raw.outputs) < 2 or not raw.outputs[1]:
         return made
-    places = replace(attrs, kind="column" if raw.attribute("storage_order", 0) else "place")
-    return made, builder.op("direct_pool", [x], places, name=f"{raw.name}/places",
+    listed = replace(attrs, kind="column" if raw.attribute("storage_order", 0) else "place")
+    return made, builder.op("direct_pool", [x], listed, name=f"{raw.name}/places",
                             sources=(raw.name,))  # fmt: skip
 
 
 @from_onnx("MaxUnpool", since=9)
 def import_max_unpool(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     """ONNX MaxUnpool: each element at its place among zeros, which a larger output continues."""
-    x, places = raw.operand(0), raw.operand(1)
+    x, indices = raw.operand(0), raw.operand(1)
     shape = _unpooled(raw, x.type)
     zeros = np.zeros(shape, x.type.dtype).reshape(-1)
     flat = [
         builder.op("reshape", [value], ReshapeAttrs((value.type.elements,)),
                    name=f"{raw.name}/flat{number}", sources=())
-        for number, value in enumerate((places, x))
+        for number, value in enumerate((indices, x))
     ]  # fmt: skip
     table = builder.constant(f"{raw.name}.zeros", zeros)
     name, sources = f"{raw.name}/scatter", (raw.name,)

@@ -24,7 +24,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, index, intrinsic, maximum, minimum, select
 from edgec.ops.broadcast import operand_tensors
-from edgec.ops.nonzero import places_where, require_computed, write_count
+from edgec.ops.nonzero import indices_where, require_computed, write_count
 from edgec.ops.onnx_graph import OnnxGraph, own_operands
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
@@ -188,9 +188,9 @@ class ChosenBoxes(Op[NoAttrs]):
         write_count(out, rows, 0, count)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """The places of the numbers that are none of -1, and what stands there."""
+        """The indices of the numbers that are none of -1, and what stands there."""
         (x,), (rows, count) = operand_tensors(target, inputs), target.targets
-        found = places_where(target, x.shape, count, lambda at: x[at] >= 0)
+        found = indices_where(target, x.shape, count, lambda at: x[at] >= 0)
 
         def column(number: int, of: Callable[[tuple[LoopValue, ...]], LoopValue]) -> None:
             target.definition.compute(

@@ -1,4 +1,4 @@
-"""nonzero: the places of all elements that are not zero, in order, and how many there are.
+"""nonzero: the indices of all elements that are not zero, in order, and how many there are.
 
 Of each element its rank is known: how many up to it are not zero. The place of number j is the
 first one whose rank exceeds j, which bisection finds.
@@ -34,9 +34,9 @@ _INT32, _BOOL = 6, 9
 
 @register
 class Nonzero(Op[NoAttrs]):
-    """x [...] of any numbers or bool -> places int64 [rank, elements], how many int32 [1].
+    """x [...] of any numbers or bool -> indices int64 [rank, elements], how many int32 [1].
 
-    A column of places has the index along each axis; columns that are not in use are zeros.
+    A column has the index along each axis; columns that are not in use are zeros.
     """
 
     name = "nonzero"
@@ -58,48 +58,48 @@ class Nonzero(Op[NoAttrs]):
     ) -> tuple[Array, ...]:
         """NumPy's; loops take a step for each element."""
         found = np.array(np.nonzero(inputs[0]), np.int64)
-        places = np.zeros(output_types[0].shape, np.int64)
-        places[:, : found.shape[1]] = found
-        return places, np.array([found.shape[1]], np.int32)
+        indices = np.zeros(output_types[0].shape, np.int64)
+        indices[:, : found.shape[1]] = found
+        return indices, np.array([found.shape[1]], np.int32)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """NonZero, whose columns are those in use."""
-        (given,), (places, count) = own_operands(out, node), node.outputs
+        (given,), (indices, count) = own_operands(out, node), node.outputs
         if node.inputs[0].type.dtype != "bool":
             given, number = out.fresh(f"{node.name}.bool"), given
             out.emit("Cast", [number], given, to=_BOOL)
-        out.emit("NonZero", [given], out.define_own(places))
-        write_count(out, places, 1, count)
+        out.emit("NonZero", [given], out.define_own(indices))
+        write_count(out, indices, 1, count)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """The places in use, and the index of each along each axis."""
+        """The columns in use, and the index of each along each axis."""
         (x,) = operand_tensors(target, inputs)
-        places, count = target.targets
+        indices, count = target.targets
         elements = math.prod(x.shape)
 
         def holds(at: tuple[Any, ...]) -> LoopValue:
             return x[at] if x.dtype == "bool" else x[at].equals(0).equals(0)
 
-        found = places_where(target, x.shape, count, holds)
+        found = indices_where(target, x.shape, count, holds)
 
         def along(axis: int) -> None:
             target.definition.compute(
-                places, lambda j: cast(select(index(j) < count[0], found(j)[axis], 0), "int64"),
+                indices, lambda j: cast(select(index(j) < count[0], found(j)[axis], 0), "int64"),
                 shape=(elements,), at=lambda j: (axis, j), name=f"axis{axis}",
             )  # fmt: skip
 
         for axis in range(len(x.shape)):
             along(axis)
-        return places
+        return indices
 
 
-def places_where(
+def indices_where(
     target: Lowering,
     shape: Sequence[int],
     count: Tensor,
     holds: Callable[[tuple[Any, ...]], LoopValue],
 ) -> Callable[[Any], tuple[LoopValue, ...]]:
-    """Count in int32 [1] where something holds; number j -> the index of that place by axis."""
+    """Count in int32 [1] where something holds; number j -> its index along each axis."""
     define, elements = target.definition, math.prod(shape)
     strides = [math.prod(shape[axis + 1 :]) for axis in range(len(shape))]
 
@@ -114,11 +114,11 @@ def places_where(
         define.compute(ranks, lambda t, i: count[i], shape=(1,), at=lambda t, i: (t,), name="rank")
     found = _bisected(target, ranks)
 
-    def place(j: Any) -> tuple[LoopValue, ...]:
+    def indices_of(j: Any) -> tuple[LoopValue, ...]:
         whole = [found[j] / stride for stride in strides]
         return tuple(e - e / extent * extent for e, extent in zip(whole, shape, strict=True))
 
-    return place
+    return indices_of
 
 
 def write_count(out: OnnxGraph, value: Value, axis: int, count: Value) -> None:
@@ -159,10 +159,10 @@ def compressed(builder: GraphBuilder, x: Value, axis: int, condition: Value, nam
             f"a condition of {condition.type.elements} elements for"
             f" {x.type.shape[axis]} along axis {axis}"
         )
-    places, count = builder.node("nonzero", [condition], name=f"{name}/places", sources=()).outputs
-    builder.open(places, 1, count)
+    indices, count = builder.node("nonzero", [condition], name=f"{name}/places", sources=()).outputs
+    builder.open(indices, 1, count)
     picked = ReshapeAttrs(condition.type.shape)
-    row = builder.op("reshape", [places], picked, name=f"{name}/row", sources=())
+    row = builder.op("reshape", [indices], picked, name=f"{name}/row", sources=())
     return builder.op(GatherAt, [x, row], AxisAttrs(axis), name=name)
 
 
@@ -176,6 +176,6 @@ def require_computed(raw: RawNode, *positions: int) -> None:
 def import_nonzero(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX NonZero: as many columns as there are elements that are not zero."""
     require_computed(raw, 0)
-    places, count = builder.node("nonzero", [raw.operand(0)], name=raw.name).outputs
-    builder.open(places, 1, count)
-    return places
+    indices, count = builder.node("nonzero", [raw.operand(0)], name=raw.name).outputs
+    builder.open(indices, 1, count)
+    return indices

@@ -28,8 +28,8 @@ from edgec.numerics.float_math import float_maximum, float_minimum
 from edgec.ops.onnx_arrays import Operand, WrittenArray, shape_of, where
 from edgec.ops.onnx_graph import OnnxGraph
 
-#: Most calls of a program, most elements at places of their own, most steps one after the other.
-MOST_CALLS, MOST_PLACES, MOST_STEPS = 4000, 1 << 20, 512
+#: Most calls of a program, most elements at offsets of their own, most steps one after the other.
+MOST_CALLS, MOST_ELEMENTS, MOST_STEPS = 4000, 1 << 20, 512
 #: Functions of floats for which ONNX has an operator.
 _FLOATS = {f"{name.lower()}_f32": name for name in (
     "Exp", "Log", "Sigmoid", "Tanh", "Erf", "Sqrt", "Floor", "Ceil", "Round", "Sin", "Cos", "Atan",
@@ -90,23 +90,23 @@ def _applied(function: Callable[..., Any], *operands: Operand) -> Any:
 
 
 def _seen(view: read_arrays.View, array: WrittenArray) -> WrittenArray:
-    return _taken(view.places, array)
+    return _taken(view.offsets, array)
 
 
 def _picked(function: read_arrays.Picked, array: Any, *at: Any) -> WrittenArray:
     """The elements at computed indices."""
     near = next(x for x in (array, *at) if isinstance(x, WrittenArray))
-    places: Any = np.zeros((), np.int64)
+    offsets: Any = np.zeros((), np.int64)
     for axis, (grid, extent) in enumerate(zip(at, function.shape, strict=True)):
         inside = np.clip(grid.astype(np.int64), 0, extent - 1)
-        places = places + inside * prod(function.shape[axis + 1 :])
-    return _taken(places, near.known(array))
+        offsets = offsets + inside * prod(function.shape[axis + 1 :])
+    return _taken(offsets, near.known(array))
 
 
-def _taken(places: Any, array: WrittenArray) -> WrittenArray:
-    if prod(places.shape) > MOST_PLACES:
-        raise ImportFailed(f"{prod(places.shape)} elements at places of their own")
-    return array.taken(places)
+def _taken(offsets: Any, array: WrittenArray) -> WrittenArray:
+    if prod(offsets.shape) > MOST_ELEMENTS:
+        raise ImportFailed(f"{prod(offsets.shape)} elements at offsets of their own")
+    return array.taken(offsets)
 
 
 def _shaped(shape: tuple[int, ...], value: WrittenArray) -> WrittenArray:
@@ -114,17 +114,17 @@ def _shaped(shape: tuple[int, ...], value: WrittenArray) -> WrittenArray:
 
 
 def _stored(
-    places: tuple[Array, ...], view: object, buffer: Operand, value: Operand
+    indices: tuple[Array, ...], view: object, buffer: Operand, value: Operand
 ) -> WrittenArray:
-    """The buffer with a value at some places."""
+    """The buffer with a value at some indices."""
     near = next(x for x in (buffer, value) if isinstance(x, WrittenArray))
     shape = shape_of(buffer)
     flat = np.zeros((), np.int64)
-    for axis, grid in enumerate(places):
+    for axis, grid in enumerate(indices):
         flat = flat + grid.astype(np.int64) * prod(shape[axis + 1 :])
-    where_to = np.broadcast_to(flat, np.shape(places[0]) if places else ()).reshape(-1)
+    where_to = np.broadcast_to(flat, np.shape(indices[0]) if indices else ()).reshape(-1)
     whole, part = (near.known(x) for x in (buffer, value))
-    rows = part.broadcast_to(np.shape(places[0]) if places else ()).reshape(where_to.size)
+    rows = part.broadcast_to(np.shape(indices[0]) if indices else ()).reshape(where_to.size)
     flat_whole = whole.reshape(prod(shape))
     made = near.emit("ScatterElements", [flat_whole, where_to, rows], flat_whole.shape,
                      whole.dtype, axis=0)  # fmt: skip
@@ -133,7 +133,7 @@ def _stored(
 
 def _rows(x: Any, extents: tuple[int, ...], shape: tuple[int, ...], near: WrittenArray) -> Any:
     """The operands of all steps: the first axis goes over the steps."""
-    if prod((*extents, *shape)) > MOST_PLACES:
+    if prod((*extents, *shape)) > MOST_ELEMENTS:
         raise ImportFailed(f"a reduction of {prod((*extents, *shape))} steps")
     return near.known(x).broadcast_to((*extents, *shape)).reshape(prod(extents), *shape)
 

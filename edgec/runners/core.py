@@ -49,7 +49,7 @@ class CoreModel:
                 self._allow.append(self._simulator.span("ec_main_state", write=True))
             memory = self._simulator.symbols["ec_main_memory"]
             self.call("init", self._context.address, memory)
-            self._inputs, self._outputs = self._find_places()
+            self._inputs, self._outputs = self._find_addresses()
             self._arguments = self._make_arguments()
         except BaseException:
             self.close()
@@ -86,9 +86,9 @@ class CoreModel:
         ]
         return result, outputs
 
-    def _find_places(self) -> tuple[list[int], list[int]]:
+    def _find_addresses(self) -> tuple[list[int], list[int]]:
         """Return the addresses of the inputs and of the outputs."""
-        places: list[list[int]] = []
+        addresses: list[list[int]] = []
         for kind, ports in (("input", self._manifest.inputs), ("output", self._manifest.outputs)):
             if self._manifest.io == "caller" or (self._manifest.io, kind) == ("rows", "input"):
                 spans = [
@@ -97,9 +97,9 @@ class CoreModel:
                 ]
                 self._allow += spans
                 self._stale += spans if kind == "output" else []
-                places.append([span.address for span in spans])
+                addresses.append([span.address for span in spans])
                 continue
-            places.append([])
+            addresses.append([])
             for index in range(len(ports)):
                 function = f"{self._manifest.model}_{kind}"
                 address = self._simulator.call(
@@ -107,17 +107,17 @@ class CoreModel:
                 ).value
                 if not address:
                     raise RunFailed(f"{function}({index}) returned a null pointer")
-                places[-1].append(address)
-        return places[0], places[1]
+                addresses[-1].append(address)
+        return addresses[0], addresses[1]
 
     def _make_arguments(self) -> tuple[int, int]:
         """Return the pointers to the tables of inputs and outputs that `run` takes."""
         if self._manifest.io == "arena":
             return 0, 0
         tables = []
-        for name, places in (("inputs", self._inputs), ("outputs", self._outputs)):
-            table: Span = self._simulator.allocate(f"the table of {name}", 4 * len(places))
-            data = b"".join(address.to_bytes(4, "little") for address in places)
+        for name, addresses in (("inputs", self._inputs), ("outputs", self._outputs)):
+            table: Span = self._simulator.allocate(f"the table of {name}", 4 * len(addresses))
+            data = b"".join(address.to_bytes(4, "little") for address in addresses)
             self._simulator.write(table.address, data)
             self._allow.append(Span(table.name, table.address, table.size, False))
             tables.append(table.address)

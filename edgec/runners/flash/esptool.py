@@ -27,11 +27,11 @@ class EspTool(ProgramTool):
         chip = job.option(self.name, "chip", "auto")
         rate = ("--baud", str(job.baud or 460800))
         common = ("esptool", "--chip", chip, "--port", job.serial_port(self.name), *rate)
-        places: list[str] = []
+        segments: list[str] = []
         files: dict[Path, bytes] = {}
         for segment in job.image.segments:
             source = folder / f"write_{segment.address:08x}.bin"
             files[source] = segment.data
-            places += [f"0x{base + segment.address - job.image.start:x}", str(source)]
-        write = (*common, "--after", "no-reset", "write-flash", *places)
-        return Plan((write, (*common, "verify-flash", *places)), files)
+            segments += [f"0x{base + segment.address - job.image.start:x}", str(source)]
+        write = (*common, "--after", "no-reset", "write-flash", *segments)
+        return Plan((write, (*common, "verify-flash", *segments)), files)
