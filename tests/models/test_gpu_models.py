@@ -14,7 +14,9 @@ NAMES = (
     "mlperf_kws_dscnn_int8.tflite", "mlperf_ic_resnet8_int8.tflite",
     "mlperf_ad_autoencoder_int8.tflite", "onnxzoo_mnist8.onnx", "tflm_hello_world_int8.tflite",
     "tflm_hello_world_f32.tflite", "mlperf_kws_dscnn_f32.tflite", "mww_vad_int8.tflite",
-    "mlperf_vww_mbv1_int8.tflite", "dtln_1_f32.onnx",
+    "mlperf_vww_mbv1_int8.tflite", "dtln_1_f32.onnx", "mlperf_ic_resnet8_f32.tflite",
+    "deeploy_cct2_32_f32_untrained.onnx", "ultraface_rfb320.onnx",
+    "cfu_mobilenetv2_160_035_int8.tflite",
 )  # fmt: skip
 
 

@@ -9,6 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from gpu_models import REVERSED, check_on_gpu, emulated, for_gpu
+from gpu_races import races
 from onnx_builder import OnnxBuilder
 from stateful_functions import delay_line, in_place, module_of, read_late
 
@@ -145,6 +146,13 @@ def test_layers_of_one_input_are_one_launch(tmp_path: Path) -> None:
                 written |= set(places) if writes_param(step.function, param) else set()
     assert len(touched) == len(written) + 6 * 32 * 4
     assert check_on_gpu(module, tmp_path, 2) > 0
+
+
+@pytest.mark.parametrize(
+    "write", [branches, *(pytest.param(each, marks=pytest.mark.full) for each in COUNTS)]
+)
+def test_no_race_in_joined_kernels(write: Write, tmp_path: Path) -> None:
+    assert races(write(tmp_path)) > 2
 
 
 def test_a_kernel_beside_its_maker_gives_other_bits(

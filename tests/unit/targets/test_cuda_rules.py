@@ -9,14 +9,15 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from gpu_races import given, races
 from operator_models import MODELS
 
 from edgec.boards.toolchain import find_toolchain
 from edgec.build.host import build_host_library
 from edgec.errors import ContractError
-from edgec.loop.bound import BOUND, launch_of
+from edgec.loop.bound import launch_of
 from edgec.loop.interpret import interpret
-from edgec.loop.ir import Buffer, For, Load, PrimFunc, Seq, Stmt, Store, Sync
+from edgec.loop.ir import Buffer, Load, PrimFunc, Seq, Stmt, Store, Sync
 from edgec.loop.microkernel import get_microkernel, kernels_of
 from edgec.loop.parser import parse_func
 from edgec.loop.printer import print_func
@@ -29,7 +30,6 @@ from edgec.targets.core import find_core, host_core
 from edgec.targets.cuda.bind import bound, threads_of
 from edgec.targets.cuda.kernels.depthwise import MULTIPLY
 from edgec.targets.cuda.kernels.dots import DOT
-from edgec.targets.cuda.kernels.mma import MMA
 
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_int8.onnx"
 GPU = find_core("cuda-sm_75")
@@ -70,49 +70,6 @@ func run(x: arena int32[9], y: arena int32[9]) {
 }
 """)
     assert launch_of(bound(Schedule(func)).func) is None
-
-
-def given(func: PrimFunc) -> dict[str, np.ndarray]:
-    rng = np.random.default_rng(4)
-    found = {}
-    for buffer in func.params:
-        if buffer.scope != "scratch":
-            low, high = (-4, 4) if buffer.scope == "constant" else (-100, 100)
-            found[buffer.name] = rng.integers(low, high, buffer.shape).astype(buffer.dtype)
-    return found
-
-
-def races(path: Path) -> int:
-    """Run every function of a model as a GPU does, each access checked; how many are bound.
-
-    Each gives what the same loops give in their own order; not those whose sums pass from loop to
-    loop in registers, which others compare.
-    """
-    count = 0
-    for variant in compile_model(path, GPU).chosen:
-        func = variant.function
-        verify_func(func)
-        arrays = {**given(func), **variant.constants}
-        found = interpret(func, arrays)  # ContractError for a race
-        is_split = MMA in kernels_of(func)
-        expected = found if is_split else interpret(serial(func), arrays)
-        assert [a.tobytes() for a in found.values()] == [a.tobytes() for a in expected.values()]
-        count += launch_of(func) is not None
-    return count
-
-
-class _Serial(Rewriter):
-    def stmt(self, stmt: Stmt) -> Stmt:
-        if isinstance(stmt, Sync):
-            return Seq(())
-        found = super().stmt(stmt)
-        is_bound = isinstance(found, For) and found.kind in BOUND
-        return replace(found, kind="serial") if is_bound else found
-
-
-def serial(func: PrimFunc) -> PrimFunc:
-    """The function with all of its loops in their order, and no barrier."""
-    return replace(func, body=_Serial().stmt(func.body))
 
 
 def test_no_race_in_the_example() -> None:
