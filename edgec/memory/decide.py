@@ -18,6 +18,7 @@ from edgec.memory.objective import Rank, flash_bytes
 from edgec.options import FAST, LEVELS, SMALL, Options, Prices
 from edgec.passes.fuse_groups import Group
 from edgec.passes.pair_channels import pair_channels
+from edgec.passes.side_by_side import side_by_side
 from edgec.targets.core import Core
 from edgec.targets.target import MANY_PRODUCTS, Target, target_for
 
@@ -86,6 +87,10 @@ def _decided(
     ordered = pair_channels(function) if target.paired else function
     ordered, groups = make_menus(ordered, target, options)
     rank, choice = choose(ordered, groups, target, options, limit_bytes=limit_bytes)
+    if target.core.has_gpu and options.driver != "block" and not options.unfused:
+        running = side_by_side(ordered, list(zip(choice.groups, choice.variants, strict=True)))
+        groups = tuple(lowered for lowered, _ in running)
+        choice = replace(choice, groups=groups, variants=tuple(variant for _, variant in running))
     return Decision(ordered, choice, rank)
 
 

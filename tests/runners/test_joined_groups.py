@@ -168,6 +168,29 @@ def test_a_kernel_beside_its_maker_gives_other_bits(
     assert STATUS_NAMES[min(found)] == "EC_ERR_SELFTEST"
 
 
+def test_what_reads_the_same_comes_next_to_it(tmp_path: Path) -> None:
+    """The third dense layer of attention, which nothing needs before the softmax is made."""
+    names = [step.function.name for step in for_gpu(import_model(heads(tmp_path))).program.steps]
+    assert names[:5] == ["dense", "dense", "dense", "matmul", "softmax"]
+
+
+def test_what_reads_a_later_value_stays(tmp_path: Path) -> None:
+    """Two layers read the input; the second reads a sum of the first, too."""
+    b = OnnxBuilder(7, ROWS)
+
+    def dense(value: str) -> str:
+        weights = b.rng.normal(size=(32, 32)).astype(np.float32)
+        return b.add("MatMul", [value, b.constant(weights, "w")])
+
+    shares = b.add("Softmax", [dense("x")], axis=-1)
+    second = dense(b.add("Add", [shares, "x"]))
+    module = import_model(b.save(b.add("Add", [second, dense("x")]), tmp_path / "m.onnx", 20))
+    compiled = for_gpu(module)
+    assert [step.function.name for step in compiled.program.steps][:2] == ["dense", "dense"]
+    assert launches(compiled)[0] == 2
+    assert check_on_gpu(module, tmp_path, 1) > 0
+
+
 @pytest.mark.parametrize(
     ("name", "value"), [("MOST_ARGUMENTS", 5), ("MOST_SHARED_BYTES", -1), ("beside_us", None)]
 )
