@@ -45,9 +45,9 @@ class Prices:
     weights: what it is worth to store all weights in no bytes at all; the half of it is for half
     the bytes. slowdown: at most this many times the fewest instructions. least_gain: scratch that
     lies beside values must save this many instructions. frames: kernels that rescale integers on an
-    FPU, which makes the frames of interrupts larger, must save this many. least_streamed: layers
-    stream where that saves this part of the arena. growth: an algorithm may store weights in at
-    most this many times their bytes.
+    FPU, which makes the frames of interrupts larger, must save this many, or half of all where the
+    arena stays as small. least_streamed: layers stream where that saves this part of the arena.
+    growth: an algorithm may store weights in at most this many times their bytes.
     """
 
     time: float = 0.0

@@ -123,13 +123,23 @@ class _Choosing:
         self.segments = Segments(groups, target, options)
         limit = self.arena_limit(limit_bytes)
         slowdown = prices.slowdown if spends else 1.0
-        self.objective: Objective = make_objective(groups, prices, limit, slowdown)
+        self.objective: Objective = make_objective(
+            groups, prices, limit, slowdown, self.plain_bytes()
+        )
 
     def arena_limit(self, limit_bytes: int | None) -> float:
         """The caller's limit of the arena, or the one that the level sets by itself."""
         if limit_bytes is not None:
             return limit_bytes
         return self.values_bytes() if self.prices.least_gain else math.inf
+
+    def plain_bytes(self) -> float:
+        """The least that single groups take without kernels that rescale on an FPU."""
+        io = "arena" if self.is_fed else self.options.io
+        if not self.prices.frames:
+            return 0
+        spans = Spans(self.function, tuple(map(without_frames, self.groups)), {}, io=io)
+        return max((min(p.need_bytes for p in own) for own in spans.starting), default=0)
 
     def values_bytes(self) -> float:
         """What values take without any scratch between; no limit where that costs much time."""

@@ -46,14 +46,17 @@ class Objective:
     """Prices within limits, for the menus of one function.
 
     limit_bytes: what the arena should not exceed. slack: instructions that may be spent beyond the
-    fewest. weights_bytes: what all weights take in the fastest variants. short: kernels that store
-    weights in fewer bits than others. facts: by the identity of a variant's constants, which
+    fewest. plain_bytes, plain: the arena and the fewest instructions without kernels that rescale
+    on an FPU. weights_bytes: what all weights take in the fastest variants. short: kernels that
+    store weights in fewer bits than others. facts: by the identity of a variant's constants, which
     copies of the variant share.
     """
 
     prices: Prices
     limit_bytes: float
     slack: float
+    plain_bytes: float
+    plain: int
     weights_bytes: int
     short: frozenset[str]
     facts: dict[int, Fact] = field(default_factory=dict)
@@ -64,23 +67,36 @@ class Objective:
 
     def rank(self, tally: Tally, ram_bytes: int) -> Rank:
         """What a choice whose arena takes so much is compared by."""
-        instructions = tally.instructions + self.prices.frames * tally.has_frames
+        instructions = tally.instructions
+        if tally.has_frames and not self.are_frames_free(tally, ram_bytes):
+            instructions += self.prices.frames
         cost = self.prices.cost(instructions, tally.flash_bytes, ram_bytes)
         cost += self.prices.weights * tally.weights_bytes / max(self.weights_bytes, 1)
         over_bytes, over = ram_bytes - self.limit_bytes, instructions - tally.fewest - self.slack
         return max(0, over_bytes), max(0, over), cost, ram_bytes, tally.instructions
 
+    def are_frames_free(self, tally: Tally, ram_bytes: int) -> bool:
+        """Whether larger frames of interrupts are all the memory that half of the time costs."""
+        return ram_bytes <= self.plain_bytes and 2 * tally.instructions <= self.plain
+
 
 def make_objective(
-    groups: Sequence[LoweredGroup], prices: Prices, limit_bytes: float, slowdown: float
-) -> Objective:
-    """The objective for these menus; slowdown: instructions at most, as a part of the fewest."""
+    groups: Sequence[LoweredGroup], prices: Prices, limit_bytes: float, slowdown: float,
+    plain_bytes: float = 0,
+) -> Objective:  # fmt: skip
+    """The objective for these menus; slowdown: instructions at most, as a part of the fewest.
+
+    plain_bytes: what the arena takes at least without kernels that rescale on an FPU.
+    """
     fastest = [min(g.variants, key=lambda v: v.instructions) for g in groups]
     fewest = sum(variant.instructions for variant in fastest)
     slack = (slowdown - 1) * fewest + prices.frames * any(map(_has_frames, fastest))
     short = frozenset().union(*map(_short_kernels, groups))
     weights = sum(variant.constant_bytes for variant in fastest)
-    made = Objective(prices, limit_bytes, slack, weights, short)
+    plain = sum(min(v.instructions for v in without_frames(g).variants) for g in groups)
+    if plain - fewest >= prices.frames:  # they save as much as they must
+        plain_bytes = 0
+    made = Objective(prices, limit_bytes, slack, plain_bytes, plain, weights, short)
     for lowered in groups:
         made.facts.update(_facts(lowered, short))
     return made
