@@ -15,6 +15,8 @@ SOURCE = """
 #include "kernels/helium/depthwise_s16.h"
 #include "kernels/helium/matrix_s16.h"
 #include "kernels/helium/rows_s16.h"
+/* Sizes of a product to int16, which have no zero point. */
+#define TO_S16 (&(const ec_matrix_s16_sizes){ n[0], n[1], n[2], n[3], 0, n[4], n[5] })
 static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
     ec_dense_s16_mve(out, x, s, n[0], n[1], n[2], n[3]);
 }
@@ -22,10 +24,10 @@ static void run_conv(void *out, const void *x, const void *s, const int32_t *n) 
     ec_conv_s16_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]);
 }
 static void run_any(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_matrix_1_s16_any_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]);
+    ec_matrix_1_s16_any_mve(out, x, s, TO_S16);
 }
 static void run_s64(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_matrix_1_s16_s64_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]);
+    ec_matrix_1_s16_s64_mve(out, x, s, TO_S16);
 }
 static void run_depthwise(void *out, const void *x, const void *s, const int32_t *n) {
     ec_depthwise_s16_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],

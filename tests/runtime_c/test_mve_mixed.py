@@ -29,10 +29,10 @@ static void run_conv_8(void *out, const void *x, const void *s, const int32_t *n
     ec_conv_s16_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]);
 }
 static void run_any(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_matrix_1_s16_s8_any_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]);
+    ec_matrix_1_s16_s8_any_mve(out, x, s, (const void *)n);
 }
 static void run_s64(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_matrix_1_s16_s8_s64_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]);
+    ec_matrix_1_s16_s8_s64_mve(out, x, s, (const void *)n);
 }
 static void run_depthwise_8(void *out, const void *x, const void *s, const int32_t *n) {
     ec_depthwise_s16_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],

@@ -153,13 +153,22 @@ static inline EC_UNUSED void ec_four_sums_s64_mve(int64_t *sums, const int16_t *
 #endif
 }
 
+/* Inputs and outputs of a pixel of a product with inputs of int16, and what results become. */
+typedef struct {
+    int32_t kernel_h, kernel_w, in_channels, channels, zero_point, minimum, maximum;
+} ec_matrix_s16_sizes;
+
 /* As ec_matrix_1_s16_to_any_dsp, of any number of inputs, x aligned to 2; weights are in slices. With
  * `wide` of 1, not 0, as ec_matrix_1_s16_to_s64_dsp. */
 static inline EC_INLINE void ec_matrix_1_s16_to_any_mve(void *out, int32_t bytes, const int16_t *x,
                                                         const int32_t *stream, int32_t wide,
-                                                        int32_t inputs, int32_t channels,
-                                                        int32_t zero_point, int32_t minimum,
-                                                        int32_t maximum) {
+                                                        int32_t inputs,
+                                                        const ec_matrix_s16_sizes *n) {
+    /* Here: for a compiler, results may lie over what n points to. */
+    const int32_t channels = n->channels;
+    const int32_t zero_point = n->zero_point;
+    const int32_t minimum = n->minimum;
+    const int32_t maximum = n->maximum;
     const int32_t biases = 4 + 4 * wide;
     const int32_t words = biases + 8 * ((inputs + 7) >> 3);
     for (int32_t o = 0; o < channels; o += 4, stream += 8 + words) {
@@ -182,40 +191,28 @@ static inline EC_INLINE void ec_matrix_1_s16_to_any_mve(void *out, int32_t bytes
 
 /* As ec_matrix_1_s16_any_dsp, of any number of inputs, x aligned to 2; weights are in slices. */
 static EC_KERNEL void ec_matrix_1_s16_any_mve(int16_t *out, const int16_t *x, const int32_t *stream,
-                                              int32_t kernel_h, int32_t kernel_w,
-                                              int32_t in_channels, int32_t channels,
-                                              int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_any_mve(out, 2, x, stream, 0, kernel_h * kernel_w * in_channels, channels, 0,
-                               minimum, maximum);
+                                              const ec_matrix_s16_sizes *n) {
+    ec_matrix_1_s16_to_any_mve(out, 2, x, stream, 0, n->kernel_h * n->kernel_w * n->in_channels, n);
 }
 
 /* The same with sums and biases of 64 bits, the lower word of a bias first. */
 static EC_KERNEL void ec_matrix_1_s16_s64_mve(int16_t *out, const int16_t *x, const int32_t *stream,
-                                              int32_t kernel_h, int32_t kernel_w,
-                                              int32_t in_channels, int32_t channels,
-                                              int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_any_mve(out, 2, x, stream, 1, kernel_h * kernel_w * in_channels, channels, 0,
-                               minimum, maximum);
+                                              const ec_matrix_s16_sizes *n) {
+    ec_matrix_1_s16_to_any_mve(out, 2, x, stream, 1, n->kernel_h * n->kernel_w * n->in_channels, n);
 }
 
 /* ec_matrix_1_s16_any_mve to int8: the rescaled sum plus a zero point. */
 static EC_KERNEL void ec_matrix_1_s16_s8_any_mve(int8_t *out, const int16_t *x,
-                                                 const int32_t *stream, int32_t kernel_h,
-                                                 int32_t kernel_w, int32_t in_channels,
-                                                 int32_t channels, int32_t zero_point,
-                                                 int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_any_mve(out, 1, x, stream, 0, kernel_h * kernel_w * in_channels, channels,
-                               zero_point, minimum, maximum);
+                                                 const int32_t *stream,
+                                                 const ec_matrix_s16_sizes *n) {
+    ec_matrix_1_s16_to_any_mve(out, 1, x, stream, 0, n->kernel_h * n->kernel_w * n->in_channels, n);
 }
 
 /* The same with sums and biases of 64 bits, the lower word of a bias first. */
 static EC_KERNEL void ec_matrix_1_s16_s8_s64_mve(int8_t *out, const int16_t *x,
-                                                 const int32_t *stream, int32_t kernel_h,
-                                                 int32_t kernel_w, int32_t in_channels,
-                                                 int32_t channels, int32_t zero_point,
-                                                 int32_t minimum, int32_t maximum) {
-    ec_matrix_1_s16_to_any_mve(out, 1, x, stream, 1, kernel_h * kernel_w * in_channels, channels,
-                               zero_point, minimum, maximum);
+                                                 const int32_t *stream,
+                                                 const ec_matrix_s16_sizes *n) {
+    ec_matrix_1_s16_to_any_mve(out, 1, x, stream, 1, n->kernel_h * n->kernel_w * n->in_channels, n);
 }
 
 #endif /* EC_MVE_MATRIX_S16_H */

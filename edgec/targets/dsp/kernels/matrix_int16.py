@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.stream import Field, Stream, lanes_of, rows_at
 from edgec.targets.common.kernels.rescaling import TFLM16, TFLM16_HIGH, Rescaling
 from edgec.targets.common.kernels.sums import Results, rescaled_sums
@@ -138,11 +138,14 @@ def _instructions(sums: Sums, channels: int, **sizes: int) -> float:
 
 
 def _register(sums: Sums, result: str, code_bytes: int) -> None:
+    """sizes: without a zero point, that of the struct is 0."""
+    sizes = ("kernel_h", "kernel_w", "in_channels", "channels", *sums.limits(result))
     register(
         Microkernel(
             sums.kernel(result),
             partial(matrix_1, sums, result),
-            sizes=("kernel_h", "kernel_w", "in_channels", "channels", *sums.limits(result)),
+            sizes=sizes,
+            struct=Struct("ec_matrix_s16_sizes", sizes) if sums.unit == "mve" else None,
             header=sums.header,
             needs=frozenset({sums.unit}),
             alignment=(*((("x", 4),) if sums.unit == "dsp" else ()), ("bias", 4)),
