@@ -67,27 +67,32 @@
 
 /* clang-format on */
 
+/* Bytes of a result, the outputs and where they lie, and what `store` is given. */
+typedef struct {
+    int32_t bytes, height, width, out_width, channels, ends;
+} ec_depthwise_3x3_c_sizes;
+
 /* The same in C; `store` stores a rescaled sum, by `ends`. */
 static inline EC_INLINE void
-ec_depthwise_3x3_onnx_c_dsp(void *out, int32_t bytes, const int16_t *plane, const int32_t *stream,
-                            int32_t height, int32_t width, int32_t out_width, int32_t channels,
-                            int32_t ends, void (*store)(void *, int32_t, float, int32_t)) {
+ec_depthwise_3x3_onnx_c_dsp(void *out, const int16_t *plane, const int32_t *stream,
+                            const ec_depthwise_3x3_c_sizes *n,
+                            void (*store)(void *, int32_t, float, int32_t)) {
     const float scale = ec_f32_from_bits((uint32_t)stream[4]);
-    const int32_t step = bytes * out_width * channels;
+    const int32_t step = n->bytes * n->out_width * n->channels;
     int32_t weights[6];
     ec_depthwise_weights_s8_dsp(weights, stream);
-    for (int32_t w = 0; w < width; ++w) {
+    for (int32_t w = 0; w < n->width; ++w) {
         const int16_t *x = plane + w * 32;
-        int8_t *at = (int8_t *)out + bytes * w * channels;
-        for (int32_t h = 0; h < height; h += 2, x += 2, at += 2 * step) {
+        int8_t *at = (int8_t *)out + n->bytes * w * n->channels;
+        for (int32_t h = 0; h < n->height; h += 2, x += 2, at += 2 * step) {
             int32_t sums[2];
-            if (h == height - 1) { /* an odd one, with the one above it */
+            if (h == n->height - 1) { /* an odd one, with the one above it */
                 x -= 1;
                 at -= step;
             }
             ec_depthwise_two_sums_s8_dsp(sums, x, weights, stream[3]);
-            store(at, sums[0], scale, ends);
-            store(at + step, sums[1], scale, ends);
+            store(at, sums[0], scale, n->ends);
+            store(at + step, sums[1], scale, n->ends);
         }
     }
 }
@@ -108,8 +113,8 @@ static EC_KERNEL void ec_depthwise_3x3_onnx_s8_dsp(int8_t *out, const int16_t *p
                               EC_DEPTHWISE_3X3_TO_S8("r9, r10, r11, r12"),
                               EC_DEPTHWISE_3X3_TO_S8("r9, r10"), "strb");
 #else
-    ec_depthwise_3x3_onnx_c_dsp(out, 1, plane, stream, height, width, out_width, channels, ends,
-                                ec_store_sum_onnx_s8_dsp);
+    const ec_depthwise_3x3_c_sizes n = { 1, height, width, out_width, channels, ends };
+    ec_depthwise_3x3_onnx_c_dsp(out, plane, stream, &n, ec_store_sum_onnx_s8_dsp);
 #endif
 }
 

@@ -55,8 +55,8 @@ static EC_KERNEL void ec_depthwise_3x3_onnx_s8_s16_dsp(int16_t *out, const int16
     EC_DEPTHWISE_3X3_ONNX_DSP(2, EC_DEPTHWISE_3X3_KEEP_LIMITS, EC_DEPTHWISE_3X3_FOUR_TO_S16,
                               EC_DEPTHWISE_3X3_TWO_TO_S16, "strh");
 #else
-    ec_depthwise_3x3_onnx_c_dsp(out, 2, plane, stream, height, width, out_width, channels, ends,
-                                ec_store_sum_onnx_s16_dsp);
+    const ec_depthwise_3x3_c_sizes n = { 2, height, width, out_width, channels, ends };
+    ec_depthwise_3x3_onnx_c_dsp(out, plane, stream, &n, ec_store_sum_onnx_s16_dsp);
 #endif
 }
 

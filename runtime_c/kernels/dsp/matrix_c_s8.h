@@ -174,21 +174,26 @@ static inline EC_INLINE const int32_t *ec_store_sums_s8_dsp(void *out, int32_t b
     return at + 12;
 }
 
+/* Bytes of a result, words of a pixel's inputs, and how many channels there are and at once. */
+typedef struct {
+    int32_t bytes, size, channels, unit;
+} ec_matrix_c_sizes;
+
 /* Products in C: of three pixels by two channels at a time, or of one by four, as `unit` says, to
  * results of `bytes` each. `sums_of` gives the sums of a unit, `store` its results, `step` apart from
  * pixel to pixel. limits: the zero point, or minimum and maximum. */
 static inline EC_INLINE void ec_matrix_c_dsp(
-    void *out, int32_t bytes, const void *x, const int32_t *stream, int32_t size, int32_t channels,
-    int32_t unit,
+    void *out, const void *x, const int32_t *stream, const ec_matrix_c_sizes *n,
     const int32_t *(*sums_of)(int32_t *sums, const void *x, const int32_t *from, int32_t size),
     const int32_t *(*store)(void *out, int32_t bytes, int32_t step, int32_t unit,
                             const int32_t *sums, const int32_t *at, const int32_t *limits),
     const int32_t *limits) {
-    for (int32_t o = 0; o < channels; o += unit) {
-        const int32_t first = o + unit > channels ? channels - unit : o;
+    for (int32_t o = 0; o < n->channels; o += n->unit) {
+        const int32_t first = o + n->unit > n->channels ? n->channels - n->unit : o;
         int32_t sums[6];
-        const int32_t *const end = sums_of(sums, x, stream, size);
-        stream = store((int8_t *)out + bytes * first, bytes, channels, unit, sums, end, limits);
+        const int32_t *const end = sums_of(sums, x, stream, n->size);
+        stream = store((int8_t *)out + n->bytes * first, n->bytes, n->channels, n->unit, sums, end,
+                       limits);
     }
 }
 

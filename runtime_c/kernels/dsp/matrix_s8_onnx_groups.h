@@ -179,36 +179,39 @@ static inline EC_UNUSED int32_t ec_word_of_plain_dsp(const void *x, int32_t k, i
     return (k & 1) != 0 ? ec_sxtb16_odd(both) : ec_sxtb16(both);
 }
 
+/* What ec_groups_c_dsp computes at once, and words of weights, of them `each` in a group. */
+typedef struct {
+    int32_t pixels, unit, words, each, channels, zero_point;
+} ec_groups_c_sizes;
+
 /* The products of some pixels, two or four channels at a time, by `words` of inputs, which come in
  * steps of `each`. */
 static inline EC_UNUSED void ec_groups_c_dsp(int8_t *out, const void *x,
                                              int32_t (*word_of)(const void *, int32_t, int32_t),
-                                             const int32_t *stream, int32_t pixels, int32_t unit,
-                                             int32_t words, int32_t each, int32_t channels,
-                                             int32_t zero_point) {
-    const int32_t bytes = words / each * unit;
-    for (int32_t o = 0; o < channels; o += unit) {
-        const uint8_t *const factors = (const uint8_t *)(stream + unit);
-        const int32_t *const weights = stream + unit + (bytes + 3) / 4;
-        const int32_t *const end = weights + words * unit / 4;
-        const int32_t first = o + unit > channels ? channels - unit : o;
-        for (int32_t at = 0; at < pixels * unit; ++at) {
-            const int32_t i = at % unit;
+                                             const int32_t *stream, const ec_groups_c_sizes *n) {
+    const int32_t bytes = n->words / n->each * n->unit;
+    for (int32_t o = 0; o < n->channels; o += n->unit) {
+        const uint8_t *const factors = (const uint8_t *)(stream + n->unit);
+        const int32_t *const weights = stream + n->unit + (bytes + 3) / 4;
+        const int32_t *const end = weights + n->words * n->unit / 4;
+        const int32_t first = o + n->unit > n->channels ? n->channels - n->unit : o;
+        for (int32_t at = 0; at < n->pixels * n->unit; ++at) {
+            const int32_t i = at % n->unit;
             uint32_t sum = (uint32_t)stream[i];
-            for (int32_t k = 0; k < words; k += each) {
+            for (int32_t k = 0; k < n->words; k += n->each) {
                 int32_t part = 0;
-                for (int32_t n = k; n < k + each; ++n) {
-                    const int32_t up = 4 * i + (unit == 2 ? 8 * (n & 1) : 0);
-                    const uint32_t w = (uint32_t)weights[n * unit / 4] << up & 0xF000F000u;
-                    part = ec_smlad(word_of(x, n, at / unit), (int32_t)w, part);
+                for (int32_t m = k; m < k + n->each; ++m) {
+                    const int32_t up = 4 * i + (n->unit == 2 ? 8 * (m & 1) : 0);
+                    const uint32_t w = (uint32_t)weights[m * n->unit / 4] << up & 0xF000F000u;
+                    part = ec_smlad(word_of(x, m, at / n->unit), (int32_t)w, part);
                 }
-                sum += (uint32_t)(part / 4096) * (factors[k / each * unit + i] / 16u);
+                sum += (uint32_t)(part / 4096) * (factors[k / n->each * n->unit + i] / 16u);
             }
             const float scale = ec_f32_from_bits((uint32_t)end[i]);
-            out[at / unit * channels + first + i] =
-                ec_requantize_onnx_s8((int32_t)sum, scale, zero_point);
+            out[at / n->unit * n->channels + first + i] =
+                ec_requantize_onnx_s8((int32_t)sum, scale, n->zero_point);
         }
-        stream = end + unit;
+        stream = end + n->unit;
     }
 }
 
@@ -240,8 +243,8 @@ static EC_KERNEL void ec_matrix_3_groups_onnx_s8_dsp(int8_t *out, const int16_t 
         EC_MATRIX_FLOATS);
     /* clang-format on */
 #else
-    ec_groups_c_dsp(out, x, ec_word_of_3_dsp, stream, 3, 2, 2 * quads, 2 * group, channels,
-                    zero_point);
+    const ec_groups_c_sizes n = { 3, 2, 2 * quads, 2 * group, channels, zero_point };
+    ec_groups_c_dsp(out, x, ec_word_of_3_dsp, stream, &n);
 #endif
 }
 
@@ -255,8 +258,8 @@ static EC_KERNEL void ec_matrix_1_groups_onnx_s8_dsp(int8_t *out, const int16_t 
 #if EC_DSP_FPU_ASM
     EC_GROUPS_1_RUN("4", "134", EC_MATRIX_1_PACKED);
 #else
-    ec_groups_c_dsp(out, x, ec_word_of_1_dsp, stream, 1, 4, 4 * octets, 4 * group, channels,
-                    zero_point);
+    const ec_groups_c_sizes n = { 1, 4, 4 * octets, 4 * group, channels, zero_point };
+    ec_groups_c_dsp(out, x, ec_word_of_1_dsp, stream, &n);
 #endif
 }
 
@@ -268,8 +271,8 @@ static EC_KERNEL void ec_matrix_1_plain_groups_onnx_s8_dsp(int8_t *out, const in
 #if EC_DSP_FPU_ASM
     EC_GROUPS_1_RUN("3", "150", EC_MATRIX_1_PLAIN);
 #else
-    ec_groups_c_dsp(out, x, ec_word_of_plain_dsp, stream, 1, 4, 4 * octets, 4 * group, channels,
-                    zero_point);
+    const ec_groups_c_sizes n = { 1, 4, 4 * octets, 4 * group, channels, zero_point };
+    ec_groups_c_dsp(out, x, ec_word_of_plain_dsp, stream, &n);
 #endif
 }
 

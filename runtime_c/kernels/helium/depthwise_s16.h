@@ -112,22 +112,26 @@ static inline EC_UNUSED const int32_t *ec_depthwise_rescale_s16_mve(int32_t *sum
     return scales + 16;
 }
 
-/* One pixel in C: results take out_bytes each, and inputs x_bytes; limits: a zero point, the least
- * and the largest result. */
+/* Bytes of a result and of an input, taps, and channels. */
+typedef struct {
+    int32_t out_bytes, x_bytes, taps, channels;
+} ec_depthwise_pixel_c_sizes;
+
+/* One pixel in C; limits: a zero point, the least and the largest result. */
 static inline EC_INLINE void
-ec_depthwise_pixel_c_mve(void *out, int32_t out_bytes, const void *x, int32_t x_bytes,
-                         const int32_t *stream, int32_t taps, int32_t channels,
-                         const int32_t *limits,
+ec_depthwise_pixel_c_mve(void *out, const void *x, const int32_t *stream,
+                         const ec_depthwise_pixel_c_sizes *n, const int32_t *limits,
                          const int32_t *(*rescale)(int32_t *, const int32_t *)) {
-    const int32_t blocks = (channels + 7) >> 3;
+    const int32_t blocks = (n->channels + 7) >> 3;
     for (int32_t block = 0; block < blocks; ++block) {
-        const int32_t first = block == 0 ? 0 : channels - 8 * (blocks - block);
+        const int32_t first = block == 0 ? 0 : n->channels - 8 * (blocks - block);
         int32_t sums[8];
-        stream =
-            ec_depthwise_sums_mve(sums, (const int8_t *)x + x_bytes * first, x_bytes, stream, taps);
+        stream = ec_depthwise_sums_mve(sums, (const int8_t *)x + n->x_bytes * first, n->x_bytes,
+                                       stream, n->taps);
         stream = rescale(sums, stream);
         for (int32_t i = 0; i < 8; ++i) {
-            ec_store_limited(out, out_bytes, first + i, sums[i] + limits[0], limits[1], limits[2]);
+            ec_store_limited(out, n->out_bytes, first + i, sums[i] + limits[0], limits[1],
+                             limits[2]);
         }
     }
 }
@@ -157,8 +161,8 @@ static inline EC_INLINE void ec_depthwise_pixel_s16_mve(void *out, const void *x
                                EC_DEPTHWISE_LIMITS_S16_MVE, "vldrh.u16", "r",
                                EC_DEPTHWISE_RESCALE_S16_MVE, EC_DEPTHWISE_STORE_S16_MVE, "", "");
 #else
-    ec_depthwise_pixel_c_mve(out, 2, x, 2, stream, taps, channels, limits,
-                             ec_depthwise_rescale_s16_mve);
+    const ec_depthwise_pixel_c_sizes n = { 2, 2, taps, channels };
+    ec_depthwise_pixel_c_mve(out, x, stream, &n, limits, ec_depthwise_rescale_s16_mve);
 #endif
 }
 
@@ -182,8 +186,8 @@ static inline EC_INLINE void ec_depthwise_pixel_s16_s8_mve(void *out, const void
                                "vstrb.16 q0, [%[to]]\n",
                                ", lsr #1", "");
 #else
-    ec_depthwise_pixel_c_mve(out, 1, x, 2, stream, taps, channels, limits,
-                             ec_depthwise_rescale_s16_mve);
+    const ec_depthwise_pixel_c_sizes n = { 1, 2, taps, channels };
+    ec_depthwise_pixel_c_mve(out, x, stream, &n, limits, ec_depthwise_rescale_s16_mve);
 #endif
 }
 

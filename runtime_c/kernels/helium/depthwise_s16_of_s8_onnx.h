@@ -43,8 +43,8 @@ static inline EC_INLINE void ec_depthwise_pixel_onnx_s8_s16_mve(void *out, const
         (uint32_t)ec_both_limits(limits[1], limits[2]), EC_DEPTHWISE_LIMITS_S16_MVE, "vldrb.s16",
         "l", EC_DEPTHWISE_RESCALE_ONNX_MVE, EC_DEPTHWISE_STORE_S16_MVE, "", ", lsr #1");
 #else
-    ec_depthwise_pixel_c_mve(out, 2, x, 1, stream, taps, channels, limits,
-                             ec_depthwise_rescale_onnx_mve);
+    const ec_depthwise_pixel_c_sizes n = { 2, 1, taps, channels };
+    ec_depthwise_pixel_c_mve(out, x, stream, &n, limits, ec_depthwise_rescale_onnx_mve);
 #endif
 }
 

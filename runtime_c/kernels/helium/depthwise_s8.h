@@ -179,41 +179,42 @@ static inline EC_UNUSED void ec_plan_blocks_mve(int32_t *given, const int32_t *s
     given[13] = pixels;
 }
 
-/* The blocks of ec_depthwise_blocks_s8_mve in C, whose sums are rescaled by `tables` constants of a
- * channel. */
-static inline EC_INLINE void ec_blocks_c_mve(int8_t *out, const int8_t *x, const int32_t *stream,
-                                             int32_t taps, int32_t step, int32_t row_step,
-                                             int32_t rows, int32_t pixels, int32_t channels,
-                                             int32_t tables,
-                                             int32_t (*rescale)(int32_t, const int32_t *, int32_t),
-                                             int32_t zero_point, int32_t minimum, int32_t maximum) {
-    const int32_t blocks = (channels + 15) >> 4;
-    const int32_t second = channels - 16 * (blocks - 1);
-    for (int32_t p = 0; p < rows * pixels; ++p) {
+/* The sizes of ec_depthwise_blocks_s8_mve, and how many constants of a channel rescale its sums. */
+typedef struct {
+    int32_t taps, step, row_step, rows, pixels, channels, tables, zero_point, minimum, maximum;
+} ec_blocks_c_sizes;
+
+/* The blocks of ec_depthwise_blocks_s8_mve in C. */
+static inline EC_INLINE void
+ec_blocks_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, const ec_blocks_c_sizes *n,
+                int32_t (*rescale)(int32_t, const int32_t *, int32_t)) {
+    const int32_t blocks = (n->channels + 15) >> 4;
+    const int32_t second = n->channels - 16 * (blocks - 1);
+    for (int32_t p = 0; p < n->rows * n->pixels; ++p) {
         const int32_t *at = stream;
         for (int32_t block = 0; block < blocks; ++block) {
             const int32_t first = block == 0 ? 0 : second + 16 * (block - 1);
-            const int32_t *const end = at + 16 + 5 * taps;
+            const int32_t *const end = at + 16 + 5 * n->taps;
             for (int32_t i = 0; i < 16; ++i) {
                 /* Vector and lane of the channel i, as one number. */
                 const int32_t lane = 8 * (i & 1) + 4 * (i >> 1 & 1) + (i >> 2);
-                const int32_t *const scales = end + 4 * tables * (lane >> 2) + (lane & 3);
+                const int32_t *const scales = end + 4 * n->tables * (lane >> 2) + (lane & 3);
                 uint32_t sum = (uint32_t)at[lane];
-                for (int32_t tap = 0; tap < taps; ++tap) {
+                for (int32_t tap = 0; tap < n->taps; ++tap) {
                     const int32_t *const pair = at + 16 + 10 * (tap >> 1);
-                    const int32_t offsets = tap == taps - 1 && (taps & 1) != 0 ? 1 : 2;
+                    const int32_t offsets = tap == n->taps - 1 && (n->taps & 1) != 0 ? 1 : 2;
                     const int8_t *const weights = (const int8_t *)(pair + offsets + 4 * (tap & 1));
                     sum += (uint32_t)(x[pair[tap & 1] + first + i] * weights[i]);
                 }
-                const int32_t value = rescale((int32_t)sum, scales, 4) + zero_point;
-                out[first + i] = (int8_t)(value < minimum   ? minimum
-                                          : value > maximum ? maximum
-                                                            : value);
+                const int32_t value = rescale((int32_t)sum, scales, 4) + n->zero_point;
+                out[first + i] = (int8_t)(value < n->minimum   ? n->minimum
+                                          : value > n->maximum ? n->maximum
+                                                               : value);
             }
-            at = end + 16 * tables;
+            at = end + 16 * n->tables;
         }
-        out += channels;
-        x += p % pixels == pixels - 1 ? row_step - (pixels - 1) * step : step;
+        out += n->channels;
+        x += p % n->pixels == n->pixels - 1 ? n->row_step - (n->pixels - 1) * n->step : n->step;
     }
 }
 
@@ -247,8 +248,9 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    ec_blocks_c_mve(out, x, stream, taps, step, row_step, rows, pixels, channels, 2,
-                    ec_rescale_sum_tflm, zero_point, minimum, maximum);
+    const ec_blocks_c_sizes n = { taps,     step, row_step,   rows,    pixels,
+                                  channels, 2,    zero_point, minimum, maximum };
+    ec_blocks_c_mve(out, x, stream, &n, ec_rescale_sum_tflm);
 #endif
 }
 

@@ -46,8 +46,9 @@ static EC_KERNEL void ec_depthwise_blocks_onnx_s8_mve(int8_t *out, const int8_t 
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    ec_blocks_c_mve(out, x, stream, taps, step, row_step, rows, pixels, channels, 1,
-                    ec_rescale_sum_onnx, zero_point, minimum, maximum);
+    const ec_blocks_c_sizes n = { taps,     step, row_step,   rows,    pixels,
+                                  channels, 1,    zero_point, minimum, maximum };
+    ec_blocks_c_mve(out, x, stream, &n, ec_rescale_sum_onnx);
 #endif
 }
 
