@@ -151,7 +151,7 @@ def _programs() -> list[Finding]:
 
 
 def _gpu() -> list[Finding]:
-    """CUDA's driver and GPUs, and the assembler that knows the newest."""
+    """CUDA's driver and GPUs, and the library of `--external cudnn`."""
     purpose = "running models on a GPU (without one: --engine gpu_emulation)"
     count = count_gpus()
     driver = "" if count is None else "libcuda.so.1"
@@ -159,7 +159,22 @@ def _gpu() -> list[Finding]:
     return [
         Finding("CUDA driver", driver, purpose, "install NVIDIA's driver"),
         Finding("GPU", gpus, purpose, "use a computer with an NVIDIA GPU"),
-    ]
+        Finding(
+            "cuDNN", _first_library("libcudnn.so.9", "libcudnn.so.8"),
+            "models built with --external cudnn", "install NVIDIA's cuDNN 9 or 8",
+        ),
+    ]  # fmt: skip
+
+
+def _first_library(*names: str) -> str:
+    """The first of these shared libraries that this computer has; "" if none."""
+    for name in names:
+        try:
+            ctypes.CDLL(name)
+        except OSError:
+            continue
+        return name
+    return ""
 
 
 def count_gpus() -> int | None:
