@@ -485,7 +485,7 @@ class FunctionPrinter:
             struct, members = found
             value = struct_value(struct, args[members])
             name = self.structs.get((struct.name, value))
-            if name is None:
+            if name is None:  # of sizes that are known when the function runs
                 name = self.fresh(struct.name.removeprefix("ec_"))
                 before = [f"{struct_declaration(struct.name, name, value)}"]
             args[members] = [name]
@@ -504,9 +504,7 @@ class FunctionPrinter:
         names: dict[tuple[str, str], str] = {}
         for call in (s for s in statements(Seq(self.body)) if isinstance(s, Call)):
             found = struct_of_call(call)
-            if found is None or found[0].is_local:
-                continue
-            if not all(isinstance(arg, Const) for arg in call.args[found[1]]):
+            if found is None or not all(isinstance(arg, Const) for arg in call.args[found[1]]):
                 continue
             struct, members = found
             key = struct.name, struct_value(struct, map(self.argument, call.args[members]))

@@ -2,8 +2,7 @@
 
     static const ec_window_sizes window_sizes[1] = {{.height = 8, .width = 8}};
 
-An array of one, so that its name is the pointer that kernels take. One that a call fills is not
-static.
+An array of one, so that its name is the pointer that kernels take.
 """
 
 from __future__ import annotations
@@ -15,8 +14,6 @@ from edgec.loop.microkernel import Struct
 
 #: A constant of a function, as the line that declares it: its type, name and value.
 CONSTANT = re.compile(r" *static const (ec_\w+_sizes) (\w+)\[1\] = (\{\{.*\}\});")
-#: The same of one that a call fills: its value's text is that of integers.
-LOCAL = re.compile(r" *const ec_\w+_sizes \w+\[1\] = \{\{.*\}\};")
 
 
 def struct_value(struct: Struct, members: Iterable[str]) -> str:

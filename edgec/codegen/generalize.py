@@ -16,7 +16,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 
-from edgec.codegen.c_struct import CONSTANT, LOCAL, struct_declaration
+from edgec.codegen.c_struct import CONSTANT, struct_declaration
 from edgec.codegen.c_text import CFunction
 from edgec.codegen.runtime_source import runtime_functions
 
@@ -142,7 +142,6 @@ def _split(function: CFunction) -> tuple[tuple[str, ...], tuple[int | str, ...]]
 def _free_integers(line: str, tokens: Sequence[str]) -> list[bool]:
     """For each token whether it is an integer that a value of type int32_t can stand for."""
     is_array = _DECLARED_ARRAY.fullmatch(line) is not None
-    is_struct = LOCAL.fullmatch(line) is not None
     around: list[str | tuple[str, int]] = []  # what the open brackets hold; a call's argument
     free = []
     for position, token in enumerate(tokens):
@@ -164,8 +163,7 @@ def _free_integers(line: str, tokens: Sequence[str]) -> list[bool]:
             name, index = around[-1]
             around[-1] = name, index + 1
         is_integer = token.isdigit() and _is_int32(token)
-        is_member = is_struct and not around
-        free.append(is_integer and (is_member or _may_vary(around, tokens, position)))
+        free.append(is_integer and _may_vary(around, tokens, position))
     return free
 
 

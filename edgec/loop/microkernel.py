@@ -42,13 +42,11 @@ class Struct:
     """Sizes that a C function takes as one pointer, in the place of the first of them.
 
     name: the struct's in the kernel's header, `ec_..._sizes`; members: int32_t, in its order, which
-    is that of the sizes; those that are not named are 0. is_local: calls fill one each time, which
-    costs nothing where the function becomes part of its caller; others point to constants.
+    is that of the sizes; those that are not named are 0.
     """
 
     name: str
     members: tuple[str, ...]
-    is_local: bool = False
 
 
 @dataclass(frozen=True)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -27,12 +26,10 @@ INSIDE = Window((5, 6, 2), (2, 3), (1, 2), (1, 1), (0, 0), 2, False, 0)
 OVER = Window((5, 6, 2), (2, 3), (2, 1), (1, 1), (1, 1), 6, True, -7)
 
 
-def pixels(
-    *calls: tuple[Window, Expr | None], callee: str = "ec_gather_pixel_s8", dtype: str = "int8"
-) -> PrimFunc:
+def pixels(*calls: tuple[Window, Expr | None]) -> PrimFunc:
     """Four windows by each call; where one has a top of its own, its sizes are open."""
     i = Var("i", 0, 4)
-    out = Buffer("out", (len(calls), 4, 36 if dtype == "int16" else 12), dtype, "arena")
+    out = Buffer("out", (len(calls), 4, 12), "int8", "arena")
     body: list[Stmt] = []
     for number, (window, top) in enumerate(calls):
         to = BufferRef(out, (as_term(number), as_term(i), as_term(0)))
@@ -40,7 +37,7 @@ def pixels(
         numbers: dict[str, Expr] = {name: int32(n) for name, n in window.sizes.items()}
         if top is not None:
             numbers["top"] = top
-        call = Call(callee, (to, x, *numbers.values(), IndexValue(as_term(i))))
+        call = Call("ec_gather_pixel_s8", (to, x, *numbers.values(), IndexValue(as_term(i))))
         body.append(call)
     return PrimFunc("pixels", (out, X), (), loop(i, Seq(tuple(body))))
 
@@ -67,20 +64,6 @@ def test_sizes_known_at_run_time_are_a_local_struct(tmp_path: Path) -> None:
     assert ".top = i," in text and "static const ec_window_sizes" not in text
     found = run_emitted(func, inputs(), tmp_path)["out"]
     np.testing.assert_array_equal(found, interpret(func, inputs())["out"])
-
-
-def test_functions_that_differ_in_numbers_of_a_local_struct_take_these() -> None:
-    """Kernels that become part of their callers know the others when they are compiled."""
-    funcs = [
-        pixels((window, None), callee="ec_pack_few_taps_3_s8_dsp", dtype="int16")
-        for window in (OVER, replace(OVER, zero_point=-9), replace(OVER, zero_point=-11))
-    ]
-    texts = [emit_function(f, f"f{n}") for n, f in enumerate(funcs)]
-    assert all("static const" not in function.text for function in texts)
-    (general,) = generalize(texts)
-    assert general.function.params[-1] == "int32_t n0" and not general.constants
-    assert general.numbers == ((7,), (9,), (11,))
-    assert ".zero_point = -n0}};" in general.function.text
 
 
 def test_functions_that_differ_in_a_struct_share_code_that_computes_both(tmp_path: Path) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import partial
 
 from edgec.loop.define import Definition
@@ -58,7 +57,6 @@ for _dtype, _instructions in (("int8", _instructions_s8), ("int16", _instruction
 
 #: The numbers of a window.
 WINDOW_SIZES = Struct("ec_window_sizes", Window.SIZES)
-LOCAL_WINDOW = replace(WINDOW_SIZES, is_local=True)
 
 
 def gather_pixel(pixel: TermLike, **sizes: int) -> PrimFunc:

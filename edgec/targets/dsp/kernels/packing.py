@@ -12,7 +12,6 @@ from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.values import Value, index, int16, minimum, select
 from edgec.loop.window import Window
 from edgec.numerics.term import TermLike
-from edgec.targets.common.kernels.window import LOCAL_WINDOW
 
 
 def paired(x: Any, p: Any, q: Any, s: Any, r: Any, depth: int, quads: int) -> Value:
@@ -131,7 +130,6 @@ for _kernels, _sizes, _indices in ((_ROWS, ("depth",), ()), (_WINDOWS, Window.SI
                 needs=frozenset({"dsp"}),
                 alignment=(("to", 4),),
                 instructions=_instructions,
-                struct=LOCAL_WINDOW if _indices else None,
             )
         )
 _PAD_SIZES = (
