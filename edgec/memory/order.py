@@ -8,7 +8,8 @@
    doing it later can only keep more bytes alive.
 4. Steps that differ in nothing but their names run in the given order: every other one means the
    same.
-5. After `state_limit` sets the given order is kept, and the answer says that it is not exact.
+5. After `state_limit` sets, or 40 times as many tries of a step, the given order is kept, and the
+   answer says that it is not exact.
 """
 
 from __future__ import annotations
@@ -20,6 +21,8 @@ from dataclasses import dataclass
 from edgec.errors import PlanError
 
 DEFAULT_STATE_LIMIT = 50_000
+#: Tries of a step for each set that may be visited: wide graphs of hundreds of steps have more.
+_TRIES = 40
 
 
 @dataclass(frozen=True)
@@ -99,7 +102,14 @@ class _Graph:
                     raise PlanError(f"step {step.name} writes {value}, which exists already")
                 writer[value] = i
         self.input_bytes = sum(size_bytes[v] for v in inputs)
-        self.twins = self._twins()
+        twins = self._twins()
+        self.waits = [needs | twin for needs, twin in zip(self.needs, twins, strict=True)]
+        self.followers: list[list[int]] = [[] for _ in steps]
+        for i, mask in enumerate(self.waits):
+            while mask:
+                self.followers[(mask & -mask).bit_length() - 1].append(i)
+                mask &= mask - 1
+        self.tries = 0
 
     def _twins(self) -> list[int]:
         """Of each step the mask of the last one before it that is like it in all but names."""
@@ -115,6 +125,7 @@ class _Graph:
 
     def run(self, done: int, live: int, i: int) -> tuple[int, int]:
         """Return (bytes during step i, bytes after it) if `done` ran before with `live` bytes."""
+        self.tries += 1
         step = self.steps[i]
         after = done | 1 << i
         dying = {v for v in step.reads if v not in self.is_kept and self.readers[v] & ~after == 0}
@@ -145,51 +156,63 @@ class _Graph:
             largest = max(largest, during)
         return largest
 
-    def ready(self, done: int) -> list[int]:
-        """Return the steps that may come next, of those that are alike the first."""
-        waits = (needs | twin for needs, twin in zip(self.needs, self.twins, strict=True))
-        return [i for i, mask in enumerate(waits) if not done >> i & 1 and mask & ~done == 0]
+    def first(self) -> list[int]:
+        """Return the steps that may come first, of those that are alike the first."""
+        return [i for i, mask in enumerate(self.waits) if not mask]
+
+    def ready(self, before: Sequence[int], i: int, done: int) -> list[int]:
+        """Return the steps that may come next after `i`; `before`: those that could come with it.
+
+        done: the steps that have run, `i` included.
+        """
+        freed = [j for j in self.followers[i] if self.waits[j] & ~done == 0]
+        return sorted([*(j for j in before if j != i), *freed])
 
     def search(self, limit_bytes: int, state_limit: int) -> tuple[tuple[int, ...] | None, bool]:
         """Return (an order with the smallest peak below the limit or None, whether exact)."""
         everything = (1 << self.count) - 1
         came_from: dict[int, tuple[int, tuple[int, ...]]] = {}
         # Smallest peak first, then the furthest; the counter keeps the given order among equals.
-        heap: list[tuple[int, int, int, int, int]] = []
+        heap: list[tuple[int, int, int, int, int, list[int]]] = []
         tickets = 0
 
-        def push(origin: int, peak: int, live: int, done: int, taken: list[int]) -> None:
+        def push(
+            origin: int, peak: int, live: int, done: int, taken: list[int], ready: list[int]
+        ) -> None:
             nonlocal tickets
             progressing = True
             while progressing:
                 progressing = False
-                for i in self.ready(done):
+                for i in ready:
                     during, after = self.run(done, live, i)
                     if during <= peak and after <= live:
                         live, done, progressing = after, done | 1 << i, True
                         taken.append(i)
+                        ready = self.ready(ready, i, done)
                         break
             if done not in came_from:
                 tickets += 1
-                heapq.heappush(heap, (peak, -done.bit_count(), tickets, done, live))
+                heapq.heappush(heap, (peak, -done.bit_count(), tickets, done, live, ready))
                 pending.setdefault((done, tickets), (origin, tuple(taken)))
 
         pending: dict[tuple[int, int], tuple[int, tuple[int, ...]]] = {}
-        push(-1, self.input_bytes, self.input_bytes, 0, [])
+        push(-1, self.input_bytes, self.input_bytes, 0, [], self.first())
+        self.tries = 0
         while heap:
-            peak, _, ticket, done, live = heapq.heappop(heap)
+            peak, _, ticket, done, live, ready = heapq.heappop(heap)
             link = pending.pop((done, ticket))
             if done in came_from:
                 continue
             came_from[done] = link
             if done == everything:
                 return self._trace(came_from, done), True
-            if len(came_from) > state_limit:
+            if len(came_from) > state_limit or self.tries > _TRIES * state_limit:
                 return None, False
-            for i in self.ready(done):
+            for i in ready:
                 during, after = self.run(done, live, i)
                 if during < limit_bytes:
-                    push(done, max(peak, during), after, done | 1 << i, [i])
+                    now = done | 1 << i
+                    push(done, max(peak, during), after, now, [i], self.ready(ready, i, now))
         return None, True
 
     @staticmethod

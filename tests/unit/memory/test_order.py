@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from edgec.errors import PlanError
-from edgec.memory.order import Step, smallest_order
+from edgec.memory.order import Step, _Graph, smallest_order
 
 
 def live_peak(
@@ -128,3 +128,28 @@ def test_steps_that_are_alike_are_one_choice() -> None:
     order = smallest_order(steps, {**sizes, "o": 3}, inputs=["x"], results=["y"], state_limit=100)
     assert order.is_exact and order.positions == (40, *range(40), 41)
     assert order.peak_bytes == 100 + 3 + 200
+
+
+def test_wide_graphs_end_early(monkeypatch: pytest.MonkeyPatch) -> None:
+    """60 chains of ten steps, of whose states each has 60 successors; they took minutes."""
+    sizes, steps, ends = {"x": 1}, list[Step](), list[str]()
+    for chain in range(60):
+        before = "x"
+        for depth in range(10):
+            value = f"v{chain}_{depth}"
+            sizes[value] = 3 + (7 * chain + 5 * depth) % 11
+            steps.append(Step(value, (before,), (value,)))
+            before = value
+        ends.append(before)
+    tries = 0
+    measured = _Graph.run
+
+    def counted(graph: _Graph, done: int, live: int, i: int) -> tuple[int, int]:
+        nonlocal tries
+        tries += 1
+        return measured(graph, done, live, i)
+
+    monkeypatch.setattr(_Graph, "run", counted)
+    order = smallest_order(steps, sizes, inputs=["x"], results=ends, state_limit=1000)
+    assert not order.is_exact and order.positions == tuple(range(600))
+    assert tries < 60 * 1000
