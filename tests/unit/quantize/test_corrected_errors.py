@@ -73,13 +73,13 @@ def test_biases_are_settled_where_that_helps_on_samples_held_out(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     made = plan(images(24))
-    assert made.errors.settled(lambda seen: with_drift(made.scheme(seen)[0]))[1]
+    assert made.errors.choose_biases(lambda seen: with_drift(made.scheme(seen)[0]))[1]
     for settled, is_worth in ((0.97, True), (0.99, False), (1.5, False)):  # of the plain error
         pair = [Deviation(np.array([e]), np.array([e])) for e in (1.0, settled)]
         found = iter(pair)
         monkeypatch.setattr(CorrectedErrors, "deviation", lambda *_, found=found: next(found))
         least = pair[is_worth]
-        assert made.errors.settled(lambda seen: made.scheme(seen)[0]) == (least, is_worth)
+        assert made.errors.choose_biases(lambda seen: made.scheme(seen)[0]) == (least, is_worth)
 
 
 def test_the_finished_model_has_settled_biases_if_they_are_worth_it(
@@ -89,7 +89,9 @@ def test_the_finished_model_has_settled_biases_if_they_are_worth_it(
     plain = made.scheme(made.statistics)[0]
     settled = corrected_biases(made.function, plain, made.statistics.kept)
     for is_worth, expected in ((False, plain), (True, settled)):
-        monkeypatch.setattr(CorrectedErrors, "settled", lambda *_, worth=is_worth: (1.0, worth))
+        monkeypatch.setattr(
+            CorrectedErrors, "choose_biases", lambda *_, worth=is_worth: (1.0, worth)
+        )
         finished = made.other().finished()
         assert finished.has_corrected_biases == is_worth
         for node, weights in finished.scheme.weights.items():
