@@ -25,7 +25,7 @@ from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.int4 import fits_int4
 from edgec.loop.primitives.shifts import find_shifts, without_shifts
 from edgec.ops.onnx_graph import TO_FIRST, as_stored
-from edgec.ops.onnx_loops import write_program, write_view
+from edgec.ops.onnx_loops import MOST_CALLS, write_program, write_view
 from edgec.ops.op import op_of, program_of
 
 #: Scales along an axis since 13, HardSwish since 14; and the version of the format that has it.
@@ -33,6 +33,9 @@ OPSET, IR_VERSION = 14, 8
 #: Weights of int4 and values of int16 since 21; and operators that came late.
 WIDE_OPSET, WIDE_IR_VERSION = 21, 10
 TO_LAST = (0, 2, 3, 1)
+#: Most calls of a program in place of an operator that ONNX has, but not in this form: an LSTM
+#: whose cells have a limit would be a thousand nodes, which no small machine should run.
+MOST_INSTEAD = 200
 _REFUSED = "this model cannot be written as ONNX yet"
 
 
@@ -123,7 +126,7 @@ class OnnxWriter:
         self.initializers: dict[str, onnx.TensorProto] = {}
         self._tensors: dict[tuple[Value, bool], str] = {}
         self._taken: set[str] = set()
-        self.refused: dict[str, None] = {}
+        self.refused: dict[str, ImportFailed] = {}
         is_wide |= any(map(_needs_wide_opset, nodes))
         self.opset, self.ir_version = (
             (WIDE_OPSET, WIDE_IR_VERSION) if is_wide else (OPSET, IR_VERSION)
@@ -142,7 +145,8 @@ class OnnxWriter:
             self.initializers[name] = numpy_helper.from_array(state.initial.data, name)
         self._write(self.function.nodes)
         if self.refused:
-            raise ImportFailed(_REFUSED, details=tuple(self.refused))
+            hint = next((each.hint for each in self.refused.values() if each.hint), "")
+            raise ImportFailed(_REFUSED, details=tuple(self.refused), hint=hint)
         graph = helper.make_graph(
             self.nodes, "edgec", inputs, self._outputs(), list(self.initializers.values())
         )
@@ -208,7 +212,7 @@ class OnnxWriter:
             try:
                 self._write_node(node)
             except ImportFailed as problem:
-                self.refused[f"operator {node.op.name} {node.name}: {problem.message}"] = None
+                self.refused[f"operator {node.op.name} {node.name}: {problem.message}"] = problem
                 for value in node.outputs:
                     self.define_own(value)
 
@@ -225,17 +229,17 @@ class OnnxWriter:
                 raise
             del self.nodes[nodes:]
             try:
-                self._write_loops(node)
+                self._write_loops(node, most_calls=MOST_INSTEAD)
             except ImportFailed:
                 raise refusal from None
 
-    def _write_loops(self, node: Node) -> None:
+    def _write_loops(self, node: Node, *, most_calls: int = MOST_CALLS) -> None:
         if self.opset < WIDE_OPSET:
             raise _NeedsWide
         if node.op.fusion is Fusion.VIEW:
             write_view(self, node)
         else:
-            write_program(self, node, program_of(node))
+            write_program(self, node, program_of(node), most_calls=most_calls)
 
     def body(self, body: Function, given: Sequence[str]) -> list[str]:
         """Write the nodes of a body here, and return the tensors of its results."""

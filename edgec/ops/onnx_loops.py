@@ -48,10 +48,12 @@ def write_view(out: OnnxGraph, node: Node) -> None:
     out.emit("Identity", [given.reshape(*value.type.shape).name], out.define_own(value))
 
 
-def write_program(out: OnnxGraph, node: Node, program: Program) -> None:
+def write_program(
+    out: OnnxGraph, node: Node, program: Program, *, most_calls: int = MOST_CALLS
+) -> None:
     """Write a node by its program. Raises ImportFailed for what ONNX cannot say."""
-    if len(program.calls) > MOST_CALLS:
-        raise ImportFailed(f"{len(program.calls)} steps, at most {MOST_CALLS} are written")
+    if len(program.calls) > most_calls:
+        raise ImportFailed(f"{len(program.calls)} steps, at most {most_calls} are written")
     slots: list[Any] = list(program.slots)
     for slot, value in zip(program.inputs, node.inputs, strict=True):
         if isinstance(value, Constant):
