@@ -34,8 +34,8 @@ OPSET, IR_VERSION = 14, 8
 WIDE_OPSET, WIDE_IR_VERSION = 21, 10
 TO_LAST = (0, 2, 3, 1)
 #: Most calls of a program in place of an operator that ONNX has, but not in this form: an LSTM
-#: whose cells have a limit would be a thousand nodes, which no small machine should run.
-MOST_INSTEAD = 200
+#: of many steps whose cells have a limit would be hundreds of nodes; it has a hint instead.
+MOST_INSTEAD = 50
 _REFUSED = "this model cannot be written as ONNX yet"
 
 
