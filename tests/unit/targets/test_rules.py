@@ -126,7 +126,7 @@ class _Watched:
     """A target that shows how the group is lowered plainly."""
 
     def __init__(self, target: Any, found: list[PrimFunc]) -> None:
-        self.target, self.found = target, found
+        self.target, self.core, self.found = target, target.core, found
 
     def menu(self, lower: Any) -> Any:
         self.found.append(lower.build())
