@@ -152,7 +152,7 @@ class _Merge:
         return select(inside, select(is_late, found, trial), found)
 
     def next(self, taken: Value, at: Sequence[Any]) -> Value:
-        """What stands at a place, after so many elements of the first run."""
+        """The index of the element at a place, with `taken` of the first run before it."""
         rest, first, second = self._sizes(at)
         left = rest - taken
         is_late = self._is_before(at, left, taken) & (left < second)

@@ -16,8 +16,9 @@ Running = tuple[LoweredGroup, Variant]
 def side_by_side(function: Function, running: Sequence[Running]) -> tuple[Running, ...]:
     """The groups of a function with their variants, in an order in which more may share a launch.
 
-    Each moves up behind the last group whose kernel has threads alike and reads the same, if what
-    it reads is made by then, no state is read or made between, and no processor runs a part.
+    A group moves to directly after the last group that reads the same input with as many threads.
+    It stays where one of its inputs is not made by then, where a state is read or written between
+    the two places, and where the processor runs a part of the model.
     """
     roots, done = storage(function), list[Running]()
     states = {roots.get(v, v) for s in function.states for v in (s.before, s.after)}

@@ -37,7 +37,7 @@ def folder(dense_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 def test_what_reaches_outside_is_found(folder: Path) -> None:
-    """Weights that are read from behind the last one."""
+    """The kernel reads weights after the end of their array."""
     (kernels,) = folder.glob("*_kernels.cu")
     text = kernels.read_text("utf-8")
     weights = json.loads((folder / "manifest.json").read_text("utf-8"))["weights_bytes"]
