@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 
-from edgec.loop.bound import BOUND, launch_of
+from edgec.codegen.one_launch import plan_of
+from edgec.codegen.program import Program, Step
+from edgec.loop.access import writes
+from edgec.loop.bound import BOUND, kernel_parts, launch_of
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import For, PrimFunc, Seq, Stmt, Sync
 from edgec.loop.microkernel import kernels_of
@@ -47,6 +51,33 @@ def races(path: Path) -> int:
         assert [a.tobytes() for a in found.values()] == [a.tobytes() for a in expected.values()]
         count += launch_of(func) is not None
     return count
+
+
+def require_apart(program: Program) -> int:
+    """Kernels of one launch touch no byte that another one of it writes; how many have company."""
+    starts, together, count = iter(plan_of(program).waits), list[tuple[range, bool]](), 0
+    for step in program.general_steps:
+        for part in kernel_parts(step.function):
+            if next(starts):
+                together = []
+            count += bool(together)
+            own = list(_touched(program, step, part))
+            for span, is_written in own:
+                for other, was_written in together:
+                    meets = span.start < other.stop and other.start < span.stop
+                    assert not (meets and (is_written or was_written)), step.function.name
+            together += own
+    return count
+
+
+def _touched(program: Program, step: Step, part: PrimFunc) -> Iterator[tuple[range, bool]]:
+    """The bytes of each buffer of a kernel, those of states after the arena's."""
+    for param in part.params:
+        name = step.args[step.function.params.index(param)]
+        if name not in program.constants:
+            start = program.offsets[name] + program.arena_bytes * (name in program.state_buffers)
+            written = param.scope == "scratch" or param in writes(part.body)
+            yield range(start, start + program.buffers[name]), written
 
 
 class _Serial(Rewriter):

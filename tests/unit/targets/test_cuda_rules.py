@@ -3,25 +3,24 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Callable, Iterator
-from dataclasses import replace
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pytest
 from gpu_races import given, races
 from operator_models import MODELS
+from planted_faults import faulty
 
 from edgec.boards.toolchain import find_toolchain
 from edgec.build.host import build_host_library
 from edgec.errors import ContractError
 from edgec.loop.bound import launch_of
 from edgec.loop.interpret import interpret
-from edgec.loop.ir import Buffer, Load, PrimFunc, Seq, Stmt, Store, Sync
+from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import get_microkernel, kernels_of
 from edgec.loop.parser import parse_func
 from edgec.loop.printer import print_func
-from edgec.loop.rewrite import Rewriter
 from edgec.loop.schedule import Schedule
 from edgec.loop.verify import verify_func
 from edgec.pipeline import compile_model
@@ -118,62 +117,6 @@ func sums(x: arena int32[6, 40], t: scratch int32[6], u: scratch int32[6], y: ar
   for m in 0..6 { for n in 0..40 { y[m, n] = x[m, 39 - n] - u[m] } }
 }
 """
-
-
-class _Fault(Rewriter):
-    """Plants one fault of a kind: in the statement of this number."""
-
-    def __init__(self, kind: str, number: int) -> None:
-        self.kind, self.number = kind, number
-
-    def stmt(self, stmt: Stmt) -> Stmt:
-        is_kind = isinstance(stmt, Sync if self.kind == "no barrier" else Store)
-        if is_kind:
-            self.number -= 1
-        if not is_kind or self.number != -1:
-            return super().stmt(stmt)
-        if not isinstance(stmt, Store):
-            return Seq(())
-        if self.kind == "store":
-            *first, last = stmt.indices
-            return replace(stmt, indices=(*first, last + 1))
-        return replace(stmt, value=_Shift(self.kind).expr(stmt.value))
-
-
-class _Shift(Rewriter):
-    """Every load reads the element before or after."""
-
-    def __init__(self, kind: str) -> None:
-        self.by = 1 if kind == "load after" else -1
-
-    def load(self, load: Load) -> Load:
-        *first, last = load.indices
-        return replace(load, indices=(*first, last + self.by))
-
-
-def faulty(func: PrimFunc) -> Iterator[PrimFunc]:
-    """The function with each fault: a barrier less, an index off by one, memory too small."""
-    for kind in ("no barrier", "store", "load before", "load after"):
-        for number in range(20):
-            body = _Fault(kind, number).stmt(func.body)
-            if body != func.body:
-                yield replace(func, body=body)
-    for buffer in func.allocs:
-        if buffer.scope == "shared":
-            small = replace(buffer, shape=(buffer.shape[0] - 1,))
-            yield _Resized(buffer, small).function(func)
-
-
-class _Resized(Rewriter):
-    def __init__(self, old: Buffer, new: Buffer) -> None:
-        self.old, self.new = old, new
-
-    def buffer(self, buffer: Buffer) -> Buffer:
-        return self.new if buffer == self.old else buffer
-
-    def function(self, func: PrimFunc) -> PrimFunc:
-        allocs = tuple(map(self.buffer, func.allocs))
-        return replace(func, allocs=allocs, body=self.stmt(func.body))
 
 
 def is_found(func: PrimFunc, arrays: dict[str, np.ndarray], expected: bytes) -> bool:

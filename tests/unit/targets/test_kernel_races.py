@@ -1,0 +1,135 @@
+"""Races found by the addresses of all threads at once: what the interpreter finds, and models."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from gpu_races import GPU, given, require_apart
+from kernel_races import Undecided, require_no_race
+from operator_models import MODELS
+from planted_faults import faulty
+from test_bound import GRID, REVERSED, ROUNDS, WARP, barriers, without
+from test_cuda_rules import SHARED
+
+from edgec.codegen.share import canonical
+from edgec.errors import ContractError
+from edgec.loop.bound import launch_of
+from edgec.loop.interpret import interpret
+from edgec.loop.ir import PrimFunc
+from edgec.loop.microkernel import kernels_of
+from edgec.loop.parser import parse_func
+from edgec.loop.printer import print_func
+from edgec.loop.verify import verify_func
+from edgec.options import Options
+from edgec.pipeline import Compiled, compile_model
+from edgec.targets.core import find_core
+from edgec.targets.cuda.kernels.mma import MMA
+
+NARROW = REVERSED.replace("sync block", "sync warp")
+BY_WARPS = """
+func exchanged(x: arena int32[64], y: arena int32[64]) {
+  alloc t: shared int32[64]
+  thread_x for j in 0..64 { t[j] = x[j] }
+  sync warp
+  thread_x for k in 0..64 { y[k] = t[k // 32 * 32 + 31 - k % 32] }
+  sync block
+  thread_x for m in 0..64 { t[63 - m] = y[63 - m] }
+}
+"""
+QUICK = ("conv2d", "softmax", "mean")
+
+
+def finds(func: PrimFunc) -> bool:
+    try:
+        require_no_race(func)
+    except ContractError:
+        return True
+    return False
+
+
+def interpreter_finds(func: PrimFunc) -> bool:
+    try:
+        interpret(func, given(func))
+    except ContractError:
+        return True
+    return False
+
+
+def compare(func: PrimFunc) -> list[bool]:
+    """Findings in a function and with each planted fault: the same ones as the interpreter's."""
+    found = []
+    for each in (func, *faulty(func), *(without(func, barrier) for barrier in barriers(func))):
+        found.append(finds(each))
+        assert found[-1] == interpreter_finds(each), print_func(each)
+    return found
+
+
+@pytest.mark.parametrize("text", [SHARED, REVERSED, ROUNDS, WARP, GRID, NARROW, BY_WARPS])
+def test_findings_in_faulty_kernels_are_the_interpreter_s(text: str) -> None:
+    found = compare(parse_func(text))
+    assert found[0] == (text == NARROW)
+    assert sum(found) > 3
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(n, marks=() if n in QUICK else pytest.mark.full) for n in MODELS]
+)
+def test_findings_in_operators_are_the_interpreter_s(name: str, tmp_path: Path) -> None:
+    count = 0
+    for variant in compile_model(MODELS[name](tmp_path), GPU).chosen:
+        try:
+            require_no_race(variant.function)
+        except Undecided:
+            continue
+        if name != "signal_auto_scale":  # no number of any size is its shift
+            count += sum(compare(variant.function))
+    assert count > 0 or not name.startswith(QUICK)
+
+
+def functions(compiled: Compiled) -> list[PrimFunc]:
+    """Every function that is emitted, once."""
+    return list({canonical(v.function): v.function for v in compiled.chosen}.values())
+
+
+def check(path: Path, core: str) -> Compiled:
+    """No kernel of a model has a race, and none of one launch touches what another one writes."""
+    compiled = compile_model(path, find_core(core), Options(driver="graph"))
+    require_apart(compiled.program)
+    for func in functions(compiled):
+        verify_func(func)
+        try:
+            require_no_race(func)
+        except Undecided:
+            interpret(func, given(func))
+    return compiled
+
+
+def test_no_race_in_joined_kernels_of_matrix_instructions(
+    sample_model: Callable[[str], Path],
+) -> None:
+    """Of the residual network, and each of their barriers is missed."""
+    compiled = check(sample_model("mlperf_ic_resnet8_int8.tflite"), "cuda-sm_75")
+    split = [func for func in functions(compiled) if MMA in kernels_of(func)]
+    assert len(split) >= 4
+    for func in split:
+        assert barriers(func)
+        for barrier in barriers(func):
+            with pytest.raises(ContractError, match=r"race: element|that nothing wrote"):
+                require_no_race(without(func, barrier))
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("core", ["cuda-sm_75", "cuda-sm_87"])
+@pytest.mark.parametrize(
+    "name",
+    ["mlperf_kws_dscnn_int8.tflite", "mlperf_ic_resnet8_int8.tflite", "mlperf_sww_int8.tflite",
+     "mlperf_vww_mbv1_int8.tflite", "tflm_person_detect_int8.tflite", "tflm_mnist_lstm_int8.tflite",
+     "mlperf_ad_autoencoder_int8.tflite", "tflm_mnist_lstm_f32.tflite", "dtln_1_f32.tflite",
+     "deeploy_cct2_32_f32_untrained.onnx", "mlperf_kws_dscnn_f32.tflite",
+     "mlperf_ic_resnet8_f32.tflite", "ultraface_rfb320.onnx", "cfu_mobilenetv2_160_035_int8.tflite",
+     "emza_ssd_slim_120x160_int8.tflite", "silero_vad_op18_ifless.onnx"],
+)  # fmt: skip
+def test_no_race_in_models(name: str, core: str, sample_model: Callable[[str], Path]) -> None:
+    assert any(map(launch_of, functions(check(sample_model(name), core))))
