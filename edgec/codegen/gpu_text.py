@@ -102,6 +102,12 @@ class GpuText:
         """Those that a library starts."""
         return tuple(each for step in self.launches.values() for each in step if each.numbers)
 
+    @property
+    def together(self) -> tuple[tuple[int, ...], ...]:
+        """The steps of each launch of a graph, in order; none where a run is one launch."""
+        every = (each for _, step in sorted(self.launches.items()) for each in step)
+        return () if self.whole else tuple(each.steps for each in every)
+
 
 def runs_on_gpu(program: Program) -> bool:
     """Whether the program's target is a GPU."""

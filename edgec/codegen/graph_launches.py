@@ -26,7 +26,8 @@ class LaunchText:
 
     shared_bytes: of memory that its blocks have besides what the kernel declares. waits: whether
     blocks wait for each other, so that there are no more of them than fit. is_cluster: whether
-    they are one cluster. numbers: those of a library's function, which is `kernel` then.
+    they are one cluster. numbers: those of a library's function, which is `kernel` then. steps:
+    whose kernels it has.
     """
 
     kernel: str
@@ -36,6 +37,7 @@ class LaunchText:
     waits: bool = False
     is_cluster: bool = False
     numbers: tuple[int, ...] = ()
+    steps: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -63,10 +65,11 @@ def graph_texts(
     for places in _together(program, plan):
         kernel = made.kernel(places)
         arguments = [text for place in places for text in made.arguments(place, weights)]
+        steps = tuple(dict.fromkeys(step for step, _ in places))
         launches[places[0][0]].append(
-            LaunchText(kernel.name, kernel.launch.extents, tuple(arguments))
+            LaunchText(kernel.name, kernel.launch.extents, tuple(arguments), steps=steps)
         )
-        for step, _ in places:
+        for step in steps:
             names.setdefault(step, kernel.name)
     for step in made.called:
         launches[step] = [_by_library(program, weights, step)]
@@ -152,7 +155,7 @@ def _by_library(program: Program, weights: Weights, number: int) -> LaunchText:
         if isinstance(argument, BufferRef)
     ]
     numbers = tuple(int(each.value) for each in call.args if isinstance(each, Const))
-    return LaunchText(foreign.symbol, (), tuple(places), numbers=numbers)
+    return LaunchText(foreign.symbol, (), tuple(places), numbers=numbers, steps=(number,))
 
 
 class DevicePointers(Pointers):

@@ -106,6 +106,13 @@ class VersionEntry:
 
 
 @dataclass(frozen=True)
+class LaunchEntry:
+    """Steps whose kernels a GPU starts as one; what that costs stands at the first of them."""
+
+    steps: tuple[int, ...]
+
+
+@dataclass(frozen=True)
 class AreaEntry:
     """Memory of activations besides the arena, in a region of the board."""
 
@@ -124,6 +131,7 @@ class Manifest:
     constants as they lie in memory, which the model's self-test checks; None where there is none.
     `foreign` are the copies of files that are the user's, `libraries` what they need at the link.
     `float_sums` are "ordered", or "free" to be made with one rounding for a product and a sum.
+    `launches` are those of a GPU's graph, in order.
     """
 
     format: int
@@ -158,6 +166,7 @@ class Manifest:
     foreign: tuple[str, ...] = ()
     libraries: tuple[str, ...] = ()
     float_sums: str = "ordered"
+    launches: tuple[LaunchEntry, ...] = ()
 
     def steps_at(self, sizes: Sequence[int]) -> range:
         """The numbers of the steps that run at these sizes."""
@@ -265,7 +274,7 @@ class Manifest:
 _ENTRIES: dict[str, type] = {
     "inputs": PortEntry, "outputs": PortEntry, "steps": StepEntry, "parts": PartEntry,
     "traces": TraceEntry, "areas": AreaEntry, "sizes": Size, "counts": Count,
-    "versions": VersionEntry,
+    "versions": VersionEntry, "launches": LaunchEntry,
 }  # fmt: skip
 
 
@@ -277,10 +286,11 @@ def describe(
     callees: Mapping[str, str],
     harness: str = "link",
     build_hash: int = 0,
+    launches: Sequence[tuple[int, ...]] = (),
 ) -> Manifest:
     """Make the manifest; `functions` is the C symbol of each step, `files` the project's files.
 
-    `callees` has the C symbols of the functions that steps call.
+    `callees` has the C symbols of the functions that steps call, `launches` the steps of each.
     """
     in_names, out_names = port_names(program)
     steps, parts, traces = _entries(program, functions, callees)
@@ -305,6 +315,7 @@ def describe(
         without_gpu=program.without_gpu and _like(VersionEntry, program.without_gpu),
         foreign=tuple(foreign.name for foreign in foreign_texts(program)),
         libraries=libraries_of(program),
+        launches=tuple(map(LaunchEntry, launches)),
     )
 
 

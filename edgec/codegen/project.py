@@ -97,7 +97,7 @@ def write_project(
     names = tuple(sorted([*written, *files, MANIFEST_NAME]))
     manifest = describe(
         program, emitted.step_functions, names, emitted.weights, emitted.callees, harness,
-        build_hash,
+        build_hash, emitted.text.gpu.together if emitted.text.gpu else (),
     )  # fmt: skip
     files[MANIFEST_NAME] = manifest.to_json()
     write_files(folder, files)

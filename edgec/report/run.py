@@ -113,6 +113,7 @@ def _measuring(profile: Profile) -> dict[str, Any]:
 def _layers(built: Built, profiled: Sequence[RunResult], profile: Profile) -> list[dict[str, Any]]:
     """A row for every layer: its median over the runs, with the least and the most."""
     total = sum(layer.median for layer in profile.layers)
+    launched = _launches(built)
     rows = []
     for index, entry in enumerate(built.manifest.layers):
         layer = profile.layers[index] if profile.unit else None
@@ -121,6 +122,7 @@ def _layers(built: Built, profiled: Sequence[RunResult], profile: Profile) -> li
             {
                 **picked(entry, "title", "function", "shapes", "macs"),
                 "sources": list(entry.sources),
+                "launches": launched[built.manifest.step_of(entry)],
                 **picked(cost, "instructions", "cycles"),
                 "least": layer.least if layer else None,
                 "most": layer.most if layer else None,
@@ -129,6 +131,15 @@ def _layers(built: Built, profiled: Sequence[RunResult], profile: Profile) -> li
             | ({profile.unit: layer.median} if layer else {})
         )
     return _that_ran(built, rows)
+
+
+def _launches(built: Built) -> list[list[int]]:
+    """Of each step: the numbers of the GPU's launches that have kernels of it, from 1."""
+    every = list(enumerate(built.manifest.launches, 1))
+    return [
+        [number for number, launch in every if step.id in launch.steps]
+        for step in built.manifest.steps
+    ]
 
 
 def _that_ran(built: Built, rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -218,9 +229,12 @@ def _profile_lines(report: dict[str, Any]) -> list[str]:
     counted = any(row["instructions"] is not None for row in layers)
     timed = any(row["cycles"] is not None for row in layers)
     varied = any(row["least"] != row["most"] for row in layers)
+    numbers = [each for row in layers for each in row["launches"]]
+    shared = len(numbers) > len(set(numbers))
     columns = [
         Column("layer", least=16, cut="start"),
         Column("shapes", optional=2),
+        *([number("launch")] if shared else []),
         number("MACs"),
         *([number("instructions"), number("a MAC")] if counted else []),
         *([number("cycles", optional=1 if counted else 0)] if timed else []),
@@ -232,6 +246,7 @@ def _profile_lines(report: dict[str, Any]) -> list[str]:
         (
             short_title(row["title"]),
             short_shapes(row["shapes"]),
+            *([" ".join(map(str, row["launches"]))] if shared else []),
             count(row["macs"] or None),
             *([count(row["instructions"]), ratio(row["instructions"], row["macs"])]
               if counted else []),
@@ -245,6 +260,8 @@ def _profile_lines(report: dict[str, Any]) -> list[str]:
     lines = [f"{report['model']} on {report['board']} ({report['engine']})", ""]
     lines += format_table(columns, rows)
     lines.append("")
+    if shared:
+        lines += prose("layers with one launch run together; its cost stands at the first of them")
     if report["measuring"]:
         measuring, runs = report["measuring"], report["repeat"]
         unit, hook = measuring["unit"], measuring["hook_overhead"]

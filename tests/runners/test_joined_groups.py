@@ -23,6 +23,7 @@ from edgec.frontends import import_model
 from edgec.options import Options
 from edgec.passes import join_groups
 from edgec.pipeline import Compiled, compile_model, compile_module
+from edgec.report.run import print_run, run_report
 from edgec.runners.engine import STATUS_NAMES, open_session
 from edgec.targets.core import find_core
 
@@ -201,6 +202,25 @@ def test_limits_of_a_launch(
     dearer = lambda parts, *_: float(len(parts) ** 2)  # noqa: E731
     monkeypatch.setattr(one_launch, name, dearer if name == "beside_us" else value)
     assert set(launches(for_gpu(import_model(branches(tmp_path))))) == {1}
+
+
+def test_a_profile_says_which_layers_run_together(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The number of its launch, for each; where no launch is shared there is no such column."""
+    board, inputs = load_board("cuda_host"), [np.ones(ROWS, np.float32)]
+    options = Options(driver="graph")
+    compiled = compile_model(branches(tmp_path), board.core, options, board_name="cuda_host")
+    built = deploy(compiled, board, tmp_path / "built", traced=True)
+    with open_session("gpu_emulation", built) as session:
+        results = [session.run(inputs), session.run(inputs, profile=True)]
+    report = run_report(built, "gpu_emulation", results[:1], results[1:], None)
+    assert [row["launches"] for row in report["layers"]] == [[1], [1], [1], [2], [3]]
+    print_run(report, True)
+    assert "layers with one launch run together" in capsys.readouterr().out
+    alone = [{**row, "launches": []} for row in report["layers"]]
+    print_run({**report, "layers": alone}, True)
+    assert "launch" not in capsys.readouterr().out
 
 
 @pytest.mark.full

@@ -13,7 +13,7 @@ from edgec.report.run import print_run
 
 LAYER = {
     "title": 'conv2d+requantize "model/block_1/Relu;model/bn"', "function": "net_conv2d",
-    "sources": [], "shapes": "[1,8,8,16], [1,8,8,16] -> [1,64]", "macs": 2_000_000,
+    "sources": [], "launches": [], "shapes": "[1,8,8,16], [1,8,8,16] -> [1,64]", "macs": 2_000_000,
     "instructions": 10_769_277, "cycles": 12_345_678, "share": 1.0,
     "least": 10_769_270, "most": 10_770_000,
 }  # fmt: skip
