@@ -1,8 +1,9 @@
 """Group nodes that become one PrimFunc.
 
 A group starts at a node and takes in the element-wise nodes after it while each intermediate
-value has one reader and is not a result: a convolution takes its requantize. Views join no group:
-they are other shapes of the same bytes.
+value has one reader and is not a result: a convolution takes its requantize. In a chain of floats
+those of two operands join, too: their elements stay in registers. Views join no group: they are
+other shapes of the same bytes.
 """
 
 from __future__ import annotations
@@ -69,6 +70,7 @@ def fuse_groups(
     is_whole: whether a core runs a group faster as it is than with what follows it.
     """
     consumers, halves = function.consumers(), _halves(function)
+    made_at = {v: at for at, node in enumerate(function.nodes) for v in node.outputs}
     taken: set[Node] = set()
     groups: list[Group] = []
     for node in function.nodes:
@@ -79,6 +81,9 @@ def fuse_groups(
             reader = _next_member(function, consumers, members)
             if reader is None or (is_whole is not None and is_whole(members, reader)):
                 break
+            others = [v for v in reader.inputs if v is not members[-1].output]
+            if any(made_at.get(v, -1) > made_at[node.output] for v in others):
+                break  # made after the group starts, perhaps of what it makes
             members.append(reader)
         taken.update(members)
         inside = {value for member in members for value in member.outputs}
@@ -108,12 +113,23 @@ def _next_member(
     if first.fusion is Fusion.OPAQUE:
         return None  # its value would have to lie in scratch as a whole
     readers = consumers.get(last.output, [])
-    if len(readers) != 1 or readers[0].op.fusion is not Fusion.ELEMENTWISE:
+    if len(readers) != 1:
         return None
     (reader,) = readers
+    if all(map(_is_float_map, (*members, reader))):
+        return reader if last.output.type.shape == reader.output.type.shape else None
+    if reader.op.fusion is not Fusion.ELEMENTWISE:
+        return None
     if first.fusion is Fusion.ELEMENTWISE and first is not reader.op:
         return None  # two plain element-wise nodes gain little; keep dtypes of a group simple
     return reader if reader.activations == (last.output,) else None
+
+
+def _is_float_map(node: Node) -> bool:
+    """Whether each of its elements is made of one element of each input, all of float32."""
+    return node.op.is_elementwise and all(
+        value.type.dtype == "float32" for value in (*node.inputs, *node.outputs)
+    )
 
 
 def storage(function: Function) -> dict[Value, Value]:
