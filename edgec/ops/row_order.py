@@ -18,6 +18,17 @@ from edgec.loop.values import Value, cast, index, maximum, minimum, select
 _MERGE_COST = 2
 
 
+def merge_levels(extent: int) -> int:
+    """How often runs of a row of so many elements are merged."""
+    return max(extent - 1, 0).bit_length()
+
+
+def most_picked(extent: int) -> int:
+    """As many are picked in fewer comparisons than a row of so many elements is merged."""
+    levels = merge_levels(extent)
+    return max(_MERGE_COST * levels * (levels + 1) // 2, 1)
+
+
 @dataclass(frozen=True)
 class RowOrder:
     """The order along an axis of x: from its largest element on, or from its smallest."""
@@ -31,16 +42,6 @@ class RowOrder:
     def extent(self) -> int:
         """Elements of a row."""
         return self.x.shape[self.axis]
-
-    @property
-    def levels(self) -> int:
-        """How often runs of a row are merged."""
-        return max(self.extent - 1, 0).bit_length()
-
-    @property
-    def most_picked(self) -> int:
-        """As many are picked in fewer comparisons than all are merged."""
-        return max(_MERGE_COST * self.levels * (self.levels + 1) // 2, 1)
 
     def read(self, at: Sequence[Any], k: Any) -> Value:
         """The element k of the row of an index."""
@@ -109,7 +110,7 @@ class RowOrder:
             dtype="int32",
         )  # fmt: skip
         other: Tensor | str = self.target.unique("other")
-        for level in range(self.levels):
+        for level in range(merge_levels(self.extent)):
             made = self._merge(_Merge(self, order, level), other)
             order, other = made, order
         return order

@@ -13,6 +13,7 @@ from onnx.parser import parse_model
 from edgec.api import compile as compile_model
 from edgec.errors import TypeMismatch
 from edgec.graph.types import TensorType
+from edgec.ops.op import lowered_results
 from edgec.ops.top_k import TopK, TopKAttrs
 
 
@@ -56,6 +57,20 @@ def test_rows_are_in_order_in_few_instructions(name: str, largest: int, tmp_path
     np.testing.assert_array_equal(result.outputs[0], np.take_along_axis(x, order, 1))
     np.testing.assert_array_equal(result.outputs[1], order)
     assert result.instructions < 2 * most
+
+
+@pytest.mark.parametrize("largest", [True, False])
+@pytest.mark.parametrize("axis", [0, 1])
+def test_sorted_rows_are_what_the_loops_make(axis: int, largest: bool) -> None:
+    """Also where a search finds nothing more, and starts anew."""
+    rng = np.random.default_rng(axis)
+    numbers = rng.choice(np.array([np.nan, -np.inf, np.inf, 0.0, -0.0, 1, 2], np.float32), (9, 11))
+    for x in (numbers, np.full((9, 11), np.nan, np.float32), np.nan_to_num(numbers)):
+        for count in range(10):
+            attrs, types = TopKAttrs(axis, count, largest), [TensorType((9, 11), "float32")]
+            loops = lowered_results(TopK(), attrs, [x], types, TopK().infer(attrs, *types))
+            for own, expected in zip(chosen(attrs, x), loops, strict=True):
+                assert own.dtype == expected.dtype and own.tobytes() == expected.tobytes()
 
 
 @pytest.mark.parametrize("count", [2, 9])
