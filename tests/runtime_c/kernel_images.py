@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import numpy as np
 import pytest
 
 from edgec.boards.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
+from edgec.loop.microkernel import get_microkernel
 from edgec.sim.core import CoreSimulator
 from edgec.targets.core import find_core
 
@@ -54,6 +56,22 @@ DSP_BUILDS = [
     pytest.param(("cortex-m7", "gcc", ("-O3",)), marks=pytest.mark.full),
     ("cortex-m33", "clang", ("-O2",)),
 ]
+
+
+def with_arguments(source: str) -> str:
+    """C text with each ARGUMENTS(kernel) replaced by what it takes after its pointers, of n[]."""
+    return re.sub(r"ARGUMENTS\((\w+)\)", lambda found: _arguments(found[1]), source)
+
+
+def _arguments(name: str) -> str:
+    kernel = get_microkernel(name)
+    values = {size: f"n[{i}]" for i, size in enumerate((*kernel.sizes, *kernel.indices))}
+    if kernel.struct is None:
+        return ", ".join(values.values())
+    first, *others = kernel.struct.members
+    fields = ", ".join(f".{member} = {values[member]}" for member in kernel.struct.members)
+    values[first] = f"&(const {kernel.struct.name}){{ {fields} }}"
+    return ", ".join(text for size, text in values.items() if size not in others)
 
 
 def build_image(

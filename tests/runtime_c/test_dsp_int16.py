@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
+from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core, with_arguments
 
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel
@@ -13,7 +13,7 @@ from edgec.loop.window import Window
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
-SOURCE = """
+SOURCE = with_arguments("""
 #include "kernels/dsp/depthwise_windows_s16.h"
 #include "kernels/dsp/matrix_s16.h"
 
@@ -33,11 +33,11 @@ void run_tail_any(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_tail_s64(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 
 void run_tail(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_1_tail_s16_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
+{ ec_matrix_1_tail_s16_dsp(out, x, s, ARGUMENTS(ec_matrix_1_tail_s16_dsp)); }
 void run_tail_any(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_1_tail_s16_any_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
+{ ec_matrix_1_tail_s16_any_dsp(out, x, s, ARGUMENTS(ec_matrix_1_tail_s16_any_dsp)); }
 void run_tail_s64(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_1_tail_s16_s64_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
+{ ec_matrix_1_tail_s16_s64_dsp(out, x, s, ARGUMENTS(ec_matrix_1_tail_s16_s64_dsp)); }
 
 void run_windows(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_windows_limited(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
@@ -45,10 +45,9 @@ void run_windows(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_depthwise_windows_s16_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
                                n[9], n[10], n[11], n[12], n[13], n[14], n[15]); }
 void run_windows_limited(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_depthwise_windows_limited_s16_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7],
-                                       n[8], n[9], n[10], n[11], n[12], n[13], n[14], n[15],
-                                       n[16]); }
-"""
+{ ec_depthwise_windows_limited_s16_dsp(out, x, s,
+                                       ARGUMENTS(ec_depthwise_windows_limited_s16_dsp)); }
+""")
 KERNELS = {
     "ec_matrix_1_s16_dsp": "run_matrix_1",
     "ec_matrix_1_s16_any_dsp": "run_matrix_1_any",

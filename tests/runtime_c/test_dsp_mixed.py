@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import DSP_BUILDS, dsp_image, meant, onnx_tables, run_on_core
+from kernel_images import DSP_BUILDS, dsp_image, meant, onnx_tables, run_on_core, with_arguments
 
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.gathered import COLUMN
@@ -15,7 +15,7 @@ from edgec.targets.dsp.kernels.windows import MOST_TAPS
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
-SOURCE = """
+SOURCE = with_arguments("""
 #include "kernels/dsp/depthwise_s8_to_s16_onnx.h"
 #include "kernels/dsp/depthwise_windows_s16.h"
 #include "kernels/dsp/depthwise_windows_s8_to_s16_onnx.h"
@@ -48,20 +48,19 @@ void run_any(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 void run_s64(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_s16_s8_s64_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
 void run_tail_high(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_1_tail_s16_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
+{ ec_matrix_1_tail_s16_s8_dsp(out, x, s, ARGUMENTS(ec_matrix_1_tail_s16_s8_dsp)); }
 void run_tail_any(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_1_tail_s16_s8_any_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
+{ ec_matrix_1_tail_s16_s8_any_dsp(out, x, s, ARGUMENTS(ec_matrix_1_tail_s16_s8_any_dsp)); }
 void run_tail_s64(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_1_tail_s16_s8_s64_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
+{ ec_matrix_1_tail_s16_s8_s64_dsp(out, x, s, ARGUMENTS(ec_matrix_1_tail_s16_s8_s64_dsp)); }
 void run_windows(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_depthwise_windows_s16_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
-                                  n[9], n[10], n[11], n[12], n[13], n[14], n[15], n[16], n[17]); }
+{ ec_depthwise_windows_s16_s8_dsp(out, x, s, ARGUMENTS(ec_depthwise_windows_s16_s8_dsp)); }
 void run_windows_16(int16_t *out, const int8_t *x, WORDS(s), WORDS(n))
 { ec_depthwise_windows_onnx_s8_s16_dsp(out, x, s, (const ec_window_sizes *)n,
   n[14], n[15], n[16]); }
 void run_3x3(int16_t *out, const int16_t *plane, WORDS(s), WORDS(n))
-{ ec_depthwise_3x3_onnx_s8_s16_dsp(out, plane, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
-"""
+{ ec_depthwise_3x3_onnx_s8_s16_dsp(out, plane, s, ARGUMENTS(ec_depthwise_3x3_onnx_s8_s16_dsp)); }
+""")
 TO_16 = ("matrix_3", "matrix_1", "matrix_1_plain")
 TO_8 = {"high": "", "any": "_any", "s64": "_s64"}
 WHOLE = (-32768, 32767)

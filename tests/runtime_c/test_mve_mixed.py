@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import onnx_tables
+from kernel_images import onnx_tables, with_arguments
 from mve_machine import BUILDS, build_name, check_cases, has_qemu, machine_of
 
 from edgec.loop.microkernel import get_microkernel, meaning_of
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
-SOURCE = """
+SOURCE = with_arguments("""
 #include "kernels/helium/depthwise_s16.h"
 #include "kernels/helium/depthwise_s16_of_s8_onnx.h"
 #include "kernels/helium/matrix_s16.h"
@@ -35,14 +35,12 @@ static void run_s64(void *out, const void *x, const void *s, const int32_t *n) {
     ec_matrix_1_s16_s8_s64_mve(out, x, s, (const void *)n);
 }
 static void run_depthwise_8(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_depthwise_s16_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
-                            n[10], n[11]);
+    ec_depthwise_s16_s8_mve(out, x, s, ARGUMENTS(ec_depthwise_s16_s8_mve));
 }
 static void run_depthwise_16(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_depthwise_onnx_s8_s16_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
-                                 n[9], n[10]);
+    ec_depthwise_onnx_s8_s16_mve(out, x, s, ARGUMENTS(ec_depthwise_onnx_s8_s16_mve));
 }
-"""
+""")
 FUNCTIONS = {
     "ec_dense_onnx_s8_s16_mve": "run_dense_16",
     "ec_conv_onnx_s8_s16_mve": "run_conv_16",

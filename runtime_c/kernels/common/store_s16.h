@@ -8,6 +8,11 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 
+/* Inputs and outputs of a pixel of a product with inputs of int16, and what results become. */
+typedef struct {
+    int32_t kernel_h, kernel_w, in_channels, channels, zero_point, minimum, maximum;
+} ec_matrix_s16_sizes;
+
 /* x limited to [minimum, maximum], which int16 can hold. */
 static inline EC_UNUSED int16_t ec_limited_s16(int32_t x, int32_t minimum, int32_t maximum) {
     return (int16_t)(x < minimum ? minimum : x > maximum ? maximum : x);

@@ -213,16 +213,20 @@ static inline EC_UNUSED int32_t ec_row_column_s8_dsp(int32_t sum, int32_t two, i
     return (int32_t)((uint32_t)ec_smlad(two, above, sum) + (uint32_t)(last * below));
 }
 
+/* The sizes of ec_row_any_s8_dsp. */
+typedef struct {
+    int32_t step, outside, channels, left, whole, right, fill, stride;
+} ec_row_any_sizes;
+
 /* Channels of a row of outputs, whose windows have their first row at x, the others `step` bytes
  * further, and step by `stride`. Of the outputs, `whole` have all their columns inside of x, or all
  * but the first; `right`: the one after them has not its last. See below. */
 static inline EC_INLINE void ec_row_any_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
-                                               int32_t step, int32_t outside, int32_t channels,
-                                               int32_t left, int32_t whole, int32_t right,
-                                               int32_t fill, int32_t stride) {
+                                               const ec_row_any_sizes *n) {
+    const int32_t step = n->step, channels = n->channels, right = n->right;
     for (int32_t c = 0; c < channels; ++c, stream += 6, ++out, ++x) {
         int32_t weights[9];
-        ec_row_weights_s8_dsp(weights, stream, outside, fill);
+        ec_row_weights_s8_dsp(weights, stream, n->outside, n->fill);
         const int32_t a0 = weights[0], a1 = weights[1], a2 = weights[2];
         const int32_t b0 = weights[3], b1 = weights[4], b2 = weights[5];
         const int32_t bias = weights[6];
@@ -231,15 +235,15 @@ static inline EC_INLINE void ec_row_any_s8_dsp(int8_t *out, const int8_t *x, con
         const int32_t shift = stream[3] & 255;
         const int8_t *at = x;
         int8_t *to = out;
-        int8_t *const end = out + whole * channels;
+        int8_t *const end = out + n->whole * channels;
         int32_t next = bias; /* the sum whose window's second column is at `at` */
-        if (left != 0) {
+        if (n->left != 0) {
             next += weights[7];
         } else {
             next = ec_row_column_s8_dsp(next, ec_low_halves(at[0], at[step]), at[2 * step], a0, b0);
             at += channels;
         }
-        if (stride == 1) {
+        if (n->stride == 1) {
             int32_t two = ec_low_halves(at[0], at[step]);
             int32_t last = at[2 * step];
             int32_t sum = ec_row_column_s8_dsp(next, two, last, a1, b1); /* the one before it */
@@ -356,8 +360,10 @@ static EC_KERNEL void ec_depthwise_row_s8_dsp(int8_t *out, const int8_t *x, cons
         : "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
     /* clang-format on */
 #else
-    ec_row_any_s8_dsp(out, x + (y < 0 ? 0 : y) * step, stream, outside != 0 ? step / 2 : step,
-                      outside, channels, left, out_width - right, right, fill, 1);
+    const ec_row_any_sizes n = {
+        outside != 0 ? step / 2 : step, outside, channels, left, out_width - right, right, fill, 1
+    };
+    ec_row_any_s8_dsp(out, x + (y < 0 ? 0 : y) * step, stream, &n);
 #endif
 }
 

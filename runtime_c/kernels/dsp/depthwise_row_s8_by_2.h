@@ -99,8 +99,10 @@ static EC_KERNEL void ec_depthwise_row_2_s8_dsp(int8_t *out, const int8_t *x, co
         : "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
     /* clang-format on */
 #else
-    ec_row_any_s8_dsp(out, x + (y < 0 ? 0 : y) * step, stream, outside != 0 ? step / 2 : step,
-                      outside, channels, left, whole, right, fill, 2);
+    const ec_row_any_sizes n = {
+        outside != 0 ? step / 2 : step, outside, channels, left, whole, right, fill, 2
+    };
+    ec_row_any_s8_dsp(out, x + (y < 0 ? 0 : y) * step, stream, &n);
 #endif
 }
 

@@ -65,29 +65,32 @@
     "pop {r7, r11}\n"           \
     "b 11f\n"
 
+/* The parameters of ec_pack_columns_s8_dsp but for its pointers and what fills. */
+typedef struct {
+    int32_t height, width, step, top, left, pairs, columns, first, column;
+} ec_plan_columns_sizes;
+
 /* How the columns of a channel are packed, in the order of use: bytes from row to row of x; whether
  * a row above x comes first; pairs of rows of x; whether one of x and one below it follow; pairs
  * below; bytes from the end of a column of int16, and of x, to the next; columns of x. Returns where the packing begins in x. Most of it is known
  * where it is inlined. */
-static inline int32_t ec_plan_columns(int32_t *sizes, int32_t height, int32_t width, int32_t step,
-                                      int32_t top, int32_t left, int32_t pairs, int32_t columns,
-                                      int32_t first, int32_t column) {
-    const int32_t row = width * step;
-    const int32_t above = first < top ? 1 : 0;
-    const int32_t before = column < left ? 1 : 0;
-    const int32_t below = height - first + top;
-    const int32_t behind = width - column + left;
-    const int32_t rows = (below < 2 * pairs ? below : 2 * pairs) - above;
-    const int32_t count = (behind < columns ? behind : columns) - before;
+static inline int32_t ec_plan_columns(int32_t *sizes, const ec_plan_columns_sizes *n) {
+    const int32_t row = n->width * n->step;
+    const int32_t above = n->first < n->top ? 1 : 0;
+    const int32_t before = n->column < n->left ? 1 : 0;
+    const int32_t below = n->height - n->first + n->top;
+    const int32_t behind = n->width - n->column + n->left;
+    const int32_t rows = (below < 2 * n->pairs ? below : 2 * n->pairs) - above;
+    const int32_t count = (behind < n->columns ? behind : n->columns) - before;
     sizes[0] = row;
     sizes[1] = above;
     sizes[2] = (rows - above) / 2;
     sizes[3] = (rows - above) & 1;
-    sizes[4] = pairs - above - (rows - above + 1) / 2;
-    sizes[5] = 64 - 4 * pairs;
-    sizes[6] = step - rows * row;
+    sizes[4] = n->pairs - above - (rows - above + 1) / 2;
+    sizes[5] = 64 - 4 * n->pairs;
+    sizes[6] = n->step - rows * row;
     sizes[7] = count;
-    return (first - top + above) * row + (column - left + before) * step;
+    return (n->first - n->top + above) * row + (n->column - n->left + before) * n->step;
 }
 
 #if EC_DSP_ASM
@@ -177,8 +180,10 @@ static inline void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x, int32_t 
     int32_t plan[8];
     const int32_t row = width * step;
     const int32_t behind = column - left + columns > width ? 1 : 0;
-    const int32_t from =
-        ec_plan_columns(plan, height, width, step, top, left, pairs, columns, first, column);
+    const ec_plan_columns_sizes n = {
+        height, width, step, top, left, pairs, columns, first, column
+    };
+    const int32_t from = ec_plan_columns(plan, &n);
     plan[0] = (int32_t)(((uint32_t)fill & 0xFFFFu) * 0x00010001u);
     ec_pack_planned_s8_dsp(to, x + from, plan, 4 * row + (column < left ? 2 : 0) + behind);
 #else
@@ -213,8 +218,10 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
                                                int32_t column) {
 #if EC_DSP_ASM
     int32_t sizes[12];
-    const int32_t from =
-        ec_plan_columns(sizes, height, width, step, top, left, pairs, columns, first, column);
+    const ec_plan_columns_sizes n = {
+        height, width, step, top, left, pairs, columns, first, column
+    };
+    const int32_t from = ec_plan_columns(sizes, &n);
     register int16_t *r0 __asm__("r0") = to;
     register const int8_t *r1 __asm__("r1") = x + from;
     register int32_t *r2 __asm__("r2") = sizes;

@@ -44,13 +44,18 @@ static inline EC_UNUSED void ec_store_sum_onnx_s16_dsp(void *to, int32_t sum, fl
     *(int16_t *)to = ec_limited_s16(ec_requantize_onnx(sum, scale), minimum, ends >> 16);
 }
 
+/* The sizes of ec_depthwise_3x3_onnx_s8_s16_dsp. */
+typedef struct {
+    int32_t height, width, out_width, channels, minimum, maximum;
+} ec_depthwise_3x3_s16_sizes;
+
 /* ec_depthwise_3x3_onnx_s8_dsp to int16. */
 static EC_KERNEL void ec_depthwise_3x3_onnx_s8_s16_dsp(int16_t *out, const int16_t *plane,
-                                                       const int32_t *stream, int32_t height,
-                                                       int32_t width, int32_t out_width,
-                                                       int32_t channels, int32_t minimum,
-                                                       int32_t maximum) {
-    const int32_t ends = ec_both_limits(minimum, maximum);
+                                                       const int32_t *stream,
+                                                       const ec_depthwise_3x3_s16_sizes *sizes) {
+    const int32_t height = sizes->height, width = sizes->width;
+    const int32_t out_width = sizes->out_width, channels = sizes->channels;
+    const int32_t ends = ec_both_limits(sizes->minimum, sizes->maximum);
 #if EC_DSP_FPU_ASM
     EC_DEPTHWISE_3X3_ONNX_DSP(2, EC_DEPTHWISE_3X3_KEEP_LIMITS, EC_DEPTHWISE_3X3_FOUR_TO_S16,
                               EC_DEPTHWISE_3X3_TWO_TO_S16, "strh");

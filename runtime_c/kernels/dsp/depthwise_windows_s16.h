@@ -14,6 +14,7 @@
 #include "edgec/ec_kernel.h"
 #include "kernels/common/clip_taps.h"
 #include "kernels/common/store_s16.h"
+#include "kernels/common/window_sizes.h"
 #include "kernels/dsp/clip_pair.h"
 
 /* clang-format off */
@@ -222,23 +223,23 @@ static EC_KERNEL void ec_depthwise_pixel_s16_s8_dsp(void *out, const int16_t *x,
 /* The pixels of ec_depthwise_windows_s16_dsp and the same to int8, each by `compute`; results take
  * `bytes`, and `ends` is how they end. */
 static inline EC_INLINE void ec_depthwise_row_s16_dsp(
-    void *out, const int16_t *x, const int32_t *stream, int32_t height, int32_t width,
-    int32_t channels, int32_t kernel_h, int32_t kernel_w, int32_t stride_h, int32_t stride_w,
-    int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left, int32_t out_width,
-    int32_t pixel, int32_t bytes, int32_t ends,
+    void *out, const int16_t *x, const int32_t *stream, const ec_window_sizes *n, int32_t pixel,
+    int32_t bytes, int32_t ends,
     void (*compute)(void *, const int16_t *, const int32_t *, const int32_t *)) {
-    const int32_t row = width * channels;
-    const int32_t y = pixel / out_width * stride_h - top;
+    const int32_t width = n->width, channels = n->channels, row = width * channels;
+    const int32_t kernel_h = n->kernel_h, kernel_w = n->kernel_w;
+    const int32_t dilation_h = n->dilation_h, dilation_w = n->dilation_w;
+    const int32_t y = pixel / n->out_width * n->stride_h - n->top;
     int32_t above;
     int32_t below;
     int32_t plan[9];
     int8_t *to = (int8_t *)out;
-    ec_clip_taps(&above, &below, y, kernel_h, dilation_h, height);
+    ec_clip_taps(&above, &below, y, kernel_h, dilation_h, n->height);
     plan[0] = channels / 4;
     plan[1] = ends;
     plan[2] = 2 * dilation_w * channels;
-    for (int32_t w = 0; w < out_width; ++w, to += bytes * channels) {
-        const int32_t z = w * stride_w - left;
+    for (int32_t w = 0; w < n->out_width; ++w, to += bytes * channels) {
+        const int32_t z = w * n->stride_w - n->left;
         int32_t before;
         int32_t behind;
         const int16_t *first = x;
@@ -271,40 +272,31 @@ static EC_KERNEL void ec_depthwise_windows_s16_dsp(
     int32_t channels, int32_t kernel_h, int32_t kernel_w, int32_t stride_h, int32_t stride_w,
     int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left, int32_t out_width,
     int32_t padded, int32_t zero_point, int32_t lowest_result, int32_t pixel) {
-    (void)padded;
-    (void)zero_point;
-    ec_depthwise_row_s16_dsp(out, x, stream, height, width, channels, kernel_h, kernel_w, stride_h,
-                             stride_w, dilation_h, dilation_w, top, left, out_width, pixel, 2,
-                             lowest_result == 0, ec_depthwise_pixel_s16_dsp);
+    const ec_window_sizes n = { height,   width,     channels,   kernel_h,   kernel_w,
+                                stride_h, stride_w,  dilation_h, dilation_w, top,
+                                left,     out_width, padded,     zero_point };
+    ec_depthwise_row_s16_dsp(out, x, stream, &n, pixel, 2, lowest_result == 0,
+                             ec_depthwise_pixel_s16_dsp);
 }
 
 /* The same of any limits. */
-static EC_KERNEL void ec_depthwise_windows_limited_s16_dsp(
-    int16_t *out, const int16_t *x, const int32_t *stream, int32_t height, int32_t width,
-    int32_t channels, int32_t kernel_h, int32_t kernel_w, int32_t stride_h, int32_t stride_w,
-    int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left, int32_t out_width,
-    int32_t padded, int32_t zero_point, int32_t least, int32_t most, int32_t pixel) {
-    (void)padded;
-    (void)zero_point;
-    ec_depthwise_row_s16_dsp(out, x, stream, height, width, channels, kernel_h, kernel_w, stride_h,
-                             stride_w, dilation_h, dilation_w, top, left, out_width, pixel, 2,
-                             ec_both_limits(least, most), ec_depthwise_pixel_limited_s16_dsp);
+static EC_KERNEL void ec_depthwise_windows_limited_s16_dsp(int16_t *out, const int16_t *x,
+                                                           const int32_t *stream,
+                                                           const ec_window_sizes *n, int32_t least,
+                                                           int32_t most, int32_t pixel) {
+    ec_depthwise_row_s16_dsp(out, x, stream, n, pixel, 2, ec_both_limits(least, most),
+                             ec_depthwise_pixel_limited_s16_dsp);
 }
 
 /* The same to int8: the rescaled sum plus `moved`, limited. */
-static EC_KERNEL void
-ec_depthwise_windows_s16_s8_dsp(int8_t *out, const int16_t *x, const int32_t *stream,
-                                int32_t height, int32_t width, int32_t channels, int32_t kernel_h,
-                                int32_t kernel_w, int32_t stride_h, int32_t stride_w,
-                                int32_t dilation_h, int32_t dilation_w, int32_t top, int32_t left,
-                                int32_t out_width, int32_t padded, int32_t zero_point,
-                                int32_t moved, int32_t minimum, int32_t maximum, int32_t pixel) {
+static EC_KERNEL void ec_depthwise_windows_s16_s8_dsp(int8_t *out, const int16_t *x,
+                                                      const int32_t *stream,
+                                                      const ec_window_sizes *n, int32_t moved,
+                                                      int32_t minimum, int32_t maximum,
+                                                      int32_t pixel) {
     const uint32_t limits = (uint32_t)(uint8_t)maximum << 16 | (uint32_t)(uint8_t)minimum << 8;
-    (void)padded;
-    (void)zero_point;
-    ec_depthwise_row_s16_dsp(out, x, stream, height, width, channels, kernel_h, kernel_w, stride_h,
-                             stride_w, dilation_h, dilation_w, top, left, out_width, pixel, 1,
-                             (int32_t)(limits | (uint8_t)moved), ec_depthwise_pixel_s16_s8_dsp);
+    ec_depthwise_row_s16_dsp(out, x, stream, n, pixel, 1, (int32_t)(limits | (uint8_t)moved),
+                             ec_depthwise_pixel_s16_s8_dsp);
 }
 
 #endif /* EC_DEPTHWISE_WINDOWS_S16_H */

@@ -206,18 +206,19 @@ static EC_KERNEL void ec_depthwise_s16_mve(int16_t *out, const int16_t *x, const
                             channels, limits, ec_depthwise_pixel_s16_mve);
 }
 
+/* The sizes of ec_depthwise_s16_s8_mve; zero_point is 0 where results are int16. pitch and tap are in the
+ * stream, too. */
+typedef struct {
+    int32_t kernel_h, kernel_w, pitch, tap, row_step, rows, step, pixels, channels;
+    int32_t zero_point, minimum, maximum;
+} ec_depthwise_s16_mve_sizes;
+
 /* The same to int8: the rescaled sum plus a zero point. */
 static EC_KERNEL void ec_depthwise_s16_s8_mve(int8_t *out, const int16_t *x, const int32_t *stream,
-                                              int32_t kernel_h, int32_t kernel_w, int32_t pitch,
-                                              int32_t tap, int32_t row_step, int32_t rows,
-                                              int32_t step, int32_t pixels, int32_t channels,
-                                              int32_t zero_point, int32_t minimum,
-                                              int32_t maximum) {
-    const int32_t limits[3] = { zero_point, minimum, maximum };
-    (void)pitch; /* both are in the stream */
-    (void)tap;
-    ec_depthwise_pixels_mve(out, 1, x, 2, stream, kernel_h * kernel_w, row_step, rows, step, pixels,
-                            channels, limits, ec_depthwise_pixel_s16_s8_mve);
+                                              const ec_depthwise_s16_mve_sizes *n) {
+    const int32_t limits[3] = { n->zero_point, n->minimum, n->maximum };
+    ec_depthwise_pixels_mve(out, 1, x, 2, stream, n->kernel_h * n->kernel_w, n->row_step, n->rows,
+                            n->step, n->pixels, n->channels, limits, ec_depthwise_pixel_s16_s8_mve);
 }
 
 #endif /* EC_MVE_DEPTHWISE_S16_H */

@@ -155,38 +155,35 @@
 
 /* clang-format on */
 
-/* What the assembly below is given. */
-static inline EC_UNUSED void ec_plan_blocks_mve(int32_t *given, const int32_t *stream, int32_t taps,
-                                                int32_t step, int32_t row_step, int32_t rows,
-                                                int32_t pixels, int32_t channels,
-                                                int32_t zero_point, int32_t minimum,
-                                                int32_t maximum) {
-    const int32_t blocks = (channels + 15) >> 4;
-    const int32_t second = channels - 16 * (blocks - 1);
-    given[0] = zero_point;
-    given[1] = taps & 1;
-    given[2] = pixels;
-    given[3] = taps >> 1;
-    given[4] = zero_point == -128 && minimum == -128 && maximum == 127;
-    given[5] = step - channels;
-    given[6] = (int32_t)(uintptr_t)stream;
-    given[7] = blocks;
-    given[8] = second;
-    given[9] = minimum;
-    given[10] = maximum;
-    given[11] = rows;
-    given[12] = row_step - pixels * step;
-    given[13] = pixels;
-}
-
 /* The sizes of ec_depthwise_blocks_s8_mve, and how many constants of a channel rescale its sums. */
 typedef struct {
     int32_t taps, step, row_step, rows, pixels, channels, tables, zero_point, minimum, maximum;
-} ec_blocks_c_sizes;
+} ec_blocks_sizes;
+
+/* What the assembly below is given. */
+static inline EC_UNUSED void ec_plan_blocks_mve(int32_t *given, const int32_t *stream,
+                                                const ec_blocks_sizes *n) {
+    const int32_t blocks = (n->channels + 15) >> 4;
+    const int32_t second = n->channels - 16 * (blocks - 1);
+    given[0] = n->zero_point;
+    given[1] = n->taps & 1;
+    given[2] = n->pixels;
+    given[3] = n->taps >> 1;
+    given[4] = n->zero_point == -128 && n->minimum == -128 && n->maximum == 127;
+    given[5] = n->step - n->channels;
+    given[6] = (int32_t)(uintptr_t)stream;
+    given[7] = blocks;
+    given[8] = second;
+    given[9] = n->minimum;
+    given[10] = n->maximum;
+    given[11] = n->rows;
+    given[12] = n->row_step - n->pixels * n->step;
+    given[13] = n->pixels;
+}
 
 /* The blocks of ec_depthwise_blocks_s8_mve in C. */
 static inline EC_INLINE void
-ec_blocks_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, const ec_blocks_c_sizes *n,
+ec_blocks_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, const ec_blocks_sizes *n,
                 int32_t (*rescale)(int32_t, const int32_t *, int32_t)) {
     const int32_t blocks = (n->channels + 15) >> 4;
     const int32_t second = n->channels - 16 * (blocks - 1);
@@ -232,10 +229,11 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
                                                  int32_t row_step, int32_t rows, int32_t pixels,
                                                  int32_t channels, int32_t zero_point,
                                                  int32_t minimum, int32_t maximum) {
+    const ec_blocks_sizes n = { taps,     step, row_step,   rows,    pixels,
+                                channels, 2,    zero_point, minimum, maximum };
 #if EC_MVE_ASM
     int32_t given[14];
-    ec_plan_blocks_mve(given, stream, taps, step, row_step, rows, pixels, channels, zero_point,
-                       minimum, maximum);
+    ec_plan_blocks_mve(given, stream, &n);
     register int8_t *r0 __asm__("r0") = out;
     register const int8_t *r1 __asm__("r1") = x;
     register const int32_t *r2 __asm__("r2") = given;
@@ -248,33 +246,30 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    const ec_blocks_c_sizes n = { taps,     step, row_step,   rows,    pixels,
-                                  channels, 2,    zero_point, minimum, maximum };
     ec_blocks_c_mve(out, x, stream, &n, ec_rescale_sum_tflm);
 #endif
 }
 
 /* The rows of ec_depthwise_s8_mve in blocks of channels. */
 static inline EC_INLINE void ec_depthwise_in_blocks_mve(
-    int8_t *out, const int8_t *x, const int32_t *stream, int32_t taps, int32_t row_step,
-    int32_t rows, int32_t step, int32_t pixels, int32_t channels, int32_t zero_point,
-    int32_t minimum, int32_t maximum,
+    int8_t *out, const int8_t *x, const int32_t *stream, const ec_blocks_sizes *n,
     void (*blocks)(int8_t *, const int8_t *, const int32_t *, int32_t, int32_t, int32_t, int32_t,
                    int32_t, int32_t, int32_t, int32_t, int32_t)) {
-    const int32_t row = pixels * channels;
-    if (channels >= 16) {
-        blocks(out, x, stream, taps, step, row_step, rows, pixels, channels, zero_point, minimum,
-               maximum);
+    const int32_t row = n->pixels * n->channels;
+    if (n->channels >= 16) {
+        blocks(out, x, stream, n->taps, n->step, n->row_step, n->rows, n->pixels, n->channels,
+               n->zero_point, n->minimum, n->maximum);
     } else if ((row & 15) == 0) {
-        blocks(out, x, stream, taps, 16, row_step, rows, row >> 4, 16, zero_point, minimum,
-               maximum);
+        blocks(out, x, stream, n->taps, 16, n->row_step, n->rows, row >> 4, 16, n->zero_point,
+               n->minimum, n->maximum);
     } else { /* the last 16 of a row overlap those before */
-        for (int32_t h = 0; h < rows; ++h) {
-            blocks(out, x, stream, taps, 16, 0, 1, row >> 4, 16, zero_point, minimum, maximum);
-            blocks(out + row - 16, x + row - 16, stream, taps, 16, 0, 1, 1, 16, zero_point, minimum,
-                   maximum);
+        for (int32_t h = 0; h < n->rows; ++h) {
+            blocks(out, x, stream, n->taps, 16, 0, 1, row >> 4, 16, n->zero_point, n->minimum,
+                   n->maximum);
+            blocks(out + row - 16, x + row - 16, stream, n->taps, 16, 0, 1, 1, 16, n->zero_point,
+                   n->minimum, n->maximum);
             out += row;
-            x += row_step;
+            x += n->row_step;
         }
     }
 }
@@ -292,8 +287,9 @@ static inline void ec_depthwise_s8_mve(int8_t *out, const int8_t *x, const int32
                                        int32_t minimum, int32_t maximum) {
     (void)pitch; /* both are in the stream */
     (void)tap;
-    ec_depthwise_in_blocks_mve(out, x, stream, kernel_h * kernel_w, row_step, rows, step, pixels,
-                               channels, zero_point, minimum, maximum, ec_depthwise_blocks_s8_mve);
+    const ec_blocks_sizes n = { kernel_h * kernel_w, step,    row_step, rows, pixels, channels, 2,
+                                zero_point,          minimum, maximum };
+    ec_depthwise_in_blocks_mve(out, x, stream, &n, ec_depthwise_blocks_s8_mve);
 }
 
 #endif /* EC_MVE_DEPTHWISE_S8_H */

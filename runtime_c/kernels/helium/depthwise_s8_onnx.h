@@ -30,10 +30,11 @@ static EC_KERNEL void ec_depthwise_blocks_onnx_s8_mve(int8_t *out, const int8_t 
                                                       int32_t pixels, int32_t channels,
                                                       int32_t zero_point, int32_t minimum,
                                                       int32_t maximum) {
+    const ec_blocks_sizes n = { taps,     step, row_step,   rows,    pixels,
+                                channels, 1,    zero_point, minimum, maximum };
 #if EC_MVE_FLOAT_ASM
     int32_t given[14];
-    ec_plan_blocks_mve(given, stream, taps, step, row_step, rows, pixels, channels, zero_point,
-                       minimum, maximum);
+    ec_plan_blocks_mve(given, stream, &n);
     register int8_t *r0 __asm__("r0") = out;
     register const int8_t *r1 __asm__("r1") = x;
     register const int32_t *r2 __asm__("r2") = given;
@@ -46,8 +47,6 @@ static EC_KERNEL void ec_depthwise_blocks_onnx_s8_mve(int8_t *out, const int8_t 
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    const ec_blocks_c_sizes n = { taps,     step, row_step,   rows,    pixels,
-                                  channels, 1,    zero_point, minimum, maximum };
     ec_blocks_c_mve(out, x, stream, &n, ec_rescale_sum_onnx);
 #endif
 }
@@ -60,9 +59,9 @@ static inline void ec_depthwise_onnx_s8_mve(int8_t *out, const int8_t *x, const 
                                             int32_t zero_point, int32_t minimum, int32_t maximum) {
     (void)pitch; /* both are in the stream */
     (void)tap;
-    ec_depthwise_in_blocks_mve(out, x, stream, kernel_h * kernel_w, row_step, rows, step, pixels,
-                               channels, zero_point, minimum, maximum,
-                               ec_depthwise_blocks_onnx_s8_mve);
+    const ec_blocks_sizes n = { kernel_h * kernel_w, step,    row_step, rows, pixels, channels, 1,
+                                zero_point,          minimum, maximum };
+    ec_depthwise_in_blocks_mve(out, x, stream, &n, ec_depthwise_blocks_onnx_s8_mve);
 }
 
 #endif /* EC_MVE_DEPTHWISE_S8_ONNX_H */

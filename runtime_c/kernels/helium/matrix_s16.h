@@ -153,11 +153,6 @@ static inline EC_UNUSED void ec_four_sums_s64_mve(int64_t *sums, const int16_t *
 #endif
 }
 
-/* Inputs and outputs of a pixel of a product with inputs of int16, and what results become. */
-typedef struct {
-    int32_t kernel_h, kernel_w, in_channels, channels, zero_point, minimum, maximum;
-} ec_matrix_s16_sizes;
-
 /* As ec_matrix_1_s16_to_any_dsp, of any number of inputs, x aligned to 2; weights are in slices. With
  * `wide` of 1, not 0, as ec_matrix_1_s16_to_s64_dsp. */
 static inline EC_INLINE void ec_matrix_1_s16_to_any_mve(void *out, int32_t bytes, const int16_t *x,

@@ -439,30 +439,33 @@ static inline EC_UNUSED void ec_plan_dense_mve(int32_t *given, const int8_t *x, 
 
 /* clang-format on */
 
+/* Of a convolution in bytes, but for rows and pixels: a run is the inputs of a row of a window. */
+typedef struct {
+    int32_t kernel_h, run, pitch, step, pixels, channels, zero_point, minimum, maximum;
+} ec_plan_conv_sizes;
+
 /* What the assembly of convolution is given; out and the stream are there already. */
-static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const int8_t *x, int32_t kernel_h,
-                                              int32_t run, int32_t pitch, int32_t step,
-                                              int32_t pixels, int32_t channels, int32_t zero_point,
-                                              int32_t minimum, int32_t maximum) {
+static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const int8_t *x,
+                                              const ec_plan_conv_sizes *n) {
     int32_t cut[4];
-    ec_cut_slices_mve(cut, run);
-    given[1] = given[0] + (pixels > 1 ? channels : 0);
-    given[2] = given[0] + channels - 4;
-    given[3] = zero_point;
-    given[4] = minimum < zero_point;
+    ec_cut_slices_mve(cut, n->run);
+    given[1] = given[0] + (n->pixels > 1 ? n->channels : 0);
+    given[2] = given[0] + n->channels - 4;
+    given[3] = n->zero_point;
+    given[4] = n->minimum < n->zero_point;
     given[5] = (int32_t)((uintptr_t)x - (uintptr_t)cut[0]);
-    given[6] = given[5] + (pixels > 1 ? step : 0);
+    given[6] = given[5] + (n->pixels > 1 ? n->step : 0);
     given[7] = cut[2] + (cut[1] == 0); /* a row without whole slices is a round too */
-    given[8] = kernel_h * given[7];
+    given[8] = n->kernel_h * given[7];
     given[9] = 0; /* where the loop is entered */
-    given[11] = pixels;
-    given[12] = channels;
-    given[13] = step;
+    given[11] = n->pixels;
+    given[12] = n->channels;
+    given[13] = n->step;
     given[14] = cut[0];
     given[15] = cut[3];
-    given[16] = minimum;
-    given[17] = maximum;
-    given[18] = pitch - 16 * (cut[1] + 1);
+    given[16] = n->minimum;
+    given[17] = n->maximum;
+    given[18] = n->pitch - 16 * (cut[1] + 1);
 }
 
 /* Products of int8 with gemmlowp's rounding. */

@@ -131,8 +131,11 @@ static EC_KERNEL void ec_conv_groups_onnx_s8_mve(int8_t *out, const int8_t *x,
     int32_t given[19];
     given[0] = (int32_t)(uintptr_t)out;
     given[10] = (int32_t)(uintptr_t)stream;
-    ec_plan_conv_mve(given, x, kernel_h, kernel_w * in_channels, pitch, step, pixels, channels,
-                     zero_point, minimum, maximum);
+    const ec_plan_conv_sizes n = {
+        kernel_h, kernel_w * in_channels, pitch, step, pixels, channels, zero_point, minimum,
+        maximum
+    };
+    ec_plan_conv_mve(given, x, &n);
     given[7] = kernel_w * in_channels / 16 / slices;
     given[8] = kernel_h * given[7];
     given[15] = slices - 1;

@@ -19,8 +19,9 @@ static inline void ec_pad_rows_s16_mve(int16_t *to, const int16_t *x, int32_t he
 static EC_KERNEL void ec_columns_s16_mve(int16_t *to, const int16_t *x, int32_t kernel_h,
                                          int32_t kernel_w, int32_t channels, int32_t stride_w,
                                          int32_t dilation_h, int32_t width, int32_t pixels) {
-    ec_columns_mve((int8_t *)to, (const int8_t *)x, 2, kernel_h, kernel_w, channels, stride_w,
-                   dilation_h, width, pixels);
+    const ec_columns_mve_sizes n = { kernel_h,   kernel_w, channels, stride_w,
+                                     dilation_h, width,    pixels };
+    ec_columns_mve((int8_t *)to, (const int8_t *)x, 2, &n);
 }
 
 #endif /* EC_MVE_ROWS_S16_H */

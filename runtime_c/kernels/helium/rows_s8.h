@@ -89,17 +89,21 @@ static inline void ec_find_offsets_mve(uint16_t *offsets, int32_t kernel_h, int3
     }
 }
 
+/* The sizes of ec_columns_s8_mve, in its order. */
+typedef struct {
+    int32_t kernel_h, kernel_w, channels, stride_w, dilation_h, width, pixels;
+} ec_columns_mve_sizes;
+
 /* The windows of a row of `pixels` outputs, one after the other, of inputs of 1 or 2 bytes:
  * to[pixels][kernel_h][kernel_w * channels], from rows of `width` pixels. At most 64 inputs in a
  * window, none further than 65535 from the first. to and x must not overlap. */
 static inline EC_INLINE void ec_columns_mve(int8_t *to, const int8_t *x, int32_t bytes,
-                                            int32_t kernel_h, int32_t kernel_w, int32_t channels,
-                                            int32_t stride_w, int32_t dilation_h, int32_t width,
-                                            int32_t pixels) {
-    const int32_t depth = kernel_h * kernel_w * channels;
+                                            const ec_columns_mve_sizes *n) {
+    const int32_t depth = n->kernel_h * n->kernel_w * n->channels;
     uint16_t offsets[64];
-    ec_find_offsets_mve(offsets, kernel_h, kernel_w * channels, dilation_h * width * channels);
-    for (int32_t p = 0; p < pixels; ++p) {
+    ec_find_offsets_mve(offsets, n->kernel_h, n->kernel_w * n->channels,
+                        n->dilation_h * n->width * n->channels);
+    for (int32_t p = 0; p < n->pixels; ++p) {
 #if EC_MVE_ASM
         int8_t *out = to;
         const uint16_t *at = offsets;
@@ -130,7 +134,7 @@ static inline EC_INLINE void ec_columns_mve(int8_t *to, const int8_t *x, int32_t
         }
 #endif
         to += depth * bytes;
-        x += stride_w * channels * bytes;
+        x += n->stride_w * n->channels * bytes;
     }
 }
 
@@ -138,7 +142,9 @@ static inline EC_INLINE void ec_columns_mve(int8_t *to, const int8_t *x, int32_t
 static EC_KERNEL void ec_columns_s8_mve(int8_t *to, const int8_t *x, int32_t kernel_h,
                                         int32_t kernel_w, int32_t channels, int32_t stride_w,
                                         int32_t dilation_h, int32_t width, int32_t pixels) {
-    ec_columns_mve(to, x, 1, kernel_h, kernel_w, channels, stride_w, dilation_h, width, pixels);
+    const ec_columns_mve_sizes n = { kernel_h,   kernel_w, channels, stride_w,
+                                     dilation_h, width,    pixels };
+    ec_columns_mve(to, x, 1, &n);
 }
 
 #endif /* EC_MVE_ROWS_S8_H */

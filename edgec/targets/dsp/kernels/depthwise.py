@@ -15,7 +15,7 @@ import numpy.typing as npt
 from edgec.loop.define import Definition
 from edgec.loop.gathered import COLUMN, plane_element
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.schedule import Schedule
 from edgec.loop.stream import Field, Stream
 from edgec.loop.values import Value, int16, int32
@@ -203,11 +203,12 @@ _ENDS: Mapping[Rescaling, tuple[tuple[str, ...], dict[str, int]]] = {
     ONNX_TO_16: (("minimum", "maximum"), {}),
 }
 for _rescaling, (_own, _always) in _ENDS.items():
+    _sizes = ("height", "width", "out_width", "channels", *_own)
     register(
         Microkernel(
             _rescaling.kernel("depthwise_3x3"),
             partial(depthwise_3x3, _rescaling, **_always),
-            sizes=("height", "width", "out_width", "channels", *_own),
+            sizes=_sizes,
             header=f"dsp/depthwise_{_rescaling.file}",
             needs=frozenset({"dsp"}) | _rescaling.needs,
             alignment=(("plane", 4), ("bias", 4)),
@@ -215,5 +216,6 @@ for _rescaling, (_own, _always) in _ENDS.items():
             stream=Stream(_rescaling.sources, partial(_fields, _rescaling), _prepare, _restore),
             instructions=partial(_instructions_3x3, _rescaling),
             code_bytes=700,
+            struct=Struct("ec_depthwise_3x3_s16_sizes", _sizes) if len(_own) > 1 else None,
         )
     )

@@ -140,12 +140,14 @@ def _instructions(sums: Sums, channels: int, **sizes: int) -> float:
 def _register(sums: Sums, result: str, code_bytes: int) -> None:
     """sizes: without a zero point, that of the struct is 0."""
     sizes = ("kernel_h", "kernel_w", "in_channels", "channels", *sums.limits(result))
+    # Kernels for whole words of inputs take numbers: a struct makes kws_int16 larger on Cortex-M4.
+    in_struct = sums.unit == "mve" or sums.has_tail
     register(
         Microkernel(
             sums.kernel(result),
             partial(matrix_1, sums, result),
             sizes=sizes,
-            struct=Struct("ec_matrix_s16_sizes", sizes) if sums.unit == "mve" else None,
+            struct=Struct("ec_matrix_s16_sizes", sizes) if in_struct else None,
             header=sums.header,
             needs=frozenset({sums.unit}),
             alignment=(*((("x", 4),) if sums.unit == "dsp" else ()), ("bias", 4)),

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.stream import Field, Stream
 from edgec.targets.common.kernels.rescaling import ONNX_TO_16, TFLM16_HIGH, TFLM16_TO_8, Rescaling
 from edgec.targets.helium.kernels.depthwise import block_starts, depthwise, tap_offsets
@@ -68,15 +68,18 @@ def _instructions(
 _SOURCES = {ONNX_TO_16: "_of_s8_onnx"}
 
 for _rescaling in (TFLM16_HIGH, TFLM16_TO_8, ONNX_TO_16):
+    _sizes = (
+        "kernel_h", "kernel_w", "pitch", "tap", "row_step", "rows", "step", "pixels", "channels",
+        *(("zero_point",) if _rescaling is TFLM16_TO_8 else ()), "minimum", "maximum",
+    )  # fmt: skip
+    # The first takes numbers: a struct makes kws_int16 larger on Cortex-M55.
+    _struct = Struct("ec_depthwise_s16_mve_sizes", _sizes)
     register(
         Microkernel(
             _rescaling.kernel("depthwise", "mve"),
             partial(depthwise, _rescaling),
-            sizes=(
-                "kernel_h", "kernel_w", "pitch", "tap", "row_step", "rows", "step", "pixels",
-                "channels", *(("zero_point",) if _rescaling is TFLM16_TO_8 else ()), "minimum",
-                "maximum",
-            ),
+            sizes=_sizes,
+            struct=None if _rescaling is TFLM16_HIGH else _struct,
             header=f"helium/depthwise_s16{_SOURCES.get(_rescaling, '')}.h",
             needs=frozenset({"mve"}) | _rescaling.needs,
             alignment=(("bias", 4),),
@@ -87,4 +90,4 @@ for _rescaling in (TFLM16_HIGH, TFLM16_TO_8, ONNX_TO_16):
             instructions=_instructions,
             code_bytes=250,
         )
-    )  # fmt: skip
+    )
