@@ -14,7 +14,9 @@ Of the Cortex-M side, these were tried with structs and do not meet `tests/model
   (+844) on M4: GCC makes these functions for the numbers that all calls share.
 - `ec_plane_row_s8_dsp`: code of person_detect on M4 (+40 bytes), though instructions fall by 856.
 - `ec_depthwise_windows_s16_dsp`: code of digits_int16 and kws_int16 on M4 (+76 bytes).
-- `ec_depthwise_*_mve` and their `blocks`: code of kws (+48 bytes), vww (+344) and others on M55.
+- `ec_pack_columns_4_s8_dsp`: code of vww (+116 bytes) on M4.
+- `ec_depthwise_blocks_*_mve`, `ec_depthwise_s16_mve`: code of kws (+48 bytes), vww (+344) and
+  others on M55.
 """
 
 from __future__ import annotations

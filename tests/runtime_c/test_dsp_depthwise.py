@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
+from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core, with_arguments
 
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.gathered import COLUMN
@@ -14,7 +14,7 @@ from edgec.loop.window import Window
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
-SOURCE = """
+SOURCE = with_arguments("""
 #include "kernels/dsp/depthwise_s8.h"
 #include "kernels/dsp/depthwise_windows_s8.h"
 
@@ -28,11 +28,11 @@ void run_3x3(int8_t *out, const int16_t *plane, WORDS(s), WORDS(n))
 void run_windows(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
 { ec_depthwise_windows_s8_dsp(out, x, s, (const ec_window_sizes *)n, n[14], n[15]); }
 void run_pack(int16_t *to, const int8_t *x, WORDS(n))
-{ ec_pack_columns_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]); }
+{ ec_pack_columns_s8_dsp(to, x, ARGUMENTS(ec_pack_columns_s8_dsp)); }
 void run_pack_4(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_columns_4_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
                            n[10]); }
-"""
+""")
 
 
 @pytest.fixture(scope="module", params=DSP_BUILDS, ids=lambda b: "-".join((b[0], b[1], *b[2])))

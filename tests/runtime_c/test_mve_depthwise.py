@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_images import with_arguments
 from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.targets.kernels  # noqa: F401  registers them
@@ -12,13 +13,12 @@ from edgec.targets.helium.kernels.depthwise import fits_pairs, pairs_of_taps
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
-SOURCE = """
+SOURCE = with_arguments("""
 #include "kernels/helium/depthwise_s8.h"
 static void run(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_depthwise_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
-                        n[10], n[11]);
+    ec_depthwise_s8_mve(out, x, s, ARGUMENTS(ec_depthwise_s8_mve));
 }
-"""
+""")
 LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100), (83, -128, 90)]
 KERNEL = get_microkernel("ec_depthwise_s8_mve")
 

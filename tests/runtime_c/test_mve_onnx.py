@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import onnx_tables
+from kernel_images import onnx_tables, with_arguments
 from mve_machine import QUICK_BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.targets.kernels  # noqa: F401  registers them
@@ -12,7 +12,7 @@ from edgec.loop.microkernel import get_microkernel, meaning_of
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
-SOURCE = """
+SOURCE = with_arguments("""
 #include "kernels/helium/matrix_s8_onnx.h"
 #include "kernels/helium/depthwise_s8_onnx.h"
 static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
@@ -22,10 +22,9 @@ static void run_conv(void *out, const void *x, const void *s, const int32_t *n) 
     ec_conv_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]);
 }
 static void run_depthwise(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_depthwise_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
-                             n[10], n[11]);
+    ec_depthwise_onnx_s8_mve(out, x, s, ARGUMENTS(ec_depthwise_onnx_s8_mve));
 }
-"""
+""")
 FUNCTIONS = ("dense", "conv", "depthwise")
 #: Zero point, minimum, maximum.
 LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100)]

@@ -65,21 +65,22 @@
     "pop {r7, r11}\n"           \
     "b 11f\n"
 
-/* The parameters of ec_pack_columns_s8_dsp but for its pointers and what fills. */
+/* The sizes of ec_pack_columns_s8_dsp. */
 typedef struct {
-    int32_t height, width, step, top, left, pairs, columns, first, column;
-} ec_plan_columns_sizes;
+    int32_t height, width, step, top, left, pairs, columns, fill;
+} ec_pack_columns_sizes;
 
 /* How the columns of a channel are packed, in the order of use: bytes from row to row of x; whether
  * a row above x comes first; pairs of rows of x; whether one of x and one below it follow; pairs
  * below; bytes from the end of a column of int16, and of x, to the next; columns of x. Returns where the packing begins in x. Most of it is known
  * where it is inlined. */
-static inline int32_t ec_plan_columns(int32_t *sizes, const ec_plan_columns_sizes *n) {
+static inline int32_t ec_plan_columns(int32_t *sizes, const ec_pack_columns_sizes *n, int32_t first,
+                                      int32_t column) {
     const int32_t row = n->width * n->step;
-    const int32_t above = n->first < n->top ? 1 : 0;
-    const int32_t before = n->column < n->left ? 1 : 0;
-    const int32_t below = n->height - n->first + n->top;
-    const int32_t behind = n->width - n->column + n->left;
+    const int32_t above = first < n->top ? 1 : 0;
+    const int32_t before = column < n->left ? 1 : 0;
+    const int32_t below = n->height - first + n->top;
+    const int32_t behind = n->width - column + n->left;
     const int32_t rows = (below < 2 * n->pairs ? below : 2 * n->pairs) - above;
     const int32_t count = (behind < n->columns ? behind : n->columns) - before;
     sizes[0] = row;
@@ -90,7 +91,7 @@ static inline int32_t ec_plan_columns(int32_t *sizes, const ec_plan_columns_size
     sizes[5] = 64 - 4 * n->pairs;
     sizes[6] = n->step - rows * row;
     sizes[7] = count;
-    return (n->first - n->top + above) * row + (n->column - n->left + before) * n->step;
+    return (first - n->top + above) * row + (column - n->left + before) * n->step;
 }
 
 #if EC_DSP_ASM
@@ -172,37 +173,34 @@ static EC_KERNEL void ec_pack_planned_s8_dsp(int16_t *to, const int8_t *x, const
  * left neighbour and has `height` rows of `width`. first, column >= 0; top and left are 0 or 1;
  * pairs <= 16; first - top + 2 * pairs <= height + 3; column - left + columns <= width + 1. to is
  * aligned to 4 bytes. */
-static inline void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
-                                          int32_t width, int32_t step, int32_t top, int32_t left,
-                                          int32_t pairs, int32_t columns, int32_t fill,
-                                          int32_t first, int32_t column) {
+static inline void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x,
+                                          const ec_pack_columns_sizes *n, int32_t first,
+                                          int32_t column) {
 #if EC_DSP_ASM
     int32_t plan[8];
-    const int32_t row = width * step;
-    const int32_t behind = column - left + columns > width ? 1 : 0;
-    const ec_plan_columns_sizes n = {
-        height, width, step, top, left, pairs, columns, first, column
-    };
-    const int32_t from = ec_plan_columns(plan, &n);
-    plan[0] = (int32_t)(((uint32_t)fill & 0xFFFFu) * 0x00010001u);
-    ec_pack_planned_s8_dsp(to, x + from, plan, 4 * row + (column < left ? 2 : 0) + behind);
+    const int32_t row = n->width * n->step;
+    const int32_t behind = column - n->left + n->columns > n->width ? 1 : 0;
+    const int32_t from = ec_plan_columns(plan, n, first, column);
+    plan[0] = (int32_t)(((uint32_t)n->fill & 0xFFFFu) * 0x00010001u);
+    ec_pack_planned_s8_dsp(to, x + from, plan, 4 * row + (column < n->left ? 2 : 0) + behind);
 #else
-    const int32_t above = first < top ? top - first : 0;
-    const int32_t inside = height - first + top < 2 * pairs ? height - first + top : 2 * pairs;
-    for (int32_t w = 0; w < columns; ++w, to += 32) {
-        const int32_t z = column + w - left;
-        const int8_t *from = x + ((first - top + above) * width + z) * step;
+    const int32_t above = first < n->top ? n->top - first : 0;
+    const int32_t inside =
+        n->height - first + n->top < 2 * n->pairs ? n->height - first + n->top : 2 * n->pairs;
+    for (int32_t w = 0; w < n->columns; ++w, to += 32) {
+        const int32_t z = column + w - n->left;
+        const int8_t *from = x + ((first - n->top + above) * n->width + z) * n->step;
         int32_t i = 0;
-        if (z >= 0 && z < width) {
+        if (z >= 0 && z < n->width) {
             for (; i < above; ++i) {
-                to[i] = (int16_t)fill;
+                to[i] = (int16_t)n->fill;
             }
-            for (; i < inside; ++i, from += width * step) {
+            for (; i < inside; ++i, from += n->width * n->step) {
                 to[i] = *from;
             }
         }
-        for (; i < 2 * pairs; ++i) {
-            to[i] = (int16_t)fill;
+        for (; i < 2 * n->pairs; ++i) {
+            to[i] = (int16_t)n->fill;
         }
     }
 #endif
@@ -218,10 +216,8 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
                                                int32_t column) {
 #if EC_DSP_ASM
     int32_t sizes[12];
-    const ec_plan_columns_sizes n = {
-        height, width, step, top, left, pairs, columns, first, column
-    };
-    const int32_t from = ec_plan_columns(sizes, &n);
+    const ec_pack_columns_sizes n = { height, width, step, top, left, pairs, columns, fill };
+    const int32_t from = ec_plan_columns(sizes, &n, first, column);
     register int16_t *r0 __asm__("r0") = to;
     register const int8_t *r1 __asm__("r1") = x + from;
     register int32_t *r2 __asm__("r2") = sizes;

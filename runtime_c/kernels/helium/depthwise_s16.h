@@ -16,6 +16,7 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 #include "kernels/common/store_s16.h"
+#include "kernels/helium/depthwise_sizes.h"
 
 /* clang-format off */
 
@@ -206,16 +207,9 @@ static EC_KERNEL void ec_depthwise_s16_mve(int16_t *out, const int16_t *x, const
                             channels, limits, ec_depthwise_pixel_s16_mve);
 }
 
-/* The sizes of ec_depthwise_s16_s8_mve; zero_point is 0 where results are int16. pitch and tap are in the
- * stream, too. */
-typedef struct {
-    int32_t kernel_h, kernel_w, pitch, tap, row_step, rows, step, pixels, channels;
-    int32_t zero_point, minimum, maximum;
-} ec_depthwise_s16_mve_sizes;
-
 /* The same to int8: the rescaled sum plus a zero point. */
 static EC_KERNEL void ec_depthwise_s16_s8_mve(int8_t *out, const int16_t *x, const int32_t *stream,
-                                              const ec_depthwise_s16_mve_sizes *n) {
+                                              const ec_depthwise_mve_sizes *n) {
     const int32_t limits[3] = { n->zero_point, n->minimum, n->maximum };
     ec_depthwise_pixels_mve(out, 1, x, 2, stream, n->kernel_h * n->kernel_w, n->row_step, n->rows,
                             n->step, n->pixels, n->channels, limits, ec_depthwise_pixel_s16_s8_mve);

@@ -19,6 +19,7 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 #include "kernels/common/rescale_sums.h"
+#include "kernels/helium/depthwise_sizes.h"
 
 /* Assembly: the int16 sums in q2 and q3 added to the int32 ones in q4 to q7. */
 #define EC_DEPTHWISE_WIDEN_MVE \
@@ -281,15 +282,18 @@ static inline EC_INLINE void ec_depthwise_in_blocks_mve(
  * Either channels >= 16; or channels divide 16, step == channels, a row has at least 16 outputs, and
  * out and x do not overlap. */
 static inline void ec_depthwise_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
-                                       int32_t kernel_h, int32_t kernel_w, int32_t pitch,
-                                       int32_t tap, int32_t row_step, int32_t rows, int32_t step,
-                                       int32_t pixels, int32_t channels, int32_t zero_point,
-                                       int32_t minimum, int32_t maximum) {
-    (void)pitch; /* both are in the stream */
-    (void)tap;
-    const ec_blocks_sizes n = { kernel_h * kernel_w, step,    row_step, rows, pixels, channels, 2,
-                                zero_point,          minimum, maximum };
-    ec_depthwise_in_blocks_mve(out, x, stream, &n, ec_depthwise_blocks_s8_mve);
+                                       const ec_depthwise_mve_sizes *n) {
+    const ec_blocks_sizes blocks = { n->kernel_h * n->kernel_w,
+                                     n->step,
+                                     n->row_step,
+                                     n->rows,
+                                     n->pixels,
+                                     n->channels,
+                                     2,
+                                     n->zero_point,
+                                     n->minimum,
+                                     n->maximum };
+    ec_depthwise_in_blocks_mve(out, x, stream, &blocks, ec_depthwise_blocks_s8_mve);
 }
 
 #endif /* EC_MVE_DEPTHWISE_S8_H */

@@ -53,15 +53,18 @@ static EC_KERNEL void ec_depthwise_blocks_onnx_s8_mve(int8_t *out, const int8_t 
 
 /* ec_depthwise_s8_mve with ONNX Runtime's rounding. */
 static inline void ec_depthwise_onnx_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
-                                            int32_t kernel_h, int32_t kernel_w, int32_t pitch,
-                                            int32_t tap, int32_t row_step, int32_t rows,
-                                            int32_t step, int32_t pixels, int32_t channels,
-                                            int32_t zero_point, int32_t minimum, int32_t maximum) {
-    (void)pitch; /* both are in the stream */
-    (void)tap;
-    const ec_blocks_sizes n = { kernel_h * kernel_w, step,    row_step, rows, pixels, channels, 1,
-                                zero_point,          minimum, maximum };
-    ec_depthwise_in_blocks_mve(out, x, stream, &n, ec_depthwise_blocks_onnx_s8_mve);
+                                            const ec_depthwise_mve_sizes *n) {
+    const ec_blocks_sizes blocks = { n->kernel_h * n->kernel_w,
+                                     n->step,
+                                     n->row_step,
+                                     n->rows,
+                                     n->pixels,
+                                     n->channels,
+                                     1,
+                                     n->zero_point,
+                                     n->minimum,
+                                     n->maximum };
+    ec_depthwise_in_blocks_mve(out, x, stream, &blocks, ec_depthwise_blocks_onnx_s8_mve);
 }
 
 #endif /* EC_MVE_DEPTHWISE_S8_ONNX_H */

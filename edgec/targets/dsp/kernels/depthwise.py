@@ -194,6 +194,7 @@ for _name, _meaning, _sizes, _instructions, _code_bytes in (
             alignment=(("to", 4),),
             instructions=_instructions,
             code_bytes=_code_bytes,
+            struct=Struct("ec_pack_columns_sizes", _PACKING) if _sizes == _PACKING else None,
         )
     )
 #: What the meaning of each takes besides the plane, and what it always takes.

@@ -11,7 +11,7 @@ import numpy.typing as npt
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.stream import Field, Stream, rows_at
 from edgec.targets.common.kernels.rescaling import RESCALINGS, Rescaling
 from edgec.targets.common.kernels.sums import Results, rescaled_sums
@@ -185,23 +185,23 @@ def _instructions(
     return 110 + rows * (8 + pixels * (5 + each * len(block_starts(channels))))
 
 
+_SIZES = (
+    "kernel_h", "kernel_w", "pitch", "tap", "row_step", "rows", "step", "pixels", "channels",
+    "zero_point", "minimum", "maximum",
+)  # fmt: skip
 for _rescaling in RESCALINGS:
     register(
         Microkernel(
             _rescaling.kernel("depthwise", "mve"),
             partial(depthwise, _rescaling),
-            sizes=(
-                "kernel_h", "kernel_w", "pitch", "tap", "row_step", "rows", "step", "pixels",
-                "channels", "zero_point", "minimum", "maximum",
-            ),
+            sizes=_SIZES,
+            struct=Struct("ec_depthwise_mve_sizes", _SIZES),
             header=f"helium/depthwise_s8{_rescaling.suffix}.h",
             needs=frozenset({"mve"}) | _rescaling.needs,
             alignment=(("bias", 4),),
             in_order=("result_d1", 1),
-            stream=Stream(
-                _rescaling.sources, partial(_fields, _rescaling), _prepare, _restore
-            ),
+            stream=Stream(_rescaling.sources, partial(_fields, _rescaling), _prepare, _restore),
             instructions=_instructions,
             code_bytes=840,
         )
-    )  # fmt: skip
+    )

@@ -73,7 +73,7 @@ for _rescaling in (TFLM16_HIGH, TFLM16_TO_8, ONNX_TO_16):
         *(("zero_point",) if _rescaling is TFLM16_TO_8 else ()), "minimum", "maximum",
     )  # fmt: skip
     # The first takes numbers: a struct makes kws_int16 larger on Cortex-M55.
-    _struct = Struct("ec_depthwise_s16_mve_sizes", _sizes)
+    _struct = Struct("ec_depthwise_mve_sizes", _sizes)
     register(
         Microkernel(
             _rescaling.kernel("depthwise", "mve"),
