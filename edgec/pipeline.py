@@ -23,8 +23,8 @@ from edgec.codegen.program import Golden, Program
 from edgec.codegen.versions import (
     WITHOUT_GPU,
     Special,
+    fix_offsets,
     has_same_outputs,
-    pinned,
     with_versions,
     without_gpu,
 )
@@ -371,7 +371,7 @@ class _Job:
         regions = board_regions_of(self.board, options.places, self.reserved)
         problem = _placement(module.main, choice, regions, options)
         if beside is not None:
-            problem = pinned(problem, beside.plan, _same_places(module.main, beside))
+            problem = fix_offsets(problem, beside.plan, _same_places(module.main, beside))
         plan = plan_memory(problem, node_limit=options.plan_nodes)
         stages.write("plan", _plan_text, problem, plan)
         name = checked_model_name(options.model_name or model_identifier(imported.source))

@@ -5,7 +5,8 @@
     }
 
 One memory serves all: the arena is as large as the largest plan, and inputs, outputs and states lie
-in the same places, which `pinned` asks of the plan of each version. Equal constants are kept once.
+at the same offsets, which `fix_offsets` asks of the plan of each version. Equal constants are kept
+once.
 """
 
 from __future__ import annotations
@@ -36,7 +37,7 @@ def special_name(words: str, name: str) -> str:
     return f"{words}: {name}"
 
 
-def pinned(problem: Problem, plan: Plan, names: Mapping[str, str]) -> Problem:
+def fix_offsets(problem: Problem, plan: Plan, names: Mapping[str, str]) -> Problem:
     """The problem with buffers where a plan has others. names: by buffer of the problem."""
 
     def placed(name: str) -> tuple[int, str]:

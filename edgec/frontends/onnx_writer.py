@@ -354,7 +354,7 @@ class OnnxWriter:
         stored = helper.np_dtype_to_tensor_dtype(np.dtype(dtype))
         return helper.make_tensor_value_info(name, stored, shape)
 
-    def places(self, node: Node) -> tuple[list[str], str, bool]:
+    def tensors_of(self, node: Node) -> tuple[list[str], str, bool]:
         """Tensors of a node that works in either order, and whether it is channels-first.
 
         It is where all of its inputs, constants aside, are channels-first already.

@@ -29,7 +29,7 @@ def best_greedy(instance: Instance) -> IntArray:
 
 
 def greedy_order(instance: Instance, name: str) -> list[int]:
-    """Return the buffers in one of the orders of GREEDY_ORDERS; pinned buffers always first."""
+    """Return the buffers in one of the orders of GREEDY_ORDERS, those with fixed offsets first."""
     crowd = np.zeros(len(instance), dtype=np.int64)
     for section in instance.sections:
         members = list(section.members)
@@ -60,9 +60,9 @@ def first_fit(instance: Instance, order: Sequence[int]) -> IntArray:
     is_placed = [False] * len(instance)
     for b in order:
         is_placed[b] = True
-        pinned = instance.buffers[b].fixed_offset
-        if pinned is not None:
-            offset[b] = pinned // instance.granule
+        fixed = instance.buffers[b].fixed_offset
+        if fixed is not None:
+            offset[b] = fixed // instance.granule
             continue
         # What each placed neighbour a forbids: the open interval (from, to) of offsets of b.
         forbidden = sorted(

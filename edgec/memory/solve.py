@@ -279,10 +279,10 @@ def _efforts(plain: Sequence[Strategy]) -> Iterator[list[tuple[Strategy | None, 
 
 
 def _check_placements(instance: Instance) -> None:
-    """Raise PlanError if two pinned buffers collide: then no capacity helps."""
-    pinned = [i for i, b in enumerate(instance.buffers) if b.fixed_offset is not None]
-    for a in pinned:
-        for b in pinned:
+    """Raise PlanError if two buffers with fixed offsets collide: then no capacity helps."""
+    fixed = [i for i, b in enumerate(instance.buffers) if b.fixed_offset is not None]
+    for a in fixed:
+        for b in fixed:
             gap = int(instance.lo[b] - instance.lo[a])
             if b in instance.gaps[a] and gap < instance.gaps[a][b] and -gap < instance.gaps[b][a]:
                 first, second = instance.buffers[a], instance.buffers[b]

@@ -17,7 +17,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, index, maximum, minimum, select
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
-from edgec.ops.cast import write_places
+from edgec.ops.cast import write_indices
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reduce import known_axes, without_axes
@@ -94,7 +94,7 @@ class ArgReduce(Op[ArgReduceAttrs]):
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """ArgMax and ArgMin."""
         attrs: ArgReduceAttrs = node.attrs
-        write_places(
+        write_indices(
             out, "ArgMax" if attrs.largest else "ArgMin", [out.own(node.inputs[0])], node,
             axis=attrs.axis, keepdims=1, select_last_index=int(attrs.last),
         )  # fmt: skip

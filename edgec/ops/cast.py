@@ -147,11 +147,11 @@ class Cast(Op[CastAttrs]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Cast."""
-        inputs, output, _ = out.places(node)
+        inputs, output, _ = out.tensors_of(node)
         out.emit("Cast", inputs, output, to=_NUMBERS[node.attrs.dtype])
 
 
-def write_places(
+def write_indices(
     out: OnnxGraph, kind: str, inputs: Sequence[str], node: Node, **attributes: int
 ) -> None:
     """A node whose last output is places: int64 in ONNX, and cast to int32 where it is that."""

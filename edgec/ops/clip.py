@@ -62,7 +62,7 @@ class Clip(Op[ClipAttrs]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Relu, or Clip."""
-        inputs, output, _ = out.places(node)
+        inputs, output, _ = out.tensors_of(node)
         low, high = node.attrs.minimum, node.attrs.maximum
         if low == 0.0 and np.isinf(high):
             out.emit("Relu", inputs, output)

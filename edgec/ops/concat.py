@@ -125,7 +125,7 @@ class Concat(Op[ConcatAttrs]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Concat."""
-        inputs, output, first = out.places(node)
+        inputs, output, first = out.tensors_of(node)
         out.emit("Concat", inputs, output, axis=written_axis(node.attrs.axis, first))
 
 

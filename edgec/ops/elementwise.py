@@ -217,7 +217,7 @@ def _write_shift(direction: str, out: OnnxGraph, node: Node) -> None:
     """BitShift, which has no numbers with a sign before opset 28."""
     if np.dtype(node.inputs[0].type.dtype).kind != "u":
         raise ImportFailed(f"{node.name}: ONNX has no shift of numbers with a sign")
-    inputs, output, _ = out.places(node)
+    inputs, output, _ = out.tensors_of(node)
     out.emit("BitShift", inputs, output, direction=direction)
 
 
@@ -253,7 +253,7 @@ def _shift_right(a: Value, b: Value) -> Value:
 
 
 def _write_rsqrt(out: OnnxGraph, node: Node) -> None:
-    inputs, output, _ = out.places(node)
+    inputs, output, _ = out.tensors_of(node)
     root = out.fresh(f"{output}.sqrt")
     out.emit("Sqrt", inputs, root)
     one = out.initializer(f"{output}.one", np.asarray(1.0, np.float32))
@@ -266,7 +266,7 @@ def is_squared_difference(node: Node) -> bool:
 
 
 def _write_squared_difference(out: OnnxGraph, node: Node) -> None:
-    inputs, output, _ = out.places(node)
+    inputs, output, _ = out.tensors_of(node)
     difference = out.fresh(f"{output}.difference")
     out.emit("Sub", inputs, difference)
     out.emit("Mul", [difference, difference], output)
@@ -276,35 +276,35 @@ def _writes(kind: str) -> Callable[[OnnxGraph, Node], None]:
     """How a row is written that ONNX's operator of this name is read as by others."""
 
     def write(out: OnnxGraph, node: Node) -> None:
-        inputs, output, _ = out.places(node)
+        inputs, output, _ = out.tensors_of(node)
         out.emit(kind, inputs, output)
 
     return write
 
 
 def _write_square(out: OnnxGraph, node: Node) -> None:
-    (x,), output, _ = out.places(node)
+    (x,), output, _ = out.tensors_of(node)
     out.emit("Mul", [x, x], output)
 
 
 def _write_floor_div(out: OnnxGraph, node: Node) -> None:
     if not node.output.type.is_float:
         raise ImportFailed(f"{node.name}: ONNX has no quotient of integers rounded down")
-    inputs, output, _ = out.places(node)
+    inputs, output, _ = out.tensors_of(node)
     quotient = out.fresh(f"{output}.quotient")
     out.emit("Div", inputs, quotient)
     out.emit("Floor", [quotient], output)
 
 
 def _write_not_equal(out: OnnxGraph, node: Node) -> None:
-    inputs, output, _ = out.places(node)
+    inputs, output, _ = out.tensors_of(node)
     same = out.fresh(f"{output}.equal")
     out.emit("Equal", inputs, same)
     out.emit("Not", [same], output)
 
 
 def _write_cube(out: OnnxGraph, node: Node) -> None:
-    inputs, output, _ = out.places(node)
+    inputs, output, _ = out.tensors_of(node)
     three = out.initializer(f"{output}.three", np.asarray(3.0, np.float32))
     out.emit("Pow", [*inputs, three], output)
 
@@ -312,7 +312,7 @@ def _write_cube(out: OnnxGraph, node: Node) -> None:
 def _write_floor_mod(out: OnnxGraph, node: Node) -> None:
     if node.output.type.is_float:
         raise ImportFailed(f"{node.name}: ONNX has no remainder of floats with the divisor's sign")
-    inputs, output, _ = out.places(node)
+    inputs, output, _ = out.tensors_of(node)
     out.emit("Mod", inputs, output)
 
 

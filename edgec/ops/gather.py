@@ -96,7 +96,7 @@ def _gathered_by_batch(builder: GraphBuilder, raw: RawNode) -> Value:
     axis, batch = axis_of(raw.attribute("axis"), rank), axis_of(raw.attribute("batch_dims"), count)
     order = (*range(batch), axis, *(n for n in range(batch, rank) if n != axis))
     moved = parts.moved(x, order, "moved") if axis != batch else x
-    tuples = parts.reshaped(parts.places(indices), (*indices.type.shape, 1), "tuples")
+    tuples = parts.reshaped(parts.as_indices(indices), (*indices.type.shape, 1), "tuples")
     made = parts.op("gather_nd", [moved, tuples], AxisAttrs(batch), "elements")
     between = range(count, count + axis - batch)
     rest = range(count + axis - batch, len(made.type.shape))

@@ -103,7 +103,7 @@ class LeakyRelu(ByTable[LeakyReluAttrs]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """LeakyRelu."""
-        inputs, output, _ = out.places(node)
+        inputs, output, _ = out.tensors_of(node)
         out.emit("LeakyRelu", inputs, output, alpha=node.attrs.alpha)
 
 

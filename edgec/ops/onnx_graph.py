@@ -51,7 +51,7 @@ class OnnxGraph(Protocol):
     def define_first(self, value: Value) -> str:
         """A fresh tensor for a new value, channels-first."""
 
-    def places(self, node: Node) -> tuple[list[str], str, bool]:
+    def tensors_of(self, node: Node) -> tuple[list[str], str, bool]:
         """Tensors of a node that works in either order, and whether it is channels-first."""
 
     def constant_of(self, value: Value) -> Constant | None:

@@ -90,7 +90,7 @@ class Op(Operator[AttrsT]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Write a node as ONNX: one of `onnx_name`, without attributes and in either order."""
-        inputs, output, _ = out.places(node)
+        inputs, output, _ = out.tensors_of(node)
         out.emit(self.onnx_name, inputs, output)
 
     def lower_sum(self, node: Node, parts: SumParts) -> None:

@@ -138,7 +138,7 @@ class Pad(Op[PadAttrs]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Pad."""
-        inputs, output, first = out.places(node)
+        inputs, output, first = out.tensors_of(node)
         ends = [written_list([p[end] for p in node.attrs.padding], first) for end in (0, 1)]
         pads = out.initializer(f"{output}.pads", np.asarray(ends, np.int64).reshape(-1))
         around = np.asarray(node.attrs.value, node.output.type.dtype)

@@ -78,6 +78,6 @@ class Parts:
             return lifted
         return self.op("int_add", [lifted, self.table(zero_point + more, "start")], what=what)
 
-    def places(self, x: Value) -> Value:
+    def as_indices(self, x: Value) -> Value:
         """Indices of a type that gathers and scatters take."""
         return x if x.type.dtype in PLACES else self.cast(x, "int32", "places")

@@ -120,7 +120,7 @@ class Quantize(Op[QuantizeAttrs]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """QuantizeLinear."""
-        inputs, output, _ = out.places(node)
+        inputs, output, _ = out.tensors_of(node)
         parameters = out.parameters(output, node.attrs.output, node.attrs.dtype)
         out.emit("QuantizeLinear", [*inputs, *parameters], output)
 
@@ -166,7 +166,7 @@ class Dequantize(Op[NoAttrs]):
         (stored,) = node.inputs
         if isinstance(stored, Constant):
             return
-        inputs, output, _ = out.places(node)
+        inputs, output, _ = out.tensors_of(node)
         assert stored.type.quant is not None
         parameters = out.parameters(output, stored.type.quant, stored.type.dtype)
         out.emit("DequantizeLinear", [*inputs, *parameters], output)

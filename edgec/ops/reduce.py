@@ -163,7 +163,7 @@ class Reduce(Op[ReduceAttrs]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """ReduceMean, ReduceSum, …: the axes of sums are an input, those of others since 18."""
-        inputs, output, first = out.places(node)
+        inputs, output, first = out.tensors_of(node)
         axes = sorted(written_axis(axis, first) for axis in node.attrs.axes)
         row = BY_NAME[node.attrs.kind]
         if not row.onnx or (node.inputs[0].type.dtype == "bool" and out.opset < 20):

@@ -150,7 +150,7 @@ class RowOp(Op[Any]):
         if self.row.write is not None:
             self.row.write(out, node)
             return
-        inputs, output, _ = out.places(node)
+        inputs, output, _ = out.tensors_of(node)
         parameters = {name: getattr(node.attrs, name) for name in self.row.parameters}
         out.emit(self.row.onnx, inputs, output, **parameters, **self.row.written)
 

@@ -51,7 +51,7 @@ class RowOrder:
         """Whether one element comes before the other by its value."""
         return one > other if self.largest else one < other
 
-    def pick(self, count: int, values: Tensor, places: Tensor) -> None:
+    def pick(self, count: int, values: Tensor, indices: Tensor) -> None:
         """Write the first `count` elements of each row, and where they stood.
 
         Each step looks for the first of those that come after the last one picked.
@@ -84,7 +84,7 @@ class RowOrder:
                 values, lambda *at: self.read(at[1:], place(at)), shape=shape, at=at_step
             )
             define.compute(
-                places, lambda *at: cast(place(at), places.dtype), shape=shape, at=at_step
+                indices, lambda *at: cast(place(at), indices.dtype), shape=shape, at=at_step
             )
             define.compute(last, lambda *at: best[at[1:]], name=self.target.unique("next"))
 

@@ -118,7 +118,7 @@ class Slice(Moved[SliceAttrs]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Slice."""
-        inputs, output, first = out.places(node)
+        inputs, output, first = out.tensors_of(node)
         listed = (node.attrs.begin, node.attrs.stride, node.attrs.shape)
         begin, stride, shape = (written_list(values, first) for values in listed)
         # Backwards, an end before the first element is a very negative number.

@@ -24,7 +24,7 @@ def import_gather_nd(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite GATHER_ND."""
     x, indices = raw.operands(2)
     parts = Parts(builder, raw)
-    return parts.op("gather_nd", [x, parts.places(indices)], AxisAttrs(0))
+    return parts.op("gather_nd", [x, parts.as_indices(indices)], AxisAttrs(0))
 
 
 @from_tflite("SCATTER_ND", plain_bytes=True)
@@ -36,10 +36,10 @@ def import_scatter_nd(builder: GraphBuilder, raw: RawNode) -> Value:
     if updates.type.dtype == "bool":
         updates = parts.cast(updates, "uint8", "updates")
         zeros = parts.filled(updates.type.with_shape(shape), 0, "zeros")
-        operands = [zeros, parts.places(indices), updates]
+        operands = [zeros, parts.as_indices(indices), updates]
         return parts.cast(parts.op("scatter", operands, ScatterAttrs(-1, "max"), "max"), "bool")
     zeros = parts.filled(updates.type.with_shape(shape), 0, "zeros")
-    return parts.op("scatter", [zeros, parts.places(indices), updates], ScatterAttrs(-1, "add"))
+    return parts.op("scatter", [zeros, parts.as_indices(indices), updates], ScatterAttrs(-1, "add"))
 
 
 @from_tflite("SPARSE_TO_DENSE")
@@ -49,7 +49,7 @@ def import_sparse_to_dense(builder: GraphBuilder, raw: RawNode) -> Value:
     shape = tuple(constant_integers(raw.operand(1), "the shape"))
     parts, rank = Parts(builder, raw), len(shape)
     count = 1 if len(indices.type.shape) == 0 else indices.type.shape[0]
-    places = parts.reshaped(parts.places(indices), (count, rank), "tuples")
+    places = parts.reshaped(parts.as_indices(indices), (count, rank), "tuples")
     if len(values.type.shape) == 0:
         one = parts.reshaped(values, (1,), "value")
         values = one if count == 1 else _repeated(parts, one, (count,), "values")

@@ -22,7 +22,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
-from edgec.ops.cast import write_places
+from edgec.ops.cast import write_indices
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx, from_tflite
 from edgec.ops.row_order import RowOrder, merge_levels, most_picked
@@ -86,20 +86,20 @@ class TopK(Op[TopKAttrs]):
         attrs: TopKAttrs = node.attrs
         (x,) = operand_tensors(target, inputs)
         rows = RowOrder(target, x, attrs.axis, attrs.largest)
-        values, places = target.targets
+        values, indices = target.targets
         if attrs.count <= most_picked(rows.extent):
-            rows.pick(attrs.count, values, places)
+            rows.pick(attrs.count, values, indices)
             return values
         order = rows.merged()
         target.definition.compute(values, lambda *at: rows.read(at, order[at]))
-        target.definition.compute(places, lambda *at: cast(order[at], attrs.dtype))
+        target.definition.compute(indices, lambda *at: cast(order[at], attrs.dtype))
         return values
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """TopK."""
         attrs: TopKAttrs = node.attrs
         count = out.initializer(f"{node.outputs[0].name}.k", np.asarray([attrs.count], np.int64))
-        write_places(out, "TopK", [out.own(node.inputs[0]), count], node, axis=attrs.axis,
+        write_indices(out, "TopK", [out.own(node.inputs[0]), count], node, axis=attrs.axis,
                      largest=int(attrs.largest))  # fmt: skip
 
 

@@ -62,14 +62,14 @@ def _sums(layers: Sequence[Sequence[Option]], part: float) -> list[_Sum] | None:
     sums: list[_Sum] = [(0, 0, 0, ())]
     for options in layers:
         steps = [
-            (o.size_bytes, round(o.instructions / time_step), round(o.loss / loss_step), place)
-            for place, o in enumerate(options)
+            (o.size_bytes, round(o.instructions / time_step), round(o.loss / loss_step), index)
+            for index, o in enumerate(options)
         ]
         sums = _undominated(
             [
-                (size + more, time + longer, loss + worse, (*chosen, place))
+                (size + more, time + longer, loss + worse, (*chosen, index))
                 for size, time, loss, chosen in sums
-                for more, longer, worse, place in steps
+                for more, longer, worse, index in steps
             ]
         )
         if len(sums) > MOST_SUMS:
@@ -98,8 +98,8 @@ def front_of(points: Sequence[Point]) -> list[Point]:
 
 
 def point_of(layers: Sequence[Sequence[Option]], chosen: Sequence[int]) -> Point:
-    """The assignment of these options, by their places in the layers' menus."""
-    taken = [options[place] for options, place in zip(layers, chosen, strict=True)]
+    """The assignment of these options, by their indices in the layers' menus."""
+    taken = [options[index] for options, index in zip(layers, chosen, strict=True)]
     return Point(
         tuple(chosen),
         sum(option.size_bytes for option in taken),
@@ -116,8 +116,8 @@ def _undominated(sums: list[_Sum]) -> list[_Sum]:
     losses: list[int] = []
     for each in sorted(sums):
         _, time, loss, _ = each
-        place = bisect_right(times, time)
-        if place and losses[place - 1] <= loss:
+        index = bisect_right(times, time)
+        if index and losses[index - 1] <= loss:
             continue
         kept.append(each)
         first = last = bisect_left(times, time)

@@ -60,8 +60,8 @@ class _Side:
         self.nodes = function.nodes
         self.done = 0
         self.arrays: dict[Value, list[Array]] = {
-            param: [sample[place] for sample in samples]
-            for place, param in enumerate(function.params)
+            param: [sample[index] for sample in samples]
+            for index, param in enumerate(function.params)
         }
         self.count = len(samples)
         self.last_use = {v: i for i, node in enumerate(self.nodes) for v in node.inputs}
@@ -75,8 +75,8 @@ class _Side:
                 for value in step.inputs
             ]
             results = [step.evaluate(list(row), interpret) for row in zip(*columns, strict=True)]
-            for place, value in enumerate(step.outputs):
-                self.arrays[value] = [result[place] for result in results]
+            for index, value in enumerate(step.outputs):
+                self.arrays[value] = [result[index] for result in results]
             for value in step.inputs:
                 if self.last_use[value] == self.done:
                     self.arrays.pop(value, None)

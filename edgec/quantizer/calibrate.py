@@ -64,9 +64,9 @@ class _Some:
     def add(self, sample: Sequence[Array]) -> None:
         self._count += 1
         full = len(self.samples) == self.most
-        place = int(self._rng.integers(self._count)) if full else len(self.samples)
-        if place < self.most:
-            self.samples[place : place + 1] = [sample]
+        index = int(self._rng.integers(self._count)) if full else len(self.samples)
+        if index < self.most:
+            self.samples[index : index + 1] = [sample]
 
 
 def calibrate(

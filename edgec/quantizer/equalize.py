@@ -52,8 +52,8 @@ class _Seen:
     def __init__(self, function: Function, samples: Sequence[Sequence[Array]]) -> None:
         self.squares: dict[Value, Array] = {}
         self._halves: tuple[dict[Value, Array], dict[Value, Array]] = ({}, {})
-        for place, sample in enumerate(samples):
-            interpret(function, sample, partial(self._observe, self._halves[place % 2]))
+        for index, sample in enumerate(samples):
+            interpret(function, sample, partial(self._observe, self._halves[index % 2]))
         self.squares = {value: sums / len(samples) for value, sums in self.squares.items()}
         self.largest = {value: self._bound(value) for value in self.squares}
 

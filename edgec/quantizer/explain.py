@@ -210,8 +210,8 @@ def _bars(seen: Histogram) -> Bars:
     low, high = seen.lowest, seen.highest
     if high <= low:
         return Bars(low, high, (seen.total,))
-    place = (seen.centres - low) / (high - low) * BARS
-    bars = np.clip(place.astype(np.int64), 0, BARS - 1)
+    bar = (seen.centres - low) / (high - low) * BARS
+    bars = np.clip(bar.astype(np.int64), 0, BARS - 1)
     counts = np.bincount(bars, weights=seen.counts, minlength=BARS)
     return Bars(low, high, tuple(int(n) for n in counts))
 

@@ -16,15 +16,15 @@ def with_float16_weights(function: Function) -> Function:
 
 
 def _visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
-    places = [place for place in node.op.weight_inputs if isinstance(inputs[place], Constant)]
-    if not places or node.outputs[0].type.dtype != "float32":
+    indices = [index for index in node.op.weight_inputs if isinstance(inputs[index], Constant)]
+    if not indices or node.outputs[0].type.dtype != "float32":
         return None
     operands = list(inputs)
-    for place in places:
-        old = operands[place]
+    for index in indices:
+        old = operands[index]
         assert isinstance(old, Constant)
         with np.errstate(over="ignore"):
             rounded = old.data.astype(np.float16).astype(np.float32)
         if old.type.dtype == "float32" and np.all(np.isfinite(rounded)):
-            operands[place] = rewriter.builder.constant(old.name, rounded, origin=old.origin)
+            operands[index] = rewriter.builder.constant(old.name, rounded, origin=old.origin)
     return rewriter.keep(node, tuple(operands))

@@ -16,7 +16,7 @@ from edgec.graph.traits import IntegerForm, Storage
 from edgec.graph.types import Array, Quant
 from edgec.ops.quantize import Dequantize, Quantize, QuantizeAttrs
 from edgec.passes.rewriter import Rewriter
-from edgec.quantizer.integer_forms import stored_places
+from edgec.quantizer.integer_forms import stored_input_indices
 from edgec.quantizer.recurrent import store, stored_operands
 from edgec.quantizer.scheme import Scheme, Stored, quantize_bias
 
@@ -59,7 +59,7 @@ class _Inserter:
     def __init__(self, scheme: Scheme, left_out: Value | None) -> None:
         self.scheme = scheme
         self.left_out = left_out
-        self.forms = scheme.forms
+        self.integer_forms = scheme.integer_forms
         self.used: dict[Value, Stored] = {}
         self._restored: dict[tuple[Value, bool], Value] = {}
 
@@ -67,11 +67,11 @@ class _Inserter:
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> tuple[Value, ...] | None:
         """The node on quantized operands; None keeps a node in float as it is."""
-        if self.forms.is_fused_clip(node):
+        if self.integer_forms.is_fused_clip(node):
             (made,) = rewriter.keep(node, inputs)
-            above = self.forms.producers[node.inputs[0]]
+            above = self.integer_forms.producers[node.inputs[0]]
             return (self._through(rewriter, node.output, made, self._in_int16(above)),)
-        if not self.forms.has_integer_form(node):
+        if not self.integer_forms.has_integer_form(node):
             return self._with_stored_weights(rewriter, node, inputs)
         form = node.integer_form
         if form is IntegerForm.RECURRENT:
@@ -81,15 +81,15 @@ class _Inserter:
         elif form is IntegerForm.PRODUCTS:
             operands = self._weighted_operands(rewriter, node, inputs)
         else:
-            stored, is_wide = stored_places(node), self._in_int16(node)
+            stored, is_wide = stored_input_indices(node), self._in_int16(node)
             operands = tuple(
-                self._operand(rewriter, old, new, is_wide) if place in stored else new
-                for place, (old, new) in enumerate(zip(node.inputs, inputs, strict=True))
+                self._operand(rewriter, old, new, is_wide) if index in stored else new
+                for index, (old, new) in enumerate(zip(node.inputs, inputs, strict=True))
             )
-        made, *places = rewriter.keep(node, operands)
-        if self.forms.ends_in_clip(node) or not made.type.is_float:
-            return (made, *places)
-        return (self._made(rewriter, node, made), *places)
+        made, *indices = rewriter.keep(node, operands)
+        if self.integer_forms.ends_in_clip(node) or not made.type.is_float:
+            return (made, *indices)
+        return (self._made(rewriter, node, made), *indices)
 
     def _made(self, rewriter: Rewriter, node: Node, made: Value) -> Value:
         """What a node makes, as its value is stored; first as the operator must store it."""
@@ -105,9 +105,9 @@ class _Inserter:
         """Whether a node that knows one dtype has int16 on any side, and so on all."""
         if node.integer_form not in ONE_DTYPE:
             return False
-        made = self.forms.stored_output(node)
+        made = self.integer_forms.stored_output(node)
         assert made is not None
-        return any(map(self.forms.is_wide, (*self.forms.stored_inputs(node), made)))
+        return any(map(self.integer_forms.is_wide, (*self.integer_forms.stored_inputs(node), made)))
 
     def _with_stored_weights(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
@@ -133,9 +133,9 @@ class _Inserter:
         in_int16 = self._in_int16(node)
         operands = [self._operand(rewriter, node.inputs[0], inputs[0], in_int16), *inputs[1:]]
         if not self._makes_left_out(node):
-            forms = stored_operands(node)
+            stored = stored_operands(node)
             operands[1:] = [
-                self._stored_constant(rewriter, old) if old in forms else old
+                self._stored_constant(rewriter, old) if old in stored else old
                 for old in node.inputs[1:]
             ]
             if node.outputs[2:]:  # stored cells have a limit of their own
@@ -154,9 +154,9 @@ class _Inserter:
         """Whether the value that is left out is a node's own, or that of its clip."""
         if self.left_out is None:
             return False
-        above = self.forms.producers.get(self.left_out)
-        if above is not None and self.forms.is_fused_clip(above):
-            above = self.forms.producers.get(above.inputs[0])
+        above = self.integer_forms.producers.get(self.left_out)
+        if above is not None and self.integer_forms.is_fused_clip(above):
+            above = self.integer_forms.producers.get(above.inputs[0])
         return above is node
 
     def _operand(self, rewriter: Rewriter, old: Value, new: Value, is_wide: bool = False) -> Value:
@@ -164,7 +164,7 @@ class _Inserter:
 
         is_wide: what is int8 is read as int16.
         """
-        key = old, is_wide and not self.forms.is_wide(old)
+        key = old, is_wide and not self.integer_forms.is_wide(old)
         if key not in self._restored:
             self._restored[key] = self._dequantized_operand(rewriter, old, new, key[1])
         return self._restored[key]

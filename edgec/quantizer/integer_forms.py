@@ -21,7 +21,7 @@
 7. Products of two computed matrices have parameters of their own on all sides. So have operators
    of one operand (softmax, normalizations), whose constants stay as they are. What makes parts of 1
    for an output alone stays in float: its last bits are worth more than its few instructions.
-8. What the order of elements decides (comparisons, places of the largest) reads integers that are
+8. What the order of elements decides (comparisons, indices of the largest) reads integers that are
    there anyhow; nothing is rounded for it.
 """
 
@@ -54,7 +54,7 @@ def _is_of_one(node: Node) -> bool:
     return node.integer_form in (IntegerForm.PRODUCTS, IntegerForm.ONE_OPERAND)
 
 
-def stored_places(node: Node) -> tuple[int, ...]:
+def stored_input_indices(node: Node) -> tuple[int, ...]:
     """Which inputs a node with an integer form reads as integers, constants or not."""
     has_several = (IntegerForm.OPERANDS, IntegerForm.MATRICES, IntegerForm.ORDER)
     if not node.op.reads_alike and node.integer_form not in has_several:
@@ -87,18 +87,18 @@ def _strange_operands(node: Node) -> str | None:
         return "it is of constants alone"
     if has_infinity(node):
         return "it reads a constant that is no number"
-    made = () if _makes_places(node) else node.outputs
+    made = () if _makes_indices(node) else node.outputs
     others = {value.type.dtype for value in (*node.operands, *made)} - {"float32"}
     return f"it reads or makes {' and '.join(sorted(others))}" if others else None
 
 
 def picks_of_constant(node: Node) -> bool:
-    """Whether a node moves elements of a constant, by places that are computed: an embedding."""
+    """Whether a node moves elements of a constant, by indices that are computed: an embedding."""
     is_pick = shares_parameters(node) and not node.op.reads_alike
     return is_pick and not node.operands and bool(node.activations)
 
 
-def _makes_places(node: Node) -> bool:
+def _makes_indices(node: Node) -> bool:
     """Whether it is the order of elements that decides on a node's results."""
     return node.integer_form is IntegerForm.ORDER
 
@@ -135,7 +135,7 @@ class IntegerForms:
         for node in function.nodes:
             if self._is_moving(node):
                 self._join(node)
-            elif node in self._integer and _makes_places(node) and node.outputs[0].type.is_float:
+            elif node in self._integer and _makes_indices(node) and node.outputs[0].type.is_float:
                 self._join_values(node.inputs[0], node.outputs[0])
         self._wide = {self.leader(value) for value in wide}
         self._join_means()
@@ -191,7 +191,7 @@ class IntegerForms:
 
     def stored_inputs(self, node: Node) -> tuple[Value, ...]:
         """The values that a node with an integer form reads as integers, without constants."""
-        found = (node.inputs[n] for n in stored_places(node))
+        found = (node.inputs[n] for n in stored_input_indices(node))
         return tuple(value for value in found if not isinstance(value, Constant))
 
     def stored_values(self) -> list[Value]:
@@ -251,7 +251,7 @@ class IntegerForms:
         """Why a node that makes one float value of these has no form on integers, None if it has
         one."""
         form = node.integer_form
-        if form is None or (len(node.outputs) != 1 and not _makes_places(node)):
+        if form is None or (len(node.outputs) != 1 and not _makes_indices(node)):
             return f"{node.op.name} has no integer form"
         if node.op.is_elementwise and self.source(node.output) is not node.output:
             return self._without_table(node)
@@ -263,7 +263,7 @@ class IntegerForms:
         if node.integer_form is IntegerForm.OPERANDS:
             return self._misfit_of_operands(node, data)
         is_free = node.integer_form in (IntegerForm.PRODUCTS, IntegerForm.MATRICES)
-        enough = all if _makes_places(node) else any
+        enough = all if _makes_indices(node) else any
         if not is_free and not enough(map(self.in_integers, data)):
             return "what it reads is in float"
         is_far = node.op.reads_alike and bool(node.op.steering) and _has_numbers(node)
@@ -291,7 +291,7 @@ class IntegerForms:
                 self._take_back(node, EDGE)
         for node in self.function.nodes:
             known = [self.in_integers(value) for value in node.operands]
-            if node in self._integer and _makes_places(node):
+            if node in self._integer and _makes_indices(node):
                 if all(map(self._is_moved_input, node.operands)):
                     self._take_back(node, EDGE)
                 elif not all(known):
@@ -320,13 +320,13 @@ class IntegerForms:
         return any(
             self.is_needed(node.output)
             if self._is_moving(node) or (node not in self._integer and is_elementwise(node))
-            else node in self._integer and not _makes_places(node)
+            else node in self._integer and not _makes_indices(node)
             for node in self.consumers.get(value, ())
         )
 
     def _join(self, node: Node) -> None:
-        for place in stored_places(node):
-            self._join_values(node.inputs[place], node.output)
+        for index in stored_input_indices(node):
+            self._join_values(node.inputs[index], node.output)
 
     def _join_values(self, one: Value, other: Value) -> None:
         first, second = self.leader(one), self.leader(other)

@@ -84,15 +84,15 @@ def layerwise_weights(
     for node in function.nodes:
         if node not in weights or node.op.dot_products is None:
             continue
-        place = named[node.name]
+        twin = named[node.name]
         exact.run_before(node)
-        found.run_before(place)
+        found.run_before(twin)
         x = scheme.values.get(node.inputs[0])
         given = [weights[node]]
         if other_bits is not None and other_bits != given[0].bits:
             given.append(nearest_weights(node, x, other_bits, group))
         depth = as_rows(node, weights_of(node)).shape[2]
-        moments = None if depth > MOST_INPUTS else _Moments(exact.inputs(node), found.inputs(place))
+        moments = None if depth > MOST_INPUTS else _Moments(exact.inputs(node), found.inputs(twin))
         if moments is not None and moments.count >= LEAST_ROWS:
             chosen = [_chosen(node, each, moments, x) for each in given]
             given = [
@@ -102,7 +102,7 @@ def layerwise_weights(
         weights[node] = given[0]
         if len(given) > 1:
             others[node] = given[1]
-        found.override(place, weights[node])
+        found.override(twin, weights[node])
     return LayerwiseWeights(replace(scheme, weights=weights), others)
 
 

@@ -93,24 +93,24 @@ class _Search:
         mixes = [point_of(menu, chosen) for chosen in _narrowed(menu, estimates)]
         found: list[Point] = []
         broken, kept = 0, len(mixes) - 1  # both ends are built
-        place = next(n for n, p in enumerate(mixes) if n == kept or not _over(estimates, p.chosen))
+        middle = next(n for n, p in enumerate(mixes) if n == kept or not _over(estimates, p.chosen))
         for _ in range(MOST_BUILDS):
             if kept - broken < 2:
                 break
-            if not broken < place < kept:
-                place = (broken + kept) // 2
-            if self._keeps_limits(mixes[place]):
-                found.append(mixes[place])
-                kept = place
+            if not broken < middle < kept:
+                middle = (broken + kept) // 2
+            if self._keeps_limits(mixes[middle]):
+                found.append(mixes[middle])
+                kept = middle
             else:
-                broken = place
-            place = (broken + kept) // 2
+                broken = middle
+            middle = (broken + kept) // 2
         last = mixes[kept]
-        narrowed = [n for n, place in enumerate(last.chosen) if not place and len(menu[n]) > 1]
+        narrowed = [n for n, option in enumerate(last.chosen) if not option and len(menu[n]) > 1]
         worse = sorted(narrowed, key=lambda n: menu[n][1].loss - menu[n][0].loss)
         for number in worse[:MOST_MORE]:
-            places = [place or int(n == number) for n, place in enumerate(last.chosen)]
-            more = point_of(menu, places)
+            options = [option or int(n == number) for n, option in enumerate(last.chosen)]
+            more = point_of(menu, options)
             if more not in self.builds.built and self._keeps_limits(more):
                 found.append(more)
                 last = more
@@ -133,7 +133,7 @@ class _Search:
             ]  # fmt: skip
             return np.array([more], np.float64)
 
-        live = live_elements(self.mixes.forms.function, choices).astype(np.float64)
+        live = live_elements(self.mixes.integer_forms.function, choices).astype(np.float64)
         resources = (
             ("RAM", live, live.sum(axis=1)),
             # A byte each, so that none is for nothing: code is not known.

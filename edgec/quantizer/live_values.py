@@ -29,12 +29,12 @@ def live_elements(function: Function, choices: Sequence[Choice]) -> Array:
     for index, node in enumerate(function.nodes):
         for value in (*node.inputs, *node.outputs):
             if not isinstance(value, Constant):
-                place = storage.get(value, value)
-                first.setdefault(place, index)
-                last[place] = index
+                stored = storage.get(value, value)
+                first.setdefault(stored, index)
+                last[stored] = index
     last.update(dict.fromkeys((storage.get(v, v) for v in function.results), count - 1))
     live = np.zeros((count, len(choices)), np.int64)
     for number, choice in enumerate(choices):
-        for place in dict.fromkeys(storage.get(value, value) for value in choice.values):
-            live[first[place] : last[place] + 1, number] += place.type.elements
+        for stored in dict.fromkeys(storage.get(value, value) for value in choice.values):
+            live[first[stored] : last[stored] + 1, number] += stored.type.elements
     return live

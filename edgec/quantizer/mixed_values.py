@@ -74,7 +74,7 @@ class _Search:
         near = [[replace(one, loss=min(one.loss, most)) for one in options] for options in menu]
         chosen = [point.chosen for point in all_best(near)]
         chosen.append(tuple(min(len(some) - 1, BITS.index(16)) for some in menu))
-        return [point_of(menu, places) for places in chosen]
+        return [point_of(menu, options) for options in chosen]
 
     def _cost(self, point: Point) -> float:
         """Bytes and products, each as a part of all."""
@@ -122,7 +122,7 @@ class _Search:
         Losses do not quite add up: where one sample makes up most of several, they overlap.
         """
         order = sorted(
-            (n for n, place in enumerate(point.chosen) if place),
+            (n for n, option in enumerate(point.chosen) if option),
             key=lambda n: self._worse(point, n) / self._spared(point, n),
         )
         count = 1
@@ -140,7 +140,7 @@ class _Search:
 
     def _with_fewer(self, point: Point, numbers: Collection[int]) -> Point:
         """The point with the next fewer bits for some choices."""
-        chosen = [place - (n in numbers) for n, place in enumerate(point.chosen)]
+        chosen = [option - (n in numbers) for n, option in enumerate(point.chosen)]
         return point_of(self.menu, chosen)
 
     def _worse(self, point: Point, number: int) -> float:

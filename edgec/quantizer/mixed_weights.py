@@ -2,7 +2,7 @@
 
 1. The model is quantized to int8. For every layer: how much worse the outputs become when it alone
    has int4 weights (`edgec.quantizer.sensitivity`).
-2. Both forms are compiled for the board: what each layer takes in constants, and about how many
+2. Both widths are compiled for the board: what each layer takes in constants, and about how many
    instructions (the compiler's own estimate).
 3. The assignment is chosen exactly among all (`edgec.quantizer.assign`), its weights layer after
    layer, and it is built. What the real image takes beyond the estimate makes the limits of the
@@ -95,10 +95,10 @@ def mix(
             node.op.name,
             stored_bytes(node, 8),
             lost[node],
-            BITS[place],
-            stored_bytes(node, BITS[place], made.recipe.group),
+            BITS[option],
+            stored_bytes(node, BITS[option], made.recipe.group),
         )
-        for node, place in zip(nodes, point.chosen, strict=True)
+        for node, option in zip(nodes, point.chosen, strict=True)
     )
     return Mixed(mixed, layers, tuple(front_of(search.points)), point, figures)
 
@@ -165,16 +165,16 @@ class _Search:
 
     def _model(self, point: Point) -> PostTraining:
         pairs = zip(self.nodes, point.chosen, strict=True)
-        return with_bits(self.made, {node: BITS[place] for node, place in pairs})
+        return with_bits(self.made, {node: BITS[option] for node, option in pairs})
 
     def _stored_bytes(self, point: Point) -> int:
         pairs = zip(self.nodes, point.chosen, strict=True)
         group = self.made.recipe.group
-        return sum(stored_bytes(node, BITS[place], group) for node, place in pairs)
+        return sum(stored_bytes(node, BITS[option], group) for node, option in pairs)
 
 
 def _title(point: Point) -> str:
-    short = sum(BITS[place] == 4 for place in point.chosen)
+    short = sum(BITS[option] == 4 for option in point.chosen)
     return f"{short} of {len(point.chosen)} layers in four bits"
 
 

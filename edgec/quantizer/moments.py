@@ -104,16 +104,16 @@ def some_input_rows(node: Node, x: Array, samples: int, most: int) -> Array:
         return rows[:, :, :: -(-rows.shape[2] // most)]
     count, height, width = node.output.type.shape[:3]
     step = -(-count * height * width // most)
-    image, place = np.divmod(np.arange(0, count * height * width, step), height * width)
+    image, pixel = np.divmod(np.arange(0, count * height * width, step), height * width)
     images = image + count * np.arange(samples)[:, np.newaxis]
-    down, along = np.divmod(place, width)
+    down, along = np.divmod(pixel, width)
     kernel, is_deep = _kernel(node), products_of(node).is_depthwise
     padded = pad_hw(x, node.attrs.padding, 0.0)
     views = taps(padded, kernel, node.attrs.stride, node.attrs.dilation, (height, width))
     stacked = np.stack([view[images, down, along] for _, _, view in views], axis=2)
     if is_deep:
         return stacked.transpose(0, 3, 1, 2)
-    return stacked.reshape(samples, 1, len(place), -1)
+    return stacked.reshape(samples, 1, len(pixel), -1)
 
 
 def _kernel(node: Node) -> tuple[int, int]:

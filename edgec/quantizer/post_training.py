@@ -122,7 +122,7 @@ class Recipe:
                 hint="single layers are for values of int8: leave out either",
             )
 
-    def forms(self, function: Function) -> IntegerForms:
+    def integer_forms(self, function: Function) -> IntegerForms:
         """What becomes integers of which dtype. Raises EdgecError for names that are not known."""
         kept = named_layers(function, self.keep_float)
         wide = named_values(function, self.int16, kept)
@@ -227,7 +227,7 @@ class PostTraining:
         """What is not in integers, node by node in order, and why."""
         is_whole = self.recipe.activations == FLOAT or self.recipe.weights == HALF
         asked = None if is_whole else named_layers(self.source, self.recipe.keep_float)
-        return float_nodes(self.integers, self.scheme.forms, asked)
+        return float_nodes(self.integers, self.scheme.integer_forms, asked)
 
     def module(self, source: str) -> Module:
         """The QDQ model as the compiler takes it. source: file name of the float model."""
@@ -243,23 +243,25 @@ def quantize_function(
     samples: read once, one by one. progress: called after each sample. Raises EdgecError for
     samples that do not fit, or none.
     """
-    recipe.forms(function)  # reports unknown names before all the work
+    recipe.integer_forms(function)  # reports unknown names before all the work
     stream = checked_samples(function.inputs, samples)
     if recipe.weights == HALF:
         return _with_float16_weights(function, stream, recipe, progress)
     has_ranges = recipe.activations != FLOAT  # else nothing gains by channels alike in range
     is_tried = recipe.equalize != "never" and has_ranges
     first = tuple(islice(stream, EQUALIZE_SAMPLES)) if is_tried else ()
-    forms = [equalize(function, first, WEIGHT_BITS[recipe.weights])]
-    if recipe.equalize == "auto" and forms[0] is not function:
-        forms.append(function)
-    found = calibrate_all(forms, chain(first, stream), progress)
+    variants = [equalize(function, first, WEIGHT_BITS[recipe.weights])]
+    if recipe.equalize == "auto" and variants[0] is not function:
+        variants.append(function)
+    found = calibrate_all(variants, chain(first, stream), progress)
     names: tuple[str, ...] = AUTO_OBSERVERS if recipe.observer == "auto" else (recipe.observer,)
     if recipe.weights != "int8":
         names = tuple(name for name in names if name != "entropy" or recipe.observer == name)
     if recipe.activations not in INT8_FIRST:  # nothing needs to be clipped
         names = ("minmax",)
-    firsts = [Plan(form, seen, recipe, names[0]) for form, seen in zip(forms, found, strict=True)]
+    firsts = [
+        Plan(variant, seen, recipe, names[0]) for variant, seen in zip(variants, found, strict=True)
+    ]
     plans = [first.other(observer=name) for first, name in product(firsts, names)]
     return best_of(plans, function) if len(plans) > 1 else plans[0].finished()
 
@@ -358,8 +360,10 @@ class Plan:
         recipe, function, moments = self.recipe, self.function, self.statistics.moments
         ranges = self._ranges.of(seen, self.observer)
         if recipe.int16:  # nothing of it needs to be clipped
-            forms, widest = recipe.forms(function), self._ranges.of(seen, "minmax")
-            ranges |= {value: whole for value, whole in widest.items() if forms.is_wide(value)}
+            integer_forms, widest = recipe.integer_forms(function), self._ranges.of(seen, "minmax")
+            ranges |= {
+                value: whole for value, whole in widest.items() if integer_forms.is_wide(value)
+            }
         scheme = recipe.scheme(self.function, ranges, self._bits)
         if recipe.reconstruct:
             # Scales of weights hardly depend on ranges: one choice serves all.

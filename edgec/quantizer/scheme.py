@@ -79,10 +79,10 @@ class Weights:
 
 @dataclass(frozen=True)
 class Scheme:
-    """forms: of the function. values: for each float value and constant operand. weights: for
-    each node that has some, also where its values stay in float."""
+    """integer_forms: of the function. values: for each float value and constant operand. weights:
+    for each node that has some, also where its values stay in float."""
 
-    forms: IntegerForms
+    integer_forms: IntegerForms
     values: Mapping[Value, Stored]
     weights: Mapping[Node, Weights]
 
@@ -113,7 +113,7 @@ def make_scheme(
     """
     if dtype == FLOAT:
         return _weights_alone(function, bits or {}, group, kept)
-    forms = decide_integer_forms(function, dtype, kept, wide)
+    integer_forms = decide_integer_forms(function, dtype, kept, wide)
     known = dict(ranges)
     for constant in function.constants():
         if constant.type.is_float and constant.data.size and np.isfinite(constant.data).all():
@@ -122,29 +122,29 @@ def make_scheme(
             )  # fmt: skip
     shared: dict[Value, Range] = {}
     for value, (low, high) in known.items():
-        leader = forms.leader(value)
+        leader = integer_forms.leader(value)
         lowest, highest = shared.get(leader, (0.0, 0.0))
         shared[leader] = min(low, lowest), max(high, highest)
     stored = {}
     for leader, seen in shared.items():
-        storage = "int16" if forms.is_wide(leader) else "int8"
+        storage = "int16" if integer_forms.is_wide(leader) else "int8"
         stored[leader] = Stored(activation_quant(*seen, symmetric, storage), storage)
     for node in function.nodes:
-        if forms.has_integer_form(node):
-            leader = forms.leader(node.outputs[0])
+        if integer_forms.has_integer_form(node):
+            leader = integer_forms.leader(node.outputs[0])
             fixed = node.op.fixed_quant(stored[leader].dtype) if leader in stored else None
             if fixed is not None and _holds(Stored(fixed, stored[leader].dtype), shared[leader]):
                 stored[leader] = Stored(fixed, stored[leader].dtype)
-    values = {value: stored[forms.leader(value)] for value in known}
+    values = {value: stored[integer_forms.leader(value)] for value in known}
     weights = {
         node: nearest_weights(node, values[node.inputs[0]], (bits or {}).get(node, 8), group)
         for node in function.nodes
-        if node.op.products is not None and forms.has_integer_form(node)
+        if node.op.products is not None and integer_forms.has_integer_form(node)
     }
     for node in function.nodes:
-        if node.integer_form is IntegerForm.RECURRENT and forms.has_integer_form(node):
+        if node.integer_form is IntegerForm.RECURRENT and integer_forms.has_integer_form(node):
             values.update(_recurrent_operands(node, values, known))
-    return Scheme(forms, values, weights)
+    return Scheme(integer_forms, values, weights)
 
 
 def _holds(stored: Stored, seen: Range) -> bool:
@@ -160,14 +160,14 @@ def decide_integer_forms(
     if dtype == "int16":
         wide = (*function.values(), *function.constants())
     wide = (*wide, *masked_sums(function))
-    forms = IntegerForms(function, kept, wide)
+    integer_forms = IntegerForms(function, kept, wide)
     floats = {
         node
         for node in function.nodes
         if "int16" not in node.op.integer_dtypes
-        and (forms.is_wide(node.inputs[0]) or forms.is_wide(node.outputs[0]))
+        and (integer_forms.is_wide(node.inputs[0]) or integer_forms.is_wide(node.outputs[0]))
     }
-    return IntegerForms(function, {*kept, *floats}, wide) if floats else forms
+    return IntegerForms(function, {*kept, *floats}, wide) if floats else integer_forms
 
 
 def _weights_alone(

@@ -32,7 +32,7 @@ def losses(
     quantized = insert_qdq(function, scheme).function
     exact, found = Batch(function), Batch(quantized)
     names = nodes_by_name(quantized)
-    places = {node: names[node.name] for node in others}
+    twins = {node: names[node.name] for node in others}
     errors, whole, power = dict.fromkeys(others, 0.0), 0.0, 0.0
     for inputs in parts_of(samples, min(exact.count, found.count)):
         wanted = exact.run(inputs)
@@ -41,7 +41,7 @@ def losses(
         power += sum(float(np.sum(y.astype(np.float64) ** 2)) for y in wanted)
         whole += squared_error(wanted, given)
         for node, weights in others.items():
-            errors[node] += squared_error(wanted, _rerun(found, known, places[node], weights))
+            errors[node] += squared_error(wanted, _rerun(found, known, twins[node], weights))
         if progress is not None:
             progress()
     return {node: max(error - whole, 0.0) / (power or 1.0) for node, error in errors.items()}

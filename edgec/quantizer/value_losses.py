@@ -45,13 +45,13 @@ class Choice:
         return sum(n.inputs[1].type.elements for n in nodes if n.op.dot_products is not None)
 
 
-def choices_of(forms: IntegerForms) -> list[Choice]:
+def choices_of(integer_forms: IntegerForms) -> list[Choice]:
     """What can be chosen for, in order: each stored value is in one of them."""
-    stored = forms.stored_values()
+    stored = integer_forms.stored_values()
     above: dict[Value, Value] = {}
 
     def leader(value: Value) -> Value:
-        value = forms.leader(value)
+        value = integer_forms.leader(value)
         while value in above:
             value = above[value]
         return value
@@ -61,12 +61,12 @@ def choices_of(forms: IntegerForms) -> list[Choice]:
             above[leader(other)] = leader(one)
 
     known = set(stored)
-    nodes = [node for node in forms.function.nodes if forms.has_integer_form(node)]
+    nodes = [node for node in integer_forms.function.nodes if integer_forms.has_integer_form(node)]
     for value in stored:
-        if forms.source(value) in known:
-            join(forms.source(value), value)
+        if integer_forms.source(value) in known:
+            join(integer_forms.source(value), value)
     for node in nodes:
-        made = forms.stored_output(node)
+        made = integer_forms.stored_output(node)
         if is_mean(node) and made is not None:
             join(node.inputs[0], made)
     members: dict[Value, list[Value]] = {}
@@ -75,10 +75,10 @@ def choices_of(forms: IntegerForms) -> list[Choice]:
     makers: dict[Value, list[Node]] = {one: [] for one in members}
     readers: dict[Value, list[Node]] = {one: [] for one in members}
     for node in nodes:
-        made = forms.stored_output(node)
+        made = integer_forms.stored_output(node)
         if made is not None:
             makers[leader(made)].append(node)
-        for one in dict.fromkeys(leader(value) for value in forms.stored_inputs(node)):
+        for one in dict.fromkeys(leader(value) for value in integer_forms.stored_inputs(node)):
             readers[one].append(node)
     return [
         Choice(tuple(values), tuple(makers[one]), tuple(readers[one]))

@@ -97,8 +97,8 @@ class ValueMixes:
         progress: called for each sample of the losses, and each mix.
         """
         self.made, self.plan, self.goal, self.progress = made, plan, goal, progress
-        self.forms: IntegerForms = made.scheme.forms
-        self.choices = choices_of(self.forms)
+        self.integer_forms: IntegerForms = made.scheme.integer_forms
+        self.choices = choices_of(self.integer_forms)
         self.measure = plan.errors
         self.products = sum(choice.products for choice in self.choices)
         self.errors: dict[Point, float] = {}
@@ -161,7 +161,7 @@ class ValueMixes:
         return self._models[point]
 
     def bits(self, point: Point) -> list[int]:
-        return [BITS[place] for place in point.chosen]
+        return [BITS[option] for option in point.chosen]
 
     def report(
         self,
@@ -174,7 +174,7 @@ class ValueMixes:
         layers = []
         for choice, loss, bits in zip(self.choices, lost, self.bits(point), strict=True):
             value = choice.values[0]
-            maker = self.forms.producers.get(value)
+            maker = self.integer_forms.producers.get(value)
             layers.append(
                 Layer(
                     value.origin.tensor if value.origin else value.name,
@@ -215,8 +215,8 @@ class ValueMixes:
             if bits == 32:
                 kept.update(dict.fromkeys((*choice.makers, *choice.readers)))
         names = (*recipe.keep_float, *(node.name for node in kept))
-        forms = IntegerForms(function, named_layers(function, names))
-        stored = set(forms.stored_values())
+        integer_forms = IntegerForms(function, named_layers(function, names))
+        stored = set(integer_forms.stored_values())
         wide = [v.name for c, bits in pairs if bits == 16 for v in c.values if v in stored]
         return replace(
             recipe,
@@ -231,6 +231,8 @@ class ValueMixes:
             if bits > 8
             for node in choice.readers
         )
-        integers = [n for n in self.forms.function.nodes if self.forms.has_integer_form(n)]
+        integers = [
+            n for n in self.integer_forms.function.nodes if self.integer_forms.has_integer_form(n)
+        ]
         wide, whole = (sum(node.macs for node in nodes) for nodes in (readers, integers))
         return wide / max(whole, 1)

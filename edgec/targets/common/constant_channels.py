@@ -32,7 +32,9 @@ def sum_bounds(tables: Mapping[str, Array]) -> tuple[Array, Array]:
     return bias - 128 * positive + 127 * negative, bias + 127 * positive - 128 * negative
 
 
-def settled(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> dict[str, Array]:
+def fold_constant_channels(
+    tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int
+) -> dict[str, Array]:
     """The tables with channels that are always the same given by small numbers.
 
     Training leaves channels with a huge bias and a tiny scale; what they give is one value.
@@ -40,13 +42,13 @@ def settled(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) 
     result = {name: tables[name].copy() for name in rescaling.sources}
     if "scale" in rescaling.tables:
         info = np.iinfo(rescaling.result)
-        _settle_scales(result, zero_point, (int(info.min), int(info.max)))
+        _fold_by_scales(result, zero_point, (int(info.min), int(info.max)))
     else:
-        _settle_multipliers(result, zero_point)
+        _fold_by_multipliers(result, zero_point)
     return result
 
 
-def _settle_scales(result: dict[str, Array], zero_point: int, limits: tuple[int, int]) -> None:
+def _fold_by_scales(result: dict[str, Array], zero_point: int, limits: tuple[int, int]) -> None:
     bounds = sum_bounds(result)
     for channel, (low, high) in enumerate(zip(*bounds, strict=True)):
         scale = float(result["scale"][channel])
@@ -61,7 +63,7 @@ def _settle_scales(result: dict[str, Array], zero_point: int, limits: tuple[int,
             result["scale"][channel] = 1.0
 
 
-def _settle_multipliers(result: dict[str, Array], zero_point: int) -> None:
+def _fold_by_multipliers(result: dict[str, Array], zero_point: int) -> None:
     tables = {name: array.copy() for name, array in result.items()}
     most = most_shift(zero_point)
     for channel, (low, high) in enumerate(zip(*sum_bounds(tables), strict=True)):

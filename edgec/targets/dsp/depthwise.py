@@ -11,7 +11,11 @@ from edgec.loop.microkernel import get_microkernel
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
-from edgec.targets.common.constant_channels import has_plain_scales, replace_constants, settled
+from edgec.targets.common.constant_channels import (
+    fold_constant_channels,
+    has_plain_scales,
+    replace_constants,
+)
 from edgec.targets.common.gathered import IMAGE_AXES, fold_offsets, spread_factors
 from edgec.targets.common.kernels.rescaling import TFLM
 from edgec.targets.common.limits import Limits, find_limits
@@ -61,7 +65,7 @@ def column_schedules(nest: Nest) -> list[Schedule]:
     rescaling, zero_point = limits.rescaling, limits.zero_point
     if rescaling is TFLM and zero_point != ZERO_POINT:
         return []
-    constants = settled(tables, rescaling, zero_point)
+    constants = fold_constant_channels(tables, rescaling, zero_point)
     shape = find_param(func, "out").shape
     if not fits_stream(constants, rescaling) or not has_plain_scales(constants):
         return []
@@ -151,7 +155,7 @@ def window_schedules(nest: Nest) -> list[Schedule]:
     limits = find_limits(nest.func)
     if window is None or limits is None or not limits.rescaling.needs <= nest.core.features:
         return []
-    constants = settled(tables, limits.rescaling, limits.zero_point)
+    constants = fold_constant_channels(tables, limits.rescaling, limits.zero_point)
     if not has_plain_scales(constants):
         return []
     found = []

@@ -18,10 +18,10 @@ from edgec.loop.values import Array
 from edgec.loop.window import Window
 from edgec.targets.common.constant_channels import (
     MOST_SUM,
+    fold_constant_channels,
     has_plain_scales,
     most_shift,
     replace_constants,
-    settled,
     sum_bounds,
 )
 from edgec.targets.common.kernels.rescaling import ONNX, ONNX_TO_16, RESCALINGS, TFLM, Rescaling
@@ -115,7 +115,7 @@ def _choose(
     if found is None or not found.rescaling.needs <= features:
         return None
     rescaling, zero_point = found.rescaling, found.zero_point
-    constants = settled(tables, rescaling, zero_point)
+    constants = fold_constant_channels(tables, rescaling, zero_point)
     if not fits_products(constants, paired):
         return None
     if not fits_rescaling(constants, rescaling, zero_point):

@@ -13,8 +13,8 @@ from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.targets.common.constant_channels import (
     MOST_SUM,
+    fold_constant_channels,
     replace_constants,
-    settled,
     sum_bounds,
 )
 from edgec.targets.common.kernels.rescaling import RESCALINGS
@@ -50,7 +50,7 @@ def _constants(nest: Nest, limits: Limits) -> dict[str, Array]:
     rescaling, zero_point = limits.rescaling, limits.zero_point
     if rescaling not in RESCALINGS or not rescaling.needs <= nest.core.features:
         return {}
-    constants = settled(nest.tables, rescaling, zero_point)
+    constants = fold_constant_channels(nest.tables, rescaling, zero_point)
     least, most = sum_bounds(constants)
     is_small = most.max() < MOST_SUM and least.min() >= -MOST_SUM
     return constants if is_small and fits_rescaling(constants, rescaling, zero_point) else {}

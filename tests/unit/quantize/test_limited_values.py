@@ -74,8 +74,8 @@ class ImaginedBuilds:
 
     def __init__(self, mixes: ValueMixes, limits: Limits, longer: int, most_ram: int) -> None:
         self.limits, self.longer, self.most_ram = limits, longer, most_ram
-        self.live = live_elements(mixes.forms.function, mixes.choices)
-        self.names = tuple(node.name for node in mixes.forms.function.nodes)
+        self.live = live_elements(mixes.integer_forms.function, mixes.choices)
+        self.names = tuple(node.name for node in mixes.integer_forms.function.nodes)
 
     def most(self, resource: str) -> int | None:
         return self.limits.of(resource) or {"RAM": 1 << 20, "flash": 1 << 20}.get(resource)

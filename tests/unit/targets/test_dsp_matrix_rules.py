@@ -19,7 +19,7 @@ from edgec.options import Options
 from edgec.targets.common.kernels.rescaling import ONNX, TFLM
 from edgec.targets.core import CORES
 from edgec.targets.dsp.columns import columns, offset_row, padded_columns, row
-from edgec.targets.dsp.matrix import plain_schedules, schedule_product, settled
+from edgec.targets.dsp.matrix import fold_constant_channels, plain_schedules, schedule_product
 from edgec.targets.rule import Nest, Prepare
 
 RNG = np.random.default_rng(11)
@@ -363,7 +363,7 @@ def test_constant_channels_are_told_by_small_numbers():
     constants = tables(4, 2)
     constants["bias"][1], constants["shift"][1] = 1 << 30, -28
     constants["bias"][2], constants["multiplier"][2], constants["shift"][2] = 77, 0, 0
-    small = settled(constants, TFLM, -128)
+    small = fold_constant_channels(constants, TFLM, -128)
     assert not small["w"][[1, 2]].any()
     assert small["bias"][1] != constants["bias"][1]
     assert np.array_equal(small["w"][[0, 3]], constants["w"][[0, 3]])

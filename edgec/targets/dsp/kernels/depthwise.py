@@ -204,12 +204,12 @@ _ENDS: Mapping[Rescaling, tuple[tuple[str, ...], dict[str, int]]] = {
     ONNX_TO_16: (("minimum", "maximum"), {}),
 }
 for _rescaling, (_own, _always) in _ENDS.items():
-    _sizes = ("height", "width", "out_width", "channels", *_own)
+    _numbers = ("height", "width", "out_width", "channels", *_own)
     register(
         Microkernel(
             _rescaling.kernel("depthwise_3x3"),
             partial(depthwise_3x3, _rescaling, **_always),
-            sizes=_sizes,
+            sizes=_numbers,
             header=f"dsp/depthwise_{_rescaling.file}",
             needs=frozenset({"dsp"}) | _rescaling.needs,
             alignment=(("plane", 4), ("bias", 4)),
@@ -217,6 +217,6 @@ for _rescaling, (_own, _always) in _ENDS.items():
             stream=Stream(_rescaling.sources, partial(_fields, _rescaling), _prepare, _restore),
             instructions=partial(_instructions_3x3, _rescaling),
             code_bytes=700,
-            struct=Struct("ec_depthwise_3x3_s16_sizes", _sizes) if len(_own) > 1 else None,
+            struct=Struct("ec_depthwise_3x3_s16_sizes", _numbers) if len(_own) > 1 else None,
         )
     )
