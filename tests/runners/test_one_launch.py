@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -24,13 +25,16 @@ from edgec.errors import BuildFailed
 from edgec.frontends import import_model
 from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Module
+from edgec.loop.ir import PrimFunc
 from edgec.loop.parser import parse_func
+from edgec.loop.printer import print_func
 from edgec.options import Driver, Options
 from edgec.pipeline import compile_module
 from edgec.runners.gpu_emulation import build_emulated
 from edgec.runners.host import HostModel
 from edgec.runners.samples import generate_steps
 from edgec.targets.core import find_core
+from edgec.targets.cuda import costs
 from edgec.targets.cuda.costs import GPUS
 from edgec.targets.cuda.crew import Crew
 
@@ -120,6 +124,23 @@ def test_what_does_not_fit_in_a_block_is_refused() -> None:
         plan_of(replace(program, arena_bytes=65_537))
     with pytest.raises(BuildFailed, match="its sizes are open"):
         plan_of(for_gpu(Module({"main": perceptron()}, source="open"), "block").program)
+
+
+def test_a_kernel_s_work_is_estimated_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """For all plans of a program: that takes the most time of a build with known kernels."""
+    program = for_gpu(import_model(DIGITS), "auto").program
+    asked = list[tuple[str, bool]]()
+    real = costs.thread_instructions
+
+    def counted(func: PrimFunc, *args: Any, most: bool) -> float:
+        asked.append((print_func(func), most))
+        return real(func, *args, most=most)
+
+    monkeypatch.setattr(costs, "thread_instructions", counted)
+    first = plan_of(program)
+    assert len(asked) == len(set(asked))
+    asked.clear()
+    assert plan_of(program) == first and asked == []
 
 
 def test_kernels_share_what_the_arena_leaves_of_a_block(

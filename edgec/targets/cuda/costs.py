@@ -19,7 +19,7 @@ from math import inf
 from edgec.loop.bound import ONE_THREAD, kernel_parts, launch_of
 from edgec.loop.cost import thread_instructions
 from edgec.loop.foreign import Foreign, library_call
-from edgec.loop.ir import Call, PrimFunc
+from edgec.loop.ir import Call, PrimFunc, remembered
 
 #: Clock cycles from one instruction of a thread to the next one that needs its result.
 LATENCY_CYCLES = 6.0
@@ -114,13 +114,22 @@ def copy_us(nbytes: int, gpu: Gpu) -> float:
 
 def work_of(part: PrimFunc, callees: Mapping[str, PrimFunc] | None = None) -> Work:
     """Threads and instructions of a kernel."""
+    return _work(part, callees) if callees else _work_alone(part)
+
+
+@remembered
+def _work_alone(part: PrimFunc) -> Work:
+    return _work(part, {})
+
+
+def _work(part: PrimFunc, callees: Mapping[str, PrimFunc]) -> Work:
     found = library_call(part)
     if found is not None:
         return _of_library(*found)
     launch = launch_of(part) or ONE_THREAD
     threads = launch.blocks * launch.threads
     average, longest = (
-        thread_instructions(part, launch, callees or {}, most=most) for most in (False, True)
+        thread_instructions(part, launch, callees, most=most) for most in (False, True)
     )
     return Work(threads, average * threads, longest)
 

@@ -129,7 +129,7 @@ def test_no_race_in_joined_kernels_of_matrix_instructions(
      "mlperf_ad_autoencoder_int8.tflite", "tflm_mnist_lstm_f32.tflite", "dtln_1_f32.tflite",
      "deeploy_cct2_32_f32_untrained.onnx", "mlperf_kws_dscnn_f32.tflite",
      "mlperf_ic_resnet8_f32.tflite", "ultraface_rfb320.onnx", "cfu_mobilenetv2_160_035_int8.tflite",
-     "emza_ssd_slim_120x160_int8.tflite", "silero_vad_op18_ifless.onnx"],
+     "emza_ssd_slim_120x160_int8.tflite", "mp_selfie_seg_f16.tflite"],
 )  # fmt: skip
 def test_no_race_in_models(name: str, core: str, sample_model: Callable[[str], Path]) -> None:
     assert any(map(launch_of, functions(check(sample_model(name), core))))
