@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,11 +9,11 @@ import numpy as np
 
 from edgec.codegen.one_launch import plan_of
 from edgec.codegen.program import Program, Step
-from edgec.loop.access import writes
 from edgec.loop.bound import BOUND, kernel_parts, launch_of
 from edgec.loop.interpret import interpret
-from edgec.loop.ir import For, PrimFunc, Seq, Stmt, Sync
+from edgec.loop.ir import Buffer, For, PrimFunc, Seq, Stmt, Sync
 from edgec.loop.microkernel import kernels_of
+from edgec.loop.overlap import written_buffers
 from edgec.loop.rewrite import Rewriter
 from edgec.loop.verify import verify_func
 from edgec.pipeline import compile_model
@@ -61,7 +60,12 @@ def require_apart(program: Program) -> int:
             if next(starts):
                 together = []
             count += bool(together)
-            own = list(_touched(program, step, part))
+            places, written = places_of(program, step), written_buffers(part)
+            own = [
+                (places[param], param.scope == "scratch" or param in written)
+                for param in part.params
+                if param in places
+            ]
             for span, is_written in own:
                 for other, was_written in together:
                     meets = span.start < other.stop and other.start < span.stop
@@ -70,14 +74,14 @@ def require_apart(program: Program) -> int:
     return count
 
 
-def _touched(program: Program, step: Step, part: PrimFunc) -> Iterator[tuple[range, bool]]:
-    """The bytes of each buffer of a kernel, those of states after the arena's."""
-    for param in part.params:
-        name = step.args[step.function.params.index(param)]
+def places_of(program: Program, step: Step) -> dict[Buffer, range]:
+    """The bytes of each parameter of a step, those of states after the arena's."""
+    found = {}
+    for param, name in zip(step.function.params, step.args, strict=True):
         if name not in program.constants:
             start = program.offsets[name] + program.arena_bytes * (name in program.state_buffers)
-            written = param.scope == "scratch" or param in writes(part.body)
-            yield range(start, start + program.buffers[name]), written
+            found[param] = range(start, start + program.buffers[name])
+    return found
 
 
 class _Serial(Rewriter):

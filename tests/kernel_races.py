@@ -11,18 +11,19 @@ what runs, the interpreter has to look (`Undecided`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
-from itertools import accumulate
+from itertools import accumulate, product
 from types import CodeType
 from typing import Any
 
 import numpy as np
 
 from edgec.errors import ContractError
-from edgec.loop.access import flat_address, term_range, writes
+from edgec.loop.access import flat_address, term_range
 from edgec.loop.bound import BOUND, ONE_THREAD, WARP, Launch, kernel_parts, launch_of
+from edgec.loop.dtype import bits
 from edgec.loop.interpret import python_term
 from edgec.loop.ir import (
     Buffer,
@@ -41,9 +42,10 @@ from edgec.loop.ir import (
     Sync,
 )
 from edgec.loop.microkernel import Microkernel, get_microkernel, is_microkernel, meaning_of
+from edgec.loop.overlap import written_buffers
 from edgec.loop.rewrite import expressions, statements, subexpressions
 from edgec.loop.simplify import lower_blocks
-from edgec.numerics.term import Term
+from edgec.numerics.term import Term, as_term
 
 #: Most rows of an array.
 MOST_ROWS = 1 << 20
@@ -54,11 +56,26 @@ class Undecided(Exception):
     """Data decide what is touched."""
 
 
-def require_no_race(func: PrimFunc) -> None:
-    """Raises ContractError as the interpreter does; Undecided where data decide what is touched."""
+def require_no_race(func: PrimFunc, places: Mapping[Buffer, range] | None = None) -> None:
+    """Raises ContractError as the interpreter does; Undecided where data decide what is touched.
+
+    places: the bytes of parameters in memory, of which some may be those of others.
+    """
     filled: dict[Buffer, np.ndarray] = {}
     for part in kernel_parts(func):
-        _Kernel(part, filled).check()
+        _Kernel(part, filled, places or {}).check()
+
+
+def meeting(part: PrimFunc, places: Mapping[Buffer, range]) -> dict[Buffer, range]:
+    """The parameters of which some write into the bytes of others."""
+    own = {param: places[param] for param in part.params if param in places}
+    written = written_buffers(part)
+    pairs = [
+        (a, b)
+        for a, b in product(own, own)
+        if a is not b and a in written and own[a].start < own[b].stop and own[b].start < own[a].stop
+    ]
+    return {param: own[param] for pair in pairs for param in pair}
 
 
 @dataclass
@@ -100,9 +117,10 @@ class Walk:
         """All threads come to a barrier."""
         raise NotImplementedError
 
-    def is_only_read(self, buffer: Buffer) -> bool:
-        """Whether nothing that runs at once writes the buffer, so that any read of it is right."""
-        return buffer.scope in ("constant", "register")
+    def gather(self, buffer: Buffer, rows: Rows) -> None:
+        """Data decide which element is read."""
+        if buffer.scope not in ("constant", "register"):
+            raise Undecided
 
     def stmt(self, stmt: Stmt, rows: Rows) -> None:
         """Run a statement in some rows."""
@@ -160,8 +178,8 @@ class Walk:
     def loads(self, stmt: Store | Call, rows: Rows) -> None:
         for value in expressions(stmt):
             for each in subexpressions(value):
-                if isinstance(each, Gather) and not self.is_only_read(each.buffer):
-                    raise Undecided
+                if isinstance(each, Gather):
+                    self.gather(each.buffer, rows)
                 if isinstance(each, Load):
                     self.element(each.buffer, each.indices, rows, is_write=False)
 
@@ -307,9 +325,13 @@ class _Touched:
 class _Kernel(Walk):
     """One launch. `filled`: which elements of scratch memory have been written."""
 
-    def __init__(self, func: PrimFunc, filled: dict[Buffer, np.ndarray]) -> None:
+    def __init__(
+        self, func: PrimFunc, filled: dict[Buffer, np.ndarray], places: Mapping[Buffer, range]
+    ) -> None:
         super().__init__()
-        self.func, self.filled = func, filled
+        self.func, self.filled, self.places = func, filled, meeting(func, places)
+        end = max((place.stop for place in self.places.values()), default=0)
+        self.memory = Buffer("memory", (end,), "uint8", "arena")
         self.launch = launch_of(func) or ONE_THREAD
         syncs = {s.scope for s in statements(func.body) if isinstance(s, Sync)}
         if "grid" in syncs:
@@ -322,7 +344,7 @@ class _Kernel(Walk):
             "block": lambda t: t // threads * warps + t % threads // WARP,
         }
         self.who = [whose[scope] for scope in self.scopes[:-1]] + [lambda t: t]
-        self.written = writes(func.body)
+        self.written = written_buffers(func)
         self.touched: dict[Buffer, list[_Touched]] = {}
         self.read: dict[Buffer, np.ndarray] = {}
         self.blocks = range(0)
@@ -364,10 +386,21 @@ class _Kernel(Walk):
             )
 
     def is_only_read(self, buffer: Buffer) -> bool:
-        is_given = buffer.scope == "arena" and buffer not in self.written
-        return is_given or super().is_only_read(buffer)
+        """Whether nothing that runs at once writes the buffer."""
+        return buffer.scope == "arena" and buffer not in self.written
+
+    def gather(self, buffer: Buffer, rows: Rows) -> None:
+        """Any element, where that matters."""
+        if not self.is_only_read(buffer):
+            super().gather(buffer, rows)
+        elif buffer in self.places:
+            start = BufferRef(buffer, (as_term(0),) * len(buffer.shape))
+            self.after(start, np.arange(buffer.elements), rows, is_write=False)
 
     def note(self, buffer: Buffer, at: np.ndarray, rows: Rows, *, is_write: bool) -> None:
+        if buffer in self.places:
+            self.note_bytes(buffer, at, rows, is_write=is_write)
+            return
         if self.is_only_read(buffer):
             return
         elements = buffer.elements
@@ -380,6 +413,17 @@ class _Kernel(Walk):
             touched.note(at, who(rows.thread), is_write=is_write)
         if buffer.scope != "arena" and not is_write:
             self.read.setdefault(buffer, np.zeros(elements, bool))[at] = True
+
+    def note_bytes(self, buffer: Buffer, at: np.ndarray, rows: Rows, *, is_write: bool) -> None:
+        """The bytes of elements, of a buffer that shares them with others."""
+        size = bits(buffer.dtype) // 8
+        start = self.places[buffer].start + at * size
+        for offset in range(size):
+            self.touched.setdefault(
+                self.memory, [_Touched(self.memory.elements) for _ in self.scopes]
+            )
+            for touched, who in zip(self.touched[self.memory], self.who, strict=True):
+                touched.note(start + offset, who(rows.thread), is_write=is_write)
 
     def require_filled(self) -> None:
         """What was read has been written: before, or by the same thread since the last barrier."""

@@ -26,6 +26,7 @@ from edgec.loop.bound import (
     BLOCKS,
     BOUND,
     ONE_THREAD,
+    THREADS,
     Launch,
     does_wait,
     group_bytes,
@@ -95,8 +96,7 @@ def emit_parts(
 def emit_beside(
     name: str, parts: Sequence[tuple[PrimFunc, Mapping[str, Range]]], callees: Mapping[str, str]
 ) -> Kernel:
-    """One kernel of several parts of functions, which have threads alike: first the blocks of one,
-    then those of the next.
+    """One kernel of several parts of functions: first the blocks of one, then those of the next.
 
         if (EC_BLOCK_X < 32) {
             const int32_t block_x = EC_BLOCK_X;
@@ -106,15 +106,18 @@ def emit_beside(
             ...
         }
 
-    It takes the parameters of all parts in order.
+    It takes the parameters of all parts in order. Where their threads differ, blocks have as many
+    as the most of them, in a row; in those of the others the last ones do nothing.
     """
     launches = [launch_of(part) or ONE_THREAD for part, _ in parts]
+    most = max(launch.threads for launch in launches)
+    alike = len({launch.extents[3:] for launch in launches}) == 1
     total, params, lines = 0, list[str](), list[str]()
     for number, ((part, known), launch) in enumerate(zip(parts, launches, strict=True), 1):
         names = {param: f"{param.name}_of_{number}" for param in part.params}
         own = {names[p]: known[p.name] for p in part.params if p.name in known}
         printer = _BlockPrinter(_renamed(part, names), name, callees, own, launch)
-        function = printer.emit_from(total)
+        function = printer.emit_from(total, None if alike else most)
         total += launch.blocks
         is_last = number == len(parts)
         opening = "} else {" if is_last else f"if (EC_BLOCK_X < {total}) {{"
@@ -122,7 +125,8 @@ def emit_beside(
         params += function.params
         lines += [INDENT + opening, *(INDENT + line for line in function.lines)]
     text = CFunction(name, tuple(params), (*lines, INDENT + "}"))
-    extents = (total, 1, 1, *launches[0].extents[3:])
+    x, y, z = launches[0].extents[3:] if alike else (most, 1, 1)
+    extents = (total, 1, 1, x, y, z)
     waits = any(does_wait(part) for part, _ in parts)
     return Kernel(name, _global(text), Launch(extents), (), waits)
 
@@ -237,12 +241,23 @@ class _KernelPrinter(FunctionPrinter):
 class _BlockPrinter(_KernelPrinter):
     """A kernel whose blocks are some of a launch."""
 
-    def emit_from(self, first: int) -> CFunction:
-        """The function, whose first block is this one of the launch."""
-        self.index = {**_INDEX, **{kind: self.fresh(kind) for kind in BLOCKS}}
+    def emit_from(self, first: int, threads: int | None) -> CFunction:
+        """The function, whose first block is this one of the launch.
+
+        threads: of its blocks in a row, where they are not those of the function.
+        """
+        own = BLOCKS if threads is None else BOUND
+        self.index = {**_INDEX, **{kind: self.fresh(kind) for kind in own}}
         function = self.emit()
         start = f"(EC_BLOCK_X - {first})" if first else "EC_BLOCK_X"
-        return replace(function, lines=(*self._indices(start, BLOCKS), *function.lines))
+        lines = [*self._indices(start, BLOCKS)]
+        if threads is not None:
+            lines += self._indices("EC_THREAD_X", THREADS)
+        lines += function.lines
+        if threads is not None and self.launch.threads < threads:
+            opening = f"{INDENT}if (EC_THREAD_X < {self.launch.threads}) {{"
+            lines = [opening, *(INDENT + line for line in lines), INDENT + "}"]
+        return replace(function, lines=tuple(lines))
 
 
 class _StepPrinter(_KernelPrinter):

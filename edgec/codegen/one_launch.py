@@ -31,6 +31,7 @@ from edgec.errors import BuildFailed
 from edgec.loop.bound import (
     MOST_SHARED_BYTES,
     ONE_THREAD,
+    does_wait,
     kernel_parts,
     launch_of,
     shared_bytes,
@@ -170,12 +171,17 @@ def _may_run_beside(
 
 
 def _is_one_launch(program: Program, steps: Sequence[Step], parts: Sequence[PrimFunc]) -> bool:
-    """Whether a launch holds these kernels: their threads, arguments and shared memory."""
+    """Whether a launch holds these kernels: their threads, arguments and shared memory.
+
+    Threads may be fewer than those of another kernel where they do not wait for each other.
+    """
     is_theirs = any(step.on_processor or library_call(step.function) for step in steps)
-    threads = {(launch_of(part) or ONE_THREAD).extents[3:] for part in parts}
+    launches = [launch_of(part) or ONE_THREAD for part in parts]
+    most = max(launch.threads for launch in launches)
+    fewer = [part for part, own in zip(parts, launches, strict=True) if own.threads < most]
     arguments, shared = sum(len(p.params) for p in parts), sum(map(shared_bytes, parts))
     fits = arguments <= MOST_ARGUMENTS and shared <= MOST_SHARED_BYTES
-    return not (is_theirs or program.sizes) and len(threads) == 1 and fits
+    return not (is_theirs or program.sizes or any(map(does_wait, fewer))) and fits
 
 
 def _are_apart(program: Program, steps: Sequence[Step], last: Step) -> bool:

@@ -18,7 +18,7 @@ arrays. A part that only reads or only writes needs no order: its loops become i
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import product
@@ -29,6 +29,7 @@ import numpy.typing as npt
 
 from edgec.errors import ContractError
 from edgec.loop.access import reads, writes
+from edgec.loop.bound import ONE_THREAD, kernel_parts, launch_of
 from edgec.loop.dtype import bits
 from edgec.loop.ir import (
     Branch,
@@ -46,6 +47,7 @@ from edgec.loop.ir import (
     Seq,
     Stmt,
     Store,
+    Sync,
     While,
     remembered,
 )
@@ -125,8 +127,30 @@ def _largest_distance(func: PrimFunc, input: Buffer, output: Buffer) -> int | No
 
 def _distance(func: PrimFunc, input: Buffer, output: Buffer) -> int:
     given = {v: (np.array([v.start]), np.array([v.stop - 1])) for v in func.indices}
-    whole = _Walk(input, output).summary(lower_blocks(func.body), _Steps(given, 1))
+    walk, steps = _Walk(input, output), _Steps(given, 1)
+    if launch_of(func) is None:
+        return int(walk.summary(lower_blocks(func.body), steps).distance[0])
+    whole = _nothing(1)
+    for together in _at_once(func):
+        whole = whole.then(walk.summary(lower_blocks(together), steps).mixed())
     return int(whole.distance[0])
+
+
+def _at_once(func: PrimFunc) -> Iterator[Stmt]:
+    """The statements of a GPU's function between barriers that all of its threads wait at.
+
+    Those of a block order the threads of a kernel that has only one.
+    """
+    for part in kernel_parts(func):
+        stmts = part.body.stmts if isinstance(part.body, Seq) else (part.body,)
+        is_one_block = (launch_of(part) or ONE_THREAD).blocks == 1
+        together: list[Stmt] = []
+        for stmt in stmts:
+            if is_one_block and isinstance(stmt, Sync) and stmt.scope == "block":
+                yield Seq(tuple(together))
+                together = []
+            together.append(stmt)
+        yield Seq(tuple(together))
 
 
 @remembered

@@ -20,6 +20,7 @@ from edgec.codegen.model_text import make_text
 from edgec.codegen.one_launch import plan_of
 from edgec.deploy.project import deploy
 from edgec.frontends import import_model
+from edgec.loop.bound import launch_of
 from edgec.options import Options
 from edgec.passes import join_groups
 from edgec.pipeline import Compiled, compile_model, compile_module
@@ -111,14 +112,14 @@ def test_segments_of_the_processor_stay(tmp_path: Path) -> None:
     assert sides.count(False) >= 1 and sides.count(True) >= 10
 
 
-def branches(folder: Path) -> Path:
-    """Three dense layers of one input and a softmax of their sums: floats, and with no barrier."""
+def branches(folder: Path, widths: tuple[int, ...] = (32, 32, 32)) -> Path:
+    """Some dense layers of one input and a softmax of their sums: floats, and with no barrier."""
     b = OnnxBuilder(6, ROWS)
     made = []
-    for width in (32, 32, 32):
+    for width in widths:
         weights = b.constant(b.rng.normal(size=(32, width)).astype(np.float32), "w")
         made.append(b.add("MatMul", ["x", weights]))
-    total = b.add("Concat", made, axis=1)
+    total = b.add("Concat", made, axis=1 if len(set(widths)) == 1 else -1)
     return b.save(b.add("Softmax", [total], axis=-1), folder / "m.onnx", 20)
 
 
@@ -154,6 +155,29 @@ def test_layers_of_one_input_are_one_launch(tmp_path: Path) -> None:
 )
 def test_no_race_in_joined_kernels(write: Write, tmp_path: Path) -> None:
     assert races(write(tmp_path)) > 2
+
+
+def test_layers_of_other_widths_are_one_launch(tmp_path: Path) -> None:
+    """Threads over those of a layer do nothing in its blocks."""
+    module = import_model(branches(tmp_path, (32, 10, 7)))
+    compiled = for_gpu(module)
+    threads = [launch.threads for step in compiled.program.steps[:3]
+               if (launch := launch_of(step.function))]  # fmt: skip
+    assert len(set(threads)) == 3 and launches(compiled)[0] == 3
+    gpu = make_text(compiled.program).text.gpu
+    assert gpu is not None and gpu.launches[0][0].size[3:] == (max(threads), 1, 1)
+    for each in sorted(threads)[:2]:
+        assert f"if (EC_THREAD_X < {each}) {{" in gpu.source
+    assert check_on_gpu(module, tmp_path, 2) > 0
+
+
+def test_threads_that_wait_are_all_of_a_launch(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A kernel of fewer threads that wait for each other is a launch of its own."""
+    module = import_model(branches(tmp_path, (32, 10, 7)))
+    monkeypatch.setattr(one_launch, "does_wait", lambda part: True)
+    assert set(launches(for_gpu(module))) == {1}
 
 
 def test_a_kernel_beside_its_maker_gives_other_bits(

@@ -29,6 +29,8 @@ FIRST_CYCLES = 800.0
 BARRIER_CYCLES = 40.0
 #: Between two barriers of a cluster: to another multiprocessor and back, 180 cycles each.
 CLUSTER_CYCLES = 360.0
+#: Of a thread that has nothing to do in its block.
+IDLE_INSTRUCTIONS = 8.0
 #: Threads of a block of a library's, and the lanes of a multiprocessor that it keeps busy.
 LIBRARY_THREADS, LIBRARY_LANES = 256, 128
 
@@ -96,10 +98,13 @@ def kernel_us(work: Work, gpu: Gpu) -> float:
 def beside_us(
     parts: Sequence[PrimFunc], gpu: Gpu, callees: Mapping[str, PrimFunc] | None = None
 ) -> float:
-    """What kernels take as one node, whose blocks run beside each other."""
+    """What kernels take as one node, whose blocks run beside each other, with the most threads."""
     works = [work_of(part, callees) for part in parts]
-    threads, instructions = (sum(w.threads for w in works), sum(w.instructions for w in works))
-    return kernel_us(Work(threads, instructions, max(w.longest for w in works)), gpu)
+    launches = [launch_of(part) or ONE_THREAD for part in parts]
+    threads = max(launch.threads for launch in launches) * sum(each.blocks for each in launches)
+    idle = threads - sum(launch.blocks * launch.threads for launch in launches)
+    instructions = sum(work.instructions for work in works) + idle * IDLE_INSTRUCTIONS
+    return kernel_us(Work(threads, instructions, max(work.longest for work in works)), gpu)
 
 
 def on_processor_us(instructions: float, gpu: Gpu) -> float:

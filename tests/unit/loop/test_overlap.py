@@ -283,3 +283,22 @@ def test_random_nests(body: str, seed: int) -> None:
         # Elements that the nest does not write keep what was there.
         written = expected != 0
         assert got[written].tolist() == expected[written].tolist()
+
+
+def test_blocks_of_a_gpu_have_no_order() -> None:
+    """One block may write its second part before another one has read its first."""
+    text = """
+func joined(x: arena int8[4], y: arena int8[4], out: arena int8[8]) {{
+  {kind} for i in 0..4 {{ out[i] = x[i] }}
+  sync {scope}
+  {kind} for j in 0..4 {{ out[j + 4] = y[j] }}
+}}
+"""
+    for kind, scope, distances in (
+        ("block_x", "block", {}),
+        ("thread_x", "warp", {}),
+        ("thread_x", "block", {"x": 4}),  # the only block, whose threads wait
+        ("block_x", "grid", {"x": 4}),
+    ):
+        found = overlap_distances(parse_func(text.format(kind=kind, scope=scope)))
+        assert {x.name: distance for x, distance in found.items()} == distances
