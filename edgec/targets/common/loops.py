@@ -11,6 +11,7 @@ from edgec.errors import ScheduleError
 from edgec.loop.dtype import is_integer
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.schedule import Schedule
+from edgec.targets.common import copies
 from edgec.targets.common.depthwise import schedule_planes
 from edgec.targets.common.gathered import IMAGE_AXES, fold_offsets, gathered
 from edgec.targets.common.matrix import (
@@ -35,7 +36,12 @@ from edgec.targets.common.recurrent import (
     schedule_gru,
     schedule_lstm,
 )
-from edgec.targets.common.rows import UNROLLED_ELEMENTS, schedule_elements, schedule_rows
+from edgec.targets.common.rows import (
+    UNROLLED_ELEMENTS,
+    schedule_elements,
+    schedule_moves,
+    schedule_rows,
+)
 from edgec.targets.common.sums import Kind
 from edgec.targets.common.svdf import schedule_push
 from edgec.targets.common.walks import is_walk, schedule_walks
@@ -146,7 +152,11 @@ RULES = (
 
 
 def _elements(nest: Nest, schedule: Schedule) -> None:
-    schedule_elements(schedule, _unrolled(nest))
+    straight = _unrolled(nest)
+    if straight > 1 and copies.is_copy(nest) and nest.core.has("thumb2"):  # loads reach far
+        schedule_moves(schedule)
+    else:
+        schedule_elements(schedule, straight)
 
 
 def _lstm(nest: Nest, schedule: Schedule) -> None:

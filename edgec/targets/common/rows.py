@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgec.loop.access import accesses, region
 from edgec.loop.intrinsics import get_intrinsic
-from edgec.loop.ir import Block, For, Intrinsic, PrimFunc, Store
+from edgec.loop.ir import Block, For, Intrinsic, Load, PrimFunc, Store
 from edgec.loop.primitives.lookup import find_loop, loops_on
 from edgec.loop.rewrite import loops_of, statements, subexpressions
 from edgec.loop.schedule import Schedule
@@ -12,6 +12,8 @@ from edgec.targets.common.nests import decompose, find_param, largest_divisor, o
 
 #: Elements in straight code, so that the loop's own instructions are shared.
 UNROLLED_ELEMENTS = 4
+#: The same of elements that are only moved: a load and a store each.
+MOVED_ELEMENTS = 8
 #: Elements that are worth it where several statements make one.
 FEWEST_ELEMENTS = 100
 #: The sum of a part of a row, of which the row's total is added.
@@ -29,6 +31,37 @@ def schedule_elements(schedule: Schedule, straight: int) -> None:
     if factor > 1:
         _, inner = schedule.split(loops[-1], factor)
         schedule.unroll(inner)
+
+
+def schedule_moves(schedule: Schedule) -> None:
+    """Elements that are only moved; where constants choose columns, each place is loaded once.
+
+    for d0 in 0..16 {                            for d1 in 0..32 {
+      for d1 in 0..32 {                   ->       for d0_o in 0..2 { unrolled for d0_i in 0..8 {
+        out[d0, d1] = x[d0, at[d1]]                  out[d0_o*8 + d0_i, d1] = x[.., at[d1]]
+    """
+    loops = output_loops(schedule.func, "out", "out")
+    if len(loops) > 1 and _chooses_columns(schedule.func):
+        *_, outer, inner = loops
+        factor = largest_divisor(find_param(schedule.func, "out").shape[-2], MOVED_ELEMENTS)
+        if factor >= UNROLLED_ELEMENTS:
+            schedule.reorder(inner, outer)
+            schedule.unroll(schedule.split(outer, factor)[1])
+            return
+    schedule_elements(schedule, MOVED_ELEMENTS)
+
+
+def _chooses_columns(func: PrimFunc) -> bool:
+    """Whether constants by the last index alone say what is moved there."""
+    stores = [stmt for stmt in statements(func.body) if isinstance(stmt, Store)]
+    found = [
+        {var for index in part.indices for var in index.variables()}
+        == set(store.indices[-1].variables())
+        for store in stores
+        for part in subexpressions(store.value)
+        if isinstance(part, Load) and part.buffer.scope == "constant"
+    ]
+    return bool(found) and all(found)
 
 
 def schedule_rows(schedule: Schedule, straight: int) -> None:
