@@ -17,7 +17,6 @@
 #define EC_READ_STACK_POINTER(sp) __asm__ volatile("mv %0, sp" : "=r"(sp))
 
 #define EC_CSR_READ(name, value) __asm__ volatile(EC_CSR_ASM("csrr %0, " name) : "=r"(value))
-#define EC_CSR_WRITE(name, value) __asm__ volatile(EC_CSR_ASM("csrw " name ", %0") : : "r"(value))
 #define EC_CSR_SET(name, bits) __asm__ volatile(EC_CSR_ASM("csrs " name ", %0") : : "r"(bits))
 
 #endif /* EC_CPU_H */

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import platform
-import subprocess
 import sys
 import zipfile
 from pathlib import Path
 
 import pytest
-
-from edgec.cli.main import main
+from package_commands import edgec, run
 
 MODEL = Path("examples", "digits", "digits_int8.onnx")
 X86_64 = pytest.mark.skipif(
@@ -24,21 +21,6 @@ import digits
 model = digits.Model()
 model.selftest()
 """
-
-
-def edgec(*words: object) -> int:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(word) for word in words])
-    return int(stopped.value.code or 0)
-
-
-def run(*command: object, cwd: Path, **more: str) -> str:
-    done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env={**os.environ, **more}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-3000:]
-    return done.stdout
 
 
 def check_wheel(folder: Path, tmp_path: Path) -> None:

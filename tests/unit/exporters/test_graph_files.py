@@ -9,18 +9,12 @@ import numpy as np
 import pytest
 import test_svdf
 from onnx_builder import float_network
+from package_commands import edgec
 
 from edgec.cli.export import GRAPH_NAMES
-from edgec.cli.main import main
 from edgec.exporters.graph_files import GRAPH_FILES
 from edgec.frontends import import_model
 from edgec.graph.interpret import Interpretation
-
-
-def edgec(*words: object) -> int:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(word) for word in words])
-    return int(stopped.value.code or 0)
 
 
 def test_the_command_knows_every_file() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -14,10 +13,10 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from package_commands import edgec, run
 from tflite_builder import TfliteBuilder
 
 from edgec.cli.export import FORMAT_NAMES
-from edgec.cli.main import main
 from edgec.errors import BuildFailed, EdgecError
 from edgec.exporters.formats import FORMATS, Labels
 from edgec.exporters.library import Library, read_library
@@ -29,12 +28,6 @@ MODEL_FILES = (
     "digits.c", "digits.h", "digits_runtime.h", "digits_weights.c", "digits_weights.h",
     "ec_status.h",
 )  # fmt: skip
-
-
-def edgec(*words: object) -> int:
-    with pytest.raises(SystemExit) as stopped:
-        main([str(word) for word in words])
-    return int(stopped.value.code or 0)
 
 
 @pytest.fixture(scope="module")
@@ -69,15 +62,6 @@ def tool(name: str) -> str:
     if found is None:
         pytest.skip(f"{name} is not installed")
     return found
-
-
-def run(*command: object, cwd: Path, **more: str) -> str:
-    done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, env={**os.environ, **more}, text=True,
-        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-3000:]
-    return done.stdout
 
 
 def test_the_command_knows_every_format() -> None:

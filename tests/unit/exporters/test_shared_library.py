@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 import sys
 from pathlib import Path
 
@@ -12,6 +11,7 @@ import numpy as np
 import onnx
 import pytest
 from onnx import TensorProto, helper, numpy_helper
+from package_commands import run
 
 from edgec.deploy.project import deploy_library
 from edgec.exporters.formats import Labels
@@ -27,15 +27,6 @@ LABELS = Labels("1.2.3", "acme", "https://example.org/acme")
 ABI = Path(__file__).parent / "abi.txt"
 
 pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="shared libraries of ELF")
-
-
-def run(*command: object, cwd: Path) -> str:
-    done = subprocess.run(
-        [str(word) for word in command], cwd=cwd, text=True, stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout[-3000:]
-    return done.stdout
 
 
 def library_of(model: Path, name: str, folder: Path, **more: object) -> Library:
