@@ -122,7 +122,7 @@ def _region_text(region: MemoryRegion) -> _RegionText:
 
 
 def _fetch_text(region: MemoryRegion) -> _RegionText:
-    """The same memory as the core's instructions see it."""
+    """The memory at the addresses that the core fetches instructions from."""
     at = f"0x{region.code_origin:08X}"
     return _RegionText(FETCH_REGION, at, f"0x{region.length:X}", region.access)
 

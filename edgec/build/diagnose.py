@@ -114,7 +114,7 @@ def biggest_symbols(objects: list[Path], kind: str, count: int = 5) -> list[tupl
 
 
 def undefined_names(objects: list[Path]) -> dict[str, str]:
-    """Return each name that object files use and none of them defines, with one user's file."""
+    """Return each undefined name of object files, with one file that uses it."""
     from elftools.elf.elffile import ELFFile
 
     used: dict[str, str] = {}

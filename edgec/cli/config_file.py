@@ -1,4 +1,4 @@
-"""`edgec.toml` beside a model: options that its commands take where the command line says nothing.
+"""`edgec.toml` beside a model: options for commands, used when the command line omits them.
 
 board = "stm32"              # of every command that has such an option
 calibration = "samples/"     # paths are relative to the file
@@ -19,11 +19,11 @@ from edgec.errors import EdgecError
 from edgec.resources import parse_toml
 
 FILE_NAME = "edgec.toml"
-#: Two ways to say the same: one on the command line leaves the file none.
+#: Options that exclude each other: if one is on the command line, the file's other one is ignored.
 _PLACES = ("board", "target")
-#: What only makes sense on a command line.
+#: Options that a file must not set, because they only make sense on a command line.
 _NEVER = {"help", "as_json", "model"}
-#: What runs Python: a model that somebody unpacks may have a file beside it that he never saw.
+#: Options that run Python code: an unpacked archive may contain an `edgec.toml` that nobody read.
 _PROGRAMS = {"custom-ops", "kernels"}
 
 
@@ -48,13 +48,13 @@ def defaults_for(
     known = {str(each.name): each for each in _options(command)}
     if not given.keys().isdisjoint(_PLACES):
         values = {key: value for key, value in values.items() if key not in _PLACES}
-    if Path(model).is_dir():  # compiled already: nothing but the board is left to be said
+    if Path(model).is_dir():  # the input is compiled already: only the board can still be chosen
         known = {"board": known["board"]} if "board" in known else {}
     return {key: _placed(value, known[key], path) for key, value in values.items() if key in known}
 
 
 def read_config(path: Path) -> dict[str, dict[str, Any]]:
-    """By command, "" for all of them, the parameters that the file sets.
+    """The parameters that the file sets, by command; "" stands for all commands.
 
     Raises EdgecError for a file that is no TOML, and for a table, option or value that no command
     has; the values are read as those on a command line are when the command runs.
@@ -70,7 +70,7 @@ def read_config(path: Path) -> dict[str, dict[str, Any]]:
 
 
 def option_words() -> dict[str, str]:
-    """By parameter, the long name of its option, as the file has it."""
+    """The long name of each parameter's option, as the file spells it."""
     return {str(each.name): _word(each) for _, command in _commands() for each in _options(command)}
 
 

@@ -1,4 +1,4 @@
-"""What a run of stores reads more than once: values worth a local, and common base addresses.
+"""Find what a run of stores reads more than once: values for locals, and common base addresses.
 
 A run is a list of Store statements that execute one after the other. Unrolled code repeats long
 index expressions and loads; naming them makes it readable, and it lets a compiler use immediate
@@ -27,8 +27,8 @@ class Place:
 
 
 def place_of(buffer: Buffer, indices: Sequence[Term]) -> tuple[Place, int]:
-    """The place of an access, and its constant distance from it in elements."""
-    if buffer.extents is not None:  # strides are no constants
+    """The place of an access, and the constant offset of the access from it, in elements."""
+    if buffer.extents is not None:  # strides are not constant
         return Place(buffer, as_term(0)), 0
     flat = flat_term(indices, buffer.shape)
     return Place(buffer, flat - flat.offset), flat.offset

@@ -22,7 +22,7 @@ from edgec.targets.rule import Nest
 
 #: Families of machine code that the libraries are for.
 HOSTS = ("x86_64", "aarch64")
-#: What a call takes besides its products, about; and products at once, of floats and of int8.
+#: Estimated overhead of a call; and how many products run at once, of floats and of int8.
 CALL, FLOATS, BYTES = 2000, 12, 20
 #: Scales that XNNPACK takes: normal numbers below this.
 LEAST_SCALE, MOST_SCALE = 2.0**-32, 256.0
@@ -31,8 +31,8 @@ LEAST_SCALE, MOST_SCALE = 2.0**-32, 256.0
 def xnnpack(cost: float = 1.0) -> tuple[Kernel, ...]:
     """Convolutions, depthwise convolutions and dense layers by XNNPACK.
 
-    Those of int8 round as ONNX Runtime does, and so does XNNPACK; those of floats add in another
-    order, which only `float_sums="free"` allows. cost: a factor of the estimated instructions; less
+    XNNPACK rounds int8 results as ONNX Runtime does. It adds floats in another order, which only
+    `float_sums="free"` allows. cost: a factor of the estimated instructions; less
     than 1 prefers them. Raises EdgecError where edgec's own files are missing.
     """
     source = _source("edgec_xnnpack.c")
@@ -81,7 +81,7 @@ def _xnn_bytes(cost: float, nest: Nest) -> Use | None:
 
 
 def _products(nest: Nest) -> Products | None:
-    """Those of a nest for this computer, or a Linux board."""
+    """The products of a nest, if the target is this computer or a Linux board; else None."""
     return products_of(nest) if nest.core.isa in HOSTS else None
 
 

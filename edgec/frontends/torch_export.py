@@ -62,7 +62,7 @@ def load_program(archive: BinaryIO, name: str) -> Any:
 
 
 def _reason(record: logging.LogRecord) -> str:
-    """What torch logs, with a traceback, in the place of an error that says why."""
+    """The reason for a failure, which torch writes to its log and not into the exception."""
     return str(record.exc_info[1] if record.exc_info else record.getMessage())
 
 
@@ -150,7 +150,7 @@ def exported(module: Any, example_inputs: Iterable[Any], **options: Any) -> Any:
         name for each in told for name in _assigned(str(each.message))
         if not _is_made_of_others(program, name)
     ]  # fmt: skip
-    if lost:  # the program would compute with what they were at first
+    if lost:  # the program would always compute with their first values
         raise ImportFailed(
             f"{type(module).__name__} assigns tensors that are no buffers",
             details=tuple(lost),
@@ -161,7 +161,7 @@ def exported(module: Any, example_inputs: Iterable[Any], **options: Any) -> Any:
 
 @contextmanager
 def _evaluated(module: Any) -> Iterator[None]:
-    """A module in evaluation mode for a while; one of a program, or what is none, as it is."""
+    """Put a module into evaluation mode while the block runs; leave anything else as it is."""
     modes = [(each, each.training) for each in getattr(module, "modules", tuple)()]
     try:
         with suppress(AttributeError, NotImplementedError):
@@ -173,7 +173,7 @@ def _evaluated(module: Any) -> Iterator[None]:
 
 
 def _alone(value: Any) -> Any:
-    """An example with memory of its own: torch takes one that is given twice for one input."""
+    """A copy of an example: torch treats two inputs that share memory as one input."""
     return value.clone() if hasattr(value, "clone") else value
 
 
@@ -184,7 +184,7 @@ def _assigned(warning: str) -> list[str]:
 
 
 def _is_made_of_others(program: Any, name: str) -> bool:
-    """Whether pruning or a norm of weights in `torch.nn.utils` makes it anew in each run."""
+    """Whether each run recomputes it: pruning and weight norm of `torch.nn.utils` do."""
     path = name.removeprefix("self.")
     return any(f"{path}{end}" in program.state_dict for end in ("_orig", "_g"))
 

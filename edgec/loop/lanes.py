@@ -60,7 +60,7 @@ def why_not_at_once(func: PrimFunc, loop: For) -> str:
 
 
 def _why_not_bound(func: PrimFunc, loop: For) -> str:
-    """A thread has registers of its own, and a block shared memory; one step is alone anyway."""
+    """Why a loop may not be bound to threads or blocks; a loop of one step always may."""
     if (loop.stop - loop.start).constant == 1:
         return ""
     scopes = ("register",) if loop.kind in THREADS else ("register", "shared")
@@ -69,7 +69,7 @@ def _why_not_bound(func: PrimFunc, loop: For) -> str:
 
 
 def why_not_apart(loop: For, private: frozenset[Buffer]) -> str:
-    """Why steps of a loop need each other, apart from what they hold in private buffers."""
+    """Why steps of a loop depend on each other, private buffers aside; empty if they do not."""
     lowered = lower_blocks(loop)
     assert isinstance(lowered, For)
     return _dependence(lowered, private)
@@ -155,7 +155,7 @@ def touches(body: Stmt) -> list[Touch]:
 
 
 def _are_apart(loop: For, touched: list[Touch]) -> bool:
-    """Whether no two steps touch one element, of which some are written."""
+    """Whether no two steps touch the same element when one of them writes it."""
     first: Term | None = None
     step = 0
     rests: list[Rest] = []

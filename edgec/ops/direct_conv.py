@@ -81,7 +81,7 @@ class DirectConv(Op[DirectConvAttrs]):
         return self.infer(attrs, *inputs)[0].elements * prod(inputs[1].shape[1:])
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """One accumulation for each output; what lies outside is 0."""
+        """One sum for each output; inputs outside of x count as 0."""
         attrs: DirectConvAttrs = node.attrs
         x, w = operand_tensors(target, inputs)
         axes, depth, each = len(x.shape) - 2, w.shape[1], w.shape[0] // attrs.groups

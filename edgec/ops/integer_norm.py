@@ -44,7 +44,7 @@ FACTOR_BITS = 30
 
 @dataclass(frozen=True)
 class IntegerNormAttrs:
-    """centred: whether means are taken off. epsilon: what is added to mean squares of real numbers.
+    """centred: whether the mean is subtracted. epsilon: added to the mean square, in real units.
 
     output: quantization of the result, whose dtype is the input's. minimum, maximum: inclusive
     range of stored results.
@@ -83,7 +83,7 @@ class IntegerNorm(Op[IntegerNormAttrs]):
 
     @property
     def weight_inputs(self) -> tuple[int, ...]:
-        """None: what is stored of scale and bias are integers of another kind."""
+        """None: scale and bias are stored as integers that are not quantized weights."""
         return ()
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
@@ -91,7 +91,7 @@ class IntegerNorm(Op[IntegerNormAttrs]):
         attrs: IntegerNormAttrs = node.attrs
         x, x_type = tensor_of(inputs[0]), node.inputs[0].type
         factors, offsets, shift = channel_integers(attrs, [constant_of(c).data for c in inputs[1:]])
-        # A zero point that is taken off with the mean need not be known.
+        # Subtracting the mean removes the zero point too, so it need not be known.
         rows = _Rows(target, x, 0 if attrs.centred else x_type.scalar_quant()[1])
         sums = rows.summed("sum", "int32", lambda d: d) if attrs.centred else None
         roots, down = _row_roots(rows, sums, _epsilon(attrs, x_type))
@@ -174,7 +174,7 @@ def _row_roots(rows: _Rows, sums: Tensor | None, epsilon: int) -> tuple[Tensor, 
 
 
 def _check_rows(x: TensorType) -> None:
-    """Raise TypeMismatch for what has no rows of stored integers."""
+    """Raise TypeMismatch unless x has rows of stored integers."""
     if x.dtype not in ("int8", "int16") or x.quant is None or not x.quant.per_tensor:
         raise TypeMismatch(f"integer_norm needs int8 or int16 quantized per tensor, not {x}")
     if not x.shape or not 1 <= x.shape[-1] <= MOST_CHANNELS:

@@ -112,7 +112,7 @@ class LstmFloat(Op[LstmFloatAttrs]):
         return y, hidden, cell
 
     def scale(self, attrs: LstmFloatAttrs, *scales: float) -> float:
-        """One: ONNX Runtime's logistic function is off by parts of one also where it is near 0."""
+        """One: the error of ONNX Runtime's logistic function stays absolute near 0."""
         return 1.0
 
     def macs(self, attrs: LstmFloatAttrs, inputs: Sequence[TensorType]) -> int:
@@ -121,7 +121,7 @@ class LstmFloat(Op[LstmFloatAttrs]):
         return steps * batch * (inputs[3].elements + inputs[4].elements)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """A loop of steps over the states in their own places."""
+        """A loop over the time steps that updates the states in place."""
         attrs: LstmFloatAttrs = node.attrs
         x = tensor_of(inputs[0], target)
         hidden, cell = (
@@ -328,7 +328,7 @@ def _import_forward(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
         return builder.op("dequantize", [stored], name=f"{stored.name}.dq", sources=())
 
     def by_gate(name: str, given: Constant, data: Array) -> Value:
-        """Rows in our order instead of i, o, f, c, and real numbers of them."""
+        """Rows in the order i, f, g, o, where ONNX has i, o, f, c, as real numbers."""
         full = f"{raw.name}.{name}"
         if given.type.quant is None:
             return builder.constant(full, _in_own_order(data))

@@ -1,4 +1,4 @@
-"""Features made ready for a classifier: the operators of ai.onnx.ml before and after one.
+"""Prepare features for a classifier: the operators of ai.onnx.ml before and after one.
 
 A sequence of maps, as ZipMap makes it, is the tensor of its numbers: row by row, in the order of
 the class labels that the node names.
@@ -15,7 +15,7 @@ from edgec.graph.types import Array
 from edgec.ops.ml_node import DOMAIN, MlNode
 from edgec.ops.op import RawNode, from_onnx
 
-#: Keys that lie so dense are looked up by a table of all numbers between the ends.
+#: Integer keys at least this dense are looked up in a table of all numbers between the ends.
 _DENSE = 4
 #: From this opset on a NaN finds the key NaN; before, it finds none.
 _NAN_IS_A_KEY = 4
@@ -109,7 +109,7 @@ def import_feature_vectorizer(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_onnx(f"{DOMAIN}.ArrayFeatureExtractor")
 def import_array_feature_extractor(builder: GraphBuilder, raw: RawNode) -> Value:
-    """The elements of the last axis at some places; of a vector as one row."""
+    """The elements at some indices of the last axis; a vector counts as one row."""
     node = MlNode(builder, raw)
     x, indices = raw.operands(2)
     if len(x.type.shape) == 1:
@@ -119,7 +119,7 @@ def import_array_feature_extractor(builder: GraphBuilder, raw: RawNode) -> Value
 
 @from_onnx(f"{DOMAIN}.OneHotEncoder")
 def import_one_hot_encoder(builder: GraphBuilder, raw: RawNode) -> Value:
-    """1 at the category that x is, else 0; all 0 for a number that is no category."""
+    """1 at the index of the category that equals x, else 0; all 0 if no category does."""
     node = MlNode(builder, raw)
     node.refuse_strings("cats_strings")
     x = node.cast(raw.operand(0), "int64")
@@ -138,7 +138,7 @@ def import_zip_map(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_onnx(f"{DOMAIN}.LabelEncoder", since=2)
 def import_label_encoder(builder: GraphBuilder, raw: RawNode) -> Value:
-    """The value of the key that x is, or the default where it is none."""
+    """The value of the key that equals x, or the default if no key does."""
     node = MlNode(builder, raw)
     keys, values, default = _mapping(node)
     x = raw.operand(0)
@@ -183,7 +183,7 @@ def _mapping(node: MlNode) -> tuple[Array, Array, Array]:
 
 
 def _dense_entries(node: MlNode, x: Value, keys: Array) -> tuple[Value, Array] | None:
-    """A place in a table, and which key each of its entries is, -1 for none; of dense keys."""
+    """For dense keys: an index into a table, and the key of each entry, -1 for none."""
     low, high = int(keys.min()), int(keys.max())
     if high - low > _DENSE * len(keys) + _DENSE or not -(2**31) <= low <= high < 2**31:
         return None
@@ -195,7 +195,7 @@ def _dense_entries(node: MlNode, x: Value, keys: Array) -> tuple[Value, Array] |
 
 
 def _sparse_place(node: MlNode, x: Value, keys: Array) -> Value:
-    """One more than the place of x among the keys, 0 where it is none of them."""
+    """The index of x among the keys plus one; 0 if x is not a key."""
     if x.type.elements * len(keys) > 1 << 20:
         raise ImportFailed(f"{len(keys)} keys for {x.type.elements} elements are too many")
     column = node.shaped(x, *x.type.shape, 1)

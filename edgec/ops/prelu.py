@@ -149,9 +149,9 @@ def _one(op: Op[AttrsT], attrs: AttrsT, array: Array, type_: TensorType) -> Arra
 def _lowered_constants(
     node: Node, target: Lowering, inputs: Sequence[Any]
 ) -> Callable[..., Value] | None:
-    """An element of `onnx` by constant slopes: by a line, or by a table for each slope.
+    """An element with rounding `onnx` and constant slopes: a line, or a table for each slope.
 
-    None if slopes are no constants.
+    None if slopes are not constant.
     """
     x, alpha = inputs
     attrs: PreluAttrs = node.attrs
@@ -190,7 +190,7 @@ def _lowered_constants(
 
 
 def _onnx_element(x: Value, alpha: Value, types: Sequence[TensorType], output: Quant) -> Value:
-    """`_onnx_results` of one element by a slope that is no constant, in floats as well."""
+    """`_onnx_results` of one element, computed in floats, for a slope that is not constant."""
     zero_point = output.zero_point[0]
     low, high = -128.0 - zero_point, 127.0 - zero_point
     real, slope = (

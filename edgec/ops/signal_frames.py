@@ -1,5 +1,5 @@
 """TFLite Micro's SignalDelay, SignalFramer, SignalStacker, SignalOverlapAdd and CIRCULAR_BUFFER:
-what they remember is a state.
+their memory is a state.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def _part(parts: Parts, x: Value, first: int, count: int, what: str) -> Value:
 
 
 def _after_memory(builder: GraphBuilder, raw: RawNode, x: Value, count: int) -> Value:
-    """What is remembered and x, in this order; the last samples are remembered from here on."""
+    """The remembered samples, then x; the last samples of both become the new memory."""
     parts, memory = Parts(builder, raw), _memory(builder, raw, x, count)
     whole = parts.op("concat", [memory, x], ConcatAttrs(len(x.type.shape) - 1), "whole")
     builder.become(memory, _part(parts, whole, x.type.shape[-1], count, "next"))
@@ -148,7 +148,7 @@ def import_stacker(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value]:
 
 
 def _cycles(raw: RawNode, shape: tuple[int, ...]) -> int:
-    """Of how many runs one goes on after a circular buffer."""
+    """After how many runs the operators behind a circular buffer run once."""
     cycles = int(raw.attribute("cycles_max", 0))
     if cycles <= 0 and shape[2:] == (2, 96):
         raise ImportFailed("without a cycles_max, TFLite Micro counts buffers of this shape")
@@ -182,7 +182,7 @@ def import_circular_buffer(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 def _pause(builder: GraphBuilder, raw: RawNode, cycles: int) -> None:
-    """Count runs, and let each but the last of `cycles` end here."""
+    """Count runs; all but the last of each `cycles` runs end here."""
     parts, first = Parts(builder, raw), np.full((1,), cycles, np.int32)
     count = builder.state(f"{raw.name}.cycles", TensorType((1,), "int32"), first)
     left = parts.op("int_sub", [count, parts.table([1], "one")], what="left")

@@ -20,7 +20,7 @@ FIGURES = (
     ("flash_bytes", "flash in all"), ("macs", "multiply-accumulates of the model"),
     ("executed_macs", "multiply-accumulates executed"), ("steps", "steps"),
 )  # fmt: skip
-#: Only shown where a build has such a thing.
+#: Figures that are shown only if a build has them.
 RARE = ("arenas in other regions", "weights in RAM", "code in RAM")
 PROFILE_FIGURES = (
     ("instructions", "instructions"),
@@ -33,7 +33,7 @@ def compare_reports(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str,
     """What changed from one project's report to another's.
 
     `figures`, `functions` and `layers` are rows with `name`, `before`, `after` and `delta`; a
-    side is None where the build has no such thing, and then so is `delta` for figures. Layers
+    side is None if the build lacks the row; for figures `delta` is then None too. Layers
     have such a row for each of `instructions`, `macs` and `weights_bytes`.
     """
     before, after = _figures(old), _figures(new)
@@ -70,7 +70,7 @@ def _row(name: str, before: int | None, after: int | None) -> dict[str, Any]:
 
 
 def _notes(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[str]:
-    """What the reader must know before the figures mean anything."""
+    """Notes that the reader needs to interpret the figures."""
     notes = [
         f"{label}: {old[key] or 'none'} before, {new[key] or 'none'} now"
         for key, label in (("source", "model file"), ("board", "board"), ("core", "core"),

@@ -14,7 +14,7 @@ from edgec.report.figures import build_line, build_report, plural, short_title
 from edgec.report.loss_front import Dot, loss_front
 from edgec.report.table import Column, Table, number
 
-#: Points of the front that are shown, and how much nearer to float than the goal they may be.
+#: How many points of the front are shown, and how far beyond the goal their accuracy may lie.
 MOST_POINTS, MOST_ABOVE_DB = 24, 20.0
 #: How values are stored, by their bits.
 DTYPES = {8: "int8", 16: "int16", 32: "float"}
@@ -79,7 +79,7 @@ def _some(points: Sequence[Any]) -> Sequence[Any]:
 
 @dataclass(frozen=True)
 class ShownMix:
-    """What is shown of a mix: its layers, the whole in words, its front in words and drawn."""
+    """A mix as the reports show it: its layers, a summary, and its front as text and drawing."""
 
     table: Table
     total: str

@@ -1,7 +1,7 @@
 """Catch LDM, LDRD, VLDR and their like at an address that is no multiple of four.
 
 Runs in the worker. Every core faults on these, and Unicorn (like QEMU) lets them pass on cores
-that have unaligned access. Looked at is the base register before the instruction: offsets are
+that have unaligned access. The base register is checked before the instruction: offsets are
 multiples of four. A memory callback would be simpler and many times slower, because Unicorn
 restores the program counter for each.
 """
@@ -37,7 +37,7 @@ RawHook = tuple[ctypes.c_void_p, ctypes.c_void_p, int, int]  # callback, user da
 
 
 class AlignmentWatch:
-    """Hooks for one engine; they live as long as it."""
+    """Hooks for one engine, with the same lifetime."""
 
     def __init__(
         self,

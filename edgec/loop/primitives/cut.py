@@ -52,7 +52,8 @@ def cut(
 
     Requires: the loop and the blocks' nests stand on their own, one after the other, in this order
     (without blocks, the loop may stand inside others); it steps from 0 to a number and carries no
-    reduction. Choices by places that each part decides are gone. Returns the new loop's name.
+    reduction.
+    Conditions on indices that are constant within a part are removed. Returns the new loop's name.
     """
     target, path = find_loop(func, loop)
     stop = (target.stop - target.start).constant
@@ -143,7 +144,7 @@ class _Decided(Rewriter):
 
 
 def _outcome(condition: Expr) -> bool | None:
-    """What a condition on places is at all of them; None where it may be both."""
+    """The value of a condition on indices if it is the same at all of them; else None."""
     if not isinstance(condition, Binary):
         return None
     if condition.op == "and":
@@ -177,7 +178,7 @@ def _turning_point(room: Term | None) -> Iterator[tuple[Var, int]]:
 
 
 def _room(condition: Expr) -> Term | None:
-    """What is not negative where a comparison of places holds."""
+    """A term that is >= 0 exactly where a comparison of indices is true."""
     if not isinstance(condition, Binary) or condition.op not in ("le", "lt"):
         return None
     left, right = _place(condition.left), _place(condition.right)

@@ -70,7 +70,7 @@ func copy(x: arena float32[{3 * x_step + 1}], out: arena uint16[4]) {{
 
 
 _STEPS = ("x_step", "w_step")
-# A multiprocessor of Orin ends an instruction in four cycles or so, of which a lane has its part.
+# A multiprocessor of Orin completes an instruction in about four cycles, shared by its lanes.
 # Offsets take two more; floats three, of half the rate, and what parts the six numbers.
 register(
     Microkernel(
