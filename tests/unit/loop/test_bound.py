@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 import random
-from dataclasses import replace
 
 import numpy as np
 import pytest
+from bound_kernels import GRID, REVERSED, ROUNDS, WARP, barriers, without
 
 from edgec.errors import ContractError, ScheduleError
 from edgec.loop.bound import (
@@ -23,47 +23,13 @@ from edgec.loop.bound import (
     why_not_bound,
 )
 from edgec.loop.interpret import interpret
-from edgec.loop.ir import PrimFunc, Sync
+from edgec.loop.ir import PrimFunc
 from edgec.loop.parser import parse_func
 from edgec.loop.primitives.barriers import place_barriers
 from edgec.loop.printer import print_func
-from edgec.loop.rewrite import ReplaceStmts, walk
 from edgec.loop.schedule import Schedule, replay
 from edgec.loop.simplify import simplify
 from edgec.loop.verify import verify_func
-
-REVERSED = """
-func reversed(x: arena int32[3, 40], y: arena int32[3, 40]) {
-  alloc t: shared int32[40]
-  block_x for i in 0..3 {
-    thread_x for j in 0..40 { t[j] = x[i, j] }
-    sync block
-    thread_x for k in 0..40 { y[i, k] = t[39 - k] + 1 }
-  }
-}
-"""
-#: Two rounds through one piece of shared memory: each barrier keeps one pair of accesses apart.
-ROUNDS = """
-func rounds(x: arena int32[2, 8], y: arena int32[2, 8]) {
-  alloc t: shared int32[8]
-  for r in 0..2 {
-    thread_x for j in 0..8 { t[j] = x[r, j] }
-    sync block
-    thread_x for k in 0..8 { y[r, k] = t[7 - k] }
-    sync block
-  }
-}
-"""
-#: What a warp exchanges needs a barrier of the warp alone; what blocks exchange, one of the grid.
-WARP = REVERSED.replace("40", "32").replace("39", "31").replace("sync block", "sync warp")
-GRID = """
-func turned(x: arena int32[4, 8], t: scratch int32[4, 8], y: arena int32[4, 8]) {
-  block_x for i in 0..4 { thread_x for j in 0..8 { t[i, j] = x[i, j] * 2 } }
-  sync grid
-  block_x for m in 0..4 { thread_x for n in 0..8 { y[m, n] = t[3 - m, n] } }
-}
-"""
-
 
 #: Tried here on random stages; `bind` is `set_kind`.
 BINDING = ("place_barriers", "run_once")
@@ -72,14 +38,6 @@ BINDING = ("place_barriers", "run_once")
 def inputs(func: PrimFunc) -> dict[str, np.ndarray]:
     x = next(b for b in func.params if b.name == "x")
     return {"x": np.random.default_rng(1).integers(-99, 99, x.shape).astype(x.dtype)}
-
-
-def without(func: PrimFunc, barrier: Sync) -> PrimFunc:
-    return replace(func, body=ReplaceStmts([(barrier, None)]).stmt(func.body))
-
-
-def barriers(func: PrimFunc) -> list[Sync]:
-    return [stmt for stmt, _ in walk(func.body) if isinstance(stmt, Sync)]
 
 
 @pytest.mark.parametrize("text", [REVERSED, ROUNDS, WARP, GRID])

@@ -6,11 +6,11 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
+from bound_kernels import GRID, REVERSED, ROUNDS, WARP, barriers, without
 from gpu_races import GPU, given, places_of, require_apart
 from kernel_races import Undecided, meeting, require_no_race
 from operator_models import MODELS
 from planted_faults import faulty
-from test_bound import GRID, REVERSED, ROUNDS, WARP, barriers, without
 from test_cuda_rules import SHARED
 
 from edgec.codegen.program import Program, Step
