@@ -66,7 +66,7 @@ static void send_stuffed(uint32_t bytes) {
     ec_port_putc(0);
     for (;;) {
         uint32_t run = 0;
-        while (run < COBS_MOST && at + run < end && at[run] != 0u) {
+        while (run < COBS_MOST && at + run != end && at[run] != 0u) {
             run++;
         }
         ec_port_putc((uint8_t)(run + 1u));

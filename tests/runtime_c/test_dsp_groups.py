@@ -15,8 +15,8 @@ pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 #: Kernels, how many int8 or int16 inputs each of their steps takes, and the sizes of groups.
-KERNELS = {"matrix_3": (12, (4, 5, 7, 8)), "matrix_1": (8, (2, 3, 4)),
-           "matrix_1_plain": (8, (2, 3, 4))}  # fmt: skip
+KERNELS = {"matrix_3": (12, (4, 5, 7, 8)), "matrix_1": (8, (1, 2, 3, 4)),
+           "matrix_1_plain": (8, (1, 2, 3, 4))}  # fmt: skip
 SOURCE = '#include "kernels/dsp/matrix_s8_onnx_groups.h"\n' + "".join(
     f"""
 void run_{name}(int8_t *out, const {x} *x, WORDS(s), WORDS(n));

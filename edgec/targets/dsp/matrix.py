@@ -31,6 +31,7 @@ from edgec.targets.dsp.columns import IN_BYTES, SIDE_BY_SIDE
 from edgec.targets.dsp.kernels.matrix import can_share_words
 from edgec.targets.dsp.kernels.matrix_int4 import MOST_INT4_SUM, step_of
 from edgec.targets.dsp.kernels.matrix_offset import FEWEST_QUADS
+from edgec.targets.dsp.kernels.products import GROUPS, INT4
 from edgec.targets.rule import Nest
 
 #: What the names of loops over the last pixels of a row end in.
@@ -51,9 +52,9 @@ def plain_schedules(nest: Nest) -> list[Schedule]:
     if depth % 8 or channels < 4 or find_param(nest.func, "out").elements // channels > 2:
         return []
 
-    def scheduled(in_rows: bool, int4: bool) -> Schedule | None:
+    def scheduled(in_rows: bool, stored: str) -> Schedule | None:
         chosen = _choose(
-            nest.func, nest.tables, nest.core.features, quads=2, paired=nest.paired, int4=int4
+            nest.func, nest.tables, nest.core.features, quads=2, paired=nest.paired, stored=stored
         )
         if chosen is None:
             return None
@@ -73,14 +74,19 @@ def plain_schedules(nest: Nest) -> list[Schedule]:
 
 
 def _with_all_weights(
-    nest: Nest, scheduled: Callable[[bool, bool], Schedule | None]
+    nest: Nest, scheduled: Callable[[bool, str], Schedule | None]
 ) -> list[Schedule]:
-    """What `scheduled` (in rows, with int4 weights) makes, the fastest first."""
-    short = scheduled(False, True) if 4 in nest.weight_bits else None
-    if short is not None and 8 not in nest.weight_bits:
-        return [short]
-    found = [scheduled(True, False)] if nest.in_rows else []
-    found += [scheduled(False, False), short]
+    """What `scheduled` (in rows, how weights are stored) makes, the fastest first.
+
+    One pixel by int4 weights without shifts is also offered to the kernel of groups, which other
+    layers of the model may call.
+    """
+    ways = [(False, INT4), (False, GROUPS)] if 4 in nest.weight_bits else []
+    short = [scheduled(*way) for way in ways]
+    if any(short) and 8 not in nest.weight_bits:
+        return [product for product in short if product is not None]
+    found = [scheduled(True, "")] if nest.in_rows else []
+    found += [scheduled(False, ""), *short]
     return [product for product in found if product is not None]
 
 
@@ -108,7 +114,7 @@ def _choose(
     *,
     quads: int,
     paired: bool,
-    int4: bool,
+    stored: str,
 ) -> _Chosen | None:
     """The kernel for these sums, whose inputs come in `quads` of four; None where none fits."""
     found = find_limits(func)
@@ -120,30 +126,29 @@ def _choose(
         return None
     if not fits_rescaling(constants, rescaling, zero_point):
         return None
-    plain = (_scales(constants, rescaling, quads), dict[str, int]())
-    ways = _in_four_bits(constants, rescaling, quads) if int4 else plain
-    if ways is None:
+    way = _way_of(constants, rescaling, quads, stored)
+    if way is None:
         return None
-    stored, group = ways
+    suffix, group = way
     ends = found.sizes if rescaling is ONNX_TO_16 else {"zero_point": zero_point}
     sizes = {"channels": find_param(func, "out").shape[-1], **group, **ends}
-    return _Chosen(rescaling, constants, sizes, stored)
+    return _Chosen(rescaling, constants, sizes, suffix)
 
 
-def schedule_product(nest: Nest, in_rows: bool, int4: bool) -> Schedule | None:
+def schedule_product(nest: Nest, in_rows: bool, stored: str) -> Schedule | None:
     """Products of inputs that are gathered, on microkernels; None where they cannot do it.
 
     in_rows: the function is one row of many, so that its last pixels matter: where three do not
-    divide them, two or four of them are done by two. int4: the weights stay in four bits,
-    with a shift for each group of them where they have such.
+    divide them, two or four of them are done by two. stored: INT4 or GROUPS, where the weights
+    stay in four bits, with a shift for each group of them; or nothing.
     """
     axes = [axis.var.name for axis in blocks_of(nest.func.body)["col"].axes]
     by_three, is_offset = axes == [*SIDE_BY_SIDE], axes == [*IN_BYTES[:-1]]
-    if int4 and (is_offset or in_rows):
+    if stored and (is_offset or in_rows):
         return None
     quads = 1 if by_three else 2
     chosen = _choose(
-        nest.func, nest.tables, nest.core.features, quads=quads, paired=nest.paired, int4=int4
+        nest.func, nest.tables, nest.core.features, quads=quads, paired=nest.paired, stored=stored
     )
     if chosen is None:
         return None
@@ -209,15 +214,27 @@ def _scales(constants: Mapping[str, Array], rescaling: Rescaling, quads: int) ->
     return "_shared" if is_one else ""
 
 
-def _in_four_bits(
-    constants: Mapping[str, Array], rescaling: Rescaling, quads: int
+def _way_of(
+    constants: Mapping[str, Array], rescaling: Rescaling, quads: int, stored: str
 ) -> tuple[str, dict[str, int]] | None:
-    """What the name of a kernel says, and the size that it has besides; it counts in `quads`."""
-    if rescaling in RESCALINGS and fits_int4_products(constants):
-        return "_s4", {}
+    """What a kernel's name says of weights stored so, and the size it has besides, in `quads`.
+
+    None where they cannot be stored so.
+    """
+    if not stored:
+        return _scales(constants, rescaling, quads), {}
+    is_int4 = rescaling in RESCALINGS and fits_int4_products(constants)
+    if stored == INT4:
+        return ("_s4", {}) if is_int4 else None
+    # Of three pixels, what sharing a kernel saves is less than it costs.
+    group = 0 if is_int4 and quads == 1 else _group_of(constants, rescaling, quads)
+    return ("_groups", {"group": group}) if group else None
+
+
+def _group_of(constants: Mapping[str, Array], rescaling: Rescaling, quads: int) -> int:
+    """How many `quads` of weights have one shift; 0 without such groups."""
     w = constants["w"].reshape(len(constants["bias"]), -1, 2, 2)
-    step = step_of(w, quads) if rescaling is ONNX else 0
-    return ("_groups", {"group": step // quads}) if step else None
+    return step_of(w, quads) // quads if rescaling is ONNX else 0
 
 
 def pixels_by_two(pixels: int) -> int:

@@ -34,7 +34,7 @@ static inline int32_t ec_inside_window(int32_t count, int32_t most) {
     return count < 0 ? 0 : count > most ? most : count;
 }
 
-/* The same of 16 bits, run by run. */
+/* The same of 16 bits, run by run: of one that is not all inside, what is replaces `fill`. */
 static inline void ec_gather_window_s16(const int16_t *x, int16_t *to, const ec_part_sizes *n,
                                         int32_t row, int32_t column) {
     const int32_t run = n->kernel_w * n->channels;
@@ -43,15 +43,14 @@ static inline void ec_gather_window_s16(const int16_t *x, int16_t *to, const ec_
         run - ec_inside_window((column + n->kernel_w - n->width) * n->channels, run);
     for (int32_t i = 0; i < n->kernel_h; ++i, row += n->dilation, to += run) {
         const int32_t end = row < 0 || row >= n->height ? before : behind;
+        if (end - before < run) {
+            for (int32_t at = 0; at < run; ++at) {
+                to[at] = (int16_t)n->fill;
+            }
+        }
         if (end > before) {
             const int16_t *const from = x + (row * n->width + column) * n->channels + before;
             (void)memcpy(to + before, from, (size_t)(end - before) * 2u);
-        }
-        for (int32_t at = 0; at < before; ++at) {
-            to[at] = (int16_t)n->fill;
-        }
-        for (int32_t at = end > before ? end : before; at < run; ++at) {
-            to[at] = (int16_t)n->fill;
         }
     }
 }

@@ -105,58 +105,65 @@
     EC_GROUPS_1_WORD(EC_GROUPS_1_SUM, "r4", "r6") \
     EC_GROUPS_1_WORD(EC_GROUPS_1_SUM, "r5", "r7")
 
-/* For EC_MATRIX_1_BEGIN, which enters the loop by r4: the zero point, the size of all bytes of four
- * channels, the mask, and r4. */
-#define EC_GROUPS_1_CHOOSE \
-    "str r6, [sp, #24]\n" \
-    "ldr r6, [r3, #16]\n" \
-    "str r6, [sp, #32]\n" \
-    "mov.w r9, #0xF000F000\n" \
-    "ldr r4, [r3, #12]\n"
+/* One pixel begins: r4 and r6 get what a step has beside its first octet, and the size of all bytes of
+ * four channels. The stack has the sums, then where the bytes of the next step are: one instruction
+ * loads all, and one stores them. After them lie where the last four results are, the zero point,
+ * where a step goes on after its first octet, that size, the inputs, their end, and the results. */
+#define EC_GROUPS_1_BEGIN(octet, bytes) \
+    "sub sp, #48\n" \
+    "add r7, r1, r4, lsl #" octet "\n" \
+    "strd r1, r7, [sp, #36]\n" \
+    "adds r5, r0, r5\n" \
+    "subs r5, #4\n" \
+    "strd r5, r6, [sp, #20]\n" \
+    "mov r1, r2\n" \
+    "ldrd r4, r6, [r3, #12]\n" \
+    "movs r5, #" bytes "\n" \
+    "adr.w r7, 4f\n" \
+    "mls r7, r4, r5, r7\n" \
+    "orr r7, r7, #1\n" \
+    "strd r7, r6, [sp, #28]\n" \
+    "mov.w r9, #0xF000F000\n"
 
-/* Four channels: sums after 36 bytes of the stack, and how these are made. */
+/* The sums of four channels. */
 #define EC_GROUPS_1_SUMS(load) \
     "0:\n" \
-    "str r0, [sp, #12]\n" \
+    "str r0, [sp, #44]\n" \
     "ldmia r1!, {r2-r5}\n" \
-    "add r8, sp, #36\n" \
-    "stmia r8, {r2-r5}\n" \
-    "ldr r2, [sp, #32]\n" \
-    "str r1, [sp, #28]\n" \
-    "add r1, r1, r2\n" \
-    "ldr r0, [sp, #4]\n" \
+    "ldr r7, [sp, #32]\n" \
+    "mov r6, r1\n" \
+    "add r1, r1, r7\n" \
+    "stmia sp, {r2-r6}\n" \
+    "ldr r0, [sp, #36]\n" \
     "3:\n" \
     EC_GROUPS_1_OCTET(load, EC_GROUPS_1_PRODUCT) \
-    "ldr pc, [sp]\n" \
+    "ldr pc, [sp, #28]\n" \
     ".rept 3\n" \
     EC_GROUPS_1_OCTET(load, EC_GROUPS_1_SUM) \
     ".endr\n" \
     "4:\n" \
-    "ldr r8, [sp, #28]\n" \
-    "ldr r6, [r8], #4\n" \
-    "str r8, [sp, #28]\n" \
-    "uxtb16 r7, r6\n" \
-    "uxtb16 r6, r6, ror #8\n" \
-    "add r8, sp, #36\n" \
-    "ldmia r8, {r2-r5}\n" \
-    "smlawb r2, r10, r7, r2\n" \
-    "smlawb r3, r11, r6, r3\n" \
-    "smlawt r4, r12, r7, r4\n" \
-    "smlawt r5, lr, r6, r5\n" \
-    "stmia r8, {r2-r5}\n" \
-    "ldr r2, [sp, #8]\n" \
+    "ldmia sp, {r2-r6}\n" \
+    "ldr r7, [r6], #4\n" \
+    "uxtb16 r8, r7\n" \
+    "uxtb16 r7, r7, ror #8\n" \
+    "smlawb r2, r10, r8, r2\n" \
+    "smlawb r3, r11, r7, r3\n" \
+    "smlawt r4, r12, r8, r4\n" \
+    "smlawt r5, lr, r7, r5\n" \
+    "stmia sp, {r2-r6}\n" \
+    "ldr r2, [sp, #40]\n" \
     "cmp r0, r2\n" \
     "bne.w 3b\n" \
-    "ldmia r8, {r10-r12, lr}\n" \
-    "ldr r0, [sp, #12]\n"
+    "ldmia sp, {r10-r12, lr}\n" \
+    "ldr r0, [sp, #44]\n"
 
 /* One pixel, all of it, by inputs that `load` gives; octet, bytes: as in EC_MATRIX_1_BEGIN. */
 #define EC_GROUPS_1_RUN(octet, bytes, load) \
     const int32_t sizes[5] = { octets, channels, zero_point, group - 1, octets / group * 4 }; \
     EC_MATRIX_RUN_BY(sizes, \
-        EC_MATRIX_1_BEGIN("52", octet, bytes, EC_GROUPS_1_CHOOSE) \
+        EC_GROUPS_1_BEGIN(octet, bytes) \
         EC_GROUPS_1_SUMS(load) \
-        EC_MATRIX_1_ONNX_END("52", EC_MATRIX_1_STORE_S8, "4"), \
+        EC_MATRIX_1_ONNX_END("48", EC_MATRIX_1_STORE_S8, "4"), \
         EC_MATRIX_FLOATS)
 
 /* clang-format on */
@@ -249,7 +256,7 @@ static EC_KERNEL void ec_matrix_3_groups_onnx_s8_dsp(int8_t *out, const int16_t 
 }
 
 /* ec_matrix_1_onnx_s8_dsp with the stream that the top of this file describes, in steps of `group` octets,
- * 2 to 4, which divide all. Registers as there, but that r6 and r7 are words of weights, r8 is an
+ * 1 to 4, which divide all. Registers as there, but that r6 and r7 are words of weights, r8 is an
  * operand and r9 the mask. */
 static EC_KERNEL void ec_matrix_1_groups_onnx_s8_dsp(int8_t *out, const int16_t *x,
                                                      const int32_t *stream, int32_t octets,

@@ -19,7 +19,12 @@ from edgec.options import Options
 from edgec.targets.common.kernels.rescaling import ONNX, TFLM
 from edgec.targets.core import CORES
 from edgec.targets.dsp.columns import columns, offset_row, padded_columns, row
-from edgec.targets.dsp.matrix import fold_constant_channels, plain_schedules, schedule_product
+from edgec.targets.dsp.matrix import (
+    fold_constant_channels,
+    plain_schedules,
+    product_schedules,
+    schedule_product,
+)
 from edgec.targets.rule import Nest, Prepare
 
 RNG = np.random.default_rng(11)
@@ -99,12 +104,12 @@ class Case:
         core = replace(CORES["cortex-m4"], features=self.features)
         return Nest(func, self.tables, self.shape, core, Options())
 
-    def schedule(self, *, in_rows=False, int4=False, paired=False):
+    def schedule(self, *, in_rows=False, stored="", paired=False):
         try:
             nest = self.prepare(replace(self.nest, paired=paired))
         except ScheduleError:
             return None
-        return schedule_product(nest, in_rows, int4)
+        return schedule_product(nest, in_rows, stored)
 
     def check(self, schedule, choose=None):
         """Its bits are those of the nest; returns the streams."""
@@ -159,7 +164,7 @@ def four_bits(channels, quads):
 @pytest.mark.parametrize(("form", "shape", "height", "kernel"), CASES)
 def test_weights_of_four_bits_stay_so(form, shape, height, kernel, zero_point):
     case = Case(form, shape, height, four_bits(5, shape.depth // 4), zero_point)
-    schedule = case.schedule(int4=True)
+    schedule = case.schedule(stored="s4")
     if form is offset_row:
         assert schedule is None
         return
@@ -190,7 +195,7 @@ def in_groups(channels, quads, quads_of_group):
 def test_groups_stay_in_four_bits(form, shape, height, group, size):
     constants, features = in_groups(5, shape.depth // 4, group), FEATURES | {"fpu"}
     case = Case(form, shape, height, constants, 9, features=features)
-    schedule = case.schedule(int4=True)
+    schedule = case.schedule(stored="groups")
     assert schedule is not None
     text = print_func(schedule.func)
     assert "_groups_onnx_s8_dsp" in text
@@ -202,7 +207,18 @@ def test_groups_stay_in_four_bits(form, shape, height, group, size):
         other = in_groups(5, shape.depth // 4, quads)
         if value:
             other["w"][2, 1, 0, 0] = value
-        assert replace(case, constants=other).schedule(int4=True) is None
+        assert replace(case, constants=other).schedule(stored="groups") is None
+
+
+def test_one_pixel_in_four_bits_without_shifts_may_take_the_kernel_of_groups_too():
+    """Which other layers of the model may call; eight inputs are one group."""
+    constants = in_groups(5, 2, 2)
+    constants["w"] = (constants["w"] >> 3).astype(np.int8)
+    case = Case(row, window((1, 1, 8)), 1, constants, 9, features=FEATURES | {"fpu"})
+    schedules = product_schedules(case.prepare(case.nest))
+    texts = [print_func(schedule.func) for schedule in schedules]
+    assert [text.count("_s4_onnx") + 2 * text.count("_groups_onnx") for text in texts] == [0, 1, 2]
+    case.check(schedules[-1])
 
 
 def test_four_bits_and_sums_have_to_fit():
@@ -212,7 +228,7 @@ def test_four_bits_and_sums_have_to_fit():
     constants["shift"][:], constants["multiplier"][:] = -12, 1 << 30
 
     def scheduled(**changed):
-        return Case(columns, shape, 3, {**constants, **changed}, 9).schedule(int4=True)
+        return Case(columns, shape, 3, {**constants, **changed}, 9).schedule(stored="s4")
 
     assert scheduled() is not None
     wide, grown = constants["w"].copy(), constants["bias"].copy()

@@ -28,8 +28,8 @@ from edgec.targets.dsp.kernels.matrix import (
 MOST_INT4_SUM = 1 << 19
 #: The largest shift of a step, which a byte stores as 16 << shift.
 MOST_STEP_SHIFT = 3
-#: Quads of a step.
-LEAST_STEP, MOST_STEP = 4, 8
+#: Quads of a step: at least, by how many at a time kernels take them; at most.
+LEAST_STEP, MOST_STEP = {1: 4, 2: 2}, 8
 
 
 @dataclass(frozen=True)
@@ -73,12 +73,13 @@ def _step_factors(lanes: Array, steps: int) -> Field:
 
 
 def step_of(w: Array, multiple: int) -> int:
-    """Quads of the longest steps that a `multiple` and int8 weights [O, quads, 2, 2] allow, or 0.
+    """Quads of the longest steps that int8 weights [O, quads, 2, 2] allow, or 0.
 
-    Steps divide the quads, and the weights of each have four bits and a shift.
+    multiple: of quads, 1 or 2. Steps divide the quads, and the weights of each have four bits and
+    a shift.
     """
     quads = w.shape[1]
-    for step in range(MOST_STEP, LEAST_STEP - 1, -1):
+    for step in range(MOST_STEP, LEAST_STEP[multiple] - 1, -1):
         if step % multiple == 0 and quads % step == 0:
             shifts = shared_shifts(w.reshape(len(w), quads // step, 4 * step))
             if shifts.min(initial=0) >= 0 and shifts.max(initial=0) <= MOST_STEP_SHIFT:

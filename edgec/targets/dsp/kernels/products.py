@@ -63,14 +63,14 @@ TABLE: tuple[tuple[Products, Rescaling, str, UnitCost, int], ...] = (
     (ONE, ONNX_TO_16, "", UnitCost(TWO_PAIRS, 45, 62, 27 + 3 / 8), 1160),
     (ONE, TFLM, INT4, UnitCost(TWO_PAIRS, 60, 45, 30, rescale=4, eights=3, inputs=7), 1330),
     (ONE, ONNX, INT4, UnitCost(TWO_PAIRS, 60, 57, 30, eights=3, inputs=7), 1330),
-    (ONE, ONNX, GROUPS, UnitCost(TWO_PAIRS, 60, 44, 35, group=16), 890),
+    (ONE, ONNX, GROUPS, UnitCost(TWO_PAIRS, 55, 43, 35, group=13), 890),
     (PLAIN, TFLM, "", UnitCost(TWO_PAIRS, 45, 36, 31 + 3 / 8, rescale=6), 1320),
     (PLAIN, ONNX, "", UnitCost(TWO_PAIRS, 45, 48, 31 + 3 / 8), 1260),
     (PLAIN, ONNX, SHARED_SCALE, UnitCost(TWO_PAIRS, 45, 48, 31 + 3 / 8), 1260),
     (PLAIN, ONNX_TO_16, "", UnitCost(TWO_PAIRS, 45, 62, 31 + 3 / 8), 1290),
     (PLAIN, TFLM, INT4, UnitCost(TWO_PAIRS, 60, 45, 34, rescale=4, eights=3, inputs=7), 1460),
     (PLAIN, ONNX, INT4, UnitCost(TWO_PAIRS, 60, 57, 34, eights=3, inputs=7), 1460),
-    (PLAIN, ONNX, GROUPS, UnitCost(TWO_PAIRS, 60, 44, 39, group=16), 950),
+    (PLAIN, ONNX, GROUPS, UnitCost(TWO_PAIRS, 55, 43, 39, group=13), 950),
 )
 
 
