@@ -69,7 +69,7 @@ def _arguments(name: str) -> str:
     if kernel.struct is None:
         return ", ".join(values.values())
     first, *others = kernel.struct.members
-    fields = ", ".join(f".{member} = {values[member]}" for member in kernel.struct.members)
+    fields = ", ".join(f".{m} = {values[m]}" for m in kernel.struct.members if m in values)
     values[first] = f"&(const {kernel.struct.name}){{ {fields} }}"
     return ", ".join(text for size, text in values.items() if size not in others)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_images import with_arguments
 from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.targets.kernels  # noqa: F401  registers them
@@ -11,18 +12,17 @@ from edgec.loop.microkernel import get_microkernel, meaning_of
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
-SOURCE = """
+SOURCE = with_arguments("""
 #include "kernels/helium/rows_s8.h"
 static void run_pad_rows(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;
-    ec_pad_rows_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
-                       n[9]);
+    ec_pad_rows_s8_mve(out, x, ARGUMENTS(ec_pad_rows_s8_mve));
 }
 static void run_columns(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;
-    ec_columns_s8_mve(out, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6]);
+    ec_columns_s8_mve(out, x, ARGUMENTS(ec_columns_s8_mve));
 }
-"""
+""")
 NAMES = ("ec_pad_rows_s8_mve", "ec_columns_s8_mve")
 
 
