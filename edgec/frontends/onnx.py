@@ -502,16 +502,24 @@ class _GraphImporter:
             )
         return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value)
 
-    def input_type(self, entry: Any) -> TensorType:
+    def dtype_of(self, entry: Any) -> str:
+        """The dtype of an input."""
         from onnx import helper
 
-        tensor = entry.type.tensor_type
         try:
-            dtype = np.dtype(helper.tensor_dtype_to_np_dtype(tensor.elem_type)).name
+            number = entry.type.tensor_type.elem_type
+            dtype = np.dtype(helper.tensor_dtype_to_np_dtype(number)).name
         except (KeyError, TypeError):
             dtype = "?"
         if dtype not in DTYPES:
-            raise ImportFailed(f"{self.path.name}: input {entry.name!r} has an unknown dtype")
+            raise ImportFailed(
+                f"{self.path.name}: input {entry.name!r} is of type {_name_of(entry.type)};"
+                " inputs are tensors of numbers"
+            )
+        return dtype
+
+    def input_type(self, entry: Any) -> TensorType:
+        tensor, dtype = entry.type.tensor_type, self.dtype_of(entry)
         shape = []
         given = self.shapes.get(entry.name)
         if given is not None and not tensor.HasField("shape"):
@@ -550,3 +558,12 @@ def _known(value: Value, name: str) -> Value:
 def _not_supported(kind: str, opset: int) -> str:
     known = kind in importer_kinds("onnx")
     return f"not at opset {opset}" if known else f"{kind} is not supported"
+
+
+def _name_of(type_proto: Any) -> str:
+    """The dtype of a tensor, such as "string", or what else it is, such as "sequence"."""
+    from onnx import TensorProto
+
+    kind = str(type_proto.WhichOneof("value")).removesuffix("_type")
+    names = {number: name.lower() for name, number in TensorProto.DataType.items()}
+    return kind if kind != "tensor" else names.get(type_proto.tensor_type.elem_type, "unknown")

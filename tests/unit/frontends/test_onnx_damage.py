@@ -50,3 +50,20 @@ def test_stored_inputs_that_are_dequantized_in_no_way(inputs: list[str], tmp_pat
     )  # fmt: skip
     model = helper.make_model(graph, opset_imports=[helper.make_opsetid("", 17)])
     assert failure(model, tmp_path).details
+
+
+@pytest.mark.parametrize(
+    "number, name", [(TensorProto.STRING, "string"), (TensorProto.COMPLEX64, "complex64"),
+                     (TensorProto.UNDEFINED, "undefined"), (99, "unknown")]
+)  # fmt: skip
+def test_inputs_that_hold_no_numbers(number: int, name: str, tmp_path: Path) -> None:
+    model = relu_model()
+    model.graph.input[0].type.tensor_type.elem_type = number
+    assert f"input 'x' is of type {name}; " in str(failure(model, tmp_path))
+
+
+def test_inputs_that_are_no_tensors(tmp_path: Path) -> None:
+    model = relu_model()
+    tensors = helper.make_tensor_type_proto(TensorProto.FLOAT, (1, 4))
+    model.graph.input[0].type.CopyFrom(helper.make_sequence_type_proto(tensors))
+    assert "input 'x' is of type sequence; " in str(failure(model, tmp_path))
