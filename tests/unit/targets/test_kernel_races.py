@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
+import numpy as np
 import pytest
 from bound_kernels import GRID, REVERSED, ROUNDS, WARP, barriers, without
 from gpu_races import GPU, given, places_of, require_apart
@@ -50,26 +51,26 @@ def finds(func: PrimFunc, places: Mapping[Buffer, range] | None = None) -> bool:
     return False
 
 
-def interpreter_finds(func: PrimFunc) -> bool:
+def interpreter_finds(func: PrimFunc, constants: Mapping[str, np.ndarray]) -> bool:
     try:
-        interpret(func, given(func))
+        interpret(func, {**given(func), **constants})
     except ContractError:
         return True
     return False
 
 
-def compare(func: PrimFunc) -> list[bool]:
+def compare(func: PrimFunc, constants: Mapping[str, np.ndarray]) -> list[bool]:
     """Findings in a function and with each planted fault: the same ones as the interpreter's."""
     found = []
     for each in (func, *faulty(func), *(without(func, barrier) for barrier in barriers(func))):
         found.append(finds(each))
-        assert found[-1] == interpreter_finds(each), print_func(each)
+        assert found[-1] == interpreter_finds(each, constants), print_func(each)
     return found
 
 
 @pytest.mark.parametrize("text", [SHARED, REVERSED, ROUNDS, WARP, GRID, NARROW, BY_WARPS])
 def test_findings_in_faulty_kernels_are_the_interpreter_s(text: str) -> None:
-    found = compare(parse_func(text))
+    found = compare(parse_func(text), {})
     assert found[0] == (text == NARROW)
     assert sum(found) > 3
 
@@ -87,7 +88,7 @@ def test_findings_in_operators_are_the_interpreter_s(name: str, tmp_path: Path) 
         except Undecided:
             continue
         if name != "signal_auto_scale":  # no number of any size is its shift
-            count += sum(compare(variant.function))
+            count += sum(compare(variant.function, variant.constants))
     assert count > 0 or not name.startswith(QUICK)
 
 
