@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from edgec.loop.ir import Buffer, Load, PrimFunc, Seq, Stmt, Store, Sync
 from edgec.loop.rewrite import Rewriter
+from edgec.numerics.term import Term
 
 
 class _Fault(Rewriter):
@@ -24,8 +25,7 @@ class _Fault(Rewriter):
         if not isinstance(stmt, Store):
             return Seq(())
         if self.kind == "store":
-            *first, last = stmt.indices
-            return replace(stmt, indices=(*first, last + 1))
+            return replace(stmt, indices=_shifted(stmt.indices, 1))
         return replace(stmt, value=_Shift(self.kind).expr(stmt.value))
 
 
@@ -36,8 +36,12 @@ class _Shift(Rewriter):
         self.by = 1 if kind == "load after" else -1
 
     def load(self, load: Load) -> Load:
-        *first, last = load.indices
-        return replace(load, indices=(*first, last + self.by))
+        return replace(load, indices=_shifted(load.indices, self.by))
+
+
+def _shifted(indices: tuple[Term, ...], by: int) -> tuple[Term, ...]:
+    """The element after or before; a scalar has none."""
+    return (*indices[:-1], indices[-1] + by) if indices else ()
 
 
 def faulty(func: PrimFunc) -> Iterator[PrimFunc]:
