@@ -100,7 +100,7 @@ def test_values_inside_a_loop_are_shown_in_every_round(tmp_path: Path) -> None:
         spent = {layer.title: cost.instructions for layer, cost in costs}
         assert all(spent.values())
         (tanh,) = (count for title, count in spent.items() if "tanh" in title)
-        assert tanh > spent['mul "square"']
+        assert tanh > spent['abs+mul "away"']
         none = session.run([np.zeros(1, np.int32), given[1]], trace=True)
         assert inside["loop/step/after"].id not in none.traces
 
