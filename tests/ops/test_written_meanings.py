@@ -21,6 +21,7 @@ from edgec.graph.ir import Constant, Function, Value
 from edgec.graph.operator import all_ops
 from edgec.graph.types import TensorType
 from edgec.ops.op import Op, lowered_results
+from edgec.ops.top_k import TopKAttrs
 from edgec.passes.sequence import run_passes
 from edgec.runners.samples import generate_inputs
 
@@ -30,7 +31,7 @@ CHOSEN = (
     "network_float", "network_int16", "operators_int16", "network_dynamic_range", "conv2d",
     "conv2d_wide", "depthwise_conv2d", "dense", "transpose_conv2d", "lstm", "lstm_float",
     "svdf", "transformer", "nonzero", "GRU", "RNN", "matmul", "stored_matmul",
-    "pair_coupling",
+    "pair_coupling", "top_k",
 )  # fmt: skip
 edgec.ops.load()
 #: The loops of an operator of the user's are a call of C: tests/ops/test_custom.py compares these.
@@ -77,6 +78,10 @@ def function_of(name: str, folder: Path) -> Function:
         builder = GraphBuilder()
         pairs = builder.param("x", TensorType((3, 6), "float32"))
         return builder.finish([builder.op("pair_coupling", [pairs], name="node")])
+    if name == "top_k":
+        builder = GraphBuilder()
+        rows = builder.param("x", TensorType((3, 40), "float32"))
+        return builder.finish([*builder.node("top_k", [rows], TopKAttrs(1, 5), name="n").outputs])
     if name in ("GRU", "RNN"):
         x = np.zeros((test_gru_float.STEPS, test_gru_float.BATCH, test_gru_float.DEPTH), np.float32)
         given = test_gru_float.constants(name)

@@ -41,7 +41,8 @@ def schedule_moves(schedule: Schedule) -> None:
         out[d0, d1] = x[d0, at[d1]]                  out[d0_o*8 + d0_i, d1] = x[.., at[d1]]
     """
     loops = output_loops(schedule.func, "out", "out")
-    if len(loops) > 1 and _chooses_columns(schedule.func):
+    is_one_nest = len(loops) > 1 and loops_of(schedule.func.body).keys() >= {*loops}
+    if is_one_nest and _chooses_columns(schedule.func):
         *_, outer, inner = loops
         factor = largest_divisor(find_param(schedule.func, "out").shape[-2], MOVED_ELEMENTS)
         if factor >= UNROLLED_ELEMENTS:
