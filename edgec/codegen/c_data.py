@@ -83,6 +83,12 @@ class WeightsObject:
         return sum(array.stored_bytes for array in self.arrays)
 
     @property
+    def struct_bytes(self) -> int:
+        """The structure's size in C, which is a multiple of that of its largest element."""
+        largest = max(array.stored.itemsize for array in self.arrays)
+        return -(-self.stored_bytes // largest) * largest
+
+    @property
     def bytes(self) -> Iterator[memoryview]:
         """These bytes, array by array."""
         return (array.stored.data.cast("B") for array in self.arrays)

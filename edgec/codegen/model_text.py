@@ -166,6 +166,7 @@ class ModelText:
     state_bytes: int
     weights_bytes: int
     weights_stored_bytes: int
+    weights_struct_bytes: int
     weights_alignment: int
     weights_crc: str
     macs: int
@@ -336,6 +337,7 @@ def make_text(program: Program) -> EmittedModel:
         state_bytes=program.state_bytes,
         weights_bytes=weights.nbytes,
         weights_stored_bytes=weights.stored_bytes,
+        weights_struct_bytes=sum(part.struct_bytes for part in weights.objects),
         weights_alignment=weights.alignment,
         weights_crc="" if weights.crc is None else f"0x{weights.crc:08X}u",
         macs=program.macs,

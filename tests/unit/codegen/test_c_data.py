@@ -164,3 +164,9 @@ def test_long_comments_lose_their_middle() -> None:
     short = short_comment(long)
     assert len(short) == MOST_COMMENT - 1 and short == f"{'a' * 41} ... {'b' * 41}"
     assert short_comment("*/" * 50).count("*/") == 0
+
+
+def test_the_structure_ends_at_a_multiple_of_its_largest_element() -> None:
+    constants = {"wide": np.ones(1, np.int64), "narrow": np.ones(3, np.int8)}
+    (part,) = make_weights("m", constants).objects
+    assert (part.stored_bytes, part.struct_bytes) == (12, 16)
