@@ -33,6 +33,7 @@ def build_host_library(
     flags: Sequence[str] = (),
     openmp: bool = False,
     libraries: Sequence[str] = (),
+    link_flags: Sequence[str] = (),
     **how: Any,
 ) -> Path:
     """Build C files into the shared library `out` and return its path.
@@ -43,7 +44,8 @@ def build_host_library(
     Raises BuildFailed if something does not compile or link, ToolMissing where the compiler has no
     OpenMP.
     """
-    flags, shared = [optimize, "-fPIC", *flags], ["-shared", *(f"-l{name}" for name in libraries)]
+    flags = [optimize, "-fPIC", *flags]
+    shared = ["-shared", *link_flags, *(f"-l{name}" for name in libraries)]
     if openmp:
         require_openmp(how["toolchain"])
         flags.append("-fopenmp")

@@ -33,20 +33,6 @@ class FloatRange(click.FloatRange):
         return number
 
 
-class LibraryType(click.Choice):  # type: ignore[type-arg]  # generic in some versions only
-    """A library that has functions of single layers."""
-
-    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return the name; a usage error says of TensorRT why it is none."""
-        if value == "tensorrt":
-            self.fail(
-                "TensorRT has no function of a single layer: it runs engines, which its builder "
-                "makes on the GPU that they are for. `edgec bench --gpu` compares with it; "
-                "`--external cudnn` takes cuDNN for single layers.", param, ctx,
-            )  # fmt: skip
-        return super().convert(value, param, ctx)
-
-
 class WordType(click.ParamType):  # type: ignore[type-arg]  # generic in some versions only
     """A word that stands for something else."""
 
@@ -277,8 +263,9 @@ _COMPILE_OPTIONS = (
     click.option("--kernels", type=click.Path(path_type=Path, dir_okay=False), multiple=True,
                  metavar="FILE.py",
                  help="Python that lists C functions of yours, for what they are faster at."),
-    click.option("--external", type=LibraryType(["cudnn", "onednn", "sparse", "xnnpack"]),
-                 multiple=True, help="Kernels of a library, for what they are faster at."),
+    click.option("--external", multiple=True,
+                 type=click.Choice(["cudnn", "onednn", "sparse", "tensorrt", "xnnpack"]),
+                 help="Kernels of a library, for what they are faster at."),
     click.option("--dump", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
                  help="Write every stage as text into DIR."),
 )  # fmt: skip

@@ -103,6 +103,11 @@ class GpuText:
         return tuple(each for step in self.launches.values() for each in step if each.numbers)
 
     @property
+    def library_names(self) -> tuple[str, ...]:
+        """The libraries: each has a struct and a header of its name after `ec_`."""
+        return tuple(sorted({each.library for each in self.libraries}))
+
+    @property
     def together(self) -> tuple[tuple[int, ...], ...]:
         """The steps of each launch of a graph, in order; none where a run is one launch."""
         every = (each for _, step in sorted(self.launches.items()) for each in step)

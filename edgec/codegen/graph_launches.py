@@ -26,8 +26,8 @@ class LaunchText:
 
     shared_bytes: of memory that its blocks have besides what the kernel declares. waits: whether
     blocks wait for each other, so that there are no more of them than fit. is_cluster: whether
-    they are one cluster. numbers: those of a library's function, which is `kernel` then. steps:
-    whose kernels it has.
+    they are one cluster. numbers: those of a library's function, which is `kernel` then; library:
+    which, such as "cudnn". steps: whose kernels it has.
     """
 
     kernel: str
@@ -38,6 +38,7 @@ class LaunchText:
     is_cluster: bool = False
     numbers: tuple[int, ...] = ()
     steps: tuple[int, ...] = ()
+    library: str = ""
 
 
 @dataclass(frozen=True)
@@ -155,7 +156,10 @@ def _by_library(program: Program, weights: Weights, number: int) -> LaunchText:
         if isinstance(argument, BufferRef)
     ]
     numbers = tuple(int(each.value) for each in call.args if isinstance(each, Const))
-    return LaunchText(foreign.symbol, (), tuple(places), numbers=numbers, steps=(number,))
+    return LaunchText(
+        foreign.symbol, (), tuple(places), numbers=numbers, steps=(number,),
+        library=foreign.source.stem.removeprefix("ec_"),
+    )  # fmt: skip
 
 
 class DevicePointers(Pointers):

@@ -4,7 +4,7 @@
     <model>_weights.bin                                            only for large weights
     CMakeLists.txt  manifest.json
     <model>_kernels.cu  <model>_kernels.c  ec_cuda.h  ec_cuda_driver.h             only for a GPU
-    ec_cudnn.h                                         there, where cuDNN runs a part
+    ec_cudnn.h  ec_tensorrt.h  ec_tensorrt.cpp         there, where such a library runs a part
     main.c  link.ld  port/  link/                                  only for a microcontroller board
     toolchain.cmake  CMakePresets.json  debug.gdb                  likewise
 
@@ -168,8 +168,9 @@ def _texts(text: ModelText, images: Images | None) -> dict[str, Iterable[str]]:
     copied = [runtime / "include" / "edgec" / "ec_status.h"]
     if text.gpu is not None:
         texts[f"{text.model}_kernels.cu"] = (text.gpu.source,)
-        names = (*GPU_FILES, *(("ec_cudnn.h",) if text.gpu.libraries else ()))
-        copied += [runtime / "cuda" / name for name in names]
+        copied += [runtime / "cuda" / name for name in GPU_FILES]
+        for name in text.gpu.library_names:
+            copied += sorted((runtime / "cuda").glob(f"ec_{name}.*"))
     return texts | {path.name: (path.read_text(encoding="utf-8"),) for path in copied}
 
 

@@ -15,6 +15,7 @@ from edgec.build.host import build_host_library, library_name
 from edgec.build.image import Image, measure
 from edgec.build.nvrtc import compile_kernels
 from edgec.build.staging import staged_folder
+from edgec.build.tensorrt import SOURCE, build_tensorrt
 from edgec.codegen.manifest import Manifest
 from edgec.codegen.placement import place_hot_code
 from edgec.codegen.program import Program
@@ -210,6 +211,9 @@ def host_library(
     files = sorted(folder.glob("*.[cS]"))
     if TRACE_DEFINE in defines:
         files.append(resource_dir("runtime_c") / "host" / "ec_trace_callback.c")
+    has_tensorrt = SOURCE in manifest.files
+    if has_tensorrt:
+        build_tensorrt(folder / SOURCE, out, toolchain)
     return build_host_library(
         files,
         out / library_name(manifest.model),
@@ -220,6 +224,7 @@ def host_library(
         flags=FREE_SUMS if options.float_sums == "free" else (),
         openmp=options.threads > 1,
         libraries=manifest.libraries,
+        link_flags=("-Wl,-rpath,$ORIGIN",) if has_tensorrt else (),
     )
 
 

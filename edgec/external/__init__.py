@@ -17,6 +17,7 @@ from edgec.external.cudnn import cudnn
 from edgec.external.ethos_u import ethos_u
 from edgec.external.host_libraries import onednn, xnnpack
 from edgec.external.sparse import sparse
+from edgec.external.tensorrt import tensorrt
 from edgec.loop.primitives.call_foreign import Room
 from edgec.targets.common.described import Products
 from edgec.targets.common.described import products_of as products
@@ -25,5 +26,5 @@ from edgec.targets.rule import Nest
 
 __all__ = [
     "Kernel", "Nest", "NestKernel", "Products", "Room", "Use", "cmsis_nn", "cudnn", "ethos_u",
-    "onednn", "products", "sparse", "xnnpack",
+    "onednn", "products", "sparse", "tensorrt", "xnnpack",
 ]  # fmt: skip

@@ -31,10 +31,7 @@ def cudnn(cost: float = 1.0) -> tuple[Kernel, ...]:
 
 
 def _use(cost: float, nest: Nest) -> Use | None:
-    options = nest.options
-    if nest.dtype != "float32" or options.float_sums != "free":
-        return None
-    found = products_of(nest) if options.driver in ("auto", "graph") else None
+    found = float_products(nest)
     if found is None or found.sort != "conv" or not _is_known(found):
         return None
     numbers = (
@@ -42,10 +39,24 @@ def _use(cost: float, nest: Nest) -> Use | None:
         int(found.minimum == 0),
     )  # fmt: skip
     given: list[Argument] = ["x", "out", found.weights, found.bias, *map(int, numbers)]
+    instructions, blocks = in_tiles(found)
+    return Use(given, instructions * cost, blocks)
+
+
+def float_products(nest: Nest) -> Products | None:
+    """Products of float32 as nodes of a graph, where any order of a sum will do; else None."""
+    options = nest.options
+    is_free = nest.dtype == "float32" and options.float_sums == "free"
+    found = products_of(nest) if is_free and options.driver in ("auto", "graph") else None
+    return None if found is None or found.rounding else found
+
+
+def in_tiles(found: Products) -> tuple[float, int]:
+    """Instructions, and blocks that share them, of a library's products of matrices."""
     pixels, channels = prod(found.out[:-1]), found.out[-1]
     blocks = -(-pixels // PIXELS) * -(-channels // CHANNELS)
     each = PIXELS * CHANNELS * found.weights[0].size / OF_PEAK
-    return Use(given, blocks * each * cost, blocks)
+    return blocks * each, blocks
 
 
 def _is_known(found: Products) -> bool:
@@ -57,4 +68,4 @@ def _is_known(found: Products) -> bool:
             found.x[1:3], found.padding, found.kernel, found.dilation, found.stride, strict=True
         )
     )
-    return ends and not found.rounding and reached == found.out[1:3]
+    return ends and reached == found.out[1:3]

@@ -151,7 +151,7 @@ def _programs() -> list[Finding]:
 
 
 def _gpu() -> list[Finding]:
-    """CUDA's driver and GPUs, and the library of `--external cudnn`."""
+    """CUDA's driver and GPUs, and the libraries of `--external cudnn` and `tensorrt`."""
     purpose = "running models on a GPU (without one: --engine gpu_emulation)"
     count = count_gpus()
     driver = "" if count is None else "libcuda.so.1"
@@ -162,6 +162,10 @@ def _gpu() -> list[Finding]:
         Finding(
             "cuDNN", _first_library("libcudnn.so.9", "libcudnn.so.8"),
             "models built with --external cudnn", "install NVIDIA's cuDNN 9 or 8",
+        ),
+        Finding(
+            "TensorRT", _first_library(*(f"libnvinfer.so.{n}" for n in (11, 10, 8))),
+            "models built with --external tensorrt", "install NVIDIA's TensorRT, 8.6 or newer",
         ),
     ]  # fmt: skip
 

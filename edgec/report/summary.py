@@ -6,6 +6,7 @@ from collections import Counter
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from edgec.build.tensorrt import COMMAND, LIBRARY, SOURCE
 from edgec.ops.custom import is_accelerated
 from edgec.report.figures import count, picked, plural
 from edgec.report.float_layers import float_layer_lines, float_layers
@@ -75,6 +76,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         ],
         "tuned_left_out": compiled.tuned_left_out,
         "own_kernels": _own_kernels(compiled),
+        "tensorrt_built": _has_tensorrt(built),
         "left_by_accelerator": _left(compiled),
         "front": [
             {"arena_bytes": point.need_bytes, "instructions": point.instructions,
@@ -117,7 +119,7 @@ def print_build(report: dict[str, Any]) -> None:
         )
     said += [*segment_lines(report), *_size_lines(report), *_special_lines(report["specialized"])]
     said += _tuned_lines(report["tuned"], report["tuned_left_out"])
-    said += _kernel_lines(report["own_kernels"], report["left_by_accelerator"])
+    said += _kernel_lines(report)
     said += _live_lines(report["certificate"])
     said += _front_lines(report["front"], report["front_complete"])
     said += [
@@ -155,6 +157,13 @@ def _own_kernels(compiled: Compiled) -> list[dict[str, str]]:
     ]
 
 
+def _has_tensorrt(built: Built) -> bool | None:
+    """Whether the library that calls TensorRT was built; None where no layer needs it."""
+    if SOURCE not in built.manifest.files:
+        return None
+    return built.artefact is not None and (built.artefact.parent / LIBRARY).is_file()
+
+
 def _left(compiled: Compiled) -> dict[str, int]:
     """Of a model for an accelerator, the operators that it did not take, and how often."""
     nodes = compiled.imported.main.nodes
@@ -178,11 +187,13 @@ def _tuned_lines(tuned: list[str], left_out: int) -> list[str]:
     return lines
 
 
-def _kernel_lines(kernels: list[dict[str, str]], left: dict[str, int]) -> list[str]:
+def _kernel_lines(report: dict[str, Any]) -> list[str]:
     """The functions of the user's that took the place of ours, and what an accelerator left."""
-    uses = ", ".join(f"{each['symbol']} for {each['layer']}" for each in kernels)
-    rest = ", ".join(f"{name} ({n})" for name, n in left.items())
+    uses = ", ".join(f"{each['symbol']} for {each['layer']}" for each in report["own_kernels"])
+    rest = ", ".join(f"{name} ({n})" for name, n in report["left_by_accelerator"].items())
     lines = [f"kernels of yours: {uses}"] if uses else []
+    if report["tensorrt_built"] is False:
+        lines.append(f"no NvInfer.h was found: where TensorRT is, {COMMAND}")
     return [*lines, f"left to the processor: {rest}"] if rest else lines
 
 

@@ -32,6 +32,8 @@ FLAGS = (
 DRIVER = ""
 #: What it opens in place of cuDNN; "" for the system's.
 CUDNN = ""
+#: What it opens in place of the library of `ec_tensorrt.cpp`; "" for the one beside it.
+TENSORRT = ""
 TRACE_DEFINE = "EC_TRACE_HOOK"
 CHECKS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
 
@@ -94,7 +96,7 @@ def build_emulated(
         )  # fmt: skip
     files = sorted(project.glob("*.c"))
     defines = [f'EC_CUDA_LIBRARY="{DRIVER or driver}"']
-    defines += [f'EC_CUDNN_LIBRARY="{CUDNN}"'] if CUDNN else []
+    defines += _stand_ins()
     if traced:
         files.append(resource_dir("runtime_c") / "host" / "ec_trace_callback.c")
         defines.append(TRACE_DEFINE)
@@ -104,6 +106,12 @@ def build_emulated(
         include_dirs=[project, resource_dir("runtime_c") / "link"], defines=defines,
         sanitize=SANITIZERS if is_checked() and toolchain.family == "gcc" else (),
     )  # fmt: skip
+
+
+def _stand_ins() -> list[str]:
+    """What the model's C is told of libraries in the place of the system's."""
+    given = {"EC_CUDNN_LIBRARY": CUDNN, "EC_TENSORRT_LIBRARY": TENSORRT}
+    return [f'{name}="{path}"' for name, path in given.items() if path]
 
 
 def _processor(project: Path) -> Core:

@@ -93,7 +93,9 @@ def _init_failed(manifest: Manifest, status: int) -> RunFailed:
     hint = ""
     if _has_gpu(manifest):
         hint = "without a CUDA driver and a GPU, use --engine gpu_emulation; see `edgec doctor`"
-        hint += "; a build with --external cudnn needs libcudnn.so.9 or .8, too"
+        needed = {"ec_cudnn.h": "libcudnn.so.9 or .8", "ec_tensorrt.h": "libedgec_tensorrt.so"}
+        wanted = [what for name, what in needed.items() if name in manifest.files]
+        hint += f"; this build needs {' and '.join(wanted)}, too" if wanted else ""
     return RunFailed(f"{manifest.model}_init failed with ec_status {status} ({name})", hint=hint)
 
 

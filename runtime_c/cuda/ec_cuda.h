@@ -50,7 +50,7 @@ enum {
 #define EC_CUDA_GRAPHS 16u
 
 /* context, module, stream, graphs: the driver's handles. arena, state, weights: addresses on the
- * device. mapped: the host's arena and state where the GPU uses these, NULL where it has its own;
+ * device; constants: the host's copy of the weights. mapped: the host's arena and state where the GPU uses these, NULL where it has its own;
  * is_mapped: whether it does. error: the driver's number of what failed first, 0 if nothing did.
  * stream: where a run is started, own_stream or the application's; event: the application's, for its
  * end, or NULL. is_async: whether the run is not waited for; is_pending: whether it may still run. */
@@ -69,6 +69,7 @@ typedef struct ec_cuda {
     uint64_t arena;
     uint64_t state;
     uint64_t weights;
+    const uint8_t *constants;
     void *mapped[2];
     int is_mapped;
     int error;
@@ -86,5 +87,13 @@ typedef struct ec_cudnn {
     uint64_t workspace;
     size_t workspace_bytes;
 } ec_cudnn;
+
+/* What a model built with --external tensorrt has of it: the library with ec_tensorrt.cpp, its functions,
+ * and the engines that it made. */
+typedef struct ec_tensorrt {
+    void *library;
+    void (*functions[2])(void);
+    void *engines;
+} ec_tensorrt;
 
 #endif /* EC_CUDA_H */

@@ -224,6 +224,7 @@ EC_CUDA_PART void ec_cuda_open(ec_cuda *gpu, const void *const *images, uint32_t
     EC_CU(gpu, EC_CU_STREAM_CREATE, (void **, unsigned), (&gpu->own_stream, EC_CU_NON_BLOCKING));
     gpu->stream = gpu->own_stream;
     gpu->weights = ec_cuda_allocate(gpu, weights_bytes);
+    gpu->constants = (const uint8_t *)weights;
     if (weights_bytes != 0u) {
         ec_cuda_write(gpu, gpu->weights, weights, weights_bytes);
     }

@@ -106,7 +106,7 @@ def _int8(port: PortText) -> PortText:
 
 def _builds() -> dict[str, ModelText]:
     """What a header is rendered from, by the build's kind; "" is a plain build."""
-    model, gpu = _model(), {"gpu": SimpleNamespace(libraries=())}
+    model, gpu = _model(), {"gpu": SimpleNamespace(library_names=())}
     kinds: dict[str, dict[str, Any]] = {
         "": {},
         "`--io caller`": {"caller_io": True, "caller_inputs": True},

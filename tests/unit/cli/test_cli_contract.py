@@ -239,12 +239,6 @@ def test_usage_errors_have_status_2(arguments: tuple[str, ...], edgec: Callable)
     assert ran.status == 2 and ran.out == "" and "Usage: edgec" in ran.err
 
 
-def test_tensorrt_is_refused_with_the_reason(edgec: Callable) -> None:
-    ran = edgec("build", "m.onnx", "-o", "out", "--board", "cuda_host", "--external", "tensorrt")
-    assert ran.status == 2 and "no function of a single layer" in ran.err
-    assert "bench --gpu" in ran.err and "--external cudnn" in ran.err
-
-
 @pytest.mark.parametrize("size", ["", "K", "-5", "1.5K", "12G", "²", "0x10", " 5", "9" * 20])
 def test_sizes_that_are_none(size: str, edgec: Callable) -> None:
     ran = edgec("build", "m.onnx", "-o", "out", "--board", "host", "--max-ram", size)
