@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from browser import open_browser
-from full_sweeps import SWEEPS
+from full_sweeps import sweeps_of
 from hypothesis import settings
 from kept_objects import KeptObjects
 from shared_folder import SHARED_VARIABLE, find_shared
@@ -134,7 +134,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Mark what `full_sweeps.toml` names as `full`, before marks are looked at."""
     for item in items:
         path, _, name = item.nodeid.removeprefix("tests/").partition("::")
-        if any(sweep.has(path, name) for sweep in SWEEPS):
+        if any(sweep.has(path, name) for sweep in sweeps_of(path)):
             item.add_marker(pytest.mark.full)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import tomllib
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
+from functools import lru_cache
 from pathlib import Path
 
 
@@ -32,3 +33,9 @@ def _read() -> tuple[Sweep, ...]:
 
 
 SWEEPS = _read()
+
+
+@lru_cache
+def sweeps_of(path: str) -> tuple[Sweep, ...]:
+    """Those of one file's tests; path: below tests/."""
+    return tuple(sweep for sweep in SWEEPS if fnmatchcase(path, sweep.tests.partition("::")[0]))

@@ -5,11 +5,14 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-pytest.importorskip("skl2onnx", reason="skl2onnx is not installed (edgec[test])")
+pytestmark = pytest.mark.skipif(
+    find_spec("skl2onnx") is None, reason="skl2onnx is not installed (edgec[test])"
+)
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "sklearn_forest"
 #: Digits that are run on the board here.

@@ -6,16 +6,19 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-pytest.importorskip("skl2onnx", reason="skl2onnx is not installed (edgec[test])")
-
 import edgec.onnx_backend as backend
 from edgec.api import compile as compile_model
+
+pytestmark = pytest.mark.skipif(
+    find_spec("skl2onnx") is None, reason="skl2onnx is not installed (edgec[test])"
+)
 
 #: Samples that both answer.
 TESTED = 12

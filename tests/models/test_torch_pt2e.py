@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ import numpy as np
 import pytest
 
 torch = pytest.importorskip("torch", reason="PyTorch is not installed (edgec[torch])")
-pytest.importorskip("torchao", reason="torchao is not installed")
+pytestmark = pytest.mark.skipif(find_spec("torchao") is None, reason="torchao is not installed")
 
 from torch import nn  # noqa: E402
 from torch.nn import functional  # noqa: E402
