@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import re
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from edgec.build import nvrtc
+from edgec.build.host import library_name
 from edgec.codegen.gpu_text import Images
 from edgec.codegen.manifest import Manifest
 from edgec.codegen.project import write_project
@@ -24,16 +26,14 @@ from edgec.runners.samples import generate_steps
 from edgec.targets.core import Core, find_core
 
 GPU = find_core("cuda-sm_75")
-#: Threads and blocks from the last to the first.
-REVERSED = ("-DEC_CUDA_REVERSE",)
 
 
 def for_gpu(module: Module, driver: Driver = "graph", core: Core = GPU) -> Compiled:
     return compile_module(module, core, Options(model_name="m", driver=driver))
 
 
-def emulated(compiled: Compiled, folder: Path, flags: Sequence[str] = ()) -> HostModel:
-    """The model in emulation; nothing compiles its kernels for a real GPU."""
+def written(compiled: Compiled, folder: Path) -> Path:
+    """The folder of a model's C, written once; nothing compiles kernels for a real GPU."""
     project = folder / "project"
     if not project.is_dir():
         project.mkdir(parents=True)
@@ -41,9 +41,35 @@ def emulated(compiled: Compiled, folder: Path, flags: Sequence[str] = ()) -> Hos
             compiled.program, project,
             compile_kernels=lambda source, architecture: Images("no compiler", architecture, "//"),
         )  # fmt: skip
+    return project
+
+
+def emulated(compiled: Compiled, folder: Path) -> HostModel:
+    """The model in emulation, built once in a folder."""
+    project = written(compiled, folder)
     manifest = Manifest.load(project)
-    name = "reversed" if flags else "plain"
-    return HostModel(build_emulated(project, "m", folder / name, flags=flags), manifest)
+    library = folder / "built" / library_name("m")
+    if not library.is_file():
+        build_emulated(project, "m", library.parent)
+    return HostModel(library, manifest)
+
+
+@contextmanager
+def gpu_with(**properties: int) -> Iterator[None]:
+    """A GPU with other properties: variables that `ec_cuda_emulation.cpp` reads, without `EC_`."""
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in properties.items():
+            patch.setenv(f"EC_{name}", str(value))
+        yield
+
+
+def both_orders(compiled: Compiled, folder: Path) -> Iterator[HostModel]:
+    """The model twice, while threads and blocks run in their order, and from the last on."""
+    for is_reversed in (0, 1):
+        with gpu_with(CUDA_REVERSE=is_reversed):
+            model = emulated(compiled, folder)
+            yield model
+            model.close()
 
 
 def check_on_gpu(
@@ -55,8 +81,8 @@ def check_on_gpu(
     types = [(value.type.shape, value.type.dtype) for value in main.inputs]
     given = generate_steps(3, types, steps)
     count = 0
-    for flags in ((), REVERSED):
-        model, reference = emulated(compiled, folder, flags), Interpretation(main)
+    for model in both_orders(compiled, folder):
+        reference = Interpretation(main)
         assert model.call("selftest") == 0
         for inputs in given:
             expected = reference.run_whole(inputs)
@@ -65,7 +91,6 @@ def check_on_gpu(
             for want, found in zip(expected, outputs, strict=True):
                 assert want.tobytes() == found, "other bits on the emulated GPU"
                 count += want.size
-        model.close()
     return count
 
 

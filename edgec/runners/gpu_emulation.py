@@ -9,7 +9,6 @@ from __future__ import annotations
 import ctypes
 import shutil
 import subprocess
-from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -68,12 +67,10 @@ def require_sanitizer() -> Path:
     return found
 
 
-def build_emulated(
-    project: Path, model: str, folder: Path, *, traced: bool = False, flags: Sequence[str] = ()
-) -> Path:
+def build_emulated(project: Path, model: str, folder: Path, *, traced: bool = False) -> Path:
     """Build a project's model and kernels into `folder`; returns the model's library.
 
-    flags: more of them for the kernels. Raises BuildFailed if something does not compile.
+    Raises BuildFailed if something does not compile.
     """
     folder.mkdir(parents=True, exist_ok=True)
     kernels = project / f"{model}_kernels.cu"
@@ -83,7 +80,6 @@ def build_emulated(
         require_gxx(),
         *FLAGS,
         *(CHECKS if is_checked() else ()),
-        *flags,
         f'-DEC_CUDA_KERNELS="{kernels}"',
         "-shared",
     ]

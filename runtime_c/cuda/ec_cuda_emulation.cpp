@@ -3,12 +3,14 @@
  * threads of a block do too where none waits; else each is a fiber, which a barrier stops until all
  * others of its scope have come. The GPU has 3 multiprocessors.
  *
- * Built with -DEC_CUDA_KERNELS="a model's kernels". EC_CUDA_REVERSE runs threads and blocks from the
- * last to the first: no result may change.
+ * Built with -DEC_CUDA_KERNELS="a model's kernels". What kind of GPU it is, the environment says:
+ * EC_MULTIPROCESSORS, EC_COOPERATES, EC_CLUSTER_BLOCKS, EC_INTEGRATED, EC_MOST_MAPPED. EC_CUDA_REVERSE=1
+ * runs threads and blocks from the last to the first: no result may change.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
 #include <math.h>
+#include <setjmp.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdlib.h>
@@ -140,13 +142,14 @@ struct ec_group {
 };
 /* A thread: where it stands, its group of each scope, and for which round of which it waits. */
 struct ec_fiber {
-    ucontext_t context;
+    ucontext_t context; /* where it starts */
+    jmp_buf point;
     std::unique_ptr<char[]> stack;
     uint32_t thread = 0, block = 0;
     ec_group *groups[EC_SCOPES] = {};
     ec_group *waits = NULL;
     uint32_t round = 0;
-    bool is_done = false;
+    bool is_done = false, is_started = false;
     /* What it gives to the matrix instruction, for every other one. */
     int32_t given[2][6];
     uint32_t products = 0;
@@ -155,9 +158,33 @@ static const size_t EC_STACK_BYTES = 64 * 1024;
 static const uint32_t EC_WARP = 32;
 static std::vector<ec_fiber> ec_fibers;
 static ucontext_t ec_scheduler;
+static jmp_buf ec_scheduler_point;
 static ec_fiber *ec_current;
 static const ec_kernel *ec_running;
 static void **ec_arguments;
+
+/* setjmp switches to a fiber that has started: swapcontext asks the operating system for signals, which
+ * takes longer than most kernels. But the address sanitizer follows no other change of stacks. */
+#ifdef __SANITIZE_ADDRESS__
+static void ec_leave(void) { swapcontext(&ec_current->context, &ec_scheduler); }
+static void ec_enter(ec_fiber *fiber) { swapcontext(&ec_scheduler, &fiber->context); }
+#else
+__attribute__((noinline)) static void ec_leave(void) {
+    if (_setjmp(ec_current->point) == 0) {
+        _longjmp(ec_scheduler_point, 1);
+    }
+}
+
+__attribute__((noinline)) static void ec_enter(ec_fiber *fiber) {
+    if (_setjmp(ec_scheduler_point) == 0) {
+        if (fiber->is_started) {
+            _longjmp(fiber->point, 1);
+        }
+        fiber->is_started = true;
+        setcontext(&fiber->context);
+    }
+}
+#endif
 
 /* CUDA_ERROR_LAUNCH_FAILED, from the first fault on until cuInit; a thread that waits ends with it. */
 static const int EC_LAUNCH_FAILED = 719;
@@ -165,7 +192,7 @@ static int ec_fault;
 static void ec_fail(void) {
     ec_fault = EC_LAUNCH_FAILED;
     if (ec_current != NULL) {
-        swapcontext(&ec_current->context, &ec_scheduler);
+        ec_leave();
     }
 }
 
@@ -178,7 +205,7 @@ static void ec_wait(ec_group *group) {
     }
     ec_current->waits = group;
     ec_current->round = group->rounds;
-    swapcontext(&ec_current->context, &ec_scheduler);
+    ec_leave();
 }
 
 static void ec_barrier(int scope) { ec_wait(ec_current->groups[scope]); }
@@ -250,13 +277,17 @@ static void ec_emulated_tf32(float *sums, const int32_t *rows, const int32_t *co
 static void ec_fiber_start(void) {
     ec_running->call(ec_arguments);
     ec_current->is_done = true;
+    ec_leave();
 }
 
-#ifdef EC_CUDA_REVERSE
-static uint32_t ec_order(uint32_t step, uint32_t steps) { return steps - 1 - step; }
-#else
-static uint32_t ec_order(uint32_t step, uint32_t) { return step; }
-#endif
+/* A property of the GPU: what the environment says, or what is usual here. */
+static size_t ec_gpu(const char *name, size_t usual) {
+    const char *said = getenv(name);
+    return said == NULL ? usual : strtoul(said, NULL, 10);
+}
+
+static bool ec_is_reversed;
+static uint32_t ec_order(uint32_t step, uint32_t steps) { return ec_is_reversed ? steps - 1 - step : step; }
 
 static void ec_set_thread(uint32_t thread, const uint32_t *size) {
     ec_index[3] = (int32_t)(thread % size[3]);
@@ -294,7 +325,7 @@ static void ec_make_fibers(uint32_t first, uint32_t blocks, uint32_t threads) {
             group->members += 1;
         }
         fiber.waits = NULL;
-        fiber.is_done = false;
+        fiber.is_done = fiber.is_started = false;
         getcontext(&fiber.context);
         fiber.context.uc_stack.ss_sp = fiber.stack.get();
         fiber.context.uc_stack.ss_size = EC_STACK_BYTES;
@@ -317,7 +348,7 @@ static void ec_run_fibers(uint32_t count, const uint32_t *size) {
                 ec_current = &fiber;
                 ec_set_block(fiber.block, size);
                 ec_set_thread(fiber.thread, size);
-                swapcontext(&ec_scheduler, &fiber.context);
+                ec_enter(&fiber);
                 is_going = true;
             }
             is_left = is_left || !fiber.is_done;
@@ -335,6 +366,7 @@ static void ec_run_fibers(uint32_t count, const uint32_t *size) {
 static void ec_run(const ec_kernel *kernel, const uint32_t *size, void **arguments,
                    size_t shared_bytes, bool is_grid) {
     ec_launches += 1;
+    ec_is_reversed = ec_gpu("EC_CUDA_REVERSE", 0) != 0;
     const uint32_t threads = size[3] * size[4] * size[5];
     ec_blocks = size[0] * size[1] * size[2];
     /* a GPU's memory holds anything */
@@ -376,24 +408,14 @@ static ec_graph *ec_capturing;
 static const int EC_GOOD = 0, EC_INVALID_VALUE = 1, EC_NOT_FOUND = 500;
 /* CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE */
 static const int EC_TOO_LARGE = 720;
-#ifndef EC_MULTIPROCESSORS
-#define EC_MULTIPROCESSORS 3
-#endif
+#define EC_MULTIPROCESSORS ((int)ec_gpu("EC_MULTIPROCESSORS", 3))
 /* Whether blocks of a grid may wait for each other. */
-#ifndef EC_COOPERATES
-#define EC_COOPERATES 1
-#endif
+#define EC_COOPERATES ((int)ec_gpu("EC_COOPERATES", 1))
 /* Blocks of a cluster, at most. */
-#ifndef EC_CLUSTER_BLOCKS
-#define EC_CLUSTER_BLOCKS 2
-#endif
+#define EC_CLUSTER_BLOCKS ((int)ec_gpu("EC_CLUSTER_BLOCKS", 2))
 /* Whether the GPU has the host's memory, as on a Jetson, and how many bytes of it it takes at once. */
-#ifndef EC_INTEGRATED
-#define EC_INTEGRATED 0
-#endif
-#ifndef EC_MOST_MAPPED
-#define EC_MOST_MAPPED SIZE_MAX
-#endif
+#define EC_INTEGRATED ((int)ec_gpu("EC_INTEGRATED", 0))
+#define EC_MOST_MAPPED ec_gpu("EC_MOST_MAPPED", SIZE_MAX)
 /* CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED */
 static const int EC_ALREADY_MAPPED = 712;
 /* Copies so far. */
@@ -549,7 +571,7 @@ int cuOccupancyMaxPotentialClusterSize(int *blocks, void *, const ec_config *) {
 }
 int cuLaunchKernelEx(const ec_config *config, void *function, void **arguments, void **) {
     const unsigned *cluster = config->attributes, blocks = config->size[0];
-    if (config->count != 1 || cluster[0] != 4 || cluster[2] != blocks || blocks > EC_CLUSTER_BLOCKS) {
+    if (config->count != 1 || cluster[0] != 4 || cluster[2] != blocks || blocks > (unsigned)EC_CLUSTER_BLOCKS) {
         return EC_INVALID_VALUE;
     }
     const std::vector<uint32_t> size(config->size, config->size + 6);

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from gpu_models import REVERSED, check_on_gpu, emulated, for_gpu, machine_code
+from gpu_models import both_orders, check_on_gpu, for_gpu, machine_code
 from onnx import TensorProto
 from onnx_builder import OnnxBuilder
 
@@ -83,12 +83,10 @@ def check_near(compiled: Compiled, folder: Path, tolerance: float) -> None:
     x = np.random.default_rng(3).normal(size=SHAPE).astype(parameter.type.dtype)
     (expected,) = Interpretation(compiled.module.main).run_whole([x])
     found = set()
-    for flags in ((), REVERSED):
-        model = emulated(compiled, folder, flags)
+    for model in both_orders(compiled, folder):
         status, outputs, _ = model.run([x])
         assert status == 0
         found.add(outputs[0])
-        model.close()
     (only,) = found
     near = np.frombuffer(only, expected.dtype).reshape(expected.shape).astype(np.float32)
     wanted = expected.astype(np.float32)

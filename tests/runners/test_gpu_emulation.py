@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from control_functions import branch
-from gpu_models import REVERSED, check_on_gpu, emulated, for_gpu
+from gpu_models import both_orders, check_on_gpu, emulated, for_gpu, written
 from open_functions import perceptron
 from operator_models import MODELS
 from stateful_functions import delay_line, module_of
@@ -97,8 +97,7 @@ def test_the_address_sanitizer_checks_kernels(smaller: int, tmp_path: Path) -> N
     runtime = sanitizer_runtime(find_toolchain(host_core(), "gcc"))
     if runtime is None:
         pytest.skip("gcc has no address sanitizer here")
-    emulated(for_gpu(import_model(DIGITS)), tmp_path).close()
-    source = tmp_path / "project" / "m_kernels.cu"
+    source = written(for_gpu(import_model(DIGITS)), tmp_path) / "m_kernels.cu"
     pattern = r"(EC_SHARED_ARRAY\(int32_t, \w+, )(\d+)"
     text, count = re.subn(
         pattern, lambda found: f"{found[1]}{int(found[2]) - smaller}", source.read_text("utf-8")
@@ -145,12 +144,10 @@ def test_free_float_sums_take_matrix_instructions(
     x = np.random.default_rng(3).normal(size=parameter.type.shape).astype(np.float32)
     (expected,) = Interpretation(compiled.module.main).run_whole([x])
     found = set()
-    for flags in ((), REVERSED):
-        model = emulated(compiled, tmp_path, flags)
+    for model in both_orders(compiled, tmp_path):
         status, outputs, _ = model.run([x])
         assert status == 0
         found.add(outputs[0])
-        model.close()
     (only,) = found
     assert only != expected.tobytes()
     near = np.frombuffer(only, np.float32).reshape(expected.shape)
@@ -159,7 +156,7 @@ def test_free_float_sums_take_matrix_instructions(
 
 def test_close_gives_back_all_memory(tmp_path: Path) -> None:
     model = emulated(for_gpu(FUNCTIONS["state"]()), tmp_path)
-    driver = ctypes.CDLL(str(next((tmp_path / "plain").glob("*emulation*"))))
+    driver = ctypes.CDLL(str(next((tmp_path / "built").glob("*emulation*"))))
     assert driver.ec_cuda_live_buffers() == 3
     assert model.call("close") == 0
     assert driver.ec_cuda_live_buffers() == 0

@@ -14,7 +14,7 @@ import pytest
 from control_functions import branch
 from custom_op_files import onnx_model, write_declaration
 from emulated import emulator
-from gpu_models import GPU, emulated
+from gpu_models import GPU, emulated, gpu_with
 from stateful_functions import also_output, in_place, module_of, read_late
 
 from edgec.boards.board import load_board
@@ -119,28 +119,29 @@ def check_choices(module: Module, folder: Path, count: int) -> None:
 
 
 @pytest.mark.parametrize(
-    ("flags", "copies"),
-    [(("-DEC_INTEGRATED=1",), 1), (("-DEC_INTEGRATED=1", "-DEC_MOST_MAPPED=16"), 2)],
+    ("gpu", "copies"),
+    [({"INTEGRATED": 1}, 1), ({"INTEGRATED": 1, "MOST_MAPPED": 16}, 2)],
 )
 def test_a_gpu_that_has_the_host_s_memory_copies_nothing(
-    flags: tuple[str, ...], copies: int, tmp_path: Path
+    gpu: dict[str, int], copies: int, tmp_path: Path
 ) -> None:
     """As on a Jetson: the weights once, and nothing after that; as elsewhere where it refuses."""
     module = module_of(read_late)
     layers = (module.main.nodes[-1].name,)
     rows = segment_rows(offloaded(module, layers, "cuda-sm_87").program)
     assert len(rows) > 1 and not any(row["copied_bytes"] for row in rows)
-    model = emulated(offloaded(module, layers), tmp_path, flags)
-    library = ctypes.CDLL(str(next((tmp_path / "reversed").glob("*emulation*"))))
     reference = Interpretation(module.main)
     types = [(value.type.shape, value.type.dtype) for value in module.main.inputs]
-    for inputs in generate_steps(3, types, 3):
-        status, outputs, _ = model.run([np.asarray(x, order="C") for x in inputs])
-        assert status == 0
-        assert [want.tobytes() for want in reference.run_whole(inputs)] == outputs
-    assert (library.ec_cuda_copies() == copies) == (copies == 1)
-    assert model.call("close") == 0 and library.ec_cuda_live_buffers() == 0
-    model.close()
+    with gpu_with(**gpu):
+        model = emulated(offloaded(module, layers), tmp_path)
+        library = ctypes.CDLL(str(next((tmp_path / "built").glob("*emulation*"))))
+        for inputs in generate_steps(3, types, 3):
+            status, outputs, _ = model.run([np.asarray(x, order="C") for x in inputs])
+            assert status == 0
+            assert [want.tobytes() for want in reference.run_whole(inputs)] == outputs
+        assert (library.ec_cuda_copies() == copies) == (copies == 1)
+        assert model.call("close") == 0 and library.ec_cuda_live_buffers() == 0
+        model.close()
 
 
 def test_control_flow_and_own_code_stay_on_the_processor(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from gpu_models import GPU, REVERSED, check_on_gpu, emulated, for_gpu
+from gpu_models import GPU, check_on_gpu, emulated, for_gpu, gpu_with, written
 from open_functions import perceptron
 from operator_models import MODELS
 from stateful_functions import delay_line, module_of
@@ -48,7 +48,7 @@ def test_a_run_is_one_launch(driver: Driver, tmp_path: Path) -> None:
     """Every kernel that the emulated driver runs is counted."""
     compiled = for_gpu(import_model(DIGITS), driver)
     model = emulated(compiled, tmp_path)
-    library = ctypes.CDLL(str(next((tmp_path / "plain").glob("*emulation*"))))
+    library = ctypes.CDLL(str(next((tmp_path / "built").glob("*emulation*"))))
     inputs = [np.zeros(v.type.shape, v.type.dtype) for v in compiled.module.main.inputs]
     for run in range(3):
         assert model.run(inputs)[0] == 0
@@ -74,13 +74,12 @@ def test_a_cluster_gives_the_same_bits(tmp_path: Path) -> None:
     given = [np.zeros(v.type.shape, v.type.dtype) for v in compiled.module.main.inputs]
     found = set()
     for number in (1, crew.blocks, crew.blocks + 1):
-        flags = (f"-DEC_CLUSTER_BLOCKS={number}",)
-        library = build_emulated(project, "m", tmp_path / str(number), flags=flags)
-        model = HostModel(library, Manifest.load(project))
-        status, outputs, _ = model.run(given)
+        with gpu_with(CLUSTER_BLOCKS=number):
+            model = emulated(compiled, tmp_path)
+            status, outputs, _ = model.run(given)
+            model.close()
         assert status == 0
         found.add(outputs[0])
-        model.close()
     assert len(found) == 1
 
 
@@ -186,8 +185,7 @@ def test_a_missing_barrier_gives_other_bits(tmp_path: Path) -> None:
     main = compiled.module.main
     given = generate_steps(3, [(v.type.shape, v.type.dtype) for v in main.inputs], 2)
     (expected,) = Interpretation(main).run_whole(given[1])
-    emulated(compiled, tmp_path).close()
-    source = tmp_path / "project" / "m_kernels.cu"
+    source = written(compiled, tmp_path) / "m_kernels.cu"
     count = itertools.count()
     text = re.sub(
         r"        (EC_GRID_BARRIER\(\);)",
@@ -198,12 +196,12 @@ def test_a_missing_barrier_gives_other_bits(tmp_path: Path) -> None:
     barriers = next(count)
     assert barriers == sum(plan_of(compiled.program).waits) > 5
     found = set()
-    for flags in ((), REVERSED):
-        folder = tmp_path / f"faults{len(flags)}"
-        library = build_emulated(tmp_path / "project", "m", folder, flags=flags)
-        driver = ctypes.CDLL(str(next(folder.glob("*emulation*"))))
-        left_out = ctypes.c_int.in_dll(driver, "ec_left_out")
-        for number in range(-1, barriers):
+    folder = tmp_path / "faults"
+    library = build_emulated(tmp_path / "project", "m", folder)
+    driver = ctypes.CDLL(str(next(folder.glob("*emulation*"))))
+    left_out = ctypes.c_int.in_dll(driver, "ec_left_out")
+    for is_reversed, number in itertools.product((0, 1), range(-1, barriers)):
+        with gpu_with(CUDA_REVERSE=is_reversed):
             model = HostModel(library, Manifest.load(tmp_path / "project"))
             left_out.value = -1
             assert model.run(given[0])[0] == 0  # what is read too early belongs to other inputs
@@ -220,11 +218,11 @@ def test_fewer_multiprocessors_give_the_same_bits(tmp_path: Path) -> None:
     compiled = for_gpu(import_model(DIGITS), "grid")
     given = [np.zeros(v.type.shape, v.type.dtype) for v in compiled.module.main.inputs]
     found = set()
-    for number, flags in enumerate((("-DEC_MULTIPROCESSORS=1",), ("-DEC_MULTIPROCESSORS=2",),
-                                    ("-DEC_COOPERATES=0",))):  # fmt: skip
-        model = emulated(compiled, tmp_path / str(number), flags)
-        found.add(model.run(given)[1][0])
-        model.close()
+    for gpu in ({"MULTIPROCESSORS": 1}, {"MULTIPROCESSORS": 2}, {"COOPERATES": 0}):
+        with gpu_with(**gpu):
+            model = emulated(compiled, tmp_path)
+            found.add(model.run(given)[1][0])
+            model.close()
     assert len(found) == 1
 
 

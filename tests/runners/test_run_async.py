@@ -30,7 +30,7 @@ class Asynchronous:
         self.model: HostModel = emulated(compiled, folder)
         self.context = ctypes.c_void_p(self.model._context.address)
         self.library: Any = self.model._library
-        self.driver: Any = ctypes.CDLL(str(next((folder / "plain").glob("*emulation*"))))
+        self.driver: Any = ctypes.CDLL(str(next((folder / "built").glob("*emulation*"))))
         self.stream, self.event = ctypes.c_void_p(), ctypes.c_int(0)
         self.driver.cuStreamCreate(ctypes.byref(self.stream), 0)
         main = compiled.module.main
