@@ -15,6 +15,7 @@ from edgec.resources import resource_dir, text_templates
 
 _COMMON = ("common/start.c", "common/rx_queue.c", "common/memory.c")
 _CORTEX_M = ("cortex_m/startup.c", *_COMMON)
+_CORTEX_AR = ("cortex_ar/startup.c", *_COMMON)
 _RISCV = ("riscv/startup.c", *_COMMON)
 _SYSTICK = (*_CORTEX_M, "cortex_m/systick.c")
 
@@ -22,6 +23,7 @@ PORT_SOURCES: dict[str, tuple[str, ...]] = {
     "host": (),
     "esp32c3": (*_RISCV, "esp32c3/port.c"),
     "riscv_virt": (*_RISCV, "riscv_virt/port.c"),
+    "vexpress": (*_CORTEX_AR, "vexpress/port.c"),
     "cmsdk_uart": (*_SYSTICK, "cmsdk_uart/port.c"),
     "stm32f1": (*_SYSTICK, "stm32/usart_sr.c", "stm32f1/port.c"),
     "stm32f4": (*_SYSTICK, "stm32/usart_sr.c", "stm32f4/port.c"),

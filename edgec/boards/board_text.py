@@ -18,8 +18,9 @@ _ACCESS = re.compile(r"[rwx]{1,3}")
 _MACHINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
 #: What `[qemu] args` may say: each option with what its value may be. None can name a file.
 _QEMU_ARGS = {
+    "-audiodev": re.compile(r"none,id=[a-z]+"),
     "-bios": re.compile(r"none"),
-    "-cpu": re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*"),
+    "-cpu": re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*(,[a-z_.-]+=(true|false|[0-9]+))*"),
     "-m": re.compile(r"[0-9]+[KMG]?"),
     "-smp": re.compile(r"[0-9]+"),
 }

@@ -245,10 +245,13 @@ def _interrupt_frame_bytes(core: Core) -> int:
     """What the hardware pushes on an interrupt.
 
     On Cortex-M 8 words, or 26 with the FPU's, and a word to align to 8 bytes (DDI 0403E B1.5.6
-    and B1.5.7); on RISC-V nothing.
+    and B1.5.7); on RISC-V nothing. On ARMv7-A and -R the handler itself stores two words (SRS), and
+    may leave one to align.
     """
     if core.isa == "rv32":
         return 0
+    if core.has("v7ar"):
+        return 3 * 4
     return (26 if core.has("fpu") else 8) * 4 + 4
 
 

@@ -68,6 +68,8 @@ _NEEDS: tuple[tuple[int, int, int, int, str], ...] = (
     (0xFFFF, 0xF3BF, 0xD0C0, 0x8040, ""),  # DSB, DMB, ISB
     (0xFFF0, 0xF7F0, 0xF000, 0xA000, ""),  # UDF
     (0xEF00, 0xEF00, 0x0000, 0x0000, "mve"),  # Advanced SIMD
+    (0xFF00, 0xEE00, 0x0F10, 0x0F10, "v7ar"),  # MCR, MRC of the system control coprocessor
+    (0xFFE0, 0xEC40, 0x0F00, 0x0F00, "v7ar"),  # MCRR, MRRC
     # Coprocessors 8, 9, 14 and 15 hold Helium (and half precision, which only comes with it).
     (0xEC00, 0xEC00, 0x0E00, 0x0800, "mve"),
     (0xEC00, 0xEC00, 0x0E00, 0x0E00, "mve"),

@@ -3,12 +3,15 @@
 Cortex-M: a vector table of addresses (DDI 0403E B1.5.3). RISC-V: code at the start of the program
 that jumps to the reset handler, after the words that a boot ROM looks for; and a trap table of
 32 jumps, the first for exceptions, the others for interrupts (mtvec in vectored mode: privileged
-architecture 3.1.7).
+architecture 3.1.7). Cortex-A and -R: a table of 8 jumps at the start of the program, first to the
+reset handler, then for faults, and for interrupts (DDI 0406C B1.8.1).
 """
 
 from __future__ import annotations
 
-from edgec.boards.board import Board
+from dataclasses import dataclass
+
+from edgec.boards.board import Board, MemoryRegion
 from edgec.build import riscv
 from edgec.build.elf import Elf
 
@@ -16,17 +19,34 @@ FIRST_INTERRUPT = 15
 """Exceptions of Cortex-M from SysTick (15) on are interrupts; those below are reset and faults."""
 
 TRAP_TABLE = "ec_trap_table"
-TRAP_ENTRIES = 32
-TRAP_ALIGNMENT = 256  # what the ESP32-C3 asks for; the architecture alone asks for less
+
+
+@dataclass(frozen=True)
+class _Traps:
+    """A table of `entries` jumps, some of which are for `interrupts`; alignments in bytes."""
+
+    entries: int
+    interrupts: slice
+    alignment: int
+    stack_alignment: int
+
+
+# The ESP32-C3 asks for this alignment; the architecture alone asks for less.
+_RISCV = _Traps(entries=32, interrupts=slice(1, 32), alignment=256, stack_alignment=16)
+_CORTEX_AR = _Traps(entries=8, interrupts=slice(6, 7), alignment=32, stack_alignment=8)
+
 BOOT_MAGIC = "BOOT_MAGIC"
 """A setting of boards: a word that stands twice before the program, for the boot ROM."""
 
 
 def interrupt_handlers(elf: Elf) -> tuple[int, ...]:
     """Return the addresses of code that interrupts lead to."""
+    table = elf.symbol(TRAP_TABLE)
+    if table is not None:
+        traps = _traps(elf)
+        return tuple(_trap_targets(elf, table.address, traps)[traps.interrupts])
     if elf.instruction_set.NAME == riscv.NAME:
-        table = elf.symbol(TRAP_TABLE)
-        return () if table is None else tuple(_trap_targets(elf, table.address)[1:])
+        return ()
     vectors = elf.section(".vectors")
     if vectors is None:
         return ()
@@ -39,8 +59,8 @@ def interrupt_handlers(elf: Elf) -> tuple[int, ...]:
 
 def check_vectors(elf: Elf, board: Board) -> list[str]:
     """Return what is wrong with how the program starts."""
-    if elf.instruction_set.NAME == riscv.NAME:
-        return _check_riscv_start(elf, board)
+    if elf.instruction_set.NAME == riscv.NAME or board.core.has("v7ar"):
+        return _check_jumps(elf, board)
     return _check_vector_table(elf, board)
 
 
@@ -72,7 +92,19 @@ def _check_vector_table(elf: Elf, board: Board) -> list[str]:
     return problems
 
 
-def _check_riscv_start(elf: Elf, board: Board) -> list[str]:
+def _traps(elf: Elf) -> _Traps:
+    return _RISCV if elf.instruction_set.NAME == riscv.NAME else _CORTEX_AR
+
+
+def _jump_target(elf: Elf, at: int) -> int:
+    """Where the instruction at an address jumps to, -1 if it does not."""
+    code = (elf.word(at) or 0).to_bytes(4, "little")
+    first = next(elf.instruction_set.decode(code, at))
+    kind, target = next(iter(elf.instruction_set.transfers([first])))
+    return target if kind == "branch" else -1
+
+
+def _check_jumps(elf: Elf, board: Board) -> list[str]:
     start = elf.section(".vectors")
     if start is None or not start.is_stored:
         return ["there is no start-up code (section .vectors)"]
@@ -86,32 +118,32 @@ def _check_riscv_start(elf: Elf, board: Board) -> list[str]:
         if [elf.word(at), elf.word(at + 4)] != [magic, magic]:
             problems.append("the boot ROM's words are not at the start")
         at += 8
-    first = next(iter(riscv.decode(start.content[at - start.address :], at)), None)
-    target = None if first is None else riscv.flow(first)
-    if target != ("branch", elf.entry):
+    if _jump_target(elf, at) != elf.entry & ~elf.instruction_set.FUNCTION_BIT:
         problems.append(f"0x{at:08x} does not jump to the entry 0x{elf.entry:08x}")
+    problems += _check_trap_table(elf, _traps(elf))
+    return problems + _check_stack(elf, board.memory[board.data], _traps(elf).stack_alignment)
+
+
+def _check_trap_table(elf: Elf, traps: _Traps) -> list[str]:
     table = elf.symbol(TRAP_TABLE)
     if table is None:
-        return [*problems, f"there is no trap table ({TRAP_TABLE})"]
-    if table.address % TRAP_ALIGNMENT:
+        return [f"there is no trap table ({TRAP_TABLE})"]
+    problems = []
+    if table.address % traps.alignment:
         problems.append(f"the trap table at 0x{table.address:08x} is not aligned to its size")
     text = [s for s in elf.sections if s.is_code]
-    for number, handler in enumerate(_trap_targets(elf, table.address)):
+    for number, handler in enumerate(_trap_targets(elf, table.address, traps)):
         if not any(s.holds(handler) for s in text):
             problems.append(f"entry {number} of the trap table is no jump to code")
-    stack = elf.symbol("__stack_top")
-    data = board.memory[board.data]
-    if stack is None or not (data.origin < stack.address <= data.end) or stack.address % 16:
-        problems.append(f"the initial stack pointer is not in {data.name}, aligned to 16 bytes")
     return problems
 
 
-def _trap_targets(elf: Elf, table: int) -> list[int]:
-    """Where each entry of the trap table jumps to, -1 where it does not."""
-    targets = []
-    for number in range(TRAP_ENTRIES):
-        at = table + 4 * number
-        code = (elf.word(at) or 0).to_bytes(4, "little")
-        kind, target = riscv.flow(next(riscv.decode(code, at)))
-        targets.append(target if kind == "branch" else -1)
-    return targets
+def _check_stack(elf: Elf, data: MemoryRegion, to: int) -> list[str]:
+    stack = elf.symbol("__stack_top")
+    if stack is None or not (data.origin < stack.address <= data.end) or stack.address % to:
+        return [f"the initial stack pointer is not in {data.name}, aligned to {to} bytes"]
+    return []
+
+
+def _trap_targets(elf: Elf, table: int, traps: _Traps) -> list[int]:
+    return [_jump_target(elf, table + 4 * number) for number in range(traps.entries)]

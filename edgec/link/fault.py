@@ -7,19 +7,21 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _HEX = "([0-9a-f]{8})"
-_TEXT = re.compile(f"(fault|trap) {_HEX}(?: pc {_HEX} lr {_HEX}| stack overflow, sp {_HEX})")
+_TEXT = re.compile(f"(fault|trap|abort) {_HEX}(?: pc {_HEX} lr {_HEX}| stack overflow, sp {_HEX})")
 
 #: The longest such text, with the line end before it.
 FAULT_BYTES = 60
 
-#: Exceptions of Cortex-M (DDI 0403 B1.5.2) are reported as faults, causes of RISC-V (Instruction
-#: Set Manual, volume II, table 3.6) as traps.
+#: Exceptions of Cortex-M (DDI 0403 B1.5.2) are reported as faults, of Cortex-A and -R (DDI 0406C
+#: B1.8.1) as aborts, causes of RISC-V (Instruction Set Manual, volume II, table 3.6) as traps.
 _EXCEPTIONS = {
     "fault": {2: "NMI", 3: "HardFault", 4: "MemManage", 5: "BusFault", 6: "UsageFault",
               7: "SecureFault"},
     "trap": {0: "misaligned jump", 1: "jump to no code", 2: "illegal instruction", 3: "breakpoint",
              4: "misaligned load", 5: "load from no memory", 6: "misaligned store",
              7: "store to no memory", 11: "call of the system"},
+    "abort": {1: "undefined instruction", 2: "call of the system", 3: "jump to no code",
+              4: "access to no memory"},
 }  # fmt: skip
 
 Locate = Callable[[int], str]
@@ -31,7 +33,8 @@ class Fault:
     """An exception of the core, by its number, and where: at `pc`, called from before `lr`.
     Both are None where the stack holds no frame; `sp` is then where it had come to.
 
-    `kind` is "fault" on Cortex-M, "trap" on RISC-V, whose numbers mean other things.
+    `kind` is "fault" on Cortex-M, "trap" on RISC-V, "abort" on Cortex-A and -R, whose numbers mean
+    other things.
     """
 
     kind: str
@@ -45,7 +48,7 @@ class Fault:
         known = _EXCEPTIONS[self.kind].get(self.exception)
         if known is None:
             return f"exception {self.exception}"
-        return known if self.kind == "fault" else f"trap ({known})"
+        return known if self.kind == "fault" else f"{self.kind} ({known})"
 
     def explain(self, locate: Locate | None = None) -> tuple[str, ...]:
         """Return where it happened, one line for each address."""

@@ -39,6 +39,8 @@ _SIMULATED_AS = {
     "cortex-m23": "cortex-m0",
     "cortex-m4+nofp": "cortex-m4",
     "cortex-m7+nofp.dp": "cortex-m7",
+    "cortex-a7": "cortex-m7",
+    "cortex-r5": "cortex-m7",
 }
 _ELSEWHERE = "(outside any function)"
 # No instruction takes this long in the slowest mode; a longer silence is a fault of the worker.

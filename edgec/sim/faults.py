@@ -19,6 +19,7 @@ _FEATURES = {
     "dsp": "DSP instructions",
     "fpu": "FPU",
     "fpu_double": "double-precision FPU",
+    "v7ar": "system control coprocessor",
     "v8m": "Armv8-M instructions",
     "mve": "vector extension (MVE)",
 }

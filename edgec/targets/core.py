@@ -8,6 +8,7 @@ A core is code because schedules, microkernels and checks depend on its features
     dsp         the SIMD-in-a-register and saturating instructions of ARMv7E-M
     fpu         single-precision hardware floating point (and passes floats in its registers)
     fpu_double  double-precision too
+    v7ar        ARMv7-A or -R: a system control coprocessor, exceptions that jump into code
     v8m         ARMv8-M Mainline: stack limit registers, security states
     mve         Helium, integer and float vectors of 128 bits
     rv32m       RISC-V's multiply and divide
@@ -89,7 +90,7 @@ class Core:
 
     @property
     def is_simulated(self) -> bool:
-        """Whether the engine `core` has it: Cortex-M without vectors."""
+        """Whether the engine `core` has it: Cortex without vectors."""
         return self.isa == "thumb" and not self.has("mve")
 
     def has(self, feature: str) -> bool:
@@ -116,10 +117,10 @@ CLANG_WITHOUT_LOOP_VECTORS = ("-fno-vectorize", "-fno-slp-vectorize")
 GCC_WITHOUT_LOOP_VECTORS = ("-fno-tree-vectorize",)
 
 
-def _cortex_m(name: str, features: frozenset[str], gcc: str, zig: str, title: str) -> Core:
-    """Return a Cortex-M core; `gcc` is the -mcpu (and -mfpu) words, `zig` the -mcpu value."""
+def _cortex(name: str, features: frozenset[str], gcc: str, zig: str, title: str) -> Core:
+    """Return a 32-bit Cortex core; `gcc` and `zig` are their -mcpu (and -mfpu) words."""
     hard = "fpu" in features
-    cpu, *fpu = gcc.split()
+    (cpu, *fpu), (zig_cpu, *zig_fpu) = gcc.split(), zig.split()
     return Core(
         name=name,
         title=title,
@@ -135,7 +136,8 @@ def _cortex_m(name: str, features: frozenset[str], gcc: str, zig: str, title: st
         ),
         clang_flags=(
             "--target=thumb-freestanding-eabi" + ("hf" if hard else ""),
-            f"-mcpu={zig}",
+            f"-mcpu={zig_cpu}",
+            *(f"-mfpu={unit}" for unit in zig_fpu),
             *(CLANG_WITHOUT_LOOP_VECTORS if "mve" in features else ()),
         ),
     )
@@ -214,15 +216,15 @@ def _cuda(capability: int, isa: str, title: str) -> Core:
 
 
 _TABLE = (
-    _cortex_m("cortex-m0", _V6M, "cortex-m0", "cortex_m0", "Arm Cortex-M0 (ARMv6-M)"),
-    _cortex_m("cortex-m0plus", _V6M, "cortex-m0plus", "cortex_m0plus", "Arm Cortex-M0+ (ARMv6-M)"),
-    _cortex_m("cortex-m1", _V6M, "cortex-m1", "cortex_m1", "Arm Cortex-M1 (ARMv6-M, in FPGAs)"),
+    _cortex("cortex-m0", _V6M, "cortex-m0", "cortex_m0", "Arm Cortex-M0 (ARMv6-M)"),
+    _cortex("cortex-m0plus", _V6M, "cortex-m0plus", "cortex_m0plus", "Arm Cortex-M0+ (ARMv6-M)"),
+    _cortex("cortex-m1", _V6M, "cortex-m1", "cortex_m1", "Arm Cortex-M1 (ARMv6-M, in FPGAs)"),
     # It runs ARMv6-M's code; what ARMv8-M Baseline adds, such as a divide, is not used.
-    _cortex_m(
+    _cortex(
         "cortex-m23", _V6M, "cortex-m0plus", "cortex_m0plus", "Arm Cortex-M23 (ARMv8-M Baseline)"
     ),
-    _cortex_m("cortex-m3", _V7M, "cortex-m3", "cortex_m3", "Arm Cortex-M3 (ARMv7-M)"),
-    _cortex_m(
+    _cortex("cortex-m3", _V7M, "cortex-m3", "cortex_m3", "Arm Cortex-M3 (ARMv7-M)"),
+    _cortex(
         "cortex-m4",
         _V7EM | {"fpu"},
         "cortex-m4 fpv4-sp-d16",
@@ -230,24 +232,24 @@ _TABLE = (
         "cortex_m4+vfp4d16sp",
         "Arm Cortex-M4 with FPU (ARMv7E-M)",
     ),
-    _cortex_m(
+    _cortex(
         "cortex-m4+nofp", _V7EM, "cortex-m4", "cortex_m4", "Arm Cortex-M4 without FPU (ARMv7E-M)"
     ),
-    _cortex_m(
+    _cortex(
         "cortex-m7",
         _V7EM | {"fpu", "fpu_double"},
         "cortex-m7 fpv5-d16",
         "cortex_m7+fp_armv8d16",
         "Arm Cortex-M7 with double-precision FPU (ARMv7E-M)",
     ),
-    _cortex_m(
+    _cortex(
         "cortex-m7+nofp.dp",
         _V7EM | {"fpu"},
         "cortex-m7 fpv5-sp-d16",
         "cortex_m7+fp_armv8d16sp",
         "Arm Cortex-M7 with single-precision FPU (ARMv7E-M)",
     ),
-    _cortex_m(
+    _cortex(
         "cortex-m33",
         _V8M | {"fpu"},
         "cortex-m33 fpv5-sp-d16",
@@ -257,7 +259,7 @@ _TABLE = (
     # gcc takes MVE and the FPU from the core's name; auto is the default of -mfpu. It knows the M85
     # from 13 on and the M52 from 14 on: older ones order instructions as an M55 wants them.
     *(
-        _cortex_m(
+        _cortex(
             f"cortex-{name}",
             _V8M | {"fpu", "fpu_double", "mve"},
             "cortex-m55 auto",
@@ -265,6 +267,22 @@ _TABLE = (
             f"Arm Cortex-{name.upper()} with Helium (ARMv8.1-M Mainline)",
         )
         for name in ("m55", "m52", "m85")
+    ),
+    # Both are simulated as an M7: the same instructions, all in Thumb. The A7's NEON, whose floats
+    # have no denormals, is not used.
+    _cortex(
+        "cortex-a7",
+        _V7EM | {"fpu", "fpu_double", "v7ar"},
+        "cortex-a7 vfpv4-d16",
+        "cortex_a7-neon-d32",
+        "Arm Cortex-A7 without a system (ARMv7-A)",
+    ),
+    _cortex(
+        "cortex-r5",
+        _V7EM | {"fpu", "fpu_double", "v7ar"},
+        "cortex-r5 vfpv3-d16",
+        "cortex_r5+vfp3d16 vfpv3-d16",
+        "Arm Cortex-R5 with double-precision FPU (ARMv7-R)",
     ),
     Core(
         name="rv32imc",

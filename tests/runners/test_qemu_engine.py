@@ -46,6 +46,8 @@ BOARDS = (
     "mps2_an500",
     "mps2_an505",
     "mps3_an547",
+    "qemu_cortex_a7",
+    "qemu_cortex_r5",
     "qemu_riscv32",
 )
 
@@ -202,6 +204,8 @@ def test_unusable_image_shows_what_qemu_says(digits: Digits, tmp_path: Path) -> 
     [
         ("mps2_an386", "00de", "HardFault"),  # udf 0
         ("bbc_microbit", "00de", "HardFault"),
+        ("qemu_cortex_a7", "00de", r"abort \(undefined instruction\)"),
+        ("qemu_cortex_r5", "00de", r"abort \(undefined instruction\)"),
         ("qemu_riscv32", "0000", r"trap \(illegal instruction\)"),  # c.unimp
     ],
 )

@@ -22,6 +22,11 @@ __attribute__((noreturn)) void ec_start(void);
 void ec_put_text(const char *text);
 void ec_put_hex(uint32_t value);
 
+/* Say that `word` (trap, abort) number `cause` stopped the program at `pc`, called from before
+ * `lr`; or, where `sp` is outside of the stack, only that. */
+__attribute__((noreturn)) void ec_report_stop(const char *word, uint32_t cause, uint32_t pc,
+                                              uint32_t lr, uint32_t sp);
+
 /* Linker symbols are addresses, not ends of one array: compare them as numbers. */
 static inline uint32_t ec_words_between(const uint32_t *low, const uint32_t *high) {
     return (uint32_t)((uintptr_t)high - (uintptr_t)low) / 4u;

@@ -50,3 +50,23 @@ void ec_put_hex(uint32_t value) {
         ec_port_putc((uint8_t) "0123456789abcdef"[(value >> (shift - 4u)) & 15u]);
     }
 }
+
+void ec_report_stop(const char *word, uint32_t cause, uint32_t pc, uint32_t lr, uint32_t sp) {
+    ec_put_text("\r\n");
+    ec_put_text(word);
+    ec_put_text(" ");
+    ec_put_hex(cause);
+    if (sp >= (uintptr_t)__stack_limit && sp <= (uintptr_t)__stack_top) {
+        ec_put_text(" pc ");
+        ec_put_hex(pc);
+        ec_put_text(" lr ");
+        ec_put_hex(lr);
+    } else {
+        ec_put_text(" stack overflow, sp ");
+        ec_put_hex(sp);
+    }
+    ec_put_text("\r\n");
+    for (;;) {
+        EC_WAIT_FOR_INTERRUPT();
+    }
+}

@@ -62,21 +62,7 @@ __attribute__((naked)) void Reset_Handler(void) {
 
 __attribute__((weak, noreturn)) void ec_trap(uint32_t cause, uint32_t pc, uint32_t ra,
                                              uint32_t sp) {
-    ec_put_text("\r\ntrap ");
-    ec_put_hex(cause);
-    if (sp >= (uintptr_t)__stack_limit && sp <= (uintptr_t)__stack_top) {
-        ec_put_text(" pc ");
-        ec_put_hex(pc);
-        ec_put_text(" lr ");
-        ec_put_hex(ra);
-    } else {
-        ec_put_text(" stack overflow, sp ");
-        ec_put_hex(sp);
-    }
-    ec_put_text("\r\n");
-    for (;;) {
-        EC_WAIT_FOR_INTERRUPT();
-    }
+    ec_report_stop("trap", cause, pc, ra, sp);
 }
 
 /* After an overflow the stack pointer is outside of RAM, so the report runs on the stack from its

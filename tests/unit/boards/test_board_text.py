@@ -96,6 +96,8 @@ def test_harmless_values_are_taken() -> None:
         ("args", '["-m", "8M,maxmem=9G"]'),
         ("args", '["-m"]'),
         ("args", '["-smp", "1", "-S"]'),
+        ("args", '["-cpu", "rv32,v=/tmp/x"]'),
+        ("args", '["-audiodev", "wav,id=a,path=/tmp/x"]'),
         ("runner", '"-c shutdown"'),
         ("runner", '"board.cfg -c shutdown"'),
         ("runner", '"board.cfg\\n-c shutdown"'),

@@ -151,13 +151,15 @@ def test_board_boots(boot: Callable[..., tuple[Console, Image]], name: str, comp
     assert int(console.expect(rb"hello (\d+) hz")[1]) == 6
 
     console.send(b"F")
-    pc = int(console.expect(rb"(?:fault|trap) \d+ pc ([0-9a-f]+) lr [0-9a-f]+\r\n")[1], 16)
+    pc = int(console.expect(rb"(?:fault|trap|abort) \d+ pc ([0-9a-f]+) lr [0-9a-f]+\r\n")[1], 16)
     main = image.function("main")
     assert main is not None
     assert main.address <= pc < main.address + main.code_bytes
 
 
-@pytest.mark.parametrize("name", ["bbc_microbit", "mps2_an386", "netduinoplus2", "qemu_riscv32"])
+@pytest.mark.parametrize(
+    "name", ["bbc_microbit", "mps2_an386", "netduinoplus2", "qemu_cortex_a7", "qemu_riscv32"]
+)
 def test_ticks_outlive_their_counter(boot: Callable[..., tuple[Console, Image]], name: str) -> None:
     # At 1024 ns an instruction, 300 s take the emulator a few: 2^32 ticks of 16 MHz are 268 s.
     console, _ = boot(name, "gcc", icount=10)
@@ -167,8 +169,10 @@ def test_ticks_outlive_their_counter(boot: Callable[..., tuple[Console, Image]],
 
 
 @pytest.mark.parametrize(
-    "name", ["bbc_microbit", "mps2_an386", "mps3_an547", "netduinoplus2", "qemu_riscv32"]
-)
+    "name",
+    ["bbc_microbit", "mps2_an386", "mps3_an547", "netduinoplus2", "qemu_cortex_a7",
+     "qemu_cortex_r5", "qemu_riscv32"],
+)  # fmt: skip
 def test_ticks_count_instructions(boot: Callable[..., tuple[Console, Image]], name: str) -> None:
     # With shift=0 an instruction takes one virtual nanosecond, on any computer.
     expected = 2_000_000 * load_board(name).clock_hz / 1e9
@@ -179,6 +183,16 @@ def test_ticks_count_instructions(boot: Callable[..., tuple[Console, Image]], na
         counted = int(console.expect(rb"counted (\d+)\r\n")[1])
         # A few dozen instructions around the loop, and the resolution of the counter.
         assert -1 <= counted - expected <= 150e-9 * load_board(name).clock_hz + 1
+
+
+@pytest.mark.parametrize("name", ["mps2_an386", "qemu_cortex_a7", "qemu_cortex_r5"])
+def test_stack_that_grows_too_far(boot: Callable[..., tuple[Console, Image]], name: str) -> None:
+    console, _ = boot(name, "gcc")
+    console.expect(rb"hello")
+    console.send(b"O")
+    sp = int(console.expect(rb"stack overflow, sp ([0-9a-f]+)\r\n")[1], 16)
+    board = load_board(name)
+    assert sp < board.memory[board.data].origin
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)

@@ -118,7 +118,7 @@ int main(void) {
 
 
 @pytest.mark.parametrize("compiler", COMPILERS)
-@pytest.mark.parametrize("board", ["bbc_microbit", "mps2_an386", "mps3_an547"])
+@pytest.mark.parametrize("board", ["bbc_microbit", "mps2_an386", "mps3_an547", "qemu_cortex_r5"])
 def test_stack_is_the_deepest_chain(build: Build, board: str, compiler: str) -> None:
     image = build(CHAIN, board=board, compiler=compiler)
     deep, middle, main = (image.function(n) for n in ("deep", "middle", "main"))
@@ -127,7 +127,7 @@ def test_stack_is_the_deepest_chain(build: Build, board: str, compiler: str) -> 
     assert middle.stack_bytes is not None and middle.frame_bytes is not None
     assert middle.stack_bytes == middle.frame_bytes + deep.frame_bytes
     assert middle.name in main.calls
-    # The interrupt that may come at the deepest point adds its hardware frame.
+    # The interrupt that may come at the deepest point adds its hardware frame, or as many words.
     interrupt = 4 * (26 if load_board(board).core.has("fpu") else 8)
     assert image.stack_bytes is not None
     assert image.stack_bytes >= middle.stack_bytes + interrupt
@@ -403,6 +403,27 @@ def test_damaged_vectors_are_found(build: Build) -> None:
     assert "is not the reset vector" in text
     assert "vector 1 is" in text
     assert "vector 2 is 0x20000001, not the address of Thumb code" in text
+
+
+def test_damaged_jumps_are_found(build: Build) -> None:
+    board = load_board("qemu_cortex_a7")
+    elf = read_elf(build(SIZES, board=board).elf)
+    table = elf.section(".vectors")
+    assert table is not None
+    # The first jump does nothing, and that of interrupts leads to where there is no code.
+    damaged = bytearray(table.content)
+    damaged[0:4] = bytes.fromhex("aff30080")  # nop.w
+    damaged[24:28] = bytes.fromhex("ff f1 fe b7")  # b.w, 14 MB on
+    sections = tuple(
+        replace(s, content=bytes(damaged)) if s.name == ".vectors" else s for s in elf.sections
+    )
+    with pytest.raises(BuildFailed) as caught:
+        check_image(replace(elf, sections=sections), board)
+    text = "\n".join(caught.value.details)
+    assert "0x80400000 does not jump to the entry" in text
+    assert "entry 0 of the trap table is no jump" in text
+    assert "entry 6 of the trap table is no jump to code" in text
+    assert "entry 5" not in text
 
 
 def test_no_elf_is_said(tmp_path: Path) -> None:

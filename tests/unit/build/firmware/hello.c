@@ -1,6 +1,8 @@
 /* Echoes what it receives; capital letters and digits are commands. Boots every board in a test. */
 #include "ec_port.h"
 
+extern uint32_t __stack_limit[]; /* of the linker script */
+
 static volatile uint32_t table[3] = { 1u, 2u, 3u }; /* in .data: checks the copy at start-up */
 static volatile uint64_t zero;
 static volatile float third = 1.0f / 3.0f;
@@ -87,6 +89,10 @@ int main(void) {
             text("\r\n");
         } else if (c == 'R') {
             ec_port_reset();
+        } else if (c == 'O') { /* the stack grows too far */
+#if defined(__arm__)
+            __asm__ volatile("mov sp, %0\n\tsub sp, #8\n\tpush {r0}" : : "r"(__stack_limit));
+#endif
         } else if (c == 'F') {
 #if defined(__riscv)
             __asm__ volatile("unimp");

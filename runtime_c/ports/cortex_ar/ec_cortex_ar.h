@@ -1,0 +1,20 @@
+/* What every port of a 32-bit Cortex-A or Cortex-R uses: registers, and what its interrupt does. */
+#ifndef EC_CORTEX_AR_H
+#define EC_CORTEX_AR_H
+
+#include <stdint.h>
+
+#include "ec_board.h"
+#include "ec_cpu.h"
+#include "ec_rx_queue.h"
+
+#define EC_REG32(address) (*(volatile uint32_t *)(uintptr_t)(address))
+
+/* A port implements it: takes care of every interrupt that it enables. */
+void ec_interrupt(void);
+
+/* Called once on a fault, with its place in the exception table and where it was. The weak one in
+ * startup.c sends a line of text and stops. Does not return. */
+void ec_abort(uint32_t number, uint32_t pc, uint32_t lr, uint32_t sp);
+
+#endif /* EC_CORTEX_AR_H */
