@@ -13,7 +13,7 @@ from edgec.codegen.c_kernel import Kernel, emit_parts, without_traces
 from edgec.codegen.foreign_text import foreign_texts
 from edgec.codegen.graph_launches import KernelTexts, LaunchText, graph_texts
 from edgec.codegen.names import identifier, unique
-from edgec.codegen.one_launch import Plan, one_kernel, plan_of
+from edgec.codegen.one_launch import Plan, maps_ports, one_kernel, plan_of
 from edgec.codegen.port_text import Pointers
 from edgec.codegen.program import Port, Program
 from edgec.codegen.runtime_source import needed_functions
@@ -58,10 +58,14 @@ class Images:
 
 @dataclass(frozen=True)
 class CopyText:
-    """Where bytes lie in both memories, from their context's pointers on, and how many they are."""
+    """Where bytes lie in both memories, from their context's pointers on, and how many they are.
+
+    is_spared: whether one launch does without, which uses the host's arena where it may.
+    """
 
     place: str
     bytes: str
+    is_spared: bool = False
 
 
 @dataclass(frozen=True)
@@ -84,7 +88,8 @@ class GpuText:
 
     source: the kernels. launches: by step. step_functions: by step, the first kernel. segments: of
     a run, in order. is_graph: whether every run starts the same, which is then recorded once.
-    whole: the launch of the whole model, in the place of those of all steps.
+    whole: the launch of the whole model, in the place of those of all steps. maps_ports: whether it
+    takes inputs from the host's arena and leaves outputs there, where the driver lets it.
     """
 
     architecture: str
@@ -96,6 +101,7 @@ class GpuText:
     weights_bytes: int
     is_graph: bool
     whole: LaunchText | None = None
+    maps_ports: bool = False
 
     @property
     def libraries(self) -> tuple[LaunchText, ...]:
@@ -147,6 +153,7 @@ def make_gpu_text(program: Program, weights: Weights, taken: Sequence[str]) -> G
         weights_bytes=weights.stored_bytes,
         is_graph=not program.sizes,
         whole=texts.whole,
+        maps_ports=maps_ports(program, plan),
     )
 
 
@@ -164,9 +171,11 @@ def _whole(
     ]
     by_step = {step: p for p, item in zip(parts, shared, strict=True) for step in item.steps}
     size = (plan.crew.blocks, 1, 1, BLOCK_THREADS, 1, 1)
+    arena = ("gpu->arena",) if plan.driver == "grid" else ()
+    ports = ("gpu->ports",) if plan.driver == "block" or maps_ports(program, plan) else ()
 
     def launch(start: int, stop: int) -> LaunchText:
-        places = "gpu->arena", "gpu->state", "gpu->weights", f"{start}u", f"{stop}u"
+        places = *arena, *ports, "gpu->state", "gpu->weights", f"{start}u", f"{stop}u"
         is_cluster = plan.crew.is_cluster
         return LaunchText(name, size, places, plan.shared_bytes, plan.driver == "grid", is_cluster)
 
@@ -206,8 +215,15 @@ def _segments(program: Program, weights: Weights) -> tuple[SegmentText, ...]:
 
 
 def _ports(program: Program, ports: Sequence[Port], pointers: Pointers) -> tuple[CopyText, ...]:
-    placed = (port for port in ports if port.buffer in program.offsets)
-    return tuple(CopyText(pointers.raw(p.buffer), pointers.used_bytes(p)) for p in placed)
+    is_one = maps_ports(program, plan_of(program))
+    return tuple(
+        CopyText(
+            pointers.raw(p.buffer), pointers.used_bytes(p),
+            is_one and p.buffer not in program.state_buffers,
+        )
+        for p in ports
+        if p.buffer in program.offsets
+    )  # fmt: skip
 
 
 def _require_own(program: Program) -> None:

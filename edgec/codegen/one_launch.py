@@ -10,6 +10,8 @@
         EC_BLOCK_COPY(outside + 64, arena + 64, 12);      the outputs
     }
 
+A GPU with a memory of its own finds inputs in the processor's, and leaves outputs there: that takes
+less than two copies before and after the launch. A grid does the same then, as a block does.
 A block has all activations in its shared memory; its barrier takes some tens of nanoseconds, but it
 has one multiprocessor. A grid has all multiprocessors and the arena in the GPU's memory; its
 barrier takes a microsecond or two, a little less than a kernel of a graph. Kernels that touch no
@@ -28,6 +30,7 @@ from edgec.codegen.c_text import wrapped, writes_param
 from edgec.codegen.c_types import C_TYPE
 from edgec.codegen.program import Port, Program, Step
 from edgec.errors import BuildFailed
+from edgec.loop.access import accesses
 from edgec.loop.bound import (
     MOST_SHARED_BYTES,
     ONE_THREAD,
@@ -40,7 +43,7 @@ from edgec.loop.foreign import library_call
 from edgec.loop.ir import PrimFunc
 from edgec.options import Driver
 from edgec.targets.core import CORES
-from edgec.targets.cuda.costs import GPUS, Gpu, beside_us
+from edgec.targets.cuda.costs import GPUS, Gpu, beside_us, ports_us
 from edgec.targets.cuda.crew import Crew
 
 #: Of a kernel: `EC_CU_ARGUMENTS` of `runtime_c/cuda/ec_cuda_driver.h`.
@@ -51,6 +54,7 @@ MOST_ARGUMENTS = 64
 class Plan:
     """How a GPU runs a program, with what that takes by the model of costs, without its start.
 
+    ports_us: what inputs and outputs take beside that, or copies of them.
     driver: "graph" for launches of their own. shared_bytes: of a block, its arena included.
     waits: for each kernel of each step in order, whether a barrier stands before it, or of a graph
     whether it begins a launch.
@@ -61,6 +65,7 @@ class Plan:
     crew: Crew
     shared_bytes: int = 0
     waits: tuple[bool, ...] = ()
+    ports_us: float = 0.0
 
 
 def plan_of(program: Program) -> Plan:
@@ -72,7 +77,7 @@ def plan_of(program: Program) -> Plan:
     launches = tuple(_beside(program, gpu))
     us = sum(beside_us([part for _, part in each], gpu, program.callees) for each in launches)
     starts = tuple(number == 0 for each in launches for number, _ in enumerate(each))
-    graph = Plan("graph", us, Crew(1, 0), waits=starts)
+    graph = Plan("graph", us, Crew(1, 0), waits=starts, ports_us=_ports_us(program, False))
     if program.driver == "graph":
         return graph
     problems = {driver: _why_not(program, driver) for driver in ("block", "grid")}
@@ -88,7 +93,17 @@ def plan_of(program: Program) -> Plan:
         for crew in _crews(program, driver)
     ]
     plans += [graph] if program.driver == "auto" else []
-    return min(plans, key=lambda plan: plan.us)
+    return min(plans, key=lambda plan: plan.us + plan.ports_us)
+
+
+def maps_ports(program: Program, plan: Plan) -> bool:
+    """Whether the one launch takes inputs from the processor's memory, and leaves outputs there."""
+    return plan.driver != "graph" and _gpu(program).has_own_memory
+
+
+def _ports_us(program: Program, is_one_launch: bool) -> float:
+    ports = (*_placed(program, program.inputs), *_placed(program, program.outputs))
+    return ports_us((port.nbytes for port in ports), _gpu(program), is_one_launch)
 
 
 def _gpu(program: Program) -> Gpu:
@@ -138,9 +153,10 @@ def _plan(program: Program, driver: Driver, crew: Crew) -> Plan:
     waits = _barriers(program, driver)
     arena = _aligned(program.arena_bytes) if driver == "block" else 0
     us = gpu.node_us + sum(crew.us(part, gpu, program.callees) for part in parts)
+    count = sum(waits) + bool(_copied_outputs(program, driver))
     return Plan(
-        driver, us + sum(waits) * crew.waiting_us(gpu), crew, arena + crew.shared_bytes_of(parts),
-        waits,
+        driver, us + count * crew.waiting_us(gpu), crew, arena + crew.shared_bytes_of(parts),
+        waits, _ports_us(program, True),
     )  # fmt: skip
 
 
@@ -212,7 +228,7 @@ class _Span:
 def _barriers(program: Program, driver: str) -> tuple[bool, ...]:
     """Before which kernels all threads wait: where one touches bytes that another one since the
     last barrier did, of which one writes."""
-    inputs = program.inputs if driver == "block" else ()  # which are copied before
+    inputs = program.inputs if _copies_inputs(program, driver) else ()
     since = [_span(program, port.buffer, True) for port in _placed(program, inputs)]
     found = []
     for step, part in _parts(program):
@@ -220,6 +236,30 @@ def _barriers(program: Program, driver: str) -> tuple[bool, ...]:
         found.append(any(a.clashes(b) for a in since for b in spans))
         since = spans if found[-1] else [*since, *spans]
     return tuple(found)
+
+
+def _copies_inputs(program: Program, driver: str) -> bool:
+    """Whether the launch first fetches inputs, from the GPU's memory or the processor's."""
+    return driver == "block" or _gpu(program).has_own_memory
+
+
+def _copied_outputs(program: Program, driver: str) -> list[Port]:
+    """The outputs that the launch copies at its end: those that it does not write in place."""
+    if not _copies_inputs(program, driver):
+        return []
+    ports = list(_placed(program, program.outputs))
+    return ports if driver == "block" else [p for p in ports if not _is_last(program, p.buffer)]
+
+
+def _is_last(program: Program, name: str) -> bool:
+    """Whether one step writes a value, and nothing reads it: it may lie outside of the arena."""
+    users = [(step, part) for step, part in _parts(program) if name in step.args]
+    if len(users) != 1 or any(port.buffer == name for port in program.inputs):
+        return False
+    step, part = users[0]
+    params = [p for p in part.params if step.args[step.function.params.index(p)] == name]
+    found = accesses(part.body, of=params)
+    return len(params) == 1 and bool(found) and all(access.is_write for access in found)
 
 
 def _touched(program: Program, step: Step, part: PrimFunc) -> Iterator[_Span]:
@@ -251,24 +291,41 @@ def one_kernel(
     It runs the steps of its last two arguments, all of them but in traced builds. A block whose
     activations would end with it then takes the whole arena from outside, and leaves it there.
     """
+    kind = "BLOCK" if plan.driver == "block" else "GRID"
+    barrier = f"EC_{kind}_BARRIER();"
+    lines = _start(program, plan, name)
+    if _copies_inputs(program, plan.driver):
+        lines += _copies(program, program.inputs, "arena", "outside", kind)
+    lines += [f"    (void){unused};" for unused in ("shared", "state", "weights")]
+    places = _Places(program, weights, _direct_outputs(program, plan))
+    lines += _calls(program, plan, places, parts, barrier)
+    outputs = _copied_outputs(program, plan.driver)
+    if outputs:
+        lines += [f"    {barrier}", *_copies(program, outputs, "outside", "arena", kind)]
+    return "\n".join((*lines, "}"))
+
+
+def _start(program: Program, plan: Plan, name: str) -> list[str]:
+    """The kernel's parameters, and its memory."""
     in_block = plan.driver == "block"
-    kind, memory = ("BLOCK", "outside") if in_block else ("GRID", "arena")
-    params = f"uint8_t *{memory}", "uint8_t *state", "const uint8_t *weights"
+    given = () if in_block else ("uint8_t *arena",)
+    outside = ("uint8_t *outside",) if _copies_inputs(program, plan.driver) else ()
+    params = (*given, *outside, "uint8_t *state", "const uint8_t *weights")
     lines = wrapped(
         f"EC_BLOCK_GLOBAL void {name}({', '.join(params)}, int32_t start, int32_t stop) {{"
     )
+    lines += [f"    EC_BLOCK_MEMORY({'arena' if in_block else 'shared'});"]
     if in_block:
-        lines += ["    EC_BLOCK_MEMORY(arena);"]
         lines += [f"    uint8_t *const shared = arena + {_aligned(program.arena_bytes)};"]
-        lines += _copies(program, program.inputs, "arena", "outside")
-    else:
-        lines += ["    EC_BLOCK_MEMORY(shared);"]
-    lines += [f"    (void){unused};" for unused in ("shared", "state", "weights")]
-    lines += _calls(program, plan, _Places(program, weights), parts, f"EC_{kind}_BARRIER();")
-    if in_block:
-        lines += ["    EC_BLOCK_BARRIER();"]
-        lines += _copies(program, program.outputs, "outside", "arena")
-    return "\n".join((*lines, "}"))
+    return lines
+
+
+def _direct_outputs(program: Program, plan: Plan) -> frozenset[str]:
+    """Values that a grid writes outside of the arena."""
+    if plan.driver == "block" or not maps_ports(program, plan):
+        return frozenset()
+    copied = _copied_outputs(program, plan.driver)
+    return frozenset(p.buffer for p in _placed(program, program.outputs) if p not in copied)
 
 
 def _calls(
@@ -293,22 +350,27 @@ def _calls(
         yield "    }"
 
 
-def _copies(program: Program, ports: Sequence[Port], to: str, start: str) -> Iterator[str]:
-    """What lies in the arena of some ports, or all of it around a part of the steps."""
-    yield f"    if (stop - start < {len(program.general_steps)}) {{"
-    yield f"        EC_BLOCK_COPY({to}, {start}, {program.arena_bytes});"
-    yield "    } else {"
+def _copies(
+    program: Program, ports: Sequence[Port], to: str, start: str, kind: str
+) -> Iterator[str]:
+    """What lies in the arena of some ports; a block copies all around a part of the steps."""
+    if kind == "BLOCK":
+        yield f"    if (stop - start < {len(program.general_steps)}) {{"
+        yield f"        EC_BLOCK_COPY({to}, {start}, {program.arena_bytes});"
+        yield "    } else {"
+    else:  # where both are one, there is nothing to copy
+        yield "    if (outside != arena) {"
     for port in _placed(program, ports):
         at = program.offsets[port.buffer]
-        yield f"        EC_BLOCK_COPY({to} + {at}, {start} + {at}, {port.nbytes});"
+        yield f"        EC_{kind}_COPY({to} + {at}, {start} + {at}, {port.nbytes});"
     yield "    }"
 
 
 class _Places:
     """Where buffers and constants lie, as C of a kernel."""
 
-    def __init__(self, program: Program, weights: Weights) -> None:
-        self.program, self.weights = program, weights
+    def __init__(self, program: Program, weights: Weights, direct: frozenset[str]) -> None:
+        self.program, self.weights, self.direct = program, weights, direct
         self.offsets: dict[str, int] = {}
         end = 0
         for array in weights.arrays:
@@ -325,5 +387,6 @@ class _Places:
         if name in self.program.constants:
             member = self.weights.names[name].partition(".")[2]
             return f"weights + {self.offsets[member]}"
-        base = "state" if name in self.program.state_buffers else "arena"
+        inside = "outside" if name in self.direct else "arena"
+        base = "state" if name in self.program.state_buffers else inside
         return f"{base} + {self.program.offsets[name]}"

@@ -28,12 +28,13 @@ def segment_rows(program: Program) -> list[dict[str, Any]]:
     microseconds that layers and copies take by the models of `edgec.targets.cuda.costs`.
 
     Empty for a program without a GPU. The last row may have no layers: outputs are copied back.
-    Nothing is copied on Jetson.
+    Nothing is copied on Jetson, and by one launch, which finds inputs in the processor's memory.
     """
     core = CORES.get(program.target)
     if core is None or not core.has_gpu:
         return []
     gpu = GPUS[core.gpu_architecture]
+    has_copies = gpu.has_own_memory and driver_of(program) in ("", "graph")
     return [
         {
             "on": "processor" if segment.on_processor else "gpu",
@@ -47,7 +48,7 @@ def segment_rows(program: Program) -> list[dict[str, Any]]:
             ),
         }
         for segment in segments_of(program)
-        for copies in [segment.copies if gpu.copy_us else ()]
+        for copies in [segment.copies if has_copies else ()]
         if segment.start < segment.stop or copies
     ]
 
@@ -61,7 +62,8 @@ def _steps_us(program: Program, steps: tuple[Step, ...], gpu: Gpu) -> float:
         return sum(on_processor_us(cost.instructions, gpu) for cost in costs)
     if any(step.on_processor for step in program.general_steps):
         return gpu.start_us + sum(kernels_us(s.function, gpu, program.callees) for s in steps)
-    return gpu.start_us + plan_of(program).us
+    plan = plan_of(program)
+    return gpu.start_us + plan.us + (plan.ports_us if plan.driver != "graph" else 0)
 
 
 def driver_of(program: Program) -> str:

@@ -50,7 +50,8 @@ enum {
 #define EC_CUDA_GRAPHS 16u
 
 /* context, module, stream, graphs: the driver's handles. arena, state, weights: addresses on the
- * device; constants: the host's copy of the weights. mapped: the host's arena and state where the GPU uses these, NULL where it has its own;
+ * device; constants: the host's copy of the weights. ports: where one launch finds inputs and leaves
+ * outputs, the arena or the host's. mapped: the host's arena and state where the GPU uses these, NULL where it has its own;
  * is_mapped: whether it does. error: the driver's number of what failed first, 0 if nothing did.
  * stream: where a run is started, own_stream or the application's; event: the application's, for its
  * end, or NULL. is_async: whether the run is not waited for; is_pending: whether it may still run. */
@@ -67,6 +68,7 @@ typedef struct ec_cuda {
     int is_pending;
     void *graphs[EC_CUDA_GRAPHS];
     uint64_t arena;
+    uint64_t ports;
     uint64_t state;
     uint64_t weights;
     const uint8_t *constants;

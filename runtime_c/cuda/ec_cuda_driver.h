@@ -178,8 +178,10 @@ EC_CUDA_PART void ec_cuda_unmap(ec_cuda *gpu) {
             gpu->mapped[i] = NULL;
         }
     }
-    gpu->arena = gpu->state = 0u;
-    gpu->is_mapped = 0;
+    if (gpu->is_mapped != 0) {
+        gpu->arena = gpu->state = 0u;
+        gpu->is_mapped = 0;
+    }
 }
 
 /* Let a GPU that shares the processor's memory, as Jetson's does, use the host's arena and state:
@@ -232,6 +234,23 @@ EC_CUDA_PART void ec_cuda_open(ec_cuda *gpu, const void *const *images, uint32_t
     if (gpu->is_mapped == 0) {
         gpu->arena = ec_cuda_allocate(gpu, bytes[0]);
         gpu->state = ec_cuda_allocate(gpu, bytes[1]);
+    }
+    gpu->ports = gpu->arena;
+}
+
+/* Let one launch find inputs in the host's arena, and leave outputs there, where the GPU has a memory
+ * of its own; where the driver refuses that, they are copied before and after. */
+EC_CUDA_PART void ec_cuda_map_ports(ec_cuda *gpu, void *arena, size_t bytes) {
+    if (gpu->error != 0 || gpu->is_mapped != 0 || bytes == 0u) {
+        return;
+    }
+    EC_CU(gpu, EC_CU_MAP, (void *, size_t, unsigned), (arena, bytes, EC_CU_DEVICE_MAP));
+    gpu->mapped[0] = gpu->error == 0 ? arena : NULL;
+    EC_CU(gpu, EC_CU_MAPPED, (uint64_t *, void *, unsigned), (&gpu->ports, arena, 0u));
+    if (gpu->error != 0) {
+        gpu->error = 0;
+        ec_cuda_unmap(gpu);
+        gpu->ports = gpu->arena;
     }
 }
 
@@ -360,9 +379,7 @@ EC_CUDA_PART void ec_cuda_close(ec_cuda *gpu) {
         if (gpu->is_pending != 0) {
             ec_cuda_wait(gpu);
         }
-        if (gpu->is_mapped != 0) {
-            ec_cuda_unmap(gpu);
-        }
+        ec_cuda_unmap(gpu);
         const uint64_t memory[3] = { gpu->arena, gpu->state, gpu->weights };
         for (int i = 0; i < 3; ++i) {
             if (memory[i] != 0u) {

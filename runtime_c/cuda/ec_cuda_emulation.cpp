@@ -462,7 +462,7 @@ int cuMemFree_v2(uint64_t address) {
     ec_live -= 1;
     return EC_GOOD;
 }
-/* Where the GPU has the host's memory: what is mapped, by its address. */
+/* What the GPU may use of the host's memory, by its address. */
 static std::map<char *, size_t> ec_mapped;
 int cuMemHostRegister_v2(void *host, size_t bytes, unsigned flags) {
     char *const start = (char *)host;
@@ -471,7 +471,7 @@ int cuMemHostRegister_v2(void *host, size_t bytes, unsigned flags) {
             return EC_ALREADY_MAPPED;
         }
     }
-    if (!EC_INTEGRATED || flags != 2u || bytes > EC_MOST_MAPPED) {
+    if (flags != 2u || bytes > EC_MOST_MAPPED) {
         return EC_INVALID_VALUE;
     }
     ec_mapped[start] = bytes;

@@ -156,15 +156,18 @@ static inline void ec_mma_1688(float *sums, const int32_t *rows, const int32_t *
 #define EC_GRID_THREADS (EC_GRID_BLOCKS * EC_BLOCK_THREADS)
 #define EC_GRID_THREAD ((EC_THREAD_X / 32 * EC_GRID_BLOCKS + EC_BLOCK_X) * 32 + EC_THREAD_X % 32)
 
-/* The threads of one block copy bytes: words, where both places are aligned to 4 bytes. */
-#define EC_BLOCK_COPY(to, from, bytes) ec_block_copy((to), (from), (bytes))
-static inline void ec_block_copy(uint8_t *to, const uint8_t *from, int32_t bytes) {
+/* The threads of one block, or of all, copy bytes: words, where both places are aligned to 4 bytes. */
+#define EC_BLOCK_COPY(to, from, bytes) ec_copy((to), (from), (bytes), EC_THREAD_X, EC_BLOCK_THREADS)
+#define EC_GRID_COPY(to, from, bytes) \
+    ec_copy((to), (from), (bytes), EC_GRID_THREAD, EC_GRID_THREADS)
+static inline void ec_copy(uint8_t *to, const uint8_t *from, int32_t bytes, int32_t first,
+                           int32_t threads) {
     const bool aligned = (((uintptr_t)to | (uintptr_t)from) & 3u) == 0u;
     const int32_t words = aligned ? bytes / 4 : 0;
-    for (int32_t i = EC_THREAD_X; i < words; i += EC_BLOCK_THREADS) {
+    for (int32_t i = first; i < words; i += threads) {
         ((int32_t *)to)[i] = ((const int32_t *)from)[i];
     }
-    for (int32_t i = words * 4 + EC_THREAD_X; i < bytes; i += EC_BLOCK_THREADS) {
+    for (int32_t i = words * 4 + first; i < bytes; i += threads) {
         to[i] = from[i];
     }
 }

@@ -11,8 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import onnx
 import pytest
 from gpu_models import GPU, check_on_gpu, emulated, for_gpu, gpu_with, written
+from onnx_builder import OnnxBuilder
 from open_functions import perceptron
 from operator_models import MODELS
 from stateful_functions import delay_line, module_of
@@ -35,7 +37,7 @@ from edgec.runners.host import HostModel
 from edgec.runners.samples import generate_steps
 from edgec.targets.core import find_core
 from edgec.targets.cuda import costs
-from edgec.targets.cuda.costs import GPUS
+from edgec.targets.cuda.costs import GPUS, ports_us
 from edgec.targets.cuda.crew import Crew
 
 DRIVERS = pytest.mark.parametrize("driver", ["block", "grid"])
@@ -55,6 +57,54 @@ def test_a_run_is_one_launch(driver: Driver, tmp_path: Path) -> None:
         assert library.ec_cuda_launches() == run + 1
     assert model.call("selftest") == 0
     model.close()
+
+
+@DRIVERS
+@pytest.mark.parametrize(("most", "copies"), [(1 << 20, 0), (16, 2)])
+def test_inputs_and_outputs_are_in_the_host_s_memory(
+    driver: Driver, most: int, copies: int, tmp_path: Path
+) -> None:
+    """Where the driver maps the arena, a run copies nothing; else it does, with the same bits."""
+    compiled = for_gpu(import_model(DIGITS), driver)
+    types = [(v.type.shape, v.type.dtype) for v in compiled.module.main.inputs]
+    with gpu_with(MOST_MAPPED=most):
+        model = emulated(compiled, tmp_path)
+        library = ctypes.CDLL(str(next((tmp_path / "built").glob("*emulation*"))))
+        for inputs in generate_steps(3, types, 2):
+            before = library.ec_cuda_copies()
+            status, outputs, _ = model.run(inputs)
+            (expected,) = compiled.reference(inputs)
+            assert status == 0 and outputs[0] == expected.tobytes()
+            assert library.ec_cuda_copies() - before == copies
+        assert model.call("close") == 0 and library.ec_cuda_live_buffers() == 0
+
+
+def test_what_inputs_and_outputs_cost() -> None:
+    """Less than copies on a GPU of its own memory; nothing on Jetson, whose kernel is as it was."""
+    hopper, orin = GPUS["sm_90"], GPUS["sm_87"]
+    assert ports_us((490, 12), hopper, False) > 3 * ports_us((490, 12), hopper, True) > 4
+    assert ports_us((490, 12), orin, True) == ports_us((490, 12), orin, False) == 0
+    module = import_model(DIGITS)
+    for core, is_mapped in ((HOPPER, True), (find_core("cuda-sm_87"), False)):
+        text = make_text(for_gpu(module, "grid", core).program).text.gpu
+        assert text is not None and text.maps_ports == is_mapped
+        assert ("EC_GRID_COPY(arena + " in text.source) == is_mapped
+        assert ("(outside + " in text.source) == is_mapped, "the last step writes there"
+
+
+def test_an_output_that_is_read_again_is_copied(tmp_path: Path) -> None:
+    """At the end, from the arena; the other one is written where the host reads it."""
+    b = OnnxBuilder(7, (4, 64))
+    y = b.add("Softmax", ["x"])
+    z = b.add("MatMul", [y, b.constant(b.rng.normal(size=(64, 8)).astype(np.float32), "w")])
+    model = onnx.load(b.save(z, tmp_path / "m.onnx"))
+    model.graph.output.append(onnx.ValueInfoProto(name=y))
+    onnx.save(model, tmp_path / "m.onnx")
+    module = import_model(tmp_path / "m.onnx")
+    text = make_text(for_gpu(module, "grid").program).text.gpu
+    assert text is not None and text.source.count("EC_GRID_COPY(outside + ") == 1
+    assert "(outside + " in text.source.replace("EC_GRID_COPY(outside + ", "")
+    assert check_on_gpu(module, tmp_path, driver="grid") == 2 * 2 * (4 * 64 + 4 * 8)
 
 
 @DRIVERS

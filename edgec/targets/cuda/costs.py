@@ -5,6 +5,7 @@ kernel of few threads takes as long as one of its threads; one of many is shared
 of all multiprocessors. Sources of the numbers: NVIDIA's data sheets and the CUDA C++ Programming
 Guide (clocks, multiprocessors, lanes, shared memory); Hazy Research, May 2025 (1.3 us for each node
 of a graph on an H100, 2.1 for a launch); arXiv 2004.05371 (1.2 to 2 us for a barrier of a grid);
+arXiv 2006.06890 (1.0 to 1.6 us for a kernel's read of the processor's memory over PCIe);
 arXiv 2402.13499 (180 cycles between the multiprocessors of a cluster of an H100; a barrier of the
 cluster is assumed to take two ways);
 on Jetson two to three times the time of a node, which is assumed.
@@ -12,7 +13,7 @@ on Jetson two to three times the time of a node, which is assumed.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from math import inf
 
@@ -44,7 +45,8 @@ class Gpu:
     cluster_blocks: of a cluster, at most; 1 where there are none.
     start_us: a graph, from the call to the end of waiting.
     copy_us, copy_bytes_us: each copy, and how many of its bytes take a microsecond more; 0 and
-    any number on Jetson, whose GPU uses the processor's memory.
+    any number on Jetson, whose GPU uses the processor's memory. bus_us: a kernel's first read of
+    that memory elsewhere.
     processor_us: instructions of the processor in a microsecond.
     """
 
@@ -59,6 +61,12 @@ class Gpu:
     copy_bytes_us: float
     processor_us: float
     cluster_blocks: int = 1
+    bus_us: float = 1.6
+
+    @property
+    def has_own_memory(self) -> bool:
+        """Whether the GPU has a memory beside the processor's."""
+        return self.copy_us > 0
 
 
 #: Turing: T4. Orin: Jetson Orin Nano. Hopper: H100. Thor: Jetson T5000.
@@ -115,6 +123,16 @@ def on_processor_us(instructions: float, gpu: Gpu) -> float:
 def copy_us(nbytes: int, gpu: Gpu) -> float:
     """What a copy between the memories of processor and GPU takes."""
     return gpu.copy_us + nbytes / gpu.copy_bytes_us
+
+
+def ports_us(nbytes: Iterable[int], gpu: Gpu, is_one_launch: bool) -> float:
+    """What inputs and outputs of so many bytes take: copies, or the one launch's own accesses."""
+    sizes = tuple(nbytes)
+    if not gpu.has_own_memory:
+        return 0.0
+    if is_one_launch:
+        return gpu.bus_us + sum(sizes) / gpu.copy_bytes_us
+    return sum(copy_us(size, gpu) for size in sizes)
 
 
 def work_of(part: PrimFunc, callees: Mapping[str, PrimFunc] | None = None) -> Work:
