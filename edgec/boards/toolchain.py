@@ -170,7 +170,8 @@ def _candidates(core: Core) -> list[tuple[str, Family, tuple[str, ...], bool]]:
     if zig is not None:
         target = (f"--target={core.isa}-linux-gnu",) if is_foreign else ()
         found.append(("clang", "clang", (str(zig), "cc", *target), True))
-    return found
+    # Only clang makes the vectors of RISC-V.
+    return sorted(found, key=lambda each: (each[1] == "gcc") * core.has("rv32v"))
 
 
 def available_toolchains(core: Core) -> tuple[Toolchain, ...]:

@@ -63,6 +63,9 @@ class InstructionSet(Protocol):
     def frame_growth(self, instruction: Instruction) -> int | None:
         """Return by how many bytes it lowers the stack pointer; None if that is unknown."""
 
+    def holds_vectors(self, instructions: Iterable[Instruction]) -> bool:
+        """Return whether a function's frame may hold vectors, which compilers leave out of it."""
+
     def made_constants(self, instructions: Iterable[Instruction]) -> set[int]:
         """Return the addresses that instructions of a function may put together."""
 

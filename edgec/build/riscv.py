@@ -18,6 +18,7 @@ FUNCTION_BIT = 0
 _SP = 2
 _LINKS = (1, 5)  # ra and t0: registers that hold return addresses, by the standard's hints
 _JAL, _JALR, _BRANCH = 0x6F, 0x67, 0x63
+_READ_VLENB = 0xC2202073
 _LUI, _AUIPC, _OP_IMM, _OP, _LOAD = 0x37, 0x17, 0x13, 0x33, 0x03
 
 
@@ -144,6 +145,16 @@ def frame_growth(instruction: Instruction) -> int | None:
     word = _word(instruction)
     makes_sp = word & 0x7F == _OP and word >> 7 & 31 == _SP  # large frames: ADD or SUB sp
     return None if makes_sp else 0
+
+
+def holds_vectors(instructions: Iterable[Instruction]) -> bool:
+    """Whether a function's frame may hold vectors, of a size that only the core knows.
+
+    It then reads that size (VLENB), and takes a register off the stack pointer.
+    """
+    known = list(instructions)
+    reads = any(_word(i) & 0xFFFFF07F == _READ_VLENB for i in known if i.second >= 0)
+    return reads and any(frame_growth(instruction) is None for instruction in known)
 
 
 def made_constants(instructions: Iterable[Instruction]) -> set[int]:

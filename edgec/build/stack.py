@@ -130,6 +130,8 @@ class _Analysis:
         frame = self.elf.stack_sizes.get(function.address)
         if frame is None:
             frame = stated.get(function.name, stated.get(base))
+        if grown is None and code.holds_vectors(instructions):
+            frame = None
         if frame is None or grown is None:
             self.frames[function.address] = grown if frame is None else frame
         else:  # compilers do not see what assembly inside a function pushes

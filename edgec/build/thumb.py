@@ -152,6 +152,11 @@ def frame_growth(instruction: Instruction) -> int | None:
     return 0
 
 
+def holds_vectors(instructions: Iterable[Instruction]) -> bool:
+    """Whether a frame holds what its compiler leaves out of it: never, vectors have 128 bits."""
+    return False
+
+
 def half_constant(instruction: Instruction) -> tuple[str, int, int] | None:
     """Return ("low" or "high", register, value) of MOVW and MOVT; None for other instructions."""
     first, second = instruction.first, instruction.second

@@ -27,7 +27,7 @@ from edgec.runners.samples import fnv1a32, generate_inputs
 CORE = ("sim_m0", "mps2_an385", "mps2_an386", "mps2_an500", "mps2_an505", "qemu_cortex_a7")
 QEMU = (
     "mps2_an385", "netduinoplus2", "mps2_an386", "mps2_an500", "mps2_an505", "mps3_an547",
-    "qemu_cortex_a7", "qemu_cortex_r5", "qemu_riscv32",
+    "qemu_cortex_a7", "qemu_cortex_r5", "qemu_riscv32", "qemu_riscv32_v",
 )  # fmt: skip
 PLACES = (("host", "host"), *((b, "core") for b in CORE), *((b, "qemu") for b in QEMU))
 COMPILERS = ("gcc", "clang")

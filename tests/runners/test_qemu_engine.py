@@ -49,6 +49,7 @@ BOARDS = (
     "qemu_cortex_a7",
     "qemu_cortex_r5",
     "qemu_riscv32",
+    "qemu_riscv32_v",
 )
 
 

@@ -19,4 +19,17 @@
 #define EC_CSR_READ(name, value) __asm__ volatile(EC_CSR_ASM("csrr %0, " name) : "=r"(value))
 #define EC_CSR_SET(name, bits) __asm__ volatile(EC_CSR_ASM("csrs " name ", %0") : : "r"(bits))
 
+/* Vectors, where there are any, are on while mstatus says so ("V" extension 1.0, 3.2). Functions
+ * with EC_NO_VECTORS are compiled without them. */
+#if defined(__riscv_vector)
+#define EC_MSTATUS(what) __asm__ volatile(EC_CSR_ASM(what " mstatus, %0") : : "r"(0x600u))
+#define EC_VECTORS_ON() EC_MSTATUS("csrs")
+#define EC_VECTORS_OFF() EC_MSTATUS("csrc")
+#define EC_NO_VECTORS __attribute__((target("arch=rv32imc_zicsr")))
+#else
+#define EC_VECTORS_ON() ((void)0)
+#define EC_VECTORS_OFF() ((void)0)
+#define EC_NO_VECTORS
+#endif
+
 #endif /* EC_CPU_H */

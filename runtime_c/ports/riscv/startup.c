@@ -38,12 +38,16 @@ __attribute__((naked, used, aligned(256), section(".vectors"))) void ec_trap_tab
                      ".option pop");
 }
 
-/* The compiler saves what the port's function may change. */
-__attribute__((interrupt("machine"))) void ec_interrupt_entry(void) {
+/* The compiler saves what the port's function may change. That is no vector, which would be half a
+ * kilobyte and more: they are off meanwhile, and fault. */
+__attribute__((interrupt("machine"))) EC_NO_VECTORS void ec_interrupt_entry(void) {
+    EC_VECTORS_OFF();
     ec_interrupt();
+    EC_VECTORS_ON();
 }
 
 __attribute__((noreturn, used)) void ec_reset_c(void) {
+    EC_VECTORS_ON();
     ec_paint_stack();
     EC_ENABLE_INTERRUPTS();
     ec_start();

@@ -54,6 +54,7 @@ def test_the_promised_boards_are_there() -> None:
         "rpi_pico2",
         "esp32c3_devkitm",
         "qemu_riscv32",
+        "qemu_riscv32_v",
         "qemu_cortex_a7",
         "qemu_cortex_r5",
         "raspberry_pi",

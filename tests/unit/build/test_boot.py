@@ -15,6 +15,7 @@ import pytest
 from edgec.boards.board import Board, all_boards, load_board
 from edgec.boards.board_files import port_include_dirs, port_sources
 from edgec.boards.toolchain import find_toolchain
+from edgec.build.elf import read_elf
 from edgec.build.firmware import build_firmware
 from edgec.build.image import Image
 from edgec.errors import ToolMissing
@@ -183,6 +184,21 @@ def test_ticks_count_instructions(boot: Callable[..., tuple[Console, Image]], na
         counted = int(console.expect(rb"counted (\d+)\r\n")[1])
         # A few dozen instructions around the loop, and the resolution of the counter.
         assert -1 <= counted - expected <= 150e-9 * load_board(name).clock_hz + 1
+
+
+def test_interrupts_use_no_vectors(build_program: Build) -> None:
+    """Nobody saves them; elsewhere clang makes vectors of plain loops."""
+    elf = read_elf(build_program("qemu_riscv32_v", "clang").elf)
+    calls = {f.name: f.calls for f in build_program("qemu_riscv32_v", "clang").functions}
+    needs = {
+        function.name: {elf.instruction_set.needs(each) for each in elf.instructions(function)}
+        for function in elf.functions()
+    }
+    reached = ["ec_interrupt_entry"]
+    for name in reached:
+        reached += [callee for callee in calls[name] if callee not in reached]
+    assert "ec_interrupt" in reached and any("rv32v" in each for each in needs.values())
+    assert not [name for name in reached if "rv32v" in needs[name]]
 
 
 @pytest.mark.parametrize("name", ["mps2_an386", "qemu_cortex_a7", "qemu_cortex_r5"])

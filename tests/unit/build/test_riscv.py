@@ -4,7 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from edgec.build.riscv import decode, flow, frame_growth, made_constants, needs, transfers
+from edgec.build.riscv import (
+    decode,
+    flow,
+    frame_growth,
+    holds_vectors,
+    made_constants,
+    needs,
+    transfers,
+)
 
 AT = 0x10000
 
@@ -141,3 +149,9 @@ def test_decode_stops_at_a_cut_off_instruction() -> None:
         (0x20, 2),
         (0x22, 2),
     ]
+
+
+def test_frames_with_vectors_are_not_known() -> None:
+    read_vlenb, lower_sp = "732520c2", "3301a140"  # csrr a0, vlenb; sub sp, sp, a0
+    for code, expected in ((read_vlenb + lower_sp, True), (read_vlenb, False), (lower_sp, False)):
+        assert holds_vectors(decode(bytes.fromhex(code), 0)) is expected
