@@ -8,6 +8,7 @@ import re
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 import numpy as np
@@ -39,6 +40,7 @@ from edgec.targets.core import find_core
 from edgec.targets.cuda import costs
 from edgec.targets.cuda.costs import GPUS, ports_us
 from edgec.targets.cuda.crew import Crew
+from edgec.targets.cuda.kernels.depthwise import MULTIPLY
 
 DRIVERS = pytest.mark.parametrize("driver", ["block", "grid"])
 HOPPER = find_core("cuda-sm_90")
@@ -90,6 +92,28 @@ def test_what_inputs_and_outputs_cost() -> None:
         assert text is not None and text.maps_ports == is_mapped
         assert ("EC_GRID_COPY(arena + " in text.source) == is_mapped
         assert ("(outside + " in text.source) == is_mapped, "the last step writes there"
+
+
+def test_one_launch_of_kws(sample_model: Callable[[str], Path]) -> None:
+    """Its microseconds by the model of costs, from call to result; 15 is the aim."""
+    module = import_model(sample_model("mlperf_kws_dscnn_int8.tflite"))
+    for core, most in (("cuda-sm_90", 24.5), ("cuda-sm_87", 82.9)):
+        plan = plan_of(for_gpu(module, "grid", find_core(core)).program)
+        start = GPUS[find_core(core).gpu_architecture].start_us
+        assert plan.us + plan.ports_us + start <= most
+
+
+def test_depthwise_layers_take_four_channels_where_there_are_many_pixels() -> None:
+    """One in each thread where a layer is small: it is done sooner, by more threads."""
+    for pixels, is_by_fours in ((5, False), (192, True)):
+        b = OnnxBuilder(3, (1, 64, pixels, pixels))
+        x = b.qdq("x", 0.02, 3)
+        weights, bias, _ = b.weights((64, 1, 3, 3), 0.02)
+        y = b.add("Conv", [x, weights, bias], group=64, pads=[1, 1, 1, 1])
+        with TemporaryDirectory() as folder:
+            module = import_model(b.save(b.qdq(y, 0.05, -4), Path(folder) / "m.onnx"))
+        steps = for_gpu(module, "graph", find_core("cuda-sm_87")).program.steps
+        assert any(MULTIPLY in print_func(step.function) for step in steps) == is_by_fours
 
 
 def test_an_output_that_is_read_again_is_copied(tmp_path: Path) -> None:

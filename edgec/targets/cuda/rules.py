@@ -26,9 +26,9 @@ PRODUCTS = Rule(
     kernels=(DOT, MMA, MMA_HALVES, MMA_FLOATS, COPY, COPY_HALVES), ends_menu=always,
 )  # fmt: skip
 
-#: Four channels of a pixel in a thread.
+#: Four channels of a pixel in a thread, or one.
 DEPTHWISE = Rule(
-    "four channels", is_depthwise, schedule_depthwise, kernels=(MULTIPLY,), ends_menu=always
+    "channels", is_depthwise, schedule_depthwise, kernels=(MULTIPLY,), ends_menu=always
 )
 
 #: Sums that threads share.
