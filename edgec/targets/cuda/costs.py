@@ -5,10 +5,10 @@ kernel of few threads takes as long as one of its threads; one of many is shared
 of all multiprocessors. Sources of the numbers: NVIDIA's data sheets and the CUDA C++ Programming
 Guide (clocks, multiprocessors, lanes, shared memory); Hazy Research, May 2025 (1.3 us for each node
 of a graph on an H100, 2.1 for a launch); arXiv 2004.05371 (1.2 to 2 us for a barrier of a grid);
-arXiv 2006.06890 (1.0 to 1.6 us for a kernel's read of the processor's memory over PCIe);
 arXiv 2402.13499 (180 cycles between the multiprocessors of a cluster of an H100; a barrier of the
 cluster is assumed to take two ways);
-on Jetson two to three times the time of a node, which is assumed.
+on Jetson two to three times the time of a node, and 1.6 us for a kernel's first read of the
+processor's memory over PCIe, which are assumed.
 """
 
 from __future__ import annotations
