@@ -14,19 +14,21 @@ pytest.importorskip("unicorn")
 
 KERNELS = (
     "ec_sums_2x4_s8", "ec_sums_1x8_s8", "ec_sums_1x4_s8", "ec_sums_4x4_s8", "ec_sums_1x8_moved_s8",
+    "ec_sums_1x16_s8", "ec_sums_4x16_s8",
 )  # fmt: skip
 CALL = """
 void run_{0}(int32_t *acc, const int8_t *x, WORDS(s), WORDS(n));
 void run_{0}(int32_t *acc, const int8_t *x, WORDS(s), WORDS(n)) {{ {0}(acc, x, s, n[0], n[1]); }}
 """
 SOURCE = '#include "kernels/common/sum_blocks_s8.h"\n' + "".join(map(CALL.format, KERNELS))
-#: Core, compiler and flags: with the assembly of each, and in C.
+#: Core, compiler and flags: with the assembly of each, in C, and in vectors of C.
 BUILDS = [
     ("cortex-m0", "gcc", ("-O2",)),
     ("cortex-m3", "gcc", ("-O2",)),
     ("cortex-m3", "clang", ("-Os",)),
     ("cortex-m0", "clang", ("-O2",)),
     ("cortex-m3", "gcc", ("-O2", "-DEC_NO_ASM")),
+    ("cortex-m3", "clang", ("-O2", "-DEC_SUMS_ON_VECTORS=1")),
     pytest.param(("cortex-m0", "gcc", ("-O0",)), marks=pytest.mark.full),
     pytest.param(("cortex-m3", "gcc", ("-O0",)), marks=pytest.mark.full),
 ]

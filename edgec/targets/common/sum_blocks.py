@@ -1,4 +1,5 @@
-"""Convolutions and dense of int8 in blocks of pixels and channels, on cores without vectors.
+"""Convolutions and dense of int8 in blocks of pixels and channels, on cores without vectors, or
+whose compiler makes them.
 
 for out_p in 0..125 {                         for out_p_o in 0..62 {
   for out_c in 0..64 {                          for out_c_o in 0..16 {
@@ -43,6 +44,12 @@ def is_product(nest: Nest) -> bool:
     """
     is_for_time = nest.is_fast and not nest.options.prices.least_gain
     if nest.sums is None or nest.dtype != "int8" or not is_for_time:
+        return False
+    return nest.sums.kind in (Kind.MATRIX, Kind.WINDOWS)
+
+
+def _is_for_vectors(nest: Nest) -> bool:
+    if nest.sums is None or nest.dtype != "int8" or nest.is_small:
         return False
     return nest.sums.kind in (Kind.MATRIX, Kind.WINDOWS)
 
@@ -95,7 +102,7 @@ def _parts(schedule: Schedule, block: Block, is_gathered: bool) -> list[tuple[Bl
         return [(block, "", 0)]
     copies = ("col", "acc") if is_gathered else ("acc",)
     schedule.cut("out_p", pixels - left, copies, END)
-    return [(block, "", 0), (ONE_PIXEL, END, pixels - left)]
+    return [(block, "", 0), (ONE_PIXEL[block.channels], END, pixels - left)]
 
 
 def as_matrix(schedule: Schedule, is_gathered: bool) -> None:
@@ -150,6 +157,15 @@ def _gather(nest: Nest, schedule: Schedule, block: Block, end: str, first: int) 
     sizes = replace(window, is_padded=is_clipped(nest.func, "acc")).sizes
     pixel = " + ".join([*at, str(first)])
     schedule.tensorize(f"col_k{end}", "ec_gather_pixel_s8", sizes, {"pixel": pixel})
+
+
+def on_vectors(feature: str) -> Rule:
+    """The rule of blocks whose channels are vectors of a core with this feature."""
+    return Rule(
+        "blocks of sums on vectors", _is_for_vectors, schedules,
+        needs=frozenset({feature}), for_size=False, ends_menu=_is_known_faster,
+        kernels=("ec_sums_*", "ec_gather_pixel_s8"),
+    )  # fmt: skip
 
 
 def _is_known_faster(nest: Nest, found: list[Schedule]) -> bool:

@@ -202,6 +202,74 @@ static EC_KERNEL void ec_sums_4x4_s8(int32_t *acc, const int8_t *x, const int32_
     EC_SUMS_STORE(12, d);
 }
 
+/* Vectors of 16 sums: clang's of RISC-V, of any length from 128 bits on. */
+#if defined(EC_SUMS_ON_VECTORS)
+/* a test says so */
+#elif defined(__clang__) && defined(__riscv_vector)
+#define EC_SUMS_ON_VECTORS 1
+#else
+#define EC_SUMS_ON_VECTORS 0
+#endif
+
+/* Their types; lanes without a sign wrap. */
+#define EC_SUMS_TYPES                                              \
+    typedef int8_t weights_of_16 __attribute__((vector_size(16))); \
+    typedef int32_t wide_of_16 __attribute__((vector_size(64)));   \
+    typedef uint32_t sums_of_16 __attribute__((vector_size(64)))
+
+/* The weights of an input, as wide as the sums. */
+#define EC_SUMS_WEIGHTS(to, w)      \
+    weights_of_16 row;              \
+    EC_COPY(&row, (w), sizeof row); \
+    const sums_of_16 to = (sums_of_16) __builtin_convertvector(row, wide_of_16)
+
+/* One pixel by sixteen channels. */
+static EC_KERNEL void ec_sums_1x16_s8(int32_t *acc, const int8_t *x, const int32_t *stream,
+                                      int32_t depth, int32_t step) {
+#if EC_SUMS_ON_VECTORS
+    EC_SUMS_TYPES;
+    const int8_t *w = (const int8_t *)(stream + 16);
+    sums_of_16 a;
+    (void)step;
+    EC_COPY(&a, stream, sizeof a);
+    for (const int8_t *const end = x + depth; x != end; ++x, w += 16) {
+        EC_SUMS_WEIGHTS(weights, w);
+        a += (uint32_t)x[0] * weights;
+    }
+    EC_COPY(acc, &a, sizeof a);
+#else
+    ec_sums_in_c_s8(acc, x, stream, depth, step, 1, 16);
+#endif
+}
+
+/* Four pixels by sixteen channels. */
+static EC_KERNEL void ec_sums_4x16_s8(int32_t *acc, const int8_t *x, const int32_t *stream,
+                                      int32_t depth, int32_t step) {
+#if EC_SUMS_ON_VECTORS
+    EC_SUMS_TYPES;
+    const int8_t *y = x + step;
+    const int8_t *z = y + step;
+    const int8_t *v = z + step;
+    const int8_t *w = (const int8_t *)(stream + 16);
+    sums_of_16 a, b, c, d;
+    EC_COPY(&a, stream, sizeof a);
+    b = c = d = a;
+    for (int32_t k = 0; k < depth; ++k, w += 16) {
+        EC_SUMS_WEIGHTS(weights, w);
+        a += (uint32_t)x[k] * weights;
+        b += (uint32_t)y[k] * weights;
+        c += (uint32_t)z[k] * weights;
+        d += (uint32_t)v[k] * weights;
+    }
+    EC_COPY(acc, &a, sizeof a);
+    EC_COPY(acc + 16, &b, sizeof b);
+    EC_COPY(acc + 32, &c, sizeof c);
+    EC_COPY(acc + 48, &d, sizeof d);
+#else
+    ec_sums_in_c_s8(acc, x, stream, depth, step, 4, 16);
+#endif
+}
+
 /* Assembly of Armv6-M: the input by a weight, added to a sum. */
 #define EC_SUMS_MOVED(at, sum) \
     "ldrb r4, [r1, #" at "]\n" \

@@ -71,9 +71,12 @@ def _instructions(block: Block, depth: int, **_: int) -> float:
 
 _MOVED = Block(1, 8, 75, 28, is_moved=True)
 _WIDE, _FOUR, _ROW = Block(2, 4, 60, 15), Block(4, 4, 90, 42), Block(1, 8, 60, 18)
-#: Of pixels that are left.
-ONE_PIXEL = Block(1, 4, 40, 11)
-for _block in (_MOVED, _WIDE, _FOUR, _ROW, ONE_PIXEL):
+_PIXEL = Block(1, 4, 40, 11)
+#: Of 16 channels in a vector.
+_VECTORS, _VECTOR = Block(4, 16, 40, 15), Block(1, 16, 20, 7)
+#: Of pixels that are left, by channels.
+ONE_PIXEL = {block.channels: block for block in (_PIXEL, _VECTOR)}
+for _block in (_MOVED, _WIDE, _FOUR, _ROW, _PIXEL, _VECTORS, _VECTOR):
     register(
         Microkernel(
             _block.kernel,
@@ -88,5 +91,6 @@ for _block in (_MOVED, _WIDE, _FOUR, _ROW, ONE_PIXEL):
     )
 #: By a feature of a core, or none: its blocks, the best first.
 BLOCKS: Mapping[str, tuple[Block, ...]] = {
-    "thumb2": (_WIDE, _ROW, ONE_PIXEL), "rv32m": (_FOUR, _ROW, ONE_PIXEL), "": (_MOVED,),
+    "rv32v": (_VECTORS, _VECTOR),
+    "thumb2": (_WIDE, _ROW, _PIXEL), "rv32m": (_FOUR, _ROW, _PIXEL), "": (_MOVED,),
 }  # fmt: skip
