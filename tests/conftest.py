@@ -108,6 +108,11 @@ QUICK = (
     "models/test_open_sizes", "models/test_quanti", "models/test_real_data",
     "models/test_special_sizes", "models/test_state", "models/test_torch", "models/test_trained",
 )  # fmt: skip
+#: More of them, for which `make test-full` lets the C compiler do all its work.
+QUICK_UNLESS_FULL = (
+    "models/test_sample_models", "models/test_same_bits.py::test_every_layer",
+    "models/test_same_bits.py::test_hashes", "runners",
+)  # fmt: skip
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -140,7 +145,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
-    path = item.path.relative_to(REPO_ROOT / "tests").as_posix()
-    KeptObjects.is_quick = path.startswith(QUICK)
+    name = item.nodeid.removeprefix("tests/")
+    is_full = item.config.option.markexpr != "not full"
+    KeptObjects.is_quick = name.startswith(QUICK if is_full else (*QUICK, *QUICK_UNLESS_FULL))
     os.environ.pop("COLUMNS", None)  # where a test before left it
     return (yield)
