@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import with_arguments
+from kernel_images import meant, with_arguments
 from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.targets.kernels  # noqa: F401  registers them
@@ -64,10 +64,8 @@ def check(machine, cases):
         for key, array in constants.items():
             assert np.array_equal(np.asarray(found[key]).reshape(-1), array.reshape(-1)), key
         out = np.full((sizes["rows"] * sizes["pixels"], sizes["channels"]), 77, np.int8)
-        values = out.reshape(-1).tolist()
-        KERNEL.run(values, 0, x.tolist(), 0, stream.tolist(), 0, *sizes.values())
         calls.append(Call(0, out, x, stream, list(sizes.values())))
-        wanted.append(np.array(values, np.int8).reshape(out.shape))
+        wanted.append(meant(KERNEL, out, [x, stream], sizes.values()).reshape(out.shape))
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
         assert np.array_equal(got, want), call.numbers
 

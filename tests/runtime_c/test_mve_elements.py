@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_images import meant
 from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.targets.kernels  # noqa: F401  registers them
@@ -59,10 +60,9 @@ def test_linear_sums(machine):
         numbers = (count, first, second, constant, shift, low, int(rng.integers(low, 128)))
         a, b = (rng.permutation(256)[:count].astype(np.int16) - 128 for _ in range(2))
         a, b = a.astype(np.int8), b.astype(np.int8)
-        values = [77] * count
-        kernel.run(values, 0, a.tolist(), 0, b.tolist(), 0, *numbers)
-        calls.append(Call(0, np.full(count, 77, np.int8), a, b, numbers))
-        wanted.append(np.array(values, np.int8))
+        out = np.full(count, 77, np.int8)
+        calls.append(Call(0, out, a, b, numbers))
+        wanted.append(meant(kernel, out, [a, b], numbers))
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
         assert np.array_equal(got, want), call.numbers
 
@@ -83,10 +83,9 @@ def test_products(machine, name):
         numbers = (count, first, second, *factor, int(rng.integers(-128, 128)))
         a, b = ((rng.permutation(256)[:count] - 128).astype(np.int8) for _ in range(2))
         a[0], b[0] = rng.choice([-128, 127], 2)
-        values = [77] * count
-        kernel.run(values, 0, a.tolist(), 0, b.tolist(), 0, *numbers)
-        calls.append(Call(3 + (name == "mul_high"), np.full(count, 77, np.int8), a, b, numbers))
-        wanted.append(np.array(values, np.int8))
+        out = np.full(count, 77, np.int8)
+        calls.append(Call(3 + (name == "mul_high"), out, a, b, numbers))
+        wanted.append(meant(kernel, out, [a, b], numbers))
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
         assert np.array_equal(got, want), call.numbers
 
@@ -103,10 +102,9 @@ def test_means(machine):
         for values in ((-128, 128), (127, 128), (-128, -127), (0, 2)):
             numbers = (height, width, channels, low, high)
             x = rng.integers(*values, height * width * channels).astype(np.int8)
-            out = [77] * channels
-            kernel.run(out, 0, x.tolist(), 0, *numbers)
-            calls.append(Call(1, np.full(channels, 77, np.int8), x, np.zeros(0, np.int8), numbers))
-            wanted.append(np.array(out, np.int8))
+            out = np.full(channels, 77, np.int8)
+            calls.append(Call(1, out, x, np.zeros(0, np.int8), numbers))
+            wanted.append(meant(kernel, out, [x], numbers))
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
         assert np.array_equal(got, want), call.numbers
 
@@ -121,11 +119,9 @@ def test_sums_in_floats(machine):
             bits = int(np.float32(scale).view(np.int32))
             numbers = (height, width, channels, zero_point, bits)
             x = rng.integers(-128, 128, height * width * channels).astype(np.int8)
-            out = [0.0] * channels
-            kernel.run(out, 0, x.tolist(), 0, *numbers)
-            before = np.full(channels, 77, np.float32)
-            calls.append(Call(5, before, x, np.zeros(0, np.int8), numbers))
-            wanted.append(np.array(out, np.float32))
+            out = np.full(channels, 77, np.float32)
+            calls.append(Call(5, out, x, np.zeros(0, np.int8), numbers))
+            wanted.append(meant(kernel, out, [x], numbers))
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
         assert np.array_equal(got.view(np.int32), want.view(np.int32)), call.numbers
 
@@ -147,9 +143,8 @@ def test_maxima(machine):
             numbers = (*window, channels, pitch, stride * channels, pixels, low, 100)
             elements = meaning_of(kernel, numbers).params[1].elements
             x = rng.integers(-128, 128, elements).astype(np.int8)
-            out = [77] * (pixels * channels)
-            kernel.run(out, 0, x.tolist(), 0, *numbers)
-            calls.append(Call(2, np.full(len(out), 77, np.int8), x, np.zeros(0, np.int8), numbers))
-            wanted.append(np.array(out, np.int8))
+            out = np.full(pixels * channels, 77, np.int8)
+            calls.append(Call(2, out, x, np.zeros(0, np.int8), numbers))
+            wanted.append(meant(kernel, out, [x], numbers))
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
         assert np.array_equal(got, want), call.numbers

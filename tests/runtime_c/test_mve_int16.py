@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import with_arguments
+from kernel_images import meant, with_arguments
 from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.targets.kernels  # noqa: F401  registers them
@@ -98,11 +98,9 @@ def check(machine, cases):
                 assert np.array_equal(np.asarray(found[key]).reshape(-1), array.reshape(-1)), key
         to = meaning_of(kernel, tuple(numbers)).params[0]
         out = inputs(rng, to.elements).reshape(to.shape)
-        values = out.reshape(-1).tolist()
-        streams = [] if constants is None else [stream.tolist(), 0]
-        kernel.run(values, 0, x.reshape(-1).tolist(), 0, *streams, *numbers)
+        given = [x] if constants is None else [x, stream]
         calls.append(Call(list(FUNCTIONS).index(name), out, x, stream, numbers))
-        wanted.append(np.array(values, np.int16).reshape(out.shape))
+        wanted.append(meant(kernel, out, given, numbers).reshape(out.shape))
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
         assert np.array_equal(got, want), (call.function, call.numbers)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from kernel_images import meant
 from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.targets.kernels  # noqa: F401  registers them
@@ -44,10 +45,7 @@ def tables(rng, channels, *inputs):
 
 def expected(name, sizes, out, x, stream):
     """What the registered meaning gives."""
-    kernel = get_microkernel(name)
-    values = out.reshape(-1).tolist()
-    kernel.run(values, 0, x.reshape(-1).tolist(), 0, stream.tolist(), 0, *sizes.values())
-    return np.array(values, out.dtype).reshape(out.shape)
+    return meant(get_microkernel(name), out, [x, stream], sizes.values()).reshape(out.shape)
 
 
 def check(machine, cases):

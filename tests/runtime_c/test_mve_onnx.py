@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import onnx_tables, with_arguments
+from kernel_images import meant, onnx_tables, with_arguments
 from mve_machine import QUICK_BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.targets.kernels  # noqa: F401  registers them
@@ -90,9 +90,7 @@ def test_kernels(machine, cases):
         params = {p.name: p for p in meaning_of(kernel, tuple(sizes.values())).params}
         x = rng.integers(-128, 128, params["x"].elements).astype(np.int8)
         out = np.full(params["out"].elements, 77, np.int8)
-        values = out.tolist()
-        kernel.run(values, 0, x.tolist(), 0, stream.tolist(), 0, *sizes.values())
-        wanted.append(np.array(values, np.int8))
+        wanted.append(meant(kernel, out, [x, stream], sizes.values()))
         calls.append(Call(FUNCTIONS.index(name), out, x, stream, list(sizes.values())))
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
         assert np.array_equal(got, want), call.numbers
