@@ -11,13 +11,14 @@ from typing import TYPE_CHECKING, Any
 
 import click
 
-from edgec.cli.arguments import json_option, print_json, refuse_beside_pool
+from edgec.cli.arguments import INPUT_SHAPE, json_option, print_json, refuse_beside_pool
 from edgec.cli.progress import tell_lost
 from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
     from edgec.runners.pool import Pool
 
+Shapes = tuple[tuple[str, tuple[int | range, ...]], ...]
 #: Options that say nothing of a measurement on this computer.
 NOT_HERE = ("boards", "layers", "pool_file", "engine", "port")
 
@@ -42,6 +43,10 @@ NOT_HERE = ("boards", "layers", "pool_file", "engine", "port")
               " TensorRT.")  # fmt: skip
 @click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE",
               help="With --peers, --host or --gpu: also write a page (--host: of layers).",
+              )  # fmt: skip
+@click.option("--input-shape", "shapes", type=INPUT_SHAPE, multiple=True,
+              metavar="[NAME=]1,3,48,192",
+              help="With --peers: the sizes of an input that a file leaves open (repeatable).",
               )  # fmt: skip
 @click.option("--engine", type=click.Choice(["qemu", "serial"]),
               help="Where the suite's device is; default: qemu, serial with --port.")  # fmt: skip
@@ -72,6 +77,9 @@ def _instead(
     """What --host, --peers or --gpu does; None without. Raises UsageError beside other options."""
     ways = {"on_host": _time_here, "with_peers": _beside_peers, "on_gpu": _time_gpu}
     page, chosen = given.pop("page"), [way for key, way in ways.items() if given.pop(key)]
+    shapes = given.pop("shapes")
+    if shapes and chosen != [_beside_peers]:
+        raise click.UsageError("--input-shape goes with --peers")
     if not chosen:
         if page is not None:
             raise click.UsageError("--html goes with --peers, --host or --gpu")
@@ -79,7 +87,7 @@ def _instead(
     if suite or len(chosen) > 1 or any(given[name] for name in NOT_HERE):
         words = "--host, --peers or --gpu goes with --model, --baselines, --html and --json alone"
         raise click.UsageError(words)
-    return partial(chosen[0], page=page)
+    return partial(chosen[0], page=page, **({"shapes": shapes} if shapes else {}))
 
 
 def _run_suite(path: Path, *, as_json: bool, **given: Any) -> None:
@@ -156,9 +164,11 @@ def _time_gpu(baselines: Path, names: tuple[str, ...], as_json: bool, page: Path
 
 
 def _beside_peers(
-    baselines: Path, names: tuple[str, ...], as_json: bool, page: Path | None
-) -> None:
+    baselines: Path, names: tuple[str, ...], as_json: bool, page: Path | None,
+    shapes: Shapes = (),
+) -> None:  # fmt: skip
     from edgec.cli.progress import count_bar
+    from edgec.options import Options
     from edgec.oracle import peers
     from edgec.report.peers import print_peers, render_peers
 
@@ -167,7 +177,7 @@ def _beside_peers(
     models = peers.find_peer_models(baselines, names)
     with count_bar("measuring", len(models), quiet=as_json) as step:
         for model in models:
-            rows += peers.measure_peers(model, baselines)
+            rows += peers.measure_peers(model, baselines, Options(input_shapes=shapes))
             step()
     if as_json:
         print_json({"rows": rows})

@@ -4,7 +4,8 @@ A peer's C is compiled as ours is, with newlib's mathematics, since it calls lib
 with one array for each input and output calls it once on the simulated core. RAM is those arrays,
 all variables and the stack that was used; flash is all that is stored. Ours is the whole firmware
 image as `edgec build` makes it, with start-up code and the serial link. Of TFLite Micro there are
-the figures of the baselines, for the int8 TFLite file of the same network with CMSIS-NN.
+the figures of the baselines, for the int8 TFLite file of the same network with CMSIS-NN; of onnx2c
+those for the network in floats at -O3, whose RAM is without inputs and outputs.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ from edgec.build.staging import work_folder
 from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError, ToolMissing
 from edgec.options import Options
-from edgec.oracle.pinned_shapes import with_shapes
+from edgec.oracle.pinned_shapes import with_inputs
 from edgec.pipeline import compile_model
 from edgec.report.bench import read_baselines
 from edgec.runners.engine import open_session
@@ -42,7 +43,8 @@ METHOD = (__doc__ or "").partition("\n\n")[2].replace("\n", " ").strip()
 #: A Cortex-M4 with 4 MB each of flash and RAM.
 BOARD = "mps2_an386"
 OPTIMIZE = "-O2"
-TFLITE_MICRO = "TFLite Micro"
+TFLITE_MICRO, ONNX2C_FLOAT = "TFLite Micro", "onnx2c in floats"
+DEFAULT = Options()
 #: Room for variables and for the stack, on which a peer may keep all values.
 RAM_BYTES, STACK_BYTES = 16 << 20, 48 << 20
 SCRIPT = f"""
@@ -118,16 +120,20 @@ def find_peer_models(baselines: Path, names: Sequence[str]) -> list[Path]:
     return [files.get(name, Path(name)) for name in names or files]
 
 
-def measure_peers(model: Path, baselines: Path | None = None) -> list[dict[str, Any]]:
-    """A row of ours, then one for each peer: instructions, cycles, bytes, or the error; and one of
-    TFLite Micro where the file `baselines` has the same network.
+def measure_peers(
+    model: Path, baselines: Path | None = None, options: Options = DEFAULT
+) -> list[dict[str, Any]]:
+    """A row of ours, then one for each peer: instructions, cycles, bytes, or the error; and those
+    that the file `baselines` states of the same network.
+
+    options: the sizes and values of inputs that the file leaves open.
     """
     board = load_board(BOARD)
     with work_folder("peers") as folder:
         row: dict[str, Any] = {"model": model.stem, "by": "edgec"}
         try:
             built = deploy(
-                compile_model(model, board.core, Options(), board=board), board, folder / "ours"
+                compile_model(model, board.core, options, board=board), board, folder / "ours"
             )
             assert built.image is not None
             ports = built.manifest.inputs
@@ -144,7 +150,8 @@ def measure_peers(model: Path, baselines: Path | None = None) -> list[dict[str, 
         for peer in installed_peers():
             theirs = {"model": model.stem, "by": peer.name, "version": peer.version()}
             try:
-                found = _measure(peer, model, board, built, inputs, folder / peer.name)
+                source = _write(peer, model, built, options, folder / peer.name)
+                found = _measure(peer, source, board, built, inputs)
                 off = _difference(found.pop("outputs"), result.outputs)
                 ratio = row["instructions"] / found["instructions"]
                 rows.append({**theirs, **found, "max_abs_diff": off, "ratio": ratio})
@@ -154,26 +161,30 @@ def measure_peers(model: Path, baselines: Path | None = None) -> list[dict[str, 
 
 
 def _stated_rows(baselines: Path | None, model: Path, ours: int) -> list[dict[str, Any]]:
-    """What is stated of TFLite Micro on the int8 TFLite file of a network that is QDQ here."""
-    if baselines is None or not baselines.is_file() or not model.stem.endswith("_qdq"):
+    """What the baselines state of TFLite Micro on the int8 TFLite file of a network that is QDQ
+    here, and of onnx2c on the network in floats.
+    """
+    if baselines is None or not baselines.is_file():
         return []
     stated = read_baselines(baselines)
-    file = f"{model.stem.removesuffix('_qdq')}_int8.tflite"
-    found = [stated["tflm_cmsis_nn"]["m4"][key] for key, entry in stated["models"].items()
-             if entry["file"] == file]  # fmt: skip
+    network, _, form = model.stem.rpartition("_")
+    keys = [key for key, entry in stated["models"].items()
+            if entry["file"] == f"{network}_int8.tflite" and form in ("qdq", "f32")]  # fmt: skip
+    tflm, onnx2c = stated["tflm_cmsis_nn"]["m4"], stated.get("onnx2c_float_m4_O3", {})
+    found = [(TFLITE_MICRO, tflm[key]) for key in keys if form == "qdq"]
+    found += [(ONNX2C_FLOAT, onnx2c[key]) for key in keys if key in onnx2c]
     return [{
-        "model": model.stem, "by": TFLITE_MICRO, "version": f"as {baselines.name} states",
-        "instructions": each["instructions"], "cycles": each["modelled_cycles"],
+        "model": model.stem, "by": by, "version": f"as {baselines.name} states",
+        "instructions": each["instructions"], "cycles": each.get("modelled_cycles"),
         "ram_bytes": each["ram_bytes"], "flash_bytes": each["flash_bytes"],
         "ratio": ours / each["instructions"],
-    } for each in found]  # fmt: skip
+    } for by, each in found]  # fmt: skip
 
 
 def _measure(
-    peer: Peer, model: Path, board: Board, built: Built, inputs: Sequence[Array], folder: Path
+    peer: Peer, source: Path, board: Board, built: Built, inputs: Sequence[Array]
 ) -> dict[str, Any]:
-    folder.mkdir()
-    elf = _build(peer, model, board, built, folder)
+    elf = _build(peer, source, board, built)
     with CoreSimulator(elf, board.core.name) as core:
         for index, array in enumerate(inputs):
             core.write(core.symbols[f"peer_in_{index}"], array.tobytes())
@@ -190,13 +201,21 @@ def _measure(
     }  # fmt: skip
 
 
-def _build(peer: Peer, model: Path, board: Board, built: Built, folder: Path) -> Path:
-    """The program that calls a peer's function once. Raises EdgecError with what was printed."""
-    source, main, script = folder / "model.c", folder / "main.c", folder / "link.ld"
+def _write(peer: Peer, model: Path, built: Built, options: Options, folder: Path) -> Path:
+    """A peer's C of the model. Raises EdgecError with what was printed where it refuses it."""
+    folder.mkdir()
     shapes = [port.shape for port in built.manifest.inputs]
-    command = peer.command(with_shapes(model, shapes, folder / model.name), source)
+    pinned = with_inputs(model, shapes, folder / model.name, options.input_values)
+    command = peer.command(pinned, folder / "model.c")
     assert command is not None
     _run(command, folder, f"{peer.name} does not take {model.name}")
+    return folder / "model.c"
+
+
+def _build(peer: Peer, source: Path, board: Board, built: Built) -> Path:
+    """The program that calls a peer's function once. Raises EdgecError with what was printed."""
+    folder = source.parent
+    main, script = folder / "main.c", folder / "link.ld"
     main.write_text(_main_text(peer, built), encoding="utf-8")
     script.write_text(SCRIPT, encoding="utf-8")
     toolchain = find_toolchain(board.core, "gcc")

@@ -12,6 +12,7 @@ from pathlib import Path
 REPO_ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(REPO_ROOT / "tests"))
 
+from measure_models import options_of  # noqa: E402  beside this file
 from shared_folder import find_shared  # noqa: E402  tests are no package
 
 from edgec.oracle import peers  # noqa: E402
@@ -35,7 +36,7 @@ def main() -> None:
     baselines = find_shared() / "baselines.json"
     rows = []
     for model in peers.find_peer_models(baselines, sys.argv[1:]):
-        rows += peers.measure_peers(model, baselines)
+        rows += peers.measure_peers(model, baselines, options_of(model.name))
         print(model.name, flush=True)
     table = peers_table(rows).markdown()
     told = [f"- {line}" for line in refusals(rows)]

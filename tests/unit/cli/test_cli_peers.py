@@ -20,7 +20,13 @@ def test_without_a_peer(
 
 
 @pytest.mark.parametrize(
-    "words", [("--peers", "--host"), ("--html", "page.html"), ("--peers", "--layers")]
+    "words",
+    [
+        ("--peers", "--host"),
+        ("--html", "page.html"),
+        ("--peers", "--layers"),
+        ("--input-shape", "2,3"),
+    ],
 )
 def test_what_does_not_go_together(edgec: Callable[..., Any], words: tuple[str, ...]) -> None:
     assert edgec("bench", *words).status == 2

@@ -12,6 +12,7 @@ import pytest
 from onnx import TensorProto, helper, numpy_helper
 
 from edgec.errors import EdgecError, ToolMissing
+from edgec.options import Options
 from edgec.oracle import peers
 from edgec.oracle.peers import find_peer_models, installed_peers, measure_peers, versions
 from edgec.report.peers import render_peers
@@ -56,11 +57,30 @@ def test_the_same_answer_on_the_same_core(model: Path) -> None:
 
 @needs_peer
 def test_an_open_batch_is_the_same_for_both(model: Path) -> None:
+    leave_open(model, 0)
+    assert measure_peers(model)[1]["max_abs_diff"] < 1e-5
+
+
+@needs_peer
+def test_sizes_and_values_that_a_file_leaves_open(model: Path) -> None:
+    leave_open(model, 1)
+    graph = onnx.load(model)
+    graph.graph.input.append(helper.make_tensor_value_info("scale", TensorProto.FLOAT, []))
+    graph.graph.node[0].input[0] = "scaled"
+    graph.graph.node.insert(0, helper.make_node("Mul", ["x", "scale"], ["scaled"]))
+    onnx.save(graph, model)
+    assert "symbolic dimension" in measure_peers(model)[0]["error"]
+    given = Options(input_shapes=(("x", (3, 12)),), input_values=(("scale", 2.0),))
+    theirs = measure_peers(model, options=given)[1]
+    assert theirs["max_abs_diff"] < 1e-5 and theirs["ratio"] > 0
+
+
+def leave_open(model: Path, axis: int) -> None:
+    """Give a dimension of the input, and of the output, a name in place of its size."""
     graph = onnx.load(model)
     for value in (graph.graph.input[0], graph.graph.output[0]):
-        value.type.tensor_type.shape.dim[0].dim_param = "N"
+        value.type.tensor_type.shape.dim[axis].dim_param = "N" if axis == 0 else value.name
     onnx.save(graph, model)
-    assert measure_peers(model)[1]["max_abs_diff"] < 1e-5
 
 
 @needs_peer
@@ -72,21 +92,26 @@ def test_a_peer_that_refuses_a_model_is_named(model: Path, monkeypatch: pytest.M
     assert "none does not take dense.onnx" in render_peers(rows, peers.METHOD, versions(rows))
 
 
-def test_tflite_micro_stands_beside_the_network_it_was_measured_on(tmp_path: Path) -> None:
+def test_stated_figures_stand_beside_the_network_it_was_measured_on(tmp_path: Path) -> None:
     figures = {"instructions": 200, "modelled_cycles": 300, "ram_bytes": 5, "flash_bytes": 6}
     stated = {
         "models": {"kws": {"file": "net_int8.tflite"}}, "published_ms": {},
         "tflm_cmsis_nn": {"m4": {"kws": figures}}, "tflm_reference_kernels": {},
         "layers_instructions": {},
+        "onnx2c_float_m4_O3": {
+            "kws": {"instructions": 500, "ram_bytes": 7, "flash_bytes": 8}
+        },
     }  # fmt: skip
     path = tmp_path / "baselines.json"
     path.write_text(json.dumps(stated))
-    (row,) = peers._stated_rows(path, Path("net_qdq.onnx"), 50)
+    row, onnx2c = peers._stated_rows(path, Path("net_qdq.onnx"), 50)
     assert (row["by"], row["version"]) == ("TFLite Micro", "as baselines.json states")
     assert (row["ratio"], row["cycles"], row["flash_bytes"]) == (0.25, 300, 6)
     ours = {**row, "by": "edgec", "instructions": 50}
     assert "RAM, beside TFLite Micro" in render_peers([ours, row], peers.METHOD, versions([row]))
-    for model in ("net_f32.onnx", "net.onnx", "other_qdq.onnx"):
+    assert (onnx2c["by"], onnx2c["ratio"], onnx2c["cycles"]) == ("onnx2c in floats", 0.1, None)
+    assert peers._stated_rows(path, Path("net_f32.onnx"), 50) == [{**onnx2c, "model": "net_f32"}]
+    for model in ("net.onnx", "other_qdq.onnx"):
         assert peers._stated_rows(path, Path(model), 50) == []
 
 
