@@ -21,7 +21,7 @@ from edgec.ops.control import If, Scan, ScanAttrs, While, WhileAttrs
 from edgec.ops.op import NotConstant, RawNode, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.slice import sliced
-from edgec.ops.slice_at import UpdateSlice
+from edgec.ops.slice_at import UpdateSlice, limited_count
 from edgec.ops.transpose import transposed
 
 #: Rounds of a loop that are written one after the other where its values change their shapes.
@@ -131,14 +131,14 @@ def _conditional(
     body = raw.read_body("body", [COUNT, begin.type, *types])
     _require_outputs(raw, "body", len(body.results) - 1)
     slices = body.results[1 + len(carried) :]
-    limit, stacks = rounds, []
-    for number, each in enumerate(slices):
-        declared = raw.output_types[len(carried) + number]
-        if declared is None:
-            why = "how many slices it stacks is up to the data: the file may declare the shape"
-            raise NotConstant(why, most)
-        stacks.append(each.type.with_shape((declared.shape[0], *each.type.shape)))
-        limit = min(declared.shape[0], declared.shape[0] if limit is None else limit)
+    declared = raw.output_types[len(carried) :]
+    sizes = [rounds if type_ is None else type_.shape[0] for type_ in declared]
+    if None in sizes:
+        why = "how many slices it stacks is up to the data: the file may declare the shape"
+        raise NotConstant(why, most)
+    stacks = [each.type.with_shape((size, *each.type.shape))
+              for each, size in zip(slices, sizes, strict=True)]  # fmt: skip
+    limit = min((size for size in [rounds, *sizes] if size is not None), default=None)
     count = body.builder.params[0]
     body.results[0] = _shaped(body.builder, body.results[0], begin.type.shape)
     body.results[1 + len(carried) :] = [
@@ -154,6 +154,10 @@ def _conditional(
     ]  # fmt: skip
     attrs = WhileAttrs(len(starts), limit)
     node = builder.node(While, [*starts, *outside], attrs, name=raw.name, bodies=bodies)
+    for type_, stack in zip(declared, node.outputs[2 + len(carried) :], strict=True):
+        if type_ is None:
+            made = limited_count(builder, node.outputs[0], stack.type.shape[0], raw.name)
+            builder.open(stack, 0, made)
     return node.outputs[2:]
 
 
