@@ -97,7 +97,9 @@ def require_open(
 
     Its importer took the largest size for the one that there is.
     """
-    opened = [value for value in inputs if value is not None and value in builder.open_axes]
+    opened = [value for value in inputs if value is not None and value in builder.open_axes
+              and value not in builder.filled]  # fmt: skip
+    builder.filled.clear()
     if opened and any(value not in builder.open_axes for value in made):
         raise ImportFailed(
             f"data decide how much of {opened[0]} is in use, and its result depends on that",

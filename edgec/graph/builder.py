@@ -30,6 +30,8 @@ class GraphBuilder:
         self.undefined: set[Value] = set()
         #: By value, axes of which data decide how much is in use, with the value that says it.
         self.open_axes: OpenAxes = {}
+        #: Values of open axes that the operator which is imported now has filled or counted.
+        self.filled: set[Value] = set()
         #: Places among the nodes where a run may end, and the conditions by which it goes on.
         self.pauses: list[tuple[int, Value]] = []
         self._taken: set[str] = set()

@@ -2,7 +2,7 @@
 
 What a node computes beyond the part in use means nothing. So only operators may read such a value
 whose results have an axis of their own for it: each index is made of the same index of the input
-(`Operator.axis_after`).
+(`Operator.axis_after`). `Operator.filled_axis` ends that: all of it means something then.
 """
 
 from __future__ import annotations
@@ -29,6 +29,8 @@ def axes_after(node: Node, known: Mapping[Value, Mapping[int, Value]]) -> dict[i
     found: dict[int, Value] = {}
     for position, value in enumerate(node.inputs):
         for axis, number in known.get(value, {}).items():
+            if position == 0 and node.op.filled_axis(node.attrs) == axis:
+                continue
             after = _after(node, position, axis)
             if after is None:
                 raise TypeMismatch(

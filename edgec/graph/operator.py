@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import enum
 import math
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Collection, Hashable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar, cast
 
@@ -83,6 +83,7 @@ class Operator(Generic[AttrsT]):
     steering: the inputs that say which elements are taken, and hold none of them.
     integer_dtypes: in which its integer form can be.
     normalizes: its results are parts of 1 or their logarithms, monotonic functions of its input.
+    along_last_axis: each of its rows is made of the same row of its first input alone.
     approximates: its integers are near what floats give; a framework that computes floats, or has
     other tables, may be a step away.
     is_foreign: a function that the user gives computes it, in C and here.
@@ -107,6 +108,7 @@ class Operator(Generic[AttrsT]):
     normalizes: ClassVar[bool] = False
     approximates: ClassVar[bool] = False
     is_foreign: ClassVar[bool] = False
+    along_last_axis: ClassVar[bool] = False
 
     @property
     def weight_inputs(self) -> tuple[int, ...]:
@@ -315,9 +317,30 @@ class Operator(Generic[AttrsT]):
             return tuple(permuted.permutation).index(axis)
         if self.movement is Movement.RESHAPE:
             return _axis_of_view(shape, axis, result.shape)
-        after = axis + len(result.shape) - len(shape)
+        after, whole = (
+            axis + len(result.shape) - len(shape),
+            self.whole_axes(attrs, inputs, position),
+        )
         is_own = self.is_elementwise or self.movement is Movement.COPY
+        if whole is not None:
+            is_own = axis not in whole
         return after if is_own and result.shape[after] == shape[axis] else None
+
+    def whole_axes(
+        self, attrs: AttrsT, inputs: Sequence[TensorType], position: int
+    ) -> Collection[int] | None:
+        """Axes of an input of which each result needs all elements; it keeps the others.
+
+        None where this says nothing of the operator.
+        """
+        if not self.along_last_axis:
+            return None
+        rank = len(inputs[position].shape)
+        return range(rank) if position else (rank - 1,)
+
+    def filled_axis(self, attrs: AttrsT) -> int | None:
+        """The axis of the first input that is filled up to its end, where data decide its size."""
+        return None
 
     def does_nothing(self, attrs: AttrsT) -> bool:
         """Whether a node of one input that has the type of its output changes nothing."""

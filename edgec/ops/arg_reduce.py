@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,9 +18,11 @@ from edgec.loop.values import cast, index, maximum, minimum, select
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.cast import write_indices
+from edgec.ops.in_use import filled
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reduce import known_axes, without_axes
+from edgec.ops.reductions import BY_NAME
 from edgec.ops.slice import constant_integers
 
 
@@ -43,6 +45,12 @@ class ArgReduce(Op[ArgReduceAttrs]):
     attrs_class = ArgReduceAttrs
     fusion = Fusion.OPAQUE
     integer_form = IntegerForm.ORDER
+
+    def whole_axes(
+        self, attrs: ArgReduceAttrs, inputs: Sequence[TensorType], position: int
+    ) -> Collection[int]:
+        """The axis that is searched."""
+        return (attrs.axis,)
 
     def infer(self, attrs: ArgReduceAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The shape with extent 1 along the axis."""
@@ -109,7 +117,10 @@ def _unless_nan(element: Any, chosen: Any, other: Any) -> Any:
 def _appended(
     builder: GraphBuilder, raw: RawNode, attrs: ArgReduceAttrs, axis: int, keep: bool
 ) -> Value:
-    (axis,) = known_axes([axis], raw.operand(0).type)
+    x = raw.operand(0).type
+    (axis,) = known_axes([axis], x)
+    worst = BY_NAME["max" if attrs.largest else "min"].neutral(x.dtype)
+    raw = filled(builder, raw, [axis], worst)
     return without_axes(builder, raw, "arg_reduce", replace(attrs, axis=axis), [axis], keep)
 
 

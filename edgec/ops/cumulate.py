@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -75,6 +75,12 @@ class Cumulate(Op[CumulateAttrs]):
         rounding: Rounding = "onnx" if result.rounding == "onnx" else "tflm"
         own = replace(attrs, output=result.quant, rounding=rounding)
         return own if result.is_whole else None
+
+    def whole_axes(
+        self, attrs: CumulateAttrs, inputs: Sequence[TensorType], position: int
+    ) -> Collection[int]:
+        """Sums from an end need all before it; those from the start need what is in use."""
+        return (attrs.axis,) if attrs.reverse else ()
 
     def infer(self, attrs: CumulateAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The input's type."""

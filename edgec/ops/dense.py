@@ -44,6 +44,7 @@ class Dense(Op[NoAttrs]):
     tolerance = 2e-6
     products = Products(outputs=0, inputs=1)
     integer_form = IntegerForm.PRODUCTS
+    along_last_axis = True
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The accumulators' dtype without quantization."""

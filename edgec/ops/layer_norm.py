@@ -45,6 +45,7 @@ class LayerNorm(Op[LayerNormAttrs]):
     tolerance = 2e-6
     onnx_since = 17
     integer_form = IntegerForm.ONE_OPERAND
+    along_last_axis = True
 
     def integer_op(self, dtype: str) -> Operator[Any]:
         """One of stored integers, with the float scale and bias as constants."""

@@ -30,6 +30,7 @@ class LogSoftmax(Op[NoAttrs]):
     integer_form = IntegerForm.ONE_OPERAND
     integer_dtypes = ("int8",)
     normalizes = True
+    along_last_axis = True
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The type of the input; of int8 with the one quantization that TFLite has."""

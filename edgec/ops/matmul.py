@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import Any
 
 import numpy as np
@@ -61,6 +61,12 @@ class Matmul(Op[NoAttrs]):
     fusion = Fusion.COMPLEX
     tolerance = 2e-6
     integer_form = IntegerForm.MATRICES
+
+    def whole_axes(
+        self, attrs: NoAttrs, inputs: Sequence[TensorType], position: int
+    ) -> Collection[int]:
+        """That of the products that are added: the columns of x, the rows of y."""
+        return (len(inputs[position].shape) - (2 if position else 1),)
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """Both of rank 2 or more, of the same K."""

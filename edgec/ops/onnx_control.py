@@ -132,13 +132,14 @@ def _conditional(
     _require_outputs(raw, "body", len(body.results) - 1)
     slices = body.results[1 + len(carried) :]
     declared = raw.output_types[len(carried) :]
-    sizes = [rounds if type_ is None else type_.shape[0] for type_ in declared]
-    if None in sizes:
-        why = "how many slices it stacks is up to the data: the file may declare the shape"
-        raise NotConstant(why, most)
-    stacks = [each.type.with_shape((size, *each.type.shape))
-              for each, size in zip(slices, sizes, strict=True)]  # fmt: skip
-    limit = min((size for size in [rounds, *sizes] if size is not None), default=None)
+    limit, stacks = rounds, []
+    for each, type_ in zip(slices, declared, strict=True):
+        size = rounds if type_ is None else type_.shape[0]
+        if size is None:
+            why = "how many slices it stacks is up to the data: the file may declare the shape"
+            raise NotConstant(why, most)
+        stacks.append(each.type.with_shape((size, *each.type.shape)))
+        limit = size if limit is None else min(size, limit)
     count = body.builder.params[0]
     body.results[0] = _shaped(body.builder, body.results[0], begin.type.shape)
     body.results[1 + len(carried) :] = [

@@ -10,6 +10,7 @@ from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
 from edgec.ops.cast import ELEMENT_TYPES
+from edgec.ops.in_use import elements_in_use, is_open
 from edgec.ops.nonzero import compressed
 from edgec.ops.op import RawNode, axis_of, from_onnx
 from edgec.ops.reshape import ReshapeAttrs
@@ -51,7 +52,11 @@ def import_range(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_onnx("Size")
 def import_size(builder: GraphBuilder, raw: RawNode) -> Value:
-    """ONNX Size: the number of elements, as a constant."""
+    """ONNX Size: the number of elements, a constant unless data decide it."""
+    axes = range(len(raw.operand(0).type.shape))
+    if is_open(builder, raw, axes):
+        count = elements_in_use(builder, raw, axes)
+        return builder.op("reshape", [count], ReshapeAttrs(()), name=raw.name)
     return builder.constant(raw.name, np.asarray(raw.operand(0).type.elements, np.int64))
 
 

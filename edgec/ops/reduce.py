@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -17,13 +17,16 @@ from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
 from edgec.graph.types import Quant, TensorType
 from edgec.loop.define import ReduceAxis, Tensor
+from edgec.loop.dtype import is_float
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, index, intrinsic, maximum, saturate, select
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.broadcast import tensors_of
+from edgec.ops.in_use import elements_in_use, filled, is_open
 from edgec.ops.onnx_graph import OnnxGraph, written_axis
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
+from edgec.ops.parts import Parts
 from edgec.ops.reductions import BY_NAME, ROWS, Reduction, finite, rows_of
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.slice import constant_integers
@@ -80,6 +83,12 @@ class Reduce(Op[ReduceAttrs]):
     def scale(self, attrs: ReduceAttrs, *scales: float) -> float:
         """That of the input: only sums are larger, and their errors with them."""
         return scales[0]
+
+    def whole_axes(
+        self, attrs: ReduceAttrs, inputs: Sequence[TensorType], position: int
+    ) -> Collection[int]:
+        """Those that are reduced."""
+        return attrs.axes
 
     def infer(self, attrs: ReduceAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The shape with extent 1 along the reduced axes."""
@@ -321,6 +330,8 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite's reductions over constant axes."""
     row, x = _row(raw), raw.operand(0).type
     axes = known_axes(constant_integers(raw.operand(1), "the axes"), x)
+    if is_open(builder, raw, axes) and x.quant is None:
+        return _in_use(builder, raw, row, axes, keep=bool(raw.attribute("keep_dims")))
     is_rescaled = x.quant is not None and not row.chooses
     output = raw.declared().quant if is_rescaled else None
     if is_rescaled and raw.rounding == "single" and not raw.unsigned:
@@ -338,8 +349,28 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     if not given and not raw.attribute("noop_with_empty_axes", 0):
         given = list(range(len(x.shape)))
     axes = known_axes(given, x)
+    if is_open(builder, raw, axes):
+        return _in_use(builder, raw, _row(raw), axes, keep=bool(raw.attribute("keepdims", 1)))
     attrs = ReduceAttrs(axes, _row(raw).name)
     return without_axes(builder, raw, "reduce", attrs, axes, bool(raw.attribute("keepdims", 1)))
+
+
+def _in_use(
+    builder: GraphBuilder, raw: RawNode, row: Reduction, axes: tuple[int, ...], *, keep: bool
+) -> Value:
+    """A reduction over as much of an axis as data decide. A mean is the sum by the count."""
+    whole = filled(builder, raw, axes, row.neutral(raw.operand(0).type.dtype))
+    if row.name != "mean":
+        return without_axes(builder, whole, "reduce", ReduceAttrs(axes, row.name), axes, keep)
+    parts, dtype = Parts(builder, raw), raw.operand(0).type.dtype
+    if not is_float(dtype):
+        raise ImportFailed("data decide how many integers there are, and their mean is not divided")
+    total = parts.op("reduce", [whole.operand(0)], ReduceAttrs(axes, "sum"), "sum")
+    count = parts.cast(elements_in_use(builder, raw, axes), dtype, "count_in_use")
+    rank = [1] * len(total.type.shape)
+    mean = parts.op("div", [total, parts.reshaped(count, rank)], what="mean")
+    rest = [e for axis, e in enumerate(total.type.shape) if keep or axis not in axes]
+    return parts.reshaped_last(mean, rest)
 
 
 for _kind in dict.fromkeys(row.onnx for row in ROWS if row.onnx):

@@ -54,6 +54,10 @@ class Reduction:
     chooses: bool = False
     of_nothing: Callable[[str], float] | None = None
 
+    def neutral(self, dtype: str) -> float:
+        """An element that changes no result."""
+        return self.of_nothing(dtype) if self.of_nothing is not None else self.first or 0
+
 
 def mean_multiplier(ratio: float, count: int) -> tuple[int, int]:
     """(multiplier, shift) of sum * ratio / count, ratio = input scale / output scale.

@@ -41,6 +41,7 @@ class RmsNorm(Op[RmsNormAttrs]):
     fusion = Fusion.OPAQUE
     tolerance = 2e-6
     integer_form = IntegerForm.ONE_OPERAND
+    along_last_axis = True
 
     def integer_op(self, dtype: str) -> Operator[Any]:
         """One of stored integers, with the float scale as a constant."""

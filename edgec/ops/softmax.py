@@ -142,6 +142,7 @@ class Softmax(Op[SoftmaxAttrs]):
     normalizes = True
     approximates = True
     integer_form = IntegerForm.ONE_OPERAND
+    along_last_axis = True
 
     def tolerance_of(self, inputs: Sequence[TensorType]) -> float:
         """Of long rows that of sums: what frameworks add in another order errs as much."""

@@ -5,7 +5,7 @@ Equal elements come in the order of their indices.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -47,6 +47,12 @@ class TopK(Op[TopKAttrs]):
     attrs_class = TopKAttrs
     fusion = Fusion.OPAQUE
     integer_form = IntegerForm.ORDER
+
+    def whole_axes(
+        self, attrs: TopKAttrs, inputs: Sequence[TensorType], position: int
+    ) -> Collection[int]:
+        """The axis that is put in order."""
+        return (attrs.axis,)
 
     def infer(self, attrs: TopKAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The count in place of the axis."""

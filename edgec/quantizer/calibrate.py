@@ -122,6 +122,10 @@ class _Collector:
         self._readers: dict[Value, list[Moments]] = {}
         for node, found in self.moments.items():
             self._readers.setdefault(node.inputs[0], []).append(found)
+        #: An integer's least stands for minus infinity, which may fill them up.
+        self._filled = {
+            node.output for node in function.nodes if node.op.filled_axis(node.attrs) is not None
+        }
         self._sequences: dict[Value, list[Node]] = {}
         for node in function.nodes:
             is_recurrent = node.integer_form is IntegerForm.RECURRENT and node.outputs[2:]
@@ -137,7 +141,8 @@ class _Collector:
             for node in self._sequences.get(value, ()):
                 histograms[node.outputs[2]].add(cells_of(node, array))
             try:
-                histograms[value].add(array)
+                known = array[np.isfinite(array)] if value in self._filled else array
+                histograms[value].add(known)
             except EdgecError as error:
                 raise EdgecError(f"{value.name}: {error.message}", hint=error.hint) from None
             for found in self._readers.get(value, ()):

@@ -187,6 +187,8 @@ def test_numbers_and_nothing_in_a_saved_program(tmp_path: Path) -> None:
         lambda m, x: (x[x > 0] * 2, x[x[:, 0] > 0].relu(), x[:, m.seen[0] + x[0] > 0]),
         lambda m, x: (torch.masked_select(x, x[0] > 0), x[x > 0].reshape(-1, 1), x.sum()),
         lambda m, x: x.round().unique(return_inverse=True, return_counts=True),
+        lambda m, x: (x[x > 0], x[x > 0].sum(), x[x > 0].mean(), x[x[:, 0] > 0].sum(0), x.var()),
+        lambda m, x: (x[x[:, 0] > 0] @ x.t(), x[x[:, 0] > 0].softmax(0), x[x > -9].argmax()),
     ],
 )
 def test_results_as_long_as_data_decide(function: Callable[..., Any]) -> None:
@@ -205,7 +207,7 @@ def test_results_as_long_as_data_decide(function: Callable[..., Any]) -> None:
 @pytest.mark.parametrize(
     ("function", "message"),
     [
-        (lambda m, x: x[x > 0].sum(), "reduce needs to know it"),
+        (lambda m, x: torch.cumsum(x[x > 0].flip(0), 0), "data decide"),
         (lambda m, x: torch.ones(x.nonzero().shape[0]), "depends on a size that data decide"),
         (lambda m, x: x.nonzero().shape[0] * x, "a size that data decide"),
         (lambda m, x: torch.cat([x[x > 0], x[x < 0]]), "dimension 0 of a result is open"),
