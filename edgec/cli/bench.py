@@ -77,9 +77,7 @@ def _instead(
     """What --host, --peers or --gpu does; None without. Raises UsageError beside other options."""
     ways = {"on_host": _time_here, "with_peers": _beside_peers, "on_gpu": _time_gpu}
     page, chosen = given.pop("page"), [way for key, way in ways.items() if given.pop(key)]
-    shapes = given.pop("shapes")
-    if shapes and chosen != [_beside_peers]:
-        raise click.UsageError("--input-shape goes with --peers")
+    extra = _of_peers(given.pop("shapes"), chosen)
     if not chosen:
         if page is not None:
             raise click.UsageError("--html goes with --peers, --host or --gpu")
@@ -87,7 +85,13 @@ def _instead(
     if suite or len(chosen) > 1 or any(given[name] for name in NOT_HERE):
         words = "--host, --peers or --gpu goes with --model, --baselines, --html and --json alone"
         raise click.UsageError(words)
-    return partial(chosen[0], page=page, **({"shapes": shapes} if shapes else {}))
+    return partial(chosen[0], page=page, **extra)
+
+
+def _of_peers(shapes: Shapes, chosen: list[Any]) -> dict[str, Shapes]:
+    if shapes and chosen != [_beside_peers]:
+        raise click.UsageError("--input-shape goes with --peers")
+    return {"shapes": shapes} if shapes else {}
 
 
 def _run_suite(path: Path, *, as_json: bool, **given: Any) -> None:

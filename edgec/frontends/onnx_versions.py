@@ -41,7 +41,7 @@ def with_known_opset(model: Any, path: Path) -> Any:
     _align_operands(model)
     try:
         return version_converter.convert_version(model, OLDEST)
-    except (RuntimeError, ValueError, TypeError) as error:
+    except (RuntimeError, ValueError, TypeError, version_converter.ConvertError) as error:
         raise ImportFailed(
             f"{path.name} has operators of opset {opset}, which could not be converted to {OLDEST}",
             details=(str(error).strip().splitlines()[0][:200],) if str(error).strip() else (),

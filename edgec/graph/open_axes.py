@@ -31,18 +31,23 @@ def axes_after(node: Node, known: Mapping[Value, Mapping[int, Value]]) -> dict[i
         for axis, number in known.get(value, {}).items():
             if position == 0 and node.op.filled_axis(node.attrs) == axis:
                 continue
-            after = _after(node, position, axis)
-            if after is None:
-                raise TypeMismatch(
-                    f"data decide how much of axis {axis} of {value} is in use, and"
-                    f" {node.op.name} needs to know it",
-                    hint="make it an output of the model, and go on outside",
-                )
+            after = _axis_after(node, position, axis)
             if found.setdefault(after, number) is not number:
                 raise TypeMismatch(f"data decide two sizes of axis {after} of what it makes")
     if found:
         _require_met(node, known, found)
     return found
+
+
+def _axis_after(node: Node, position: int, axis: int) -> int:
+    after = _after(node, position, axis)
+    if after is None:
+        raise TypeMismatch(
+            f"data decide how much of axis {axis} of {node.inputs[position]} is in use, and"
+            f" {node.op.name} needs to know it",
+            hint="make it an output of the model, and go on outside",
+        )
+    return after
 
 
 def _require_met(

@@ -18,7 +18,7 @@ from edgec.loop.values import cast, index, maximum, minimum, select
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.cast import write_indices
-from edgec.ops.in_use import filled
+from edgec.ops.fill_beyond import filled
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.reduce import known_axes, without_axes

@@ -10,7 +10,7 @@ from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
 from edgec.ops.cast import ELEMENT_TYPES
-from edgec.ops.in_use import elements_in_use, is_open
+from edgec.ops.fill_beyond import elements_in_use, is_open
 from edgec.ops.nonzero import compressed
 from edgec.ops.op import RawNode, axis_of, from_onnx
 from edgec.ops.reshape import ReshapeAttrs

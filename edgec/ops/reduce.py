@@ -23,7 +23,7 @@ from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, index, intrinsic, maximum, saturate, select
 from edgec.numerics.fixed_point import Rounding
 from edgec.ops.broadcast import tensors_of
-from edgec.ops.in_use import elements_in_use, filled, is_open
+from edgec.ops.fill_beyond import elements_in_use, filled, is_open
 from edgec.ops.onnx_graph import OnnxGraph, written_axis
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.parts import Parts
@@ -330,14 +330,12 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite's reductions over constant axes."""
     row, x = _row(raw), raw.operand(0).type
     axes = known_axes(constant_integers(raw.operand(1), "the axes"), x)
-    if is_open(builder, raw, axes) and x.quant is None:
-        return _in_use(builder, raw, row, axes, keep=bool(raw.attribute("keep_dims")))
     is_rescaled = x.quant is not None and not row.chooses
     output = raw.declared().quant if is_rescaled else None
     if is_rescaled and raw.rounding == "single" and not raw.unsigned:
         raise ImportFailed("LiteRT's sums of int8 and int16 are wrong: it limits them like uint8")
     attrs = ReduceAttrs(axes, row.name, output)
-    return without_axes(builder, raw, "reduce", attrs, axes, bool(raw.attribute("keep_dims")))
+    return _appended(builder, raw, attrs, keep=bool(raw.attribute("keep_dims")))
 
 
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
@@ -349,26 +347,25 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     if not given and not raw.attribute("noop_with_empty_axes", 0):
         given = list(range(len(x.shape)))
     axes = known_axes(given, x)
-    if is_open(builder, raw, axes):
-        return _in_use(builder, raw, _row(raw), axes, keep=bool(raw.attribute("keepdims", 1)))
     attrs = ReduceAttrs(axes, _row(raw).name)
-    return without_axes(builder, raw, "reduce", attrs, axes, bool(raw.attribute("keepdims", 1)))
+    return _appended(builder, raw, attrs, keep=bool(raw.attribute("keepdims", 1)))
 
 
-def _in_use(
-    builder: GraphBuilder, raw: RawNode, row: Reduction, axes: tuple[int, ...], *, keep: bool
-) -> Value:
-    """A reduction over as much of an axis as data decide. A mean is the sum by the count."""
-    whole = filled(builder, raw, axes, row.neutral(raw.operand(0).type.dtype))
-    if row.name != "mean":
-        return without_axes(builder, whole, "reduce", ReduceAttrs(axes, row.name), axes, keep)
-    parts, dtype = Parts(builder, raw), raw.operand(0).type.dtype
-    if not is_float(dtype):
+def _appended(builder: GraphBuilder, raw: RawNode, attrs: ReduceAttrs, *, keep: bool) -> Value:
+    """A reduction, where data decide the size of an axis over as much as is in use."""
+    axes, x = attrs.axes, raw.operand(0)
+    if not is_open(builder, raw, axes) or x.type.quant is not None:
+        return without_axes(builder, raw, "reduce", attrs, axes, keep)
+    whole = filled(builder, raw, axes, BY_NAME[attrs.kind].neutral(x.type.dtype))
+    if attrs.kind != "mean":
+        return without_axes(builder, whole, "reduce", attrs, axes, keep)
+    if not is_float(x.type.dtype):
         raise ImportFailed("data decide how many integers there are, and their mean is not divided")
-    total = parts.op("reduce", [whole.operand(0)], ReduceAttrs(axes, "sum"), "sum")
-    count = parts.cast(elements_in_use(builder, raw, axes), dtype, "count_in_use")
-    rank = [1] * len(total.type.shape)
-    mean = parts.op("div", [total, parts.reshaped(count, rank)], what="mean")
+    parts = Parts(builder, raw)
+    total = parts.op("reduce", [whole.operand(0)], replace(attrs, kind="sum"), "sum")
+    count = parts.cast(elements_in_use(builder, raw, axes), x.type.dtype, "count_in_use")
+    divisor = parts.reshaped(count, [1] * len(x.type.shape))
+    mean = parts.op("div", [total, divisor], what="mean")
     rest = [e for axis, e in enumerate(total.type.shape) if keep or axis not in axes]
     return parts.reshaped_last(mean, rest)
 

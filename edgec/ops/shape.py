@@ -10,7 +10,7 @@ from edgec.errors import ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value
 from edgec.ops.concat import ConcatAttrs
-from edgec.ops.in_use import extents_in_use, is_open
+from edgec.ops.fill_beyond import extents_in_use, is_open
 from edgec.ops.op import RawNode, from_onnx, from_tflite
 
 

@@ -23,7 +23,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import intrinsic, maximum
 from edgec.ops.add import AddAttrs
-from edgec.ops.in_use import FillAttrs, is_open
+from edgec.ops.fill_beyond import FillBeyondAttrs, is_open
 from edgec.ops.op import RawNode, axis_of
 from edgec.ops.parts import Parts
 from edgec.ops.reduce import ReduceAttrs
@@ -152,7 +152,9 @@ def _in_use(builder: GraphBuilder, raw: RawNode, axis: int, op: str) -> Value:
     parts, x = Parts(builder, raw), raw.operand(0)
 
     def reduced(kind: str, given: Value, neutral: float) -> Value:
-        whole = parts.op("fill", [given, number], FillAttrs(axis, neutral), f"{kind}/filled")
+        whole = parts.op(
+            "fill_beyond", [given, number], FillBeyondAttrs(axis, neutral), f"{kind}/filled"
+        )
         return parts.op("reduce", [whole], ReduceAttrs((axis,), kind), kind)
 
     number = builder.open_axes[x][axis]

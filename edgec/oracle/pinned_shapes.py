@@ -20,12 +20,7 @@ def with_inputs(
     values: (name, value) of inputs that become constants.
     """
     proto = onnx.load(model)
-    for name, value in values:
-        given = next(each for each in proto.graph.input if each.name == name)
-        dtype = helper.tensor_dtype_to_np_dtype(given.type.tensor_type.elem_type)
-        shape = [dim.dim_value for dim in given.type.tensor_type.shape.dim]
-        proto.graph.initializer.append(numpy_helper.from_array(np.full(shape, value, dtype), name))
-        proto.graph.input.remove(given)
+    _make_constant(proto, values)
     constants = {value.name for value in proto.graph.initializer}
     inputs = [value for value in proto.graph.input if value.name not in constants]
     stated = [value.type.tensor_type.shape for value in inputs]
@@ -38,3 +33,13 @@ def with_inputs(
         value.type.tensor_type.shape.ClearField("dim")
     onnx.save(onnx.shape_inference.infer_shapes(proto), path)
     return path
+
+
+def _make_constant(proto: onnx.ModelProto, values: Sequence[tuple[str, float]]) -> None:
+    """Put constants in place of inputs that always are these values."""
+    for name, value in values:
+        given = next(each for each in proto.graph.input if each.name == name)
+        dtype = helper.tensor_dtype_to_np_dtype(given.type.tensor_type.elem_type)
+        shape = [dim.dim_value for dim in given.type.tensor_type.shape.dim]
+        proto.graph.initializer.append(numpy_helper.from_array(np.full(shape, value, dtype), name))
+        proto.graph.input.remove(given)

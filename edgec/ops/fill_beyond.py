@@ -1,4 +1,4 @@
-"""fill: all of an axis of which data decide how much is in use, for operators that need it whole.
+"""fill_beyond: a whole axis where data decide how much is in use, for operators that need all.
 
 What lies beyond means nothing, so it becomes a number that changes no result: 0 for a sum, minus
 infinity for a largest element.
@@ -25,7 +25,7 @@ from edgec.ops.parts import Parts
 
 
 @dataclass(frozen=True)
-class FillAttrs:
+class FillBeyondAttrs:
     """axis: not negative. neutral: what stands beyond the part in use, a number of x's dtype."""
 
     axis: int
@@ -33,30 +33,32 @@ class FillAttrs:
 
 
 @register
-class Fill(Op[FillAttrs]):
+class FillBeyond(Op[FillBeyondAttrs]):
     """x [...] of plain numbers or bool, how much of the axis is in use int32 [1] -> x filled up."""
 
-    name = "fill"
-    attrs_class = FillAttrs
+    name = "fill_beyond"
+    attrs_class = FillBeyondAttrs
     fusion = Fusion.OPAQUE
 
-    def infer(self, attrs: FillAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
+    def infer(self, attrs: FillBeyondAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The type of x."""
         x, number = inputs
         if x.quant is not None or number != TensorType((1,), "int32"):
-            raise TypeMismatch(f"fill of {x} by {number}: it needs plain numbers, and an int32 [1]")
+            raise TypeMismatch(
+                f"fill_beyond of {x} by {number}: it needs plain numbers, and an int32 [1]"
+            )
         if not 0 <= attrs.axis < len(x.shape):
-            raise TypeMismatch(f"fill along axis {attrs.axis} of {x}")
+            raise TypeMismatch(f"fill_beyond along axis {attrs.axis} of {x}")
         return (x,)
 
-    def filled_axis(self, attrs: FillAttrs) -> int:
+    def filled_axis(self, attrs: FillBeyondAttrs) -> int:
         """All of this axis means something in the result."""
         return attrs.axis
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """The element, or the number beyond what is in use."""
         x, number = tensors_of(inputs)
-        attrs: FillAttrs = node.attrs
+        attrs: FillBeyondAttrs = node.attrs
 
         def element(*at: Any) -> Any:
             return select(index(at[attrs.axis]) < number[0], x[at], attrs.neutral)
@@ -82,7 +84,9 @@ def filled(builder: GraphBuilder, raw: RawNode, axes: Sequence[int], neutral: fl
     builder.filled.add(x)
     for axis in axes:
         if axis in known:
-            x = parts.op("fill", [x, known[axis]], FillAttrs(axis, neutral), f"filled{axis}")
+            x = parts.op(
+                "fill_beyond", [x, known[axis]], FillBeyondAttrs(axis, neutral), f"filled{axis}"
+            )
     return replace(raw, inputs=(x, *raw.inputs[1:]))
 
 
