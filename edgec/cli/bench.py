@@ -88,7 +88,7 @@ def _instead(
     return partial(chosen[0], page=page, **extra)
 
 
-def _of_peers(shapes: Shapes, chosen: list[Any]) -> dict[str, Shapes]:
+def _of_peers(shapes: Shapes, chosen: list[Any]) -> dict[str, Any]:
     if shapes and chosen != [_beside_peers]:
         raise click.UsageError("--input-shape goes with --peers")
     return {"shapes": shapes} if shapes else {}
