@@ -301,9 +301,13 @@ class _Touched:
     """Since a barrier: who touched each element of a buffer first, and whether others did."""
 
     def __init__(self, elements: int) -> None:
-        self.first = np.full(elements, -1, np.int32)
-        self.other = np.full(elements, -1, np.int32)
-        self.written = np.zeros(elements, bool)
+        self.elements = elements
+        self._forget()
+
+    def _forget(self) -> None:
+        self.first = np.full(self.elements, -1, np.int32)
+        self.other = np.full(self.elements, -1, np.int32)
+        self.written = np.zeros(self.elements, bool)
         self.is_used = False
 
     def note(self, at: np.ndarray, who: np.ndarray, *, is_write: bool) -> None:
@@ -319,7 +323,7 @@ class _Touched:
 
     def clear(self) -> None:
         if self.is_used:
-            self.__init__(len(self.first))  # type: ignore[misc]
+            self._forget()
 
 
 class _Kernel(Walk):

@@ -42,24 +42,24 @@ def _strided(call: Call, x: Value, size: Sequence[int], stride: Sequence[int],
              offset: int | None) -> Array:  # fmt: skip
     """Which elements of x lie at distances in the memory that torch has for it."""
     own, start = call.memory or ((), 0)
-    lies = _places(x.type.shape, own) + start
+    lies = _offsets(x.type.shape, own) + start
     found = np.full(int(lies.max(initial=0)) + 1, -1)
     found[lies] = numbered(x.type.shape)
-    places = _places(size, stride) + (start if offset is None else offset)
-    if places.max(initial=0) >= len(found):
+    offsets = _offsets(size, stride) + (start if offset is None else offset)
+    if offsets.max(initial=0) >= len(found):
         raise ImportFailed("it reaches outside of the tensor that it is a view of")
-    numbers: Array = found[places]
+    numbers: Array = found[offsets]
     if numbers.min(initial=0) < 0:
         raise ImportFailed("it reaches between the elements of the tensor that it is a view of")
     return numbers
 
 
-def _places(size: Sequence[int], stride: Sequence[int]) -> Array:
+def _offsets(size: Sequence[int], stride: Sequence[int]) -> Array:
     grids = np.indices(tuple(size)) if size else np.zeros((0,), int)
-    places: Array = sum(
+    offsets: Array = sum(
         (g * s for g, s in zip(grids, stride, strict=True)), np.zeros(tuple(size), int)
     )
-    return places
+    return offsets
 
 
 @aten("diagonal.default", "diagonal_copy.default")
@@ -98,30 +98,30 @@ def select_scatter(call: Call, x: Value, source: Value, axis: int, index: int) -
 
 
 def _with(call: Call, x: Value, source: Value, axis: int, key: slice | int) -> Value:
-    places = numbered(x.type.shape)
+    numbers = numbered(x.type.shape)
     axis %= len(x.type.shape)
-    places[(slice(None),) * axis + (key,)] = numbered(source.type.shape, x.type.elements)
-    return chosen(call, places, x, call.cast(source, x.type.dtype))
+    numbers[(slice(None),) * axis + (key,)] = numbered(source.type.shape, x.type.elements)
+    return chosen(call, numbers, x, call.cast(source, x.type.dtype))
 
 
 @aten("diagonal_scatter.default")
 def diagonal_scatter(call: Call, x: Value, source: Value, offset: int = 0, axis1: int = 0,
                      axis2: int = 1) -> Result:  # fmt: skip
     """A tensor with a diagonal replaced."""
-    places = numbered(x.type.shape)
+    numbers = numbered(x.type.shape)
     replaced = np.diagonal(numbered(x.type.shape), offset, axis1, axis2)
-    places.reshape(-1)[replaced] = numbered(source.type.shape, x.type.elements)
-    return chosen(call, places, x, source)
+    numbers.reshape(-1)[replaced] = numbered(source.type.shape, x.type.elements)
+    return chosen(call, numbers, x, source)
 
 
 @aten("as_strided_scatter.default")
 def as_strided_scatter(call: Call, x: Value, source: Value, size: Sequence[int],
                        stride: Sequence[int], offset: int | None = None) -> Result:  # fmt: skip
     """A tensor with elements at distances in memory replaced."""
-    places = numbered(x.type.shape)
+    numbers = numbered(x.type.shape)
     replaced = _strided(call, x, size, stride, offset)
-    places.reshape(-1)[replaced] = numbered(source.type.shape, x.type.elements)
-    return chosen(call, places, x, source)
+    numbers.reshape(-1)[replaced] = numbered(source.type.shape, x.type.elements)
+    return chosen(call, numbers, x, source)
 
 
 def coordinates(index: Array, axis: int) -> tuple[Array, ...]:
@@ -150,17 +150,17 @@ def index_put(call: Call, x: Value, indices: Sequence[Value | None], values: Val
     key = fixed(indices)
     if key is None:
         return _computed_put(call, x, indices, values, accumulate)
-    places = numbered(x.type.shape)
-    target = places[key]
+    numbers = numbered(x.type.shape)
+    target = numbers[key]
     source = np.broadcast_to(numbered(values.type.shape), target.shape)
     if accumulate:
         return added(call, x, target.reshape(-1), source.reshape(-1), values)
-    places.reshape(-1)[target] = source + x.type.elements
-    return chosen(call, places, x, call.cast(values, x.type.dtype))
+    numbers.reshape(-1)[target] = source + x.type.elements
+    return chosen(call, numbers, x, call.cast(values, x.type.dtype))
 
 
 def added(call: Call, x: Value, target: Array, source: Array, values: Value) -> Value:
-    """x with elements `source` of the values added at places `target`, which may repeat.
+    """x with elements `source` of the values added to the elements `target`, which may repeat.
 
     Each round adds at most one value to each element, in order.
     """
@@ -169,10 +169,10 @@ def added(call: Call, x: Value, target: Array, source: Array, values: Value) -> 
     result = x
     rounds = _occurrence(target)
     for number in range(int(rounds.max(initial=-1)) + 1):
-        places = np.full(x.type.shape, elements)
+        numbers = np.full(x.type.shape, elements)
         now = rounds == number
-        places.reshape(-1)[target[now]] = source[now]
-        summand = chosen(call, places, call.cast(values, x.type.dtype), zeros)
+        numbers.reshape(-1)[target[now]] = source[now]
+        summand = chosen(call, numbers, call.cast(values, x.type.dtype), zeros)
         result = call.onnx("Add", result, summand)
     return result
 
@@ -202,10 +202,10 @@ def _computed_put(call: Call, x: Value, indices: Sequence[Value | None], values:
         return _put_along(call, x, len(indices) - 1, given[0], values, reduction)
     if len(given) != len(indices):
         raise ImportFailed("indices of several axes must be those of the first ones")
-    places = positions(call, x, given)
-    shape = (*places.type.shape[:-1], *x.type.shape[len(given) :])
+    where = positions(call, x, given)
+    shape = (*where.type.shape[:-1], *x.type.shape[len(given) :])
     updates = _of_shape(call, call.cast(values, x.type.dtype), shape)
-    return call.onnx("ScatterND", x, places, updates, reduction=reduction)
+    return call.onnx("ScatterND", x, where, updates, reduction=reduction)
 
 
 def _is_along(indices: Sequence[Value | None]) -> bool:
@@ -221,9 +221,9 @@ def _put_along(call: Call, x: Value, axis: int, indices: Value, values: Value,
     form = [1] * axis + [-1] + [1] * (len(x.type.shape) - axis - 1)
     shape = list(x.type.shape)
     shape[axis] = indices.type.elements
-    places = call.onnx("Expand", call.onnx("Reshape", indices, ints(form)), ints(shape))
+    spread = call.onnx("Expand", call.onnx("Reshape", indices, ints(form)), ints(shape))
     updates = _of_shape(call, call.cast(values, x.type.dtype), shape)
-    return call.onnx("ScatterElements", x, places, updates, axis=axis, reduction=reduction)
+    return call.onnx("ScatterElements", x, spread, updates, axis=axis, reduction=reduction)
 
 
 def _of_shape(call: Call, value: Value, shape: Sequence[int]) -> Value:
@@ -292,8 +292,8 @@ def _neutralized(call: Call, x: Value, axis: int, index: Value, reduce: str) -> 
     bounds = None if x.type.is_float else np.iinfo(x.type.dtype)
     least, most = (bounds.min, bounds.max) if bounds else (-np.inf, np.inf)
     number = {"prod": 1, "amax": least, "amin": most}.get(reduce, 0)
-    places = np.full(index.type.shape, number, x.type.dtype)
-    return call.onnx("ScatterElements", x, index, places, axis=axis)
+    values = np.full(index.type.shape, number, x.type.dtype)
+    return call.onnx("ScatterElements", x, index, values, axis=axis)
 
 
 def _mean(call: Call, x: Value, axis: int, index: Value, updates: Value,
@@ -323,6 +323,6 @@ def _updates(call: Call, shape: tuple[int, ...], source: Operand, dtype: str) ->
 
 
 def _scattered(call: Call, x: Value, axis: int, index: Array, updates: Value) -> Value:
-    places = numbered(x.type.shape)
-    places[coordinates(index, axis)] = numbered(updates.type.shape, x.type.elements)
-    return call.shaped(chosen(call, places, x, updates), call.shape)
+    numbers = numbered(x.type.shape)
+    numbers[coordinates(index, axis)] = numbered(updates.type.shape, x.type.elements)
+    return call.shaped(chosen(call, numbers, x, updates), call.shape)

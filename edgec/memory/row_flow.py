@@ -79,9 +79,9 @@ class _Run:
 
     starts: where the rows of the input, of each member, and of the next one begin among the events.
     times: when each event happens. ends: when the last event happens that it leads to at once.
-    spans: by member, rows [first, stop) of its inputs that each row reads. places: by member, the
-    one where its rows lie in the end. kept: by place, how many rows are kept, and how far they must
-    start below the input; not yet the last member's.
+    spans: by member, rows [first, stop) of its inputs that each row reads. slots: the
+    member in whose slot the rows of each member lie in the end. kept: by slot, how many rows are
+    kept, and how far they must start below the input; the last member's is not there yet.
     """
 
     members: tuple[FlowMember, ...]
@@ -90,7 +90,7 @@ class _Run:
     times: IntArray
     ends: IntArray
     spans: tuple[tuple[IntArray, IntArray], ...]
-    places: tuple[int, ...]
+    slots: tuple[int, ...]
     kept: Mapping[int, tuple[int, int]]
 
     @property
@@ -116,7 +116,7 @@ class _Run:
         left, right = np.searchsorted(after, self.ends), np.searchsorted(after, self.ends, "right")
         leads = since[np.minimum(left, member.rows - 1)] >= self.times
         number = len(self.members)
-        moved = None if member.replaces is None else self.places[member.replaces]
+        moved = None if member.replaces is None else self.slots[member.replaces]
         run = replace(
             self,
             members=(*self.members, member),
@@ -124,10 +124,10 @@ class _Run:
             times=np.append(self.times + np.searchsorted(after, self.times), made),
             ends=np.append(self.ends + np.where(leads, right, left), made),
             spans=(*self.spans, (first, stop)),
-            places=(*(number if p == moved else p for p in self.places), number),
+            slots=(*(number if p == moved else p for p in self.slots), number),
         )
-        changed = {run.places[n] if n != SOURCE else SOURCE for n in member.reads}
-        changed |= {*run.places[-2:-1]} if SOURCE not in changed else {*run.places}
+        changed = {run.slots[n] if n != SOURCE else SOURCE for n in member.reads}
+        changed |= {*run.slots[-2:-1]} if SOURCE not in changed else {*run.slots}
         return replace(run, kept={**self.kept, **{n: run.keep(n) for n in changed - {number}}})
 
     def tried(self, sources: Sequence[slice], stop: IntArray) -> tuple[IntArray, IntArray]:
@@ -145,7 +145,7 @@ class _Run:
 
     def flow(self) -> Flow:
         last, nothing = len(self.members) - 1, (0, -self.input_bytes)
-        kept = [self.kept[n] if self.places[n] == n else nothing for n in range(last)]
+        kept = [self.kept[n] if self.slots[n] == n else nothing for n in range(last)]
         distances = [max(distance, -self.input_bytes) for _, distance in kept]
         ahead = -self.input_bytes  # a sum is finished when all has been read
         if not self.members[last].is_sum:
@@ -158,7 +158,7 @@ class _Run:
 
     def keep(self, place: int) -> tuple[int, int]:
         """What is kept of the rows in a place, and how far they must start below the input."""
-        inside = [n for n, each in enumerate(self.places) if each == place] or [SOURCE]
+        inside = [n for n, each in enumerate(self.slots) if each == place] or [SOURCE]
         writes = [self.times[self.rows(n)] for n in inside]
         reads = [
             (self.times[self.rows(n)], *self.spans[n])
@@ -175,7 +175,7 @@ class _Run:
         base: the first row kept when each row is made, None where rows lie in a ring.
         """
         found = -self.input_bytes
-        for number in (n for n, each in enumerate(self.places) if each == place):
+        for number in (n for n, each in enumerate(self.slots) if each == place):
             row = np.arange(self.members[number].rows)
             # Once rows move, they do so through all of it.
             ends = row % kept if base is None else np.where(base[row] > 0, kept - 1, row)

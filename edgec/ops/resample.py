@@ -36,7 +36,7 @@ FloatArray = npt.NDArray[Any]
 
 @register
 class Resample(Op[AxisAttrs]):
-    """x, places int32 [size, taps] within the axis and weights of x's dtype [size, taps]."""
+    """x, positions int32 [size, taps] within the axis and weights of x's dtype [size, taps]."""
 
     name = "resample"
     attrs_class = AxisAttrs
@@ -45,33 +45,33 @@ class Resample(Op[AxisAttrs]):
 
     def infer(self, attrs: AxisAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
         """The new extent in place of the axis."""
-        x, places, weights = inputs
-        if x.dtype not in FLOATS or weights.dtype != x.dtype or places.dtype != "int32":
-            raise TypeMismatch(f"resample of {x} by {places} and {weights}")
-        if len(places.shape) != 2 or places.shape != weights.shape:
-            raise TypeMismatch(f"resample by {places} and {weights}")
+        x, positions, weights = inputs
+        if x.dtype not in FLOATS or weights.dtype != x.dtype or positions.dtype != "int32":
+            raise TypeMismatch(f"resample of {x} by {positions} and {weights}")
+        if len(positions.shape) != 2 or positions.shape != weights.shape:
+            raise TypeMismatch(f"resample by {positions} and {weights}")
         if not 0 <= attrs.axis < len(x.shape) or not x.shape[attrs.axis]:
             raise TypeMismatch(f"resample along axis {attrs.axis} of {x}")
         axis = attrs.axis
-        return (x.with_shape((*x.shape[:axis], places.shape[0], *x.shape[axis + 1 :])),)
+        return (x.with_shape((*x.shape[:axis], positions.shape[0], *x.shape[axis + 1 :])),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """One sum for each element, in the order of the places."""
-        x, places, weights = operand_tensors(target, inputs)
+        """One sum for each element, in the order of the positions."""
+        x, positions, weights = operand_tensors(target, inputs)
         axis = node.attrs.axis
 
         def update(acc: Any, *at: Any) -> Any:
             k, here = at[-1], at[axis]
-            source = (*at[:axis], int32(places[here, k]), *at[axis + 1 : -1])
+            source = (*at[:axis], int32(positions[here, k]), *at[axis + 1 : -1])
             return acc + x[source] * weights[here, k]
 
         shape = node.output.type.shape
-        steps = [("k", 0, places.shape[1])]
+        steps = [("k", 0, positions.shape[1])]
         return target.reduce("acc", shape, x.dtype, steps, init=lambda *at: 0, update=update)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
-        """The sums as they are: Gather by places, Mul by weights, ReduceSum."""
-        x, places, weights = node.inputs
+        """The sums as they are: Gather by positions, Mul by weights, ReduceSum."""
+        x, positions, weights = node.inputs
         if not isinstance(weights, Constant):
             raise ImportFailed(f"{node.name}: its weights are computed")
         axis, rank = node.attrs.axis, len(x.type.shape)
@@ -80,7 +80,7 @@ class Resample(Op[AxisAttrs]):
         taken, parts = (out.fresh(f"{output}.{what}") for what in ("taken", "parts"))
         by = out.initializer(f"{output}.weights", weights.data.reshape(line))
         along = out.initializer(f"{output}.axis", np.asarray([axis + 1], np.int64))
-        out.emit("Gather", [out.own(x), out.own(places)], taken, axis=axis)
+        out.emit("Gather", [out.own(x), out.own(positions)], taken, axis=axis)
         out.emit("Mul", [taken, by], parts)
         out.emit("ReduceSum", [parts, along], output, keepdims=0)
 
@@ -151,16 +151,16 @@ _BYTES_PER_TAP = 6 * 8
 
 
 def taps(
-    raw: RawNode, mode: str, places: FloatArray, by: Scaling
+    raw: RawNode, mode: str, positions: FloatArray, by: Scaling
 ) -> tuple[npt.NDArray[np.int64], FloatArray]:
-    """(places, weights) [size, taps] of linear and cubic sums."""
+    """(positions, weights) [size, taps] of linear and cubic sums."""
     reach = 2 if mode == "cubic" else 1
     narrow = min(by.scale, 1.0) if raw.attribute("antialias", 0) else 1.0
     count = -math.floor(-reach / narrow)  # elements on each side
-    keep(places.size * 2 * count * _BYTES_PER_TAP)
-    left = np.ceil(places).astype(np.int64) - 1
+    keep(positions.size * 2 * count * _BYTES_PER_TAP)
+    left = np.ceil(positions).astype(np.int64) - 1
     around = left[:, None] + np.arange(1 - count, count + 1)
-    distance = np.abs(around - places[:, None]) * narrow
+    distance = np.abs(around - positions[:, None]) * narrow
     cubic = float(raw.attribute("cubic_coeff_a", -0.75))
     weights = _cubic(distance, cubic) if mode == "cubic" else _linear(distance)
     if raw.attribute("exclude_outside", 0):
@@ -169,13 +169,13 @@ def taps(
     return np.clip(around, 0, by.extent - 1), weights
 
 
-def _nearest(raw: RawNode, places: FloatArray, by: Scaling) -> npt.NDArray[np.int64]:
+def _nearest(raw: RawNode, positions: FloatArray, by: Scaling) -> npt.NDArray[np.int64]:
     default = "round_prefer_floor" if raw.opset >= 11 else "floor"
     kind = raw.attribute("nearest_mode", default)
     if kind not in _TAKES_RIGHT:
         raise ImportFailed(f"nearest_mode {kind!r} is unknown")
-    left = np.ceil(places).astype(np.int64) - 1
-    return np.clip(left + _TAKES_RIGHT[kind](places - left), 0, by.extent - 1)
+    left = np.ceil(positions).astype(np.int64) - 1
+    return np.clip(left + _TAKES_RIGHT[kind](positions - left), 0, by.extent - 1)
 
 
 def _numbers(raw: RawNode, position: int, what: str) -> list[float]:
@@ -246,22 +246,22 @@ def import_resize(builder: GraphBuilder, raw: RawNode) -> Value:
     if mode != "nearest" and x.type.dtype not in FLOATS:
         raise ImportFailed(f"mode {mode} of {x.type.dtype}: only floats are supported")
     found = {by: PLACES[coordinates](np.arange(by.size) * 1.0, by) for by in lines}
-    for by, places in found.items():
-        x = _along(builder, raw, x, mode, by, places)
+    for by, positions in found.items():
+        x = _along(builder, raw, x, mode, by, positions)
     return _outside(builder, raw, x, found) if coordinates == "tf_crop_and_resize" else x
 
 
 def _along(
-    builder: GraphBuilder, raw: RawNode, x: Value, mode: str, by: Scaling, places: FloatArray
+    builder: GraphBuilder, raw: RawNode, x: Value, mode: str, by: Scaling, positions: FloatArray
 ) -> Value:
     """One axis: elements that are picked, or sums."""
     name = f"{raw.name}/axis{by.axis}"
     if mode == "nearest":
-        picked = _nearest(raw, places, by).astype(np.int32)
+        picked = _nearest(raw, positions, by).astype(np.int32)
         table = builder.constant(f"{name}.places", picked)
         attrs = AxisAttrs(by.axis)
         return builder.op("gather", [x, table], attrs, name=name, sources=(raw.name,))
-    around, weights = taps(raw, mode, places, by)
+    around, weights = taps(raw, mode, positions, by)
     tables = [
         builder.constant(f"{name}.places", around.astype(np.int32)),
         builder.constant(f"{name}.weights", weights.astype(x.type.dtype)),
@@ -274,8 +274,8 @@ def _outside(
 ) -> Value:
     """With the value for what lies outside of the input."""
     inside = np.ones(x.type.shape, np.bool_)
-    for by, places in found.items():
-        along = (places >= 0) & (places <= by.extent - 1)
+    for by, positions in found.items():
+        along = (positions >= 0) & (positions <= by.extent - 1)
         inside &= along.reshape([-1 if n == by.axis else 1 for n in range(inside.ndim)])
     if inside.all():
         return x

@@ -14,17 +14,17 @@ from edgec.loop.dtype import is_float
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, index, maximum, minimum, select
 
-#: What a comparison of a merge takes, in those of a pick: it reads places first.
+#: A comparison of a merge costs as much as two of a pick, because it reads indices first.
 _MERGE_COST = 2
 
 
 def merge_levels(extent: int) -> int:
-    """How often runs of a row of so many elements are merged."""
+    """The number of levels in which a merge sort orders a row of `extent` elements."""
     return max(extent - 1, 0).bit_length()
 
 
 def most_picked(extent: int) -> int:
-    """As many are picked in fewer comparisons than a row of so many elements is merged."""
+    """The largest count for which picking takes no more comparisons than a merge sort."""
     levels = merge_levels(extent)
     return max(_MERGE_COST * levels * (levels + 1) // 2, 1)
 

@@ -148,7 +148,7 @@ def import_stacker(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value]:
 
 
 def _cycles(raw: RawNode, shape: tuple[int, ...]) -> int:
-    """After how many runs the operators behind a circular buffer run once."""
+    """The number of runs after which the operators that follow a circular buffer run once."""
     cycles = int(raw.attribute("cycles_max", 0))
     if cycles <= 0 and shape[2:] == (2, 96):
         raise ImportFailed("without a cycles_max, TFLite Micro counts buffers of this shape")

@@ -73,14 +73,14 @@ class TopK(Op[TopKAttrs]):
         input_types: Sequence[TensorType],
         output_types: Sequence[TensorType],
     ) -> tuple[Array, ...]:
-        """By NumPy's sort; what a merge makes of NaNs is told by its loops alone."""
+        """NumPy sorts the rows. Where a row with NaNs is merged, the loops compute its order."""
         (x,) = inputs
         is_merged = attrs.count > most_picked(x.shape[attrs.axis])
         if is_merged and (x != x).any():
             return super().evaluate(attrs, inputs, input_types, output_types)
-        places = _first_places(np.moveaxis(x, attrs.axis, -1), attrs.count, attrs.largest)
-        places = np.moveaxis(places, -1, attrs.axis)
-        return np.take_along_axis(x, places, attrs.axis), places.astype(attrs.dtype)
+        indices = _first_indices(np.moveaxis(x, attrs.axis, -1), attrs.count, attrs.largest)
+        indices = np.moveaxis(indices, -1, attrs.axis)
+        return np.take_along_axis(x, indices, attrs.axis), indices.astype(attrs.dtype)
 
     def steps(self, attrs: TopKAttrs, inputs: Sequence[TensorType]) -> int:
         """Those of a merge of rows with a NaN: a bisection at each level, on whole arrays."""
@@ -109,7 +109,7 @@ class TopK(Op[TopKAttrs]):
                      largest=int(attrs.largest))  # fmt: skip
 
 
-def _first_places(x: Array, count: int, largest: bool) -> Array:
+def _first_indices(x: Array, count: int, largest: bool) -> Array:
     """Where the first `count` elements in the order of each row of x [..., n] stand.
 
     A NaN is never one of them. After the last number a search finds none, which reads the first

@@ -162,15 +162,15 @@ def smallest_integer(values: Array) -> str:
 
 
 def _coded(target: Lowering, name: str, values: Array) -> Callable[..., Value]:
-    """A table of floats, of which `read(place, ...)` is one; of few different ones by places."""
+    """A table of floats, of which `read(place, ...)` is one; of few different ones by indices."""
     bits = values.view(f"u{values.itemsize}")  # zeros of both signs, and NaNs, stay
-    different, places = np.unique(bits, return_inverse=True)
-    places = places.reshape(values.shape)
-    places = places.astype(smallest_integer(places))
-    if places.nbytes + different.nbytes >= values.nbytes:
+    different, indices = np.unique(bits, return_inverse=True)
+    indices = indices.reshape(values.shape)
+    indices = indices.astype(smallest_integer(indices))
+    if indices.nbytes + different.nbytes >= values.nbytes:
         whole = target.table(name, values)
         return lambda *at: whole[at]
-    codes = target.table(f"{name}_place", places)
+    codes = target.table(f"{name}_place", indices)
     table = target.table(name, different.view(values.dtype))
     return lambda *at: table[int32(codes[at])]
 
@@ -194,8 +194,8 @@ def _own_leaves(child: Array, root: Array, leaf: Array) -> tuple[Array, Array | 
     made, base, order = child.copy(), [], list[int]()
     for start, stop in zip(root, [*root[1:], len(child)], strict=True):
         part = made[start:stop]
-        numbers, places = np.unique(-1 - part[part < 0], return_inverse=True)
-        part[part < 0] = -1 - places
+        numbers, indices = np.unique(-1 - part[part < 0], return_inverse=True)
+        part[part < 0] = -1 - indices
         base.append(len(order))
         order += numbers.tolist()
     first = np.asarray(base)

@@ -66,19 +66,19 @@ class Unique(Op[UniqueAttrs]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Unique, which has it for floats and int64; the distinct rows themselves are not read."""
-        (x,), (places, numbers, counts, count) = own_operands(out, node), node.outputs
+        (x,), (firsts, numbers, counts, count) = own_operands(out, node), node.outputs
         wide = _WIDE.get(node.inputs[0].type.dtype)
         if wide is None:
             raise ImportFailed(f"{node.name}: unique of {node.inputs[0].type} has no ONNX form")
         if wide:
             given, x = x, out.fresh(f"{node.name}.wide")
             out.emit("Cast", [given], x, to=wide)
-        outputs = [out.define_own(value) for value in (places, numbers, counts)]
+        outputs = [out.define_own(value) for value in (firsts, numbers, counts)]
         out.emit_several(
             "Unique", [x], [out.fresh(f"{node.name}.rows"), *outputs], axis=0,
             sorted=int(node.attrs.ordered),
         )  # fmt: skip
-        for value in (places, counts):
+        for value in (firsts, counts):
             write_count(out, value, 0, count)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
@@ -173,10 +173,10 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     shape = (rows, math.prod(first.type.shape[1:]))
     flat = made("reshape", [first], ReshapeAttrs(shape), "rows")
     attrs = UniqueAttrs(bool(raw.attribute("sorted", 1)))
-    places, numbers, counts, count = builder.node(
+    firsts, numbers, counts, count = builder.node(
         Unique, [flat], attrs, name=f"{raw.name}/unique", sources=(raw.name,)
     ).outputs
-    for value in (places, counts):
+    for value in (firsts, counts):
         builder.open(value, 0, count)
-    values = builder.op(GatherAt, [x, places], AxisAttrs(along), name=raw.name)
-    return values, places, numbers, counts
+    values = builder.op(GatherAt, [x, firsts], AxisAttrs(along), name=raw.name)
+    return values, firsts, numbers, counts

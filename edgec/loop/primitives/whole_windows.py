@@ -68,9 +68,9 @@ def pad_copy(
     load = term.read
     assert isinstance(load, Load)
     low, made = _room(term, axes)
-    places = {axis: as_term(var) + low[axis] for axis, var in made.items()}
+    positions = {axis: as_term(var) + low[axis] for axis, var in made.items()}
     reads = {axis: load.indices[axis] - low[axis] for axis in made}
-    return _through_copy(func, _Copy(term, name, order, axes), made, places, reads)
+    return _through_copy(func, _Copy(term, name, order, axes), made, positions, reads)
 
 
 def pad_tiles(
@@ -109,9 +109,9 @@ def pad_tiles(
     reads |= {-1: floor_div(output, outputs), split: floor_div(at, lanes), -2: floor_mod(at, lanes)}
     made |= {-1: Var("j", 0, output.stop // outputs), -2: Var("r", 0, lanes)}
     made[split] = replace(made[split], stop=-(-extent // lanes))
-    places = {axis: as_term(made[axis]) + low[axis] for axis in range(len(low))}
-    places[split] += as_term(made[split]) * (lanes - 1) + made[-2] + as_term(made[-1]) * outputs
-    return _through_copy(func, _Copy(term, name, order, axes, dtype), made, places, reads)
+    positions = {axis: as_term(made[axis]) + low[axis] for axis in range(len(low))}
+    positions[split] += as_term(made[split]) * (lanes - 1) + made[-2] + as_term(made[-1]) * outputs
+    return _through_copy(func, _Copy(term, name, order, axes, dtype), made, positions, reads)
 
 
 def _step_of(term: SumTerm, at: Term) -> tuple[Var, Term]:
@@ -146,7 +146,7 @@ def _room(term: SumTerm, axes: list[int]) -> tuple[list[int], dict[int, Var]]:
 
 
 def _through_copy(
-    func: PrimFunc, copy: _Copy, made: dict[int, Var], places: dict[int, Term],
+    func: PrimFunc, copy: _Copy, made: dict[int, Var], positions: dict[int, Term],
     reads: dict[int, Term],
 ) -> tuple[PrimFunc, str]:  # fmt: skip
     """Read a copy: by its dimensions, the variables it is made with, the place in the source that
@@ -157,7 +157,7 @@ def _through_copy(
         raise ScheduleError(f"{term.primitive}: {order} is no order of the copy's dimensions")
     dtype, shape = copy.dtype or term.source.dtype, tuple(made[axis].stop for axis in order)
     buffer = Buffer(name, shape, dtype, "scratch")
-    value = _element(term, places, copy.axes)
+    value = _element(term, positions, copy.axes)
     value = stored_as(term.primitive, value, dtype)
     nest = nest_of_copy(buffer, [made[axis] for axis in order], value)
     require_unused(func, *(f"{name}_{var.name}" for var in made.values()))
@@ -169,12 +169,12 @@ def _through_copy(
     return declare_before(whole, buffer, store.buffer, nest, above), name
 
 
-def _element(term: SumTerm, places: dict[int, Term], padded: list[int]) -> Expr:
+def _element(term: SumTerm, positions: dict[int, Term], padded: list[int]) -> Expr:
     """An element of the source, or what adds nothing where its place is outside."""
     inside: Value | None = None
-    indices = dict(places)
+    indices = dict(positions)
     for axis in sorted(padded):
-        at, extent = places[axis], term.source.shape[axis]
+        at, extent = positions[axis], term.source.shape[axis]
         is_inside = (index(at) >= 0) & (index(at) < extent)
         inside = is_inside if inside is None else inside & (index(at) >= 0) & (index(at) < extent)
         indices[axis] = maximum(0, minimum(at, extent - 1))

@@ -39,10 +39,10 @@ static inline void ec_gather_window_s16(const int16_t *x, int16_t *to, const ec_
                                         int32_t row, int32_t column) {
     const int32_t run = n->kernel_w * n->channels;
     const int32_t before = ec_inside_window(-column * n->channels, run);
-    const int32_t behind =
+    const int32_t after =
         run - ec_inside_window((column + n->kernel_w - n->width) * n->channels, run);
     for (int32_t i = 0; i < n->kernel_h; ++i, row += n->dilation, to += run) {
-        const int32_t end = row < 0 || row >= n->height ? before : behind;
+        const int32_t end = row < 0 || row >= n->height ? before : after;
         if (end - before < run) {
             for (int32_t at = 0; at < run; ++at) {
                 to[at] = (int16_t)n->fill;

@@ -143,7 +143,7 @@
     "vadd.f32 q2, q2, q5\n" \
     "vadd.f32 q3, q3, q6\n"
 
-/* What a kernel does and returns that does so for four pixels, on `words`. `first` as above, behind
+/* What a kernel does and returns that does so for four pixels, on `words`. `first` as above, after
  * the biases. */
 #define EC_RUN_FOUR_PIXELS_F32_MVE(words, first, load, widen, scale) \
     EC_RUN_SUMS_F32_MVE(words, EC_SAME_BIASES_F32_MVE first, \

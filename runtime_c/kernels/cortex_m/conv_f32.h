@@ -164,7 +164,7 @@
         "r0", "r1", "r2", "r3", "r12")
 
 /* Assembly: the halves of four bytes at `from`, which goes on, times the steps at `steps` and 32
- * bytes behind, to `room`. */
+ * bytes after, to `room`. */
 #define EC_STEPS_OF_UNIT_F32_MVE(from, steps, room) \
     "vldrb.s32 q4, [" from "], #4\n" \
     "vldrw.32 q6, [" steps ", #16]\n" \

@@ -80,9 +80,9 @@ static inline int32_t ec_plan_columns(int32_t *sizes, const ec_pack_columns_size
     const int32_t above = first < n->top ? 1 : 0;
     const int32_t before = column < n->left ? 1 : 0;
     const int32_t below = n->height - first + n->top;
-    const int32_t behind = n->width - column + n->left;
+    const int32_t after = n->width - column + n->left;
     const int32_t rows = (below < 2 * n->pairs ? below : 2 * n->pairs) - above;
-    const int32_t count = (behind < n->columns ? behind : n->columns) - before;
+    const int32_t count = (after < n->columns ? after : n->columns) - before;
     sizes[0] = row;
     sizes[1] = above;
     sizes[2] = (rows - above) / 2;
@@ -179,10 +179,10 @@ static inline void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x,
 #if EC_DSP_ASM
     int32_t plan[8];
     const int32_t row = n->width * n->step;
-    const int32_t behind = column - n->left + n->columns > n->width ? 1 : 0;
+    const int32_t after = column - n->left + n->columns > n->width ? 1 : 0;
     const int32_t from = ec_plan_columns(plan, n, first, column);
     plan[0] = (int32_t)(((uint32_t)n->fill & 0xFFFFu) * 0x00010001u);
-    ec_pack_planned_s8_dsp(to, x + from, plan, 4 * row + (column < n->left ? 2 : 0) + behind);
+    ec_pack_planned_s8_dsp(to, x + from, plan, 4 * row + (column < n->left ? 2 : 0) + after);
 #else
     const int32_t above = first < n->top ? n->top - first : 0;
     const int32_t inside =

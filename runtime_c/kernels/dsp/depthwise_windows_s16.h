@@ -164,7 +164,7 @@ static inline EC_UNUSED const int32_t *ec_depthwise_four_s16_dsp(int32_t *result
  * Registers: r0 x, r1 stream, r2 bytes between taps, r3 between rows, r4 and r5 inputs, r6 and r7
  * weights, r8-r11 sums, r12 rows left, lr bytes of weights between rows. On the stack: x, out, quads
  * left, limit (12), bytes between taps, rows, rows of weights (24), rows, where a row begins (32),
- * weights before, behind (40). */
+ * weights before, after (40). */
 static EC_KERNEL void ec_depthwise_pixel_s16_dsp(void *out, const int16_t *x, const int32_t *stream,
                                                  const int32_t *plan) {
 #if EC_DSP_ASM
@@ -241,11 +241,11 @@ static inline EC_INLINE void ec_depthwise_row_s16_dsp(
     for (int32_t w = 0; w < n->out_width; ++w, to += bytes * channels) {
         const int32_t z = w * n->stride_w - n->left;
         int32_t before;
-        int32_t behind;
+        int32_t after;
         const int16_t *first = x;
-        ec_clip_taps(&before, &behind, z, kernel_w, dilation_w, width);
+        ec_clip_taps(&before, &after, z, kernel_w, dilation_w, width);
         plan[5] = below - above;
-        plan[6] = behind - before;
+        plan[6] = after - before;
         plan[7] = 8 * (above * kernel_w + before);
         if (plan[5] == 0 || plan[6] == 0) { /* a row of no taps */
             plan[5] = 1;

@@ -275,6 +275,22 @@ static inline EC_INLINE void ec_depthwise_in_blocks_mve(
     }
 }
 
+/* The same sizes for ec_depthwise_in_blocks_mve; tables: constants of a channel that rescale its sums. */
+static inline ec_blocks_sizes ec_depthwise_blocks_of(const ec_depthwise_mve_sizes *n,
+                                                     int32_t tables) {
+    const ec_blocks_sizes blocks = { n->kernel_h * n->kernel_w,
+                                     n->step,
+                                     n->row_step,
+                                     n->rows,
+                                     n->pixels,
+                                     n->channels,
+                                     tables,
+                                     n->zero_point,
+                                     n->minimum,
+                                     n->maximum };
+    return blocks;
+}
+
 /* out[(h * pixels + p) * channels + c] for `rows` of `pixels` and all channels: int8 of the rescaled
  * sum over kh, kw of x[kh * pitch + kw * tap + h * row_step + p * step + c] * w[kh][kw][c] + bias[c].
  * A rescaled sum and the zero point fit in int32.
@@ -283,16 +299,7 @@ static inline EC_INLINE void ec_depthwise_in_blocks_mve(
  * out and x do not overlap. */
 static inline void ec_depthwise_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
                                        const ec_depthwise_mve_sizes *n) {
-    const ec_blocks_sizes blocks = { n->kernel_h * n->kernel_w,
-                                     n->step,
-                                     n->row_step,
-                                     n->rows,
-                                     n->pixels,
-                                     n->channels,
-                                     2,
-                                     n->zero_point,
-                                     n->minimum,
-                                     n->maximum };
+    const ec_blocks_sizes blocks = ec_depthwise_blocks_of(n, 2);
     ec_depthwise_in_blocks_mve(out, x, stream, &blocks, ec_depthwise_blocks_s8_mve);
 }
 

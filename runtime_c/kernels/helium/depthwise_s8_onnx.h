@@ -54,16 +54,7 @@ static EC_KERNEL void ec_depthwise_blocks_onnx_s8_mve(int8_t *out, const int8_t 
 /* ec_depthwise_s8_mve with ONNX Runtime's rounding. */
 static inline void ec_depthwise_onnx_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
                                             const ec_depthwise_mve_sizes *n) {
-    const ec_blocks_sizes blocks = { n->kernel_h * n->kernel_w,
-                                     n->step,
-                                     n->row_step,
-                                     n->rows,
-                                     n->pixels,
-                                     n->channels,
-                                     1,
-                                     n->zero_point,
-                                     n->minimum,
-                                     n->maximum };
+    const ec_blocks_sizes blocks = ec_depthwise_blocks_of(n, 1);
     ec_depthwise_in_blocks_mve(out, x, stream, &blocks, ec_depthwise_blocks_onnx_s8_mve);
 }
 

@@ -350,7 +350,7 @@ static inline EC_UNUSED void ec_plan_dense_mve(int32_t *given, const int8_t *x, 
 
 /* Assembly: convolution, all of it. `lanes` makes the predicate of first slices, and sets q5 if they
  * use it. The slices, of so many bytes of code: `first` of a window, `more` of its other rows, `whole`
- * behind these. `store` makes results of the sums in q0 and q1, so many bytes of each; it leaves q5
+ * after these. `store` makes results of the sums in q0 and q1, so many bytes of each; it leaves q5
  * alone. */
 #define EC_CONV_WINDOWS_MVE(lanes, slice, first, more, whole, store, bytes) \
     EC_CONV_BEGIN_MVE(lanes " r1\nvpnot\n", slice) \

@@ -36,15 +36,15 @@ LEAST_STEP, MOST_STEP = {1: 4, 2: 2}, 8
 class _Unit:
     """How the channels that share a stream's unit lie in it.
 
-    order: of [unit, channel, quad, s, r], half-words of digits of the last axes. places: the lowest
-    bit of each digit. offsets: what is added to it. factors: a channel's sum comes as this many
-    times itself. totals: which channels' biases, times their factors, each word before the weights
-    holds.
+    order: of [unit, channel, quad, s, r], half-words of digits of the last axes. low_bits: the
+    lowest bit of each digit. offsets: what is added to it. factors: the kernel's sum of a channel
+    is this many times the channel's sum. totals: which channels' biases, times their factors, each
+    word before the weights holds.
     """
 
     channels: int
     order: tuple[int, ...]
-    places: tuple[int, ...]
+    low_bits: tuple[int, ...]
     offsets: tuple[int, ...]
     factors: tuple[int, ...]
     totals: tuple[tuple[int, ...], ...]
@@ -55,12 +55,12 @@ class _Unit:
         """w: where weights lie. step: quads of one, 0 for weights without shifts."""
         quads = w.shape[2]
         w = w.transpose(self.order)
-        halves = w.reshape(len(lanes), -1, len(self.places))
+        halves = w.reshape(len(lanes), -1, len(self.low_bits))
         totals = [[f * (i in t) for i, f in enumerate(self.factors)] for t in self.totals]
         return [
             Totals("bias", lanes, times=np.array(totals)),
             *([_step_factors(lanes, quads // step)] if step else []),
-            Digits("w", halves, "uint16", 1 << np.array(self.places), self.offsets),
+            Digits("w", halves, "uint16", 1 << np.array(self.low_bits), self.offsets),
             *scale_fields(rescaling, lanes, self.factors, zero_point, [False] * self.channels),
         ]
 
@@ -75,8 +75,8 @@ def _step_factors(lanes: Array, steps: int) -> Field:
 def step_of(w: Array, multiple: int) -> int:
     """Quads of the longest steps that int8 weights [O, quads, 2, 2] allow, or 0.
 
-    multiple: of quads, 1 or 2. Steps divide the quads, and the weights of each have four bits and
-    a shift.
+    The kernel takes `multiple` (1 or 2) quads at a time, so a step has a multiple of that many. A
+    row has a whole number of steps. A shift for each step leaves its weights four bits.
     """
     quads = w.shape[1]
     for step in range(MOST_STEP, LEAST_STEP[multiple] - 1, -1):
@@ -97,7 +97,7 @@ _UNITS = {PAIR: _PAIR, TWO_PAIRS: _TWO_PAIRS}
 _STEP_UNITS = {
     PAIR: replace(_PAIR, factors=(1, 1)),
     TWO_PAIRS: replace(
-        _TWO_PAIRS, places=(12, 8, 4, 0), offsets=(0, 0, 0, 0), factors=(1, 1, 1, 1),
+        _TWO_PAIRS, low_bits=(12, 8, 4, 0), offsets=(0, 0, 0, 0), factors=(1, 1, 1, 1),
         totals=((0,), (1,), (2,), (3,)),
     ),
 }  # fmt: skip
