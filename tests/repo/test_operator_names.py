@@ -57,6 +57,7 @@ OTHER_WORDS = {
         "add", "dense", "exp", "maximum", "minimum", "mul", "softmax",
     },
     "edgec/external/host_libraries.py": {"dense"},
+    "edgec/external/tensorrt.py": {"dense"},
     "edgec/frontends/aten_layers.py": {"floor"},
     "edgec/frontends/aten_maps.py": {"add", "mul"},  # ONNX's words for reductions
     "edgec/report/explore.py": {"quantize"},  # the command
