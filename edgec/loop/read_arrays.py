@@ -90,7 +90,7 @@ class View:
 
     @property
     def offsets(self) -> Array:
-        """Of the elements."""
+        """The offset of each element."""
         total: Any = np.full((1,) * len(self.shape), self.first)
         for axis, (extent, step) in enumerate(zip(self.shape, self.steps, strict=True)):
             form = [extent if a == axis else 1 for a in range(len(self.shape))]

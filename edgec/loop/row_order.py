@@ -55,7 +55,7 @@ class _Runner:
         self.steps = 0
 
     def accesses(self, stmt: Stmt) -> list[_Rows]:
-        """Of a single statement."""
+        """The rows that a single statement reads and writes."""
         if id(stmt) not in self.found:
             self.found[id(stmt)] = [_rows(a) for a in accesses(stmt, of=self.buffers)]
         return self.found[id(stmt)]

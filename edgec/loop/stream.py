@@ -45,7 +45,7 @@ class Field:
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of what is stored."""
+        """The shape of the stored values."""
         return self.at.shape
 
     @property
@@ -98,7 +98,7 @@ class Joined(Field):
 
     @property
     def shape(self) -> tuple[int, ...]:
-        """Of what is stored."""
+        """The shape of the stored values."""
         return self.at.shape[:-1]
 
 

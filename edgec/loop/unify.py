@@ -73,7 +73,7 @@ class Unifier:
         return _same(versions)
 
     def parts(self, versions: Sequence[tuple[Any, ...]]) -> tuple[Any, ...]:
-        """As many parts in each."""
+        """Join the parts one by one; all versions must have the same number of them."""
         _same([len(each) for each in versions])
         return tuple(self.part(each) for each in zip(*versions, strict=True))
 
@@ -90,7 +90,7 @@ class Unifier:
         return versions[0]
 
     def buffer(self, versions: Sequence[Buffer]) -> Buffer:
-        """As large as the largest; of the arena, compact at every size."""
+        """A buffer as large as the largest version; in the arena it is compact at every size."""
         first = versions[0]
         _same([(b.name, b.dtype, b.scope, len(b.shape)) for b in versions])
         terms = tuple(self.number(each) for each in zip(*(b.shape for b in versions), strict=True))

@@ -387,7 +387,7 @@ class _Numbers(Rewriter):
         return self.stmt(self.body)
 
     def moved(self, parts: int, values: int) -> Stmt:
-        """Of a finished function: for one in which this many parts and values come before."""
+        """Number a finished function for a place after this many parts and values."""
         self.part_shift, self.value_shift = parts, values - self.parts
         return self.stmt(self.body)
 

@@ -265,7 +265,7 @@ class _Choosing:
     def worth_building(
         self, spans: Spans, covers: list[Cover], alone: _Found | None
     ) -> list[Cover]:
-        """Those that may be better than single groups, what is expected to be the best first."""
+        """The covers that may be better than single groups; the most promising comes first."""
         if alone is not None and alone.rank[:2] == (0, 0):
             covers = [cover for cover in covers if not self.is_too_slow(spans, cover)]
         return sorted(covers, key=partial(self.expected, spans.groups))

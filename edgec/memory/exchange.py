@@ -60,7 +60,7 @@ class Costs:
     def rank(
         self, variants: Variants, tally: Tally | None = None, below: Rank = WORST
     ) -> Rank | None:
-        """That of a choice; None if it has no plan, or is not below a rank."""
+        """The rank of a choice; None if it has no plan or its rank is not below `below`."""
         tally = tally or Tally(self.objective, variants)
         rank = self.objective.rank
         if rank(tally, 1) >= below:

@@ -103,7 +103,7 @@ def make_objective(
 
 
 def _facts(lowered: LoweredGroup, short: frozenset[str]) -> Mapping[int, Fact]:
-    """Those of all variants of a menu."""
+    """The facts of all variants of a menu."""
     variants = lowered.variants
     calling = [not short.isdisjoint(kernels_of(v.function)) for v in variants]
     few = max((v.constant_bytes for v, i in zip(variants, calling, strict=True) if i), default=-1)

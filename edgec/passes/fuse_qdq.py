@@ -228,7 +228,7 @@ def _operands(
 
 
 def _stored_operands(above: Node, integers: list[Value | None]) -> Sequence[Value]:
-    """Those that are stored integers; after one alone, constants as they are."""
+    """The operands that are stored integers; if the operator takes only one, its constants too."""
     stored = [value for value in integers if value is not None]
     if above.integer_form is IntegerForm.ONE_OPERAND:
         return [*stored[:1], *above.inputs[1:]]
@@ -333,7 +333,7 @@ def _table(rewriter: Rewriter, node: Node, real: Value) -> Sequence[Value] | Non
 
 
 def _identity_of(node: Node, nodes: list[Node]) -> dict[str, Any]:
-    """As `_identity`, of all nodes that one table replaces; none if it is a rescaling."""
+    """Return `_identity` for all nodes that one table replaces. A rescaling replaces none."""
     sources = tuple(dict.fromkeys(source for each in nodes for source in each.sources))
     return {**_identity(node, nodes[-1] if nodes else node), "sources": sources}
 

@@ -134,7 +134,7 @@ def _along(shape: tuple[int, ...]) -> int:
 
 
 def _input_names(group: Group) -> dict[str, Value]:
-    """By name of the parameter the activation that `plain_nest` reads through it."""
+    """Map each parameter of `plain_nest` to the activation that it reads."""
     return {f"x{n + 1}" if n else "x": value for n, value in enumerate(group.activations)}
 
 

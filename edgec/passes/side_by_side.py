@@ -36,7 +36,7 @@ def side_by_side(function: Function, running: Sequence[Running]) -> tuple[Runnin
         return is_free and not (lowered.on_processor or before.on_processor)
 
     def place(lowered: LoweredGroup, variant: Variant) -> int:
-        """Where it goes; its own place where it is alike what is before it, or none is found."""
+        """Return the position after the nearest like group, or the end if it cannot move there."""
         reads, threads = values(lowered), _threads(variant)
         for at in reversed(range(len(done))):
             before, other = done[at]
@@ -53,6 +53,6 @@ def side_by_side(function: Function, running: Sequence[Running]) -> tuple[Runnin
 
 
 def _threads(variant: Variant) -> tuple[tuple[int, ...], ...]:
-    """Of a block of each kernel."""
+    """The extents of the threads of a block, for each kernel."""
     launches = map(launch_of, kernel_parts(variant.function))
     return tuple((launch or ONE_THREAD).extents[3:] for launch in launches)

@@ -22,7 +22,7 @@ class Operand:
 
     @property
     def address(self) -> Term:
-        """Of the element, from the buffer's start."""
+        """The offset of the element from the buffer's start."""
         return flat_address(self.load.buffer, self.load.indices)
 
     def stride(self, step: Var) -> int:

@@ -137,7 +137,7 @@ class _Tile:
 
     @property
     def dtype(self) -> str:
-        """Of elements in tiles."""
+        """The dtype of the elements in tiles."""
         return "uint16" if self.halves else self.product.x.load.dtype
 
     @property
@@ -160,7 +160,7 @@ class _Tile:
 
     @property
     def steps(self) -> int:
-        """Of a chunk, a multiple of those of an instruction."""
+        """The steps of a chunk, a multiple of the steps of an instruction."""
         return -(-self.product.sizes()[2] // (self.at_once * self.chunks)) * self.at_once
 
     @property

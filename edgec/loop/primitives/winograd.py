@@ -37,7 +37,7 @@ class Tile:
 
 
 def _tile(*points: float) -> Tile:
-    """By Toom and Cook: polynomials multiplied at these points, the first 0, and at infinity."""
+    """The method of Toom and Cook multiplies polynomials at these points and at infinity."""
     into, apart = [], []
     for p in points:
         others = [q for q in points if q != p]
@@ -173,7 +173,7 @@ class _Tiled:
 
     @property
     def weights_shape(self) -> tuple[int, ...]:
-        """Of the weights as tiles take them."""
+        """The shape in which tiles take the weights."""
         return (self.wide, self.wide, self.c.stop, self.k.stop)
 
     def _require_windows(self) -> None:
@@ -214,7 +214,7 @@ class _Tiled:
         return whole, first, nest_of_copy(self.taken, (n, r, t, i, j, k), value.expr)
 
     def products(self) -> Stmt:
-        """Of tiles by weights, summed over the input's channels."""
+        """The loops that multiply tiles by weights and sum over the input's channels."""
         axes = (self.n, self.r, self.t, self.i, self.j, self.c)
         self.tiles = self._temporary("tiles", axes)
         name = self.tiles.name
