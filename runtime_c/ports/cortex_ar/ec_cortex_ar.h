@@ -10,9 +10,6 @@
 
 #define EC_REG32(address) (*(volatile uint32_t *)(uintptr_t)(address))
 
-/* A port implements it: takes care of every interrupt that it enables. */
-void ec_interrupt(void);
-
 /* Called once on a fault, with its place in the exception table and where it was. The weak one in
  * startup.c sends a line of text and stops. Does not return. */
 void ec_abort(uint32_t number, uint32_t pc, uint32_t lr, uint32_t sp);

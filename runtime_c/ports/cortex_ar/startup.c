@@ -114,11 +114,14 @@ static inline void map_memory(void) {
 #define TTBCR_LONG_DESCRIPTORS (1u << 31) /* EAE */
 #define ACTLR_COHERENT (1u << 6)          /* Cortex-A7: SMP, without which there are no caches */
 
+#define DEVICE_ENTRY ((GIGABYTE(EC_DEVICE_BASE) << 30) | BLOCK | BLOCK_NO_CODE)
+#define DATA_ENTRY ((GIGABYTE(EC_DATA_BASE) << 30) | BLOCK_NORMAL)
+#define OR_DATA(number) ((number) == GIGABYTE(EC_DATA_BASE) ? DATA_ENTRY : 0u)
+#define ENTRY(number) ((number) == GIGABYTE(EC_DEVICE_BASE) ? DEVICE_ENTRY : OR_DATA(number))
+
 /* Four entries of a gigabyte; without an entry there is nothing. */
-static const uint64_t memory_map[4] __attribute__((aligned(32))) = {
-    [EC_DEVICE_BASE >> 30] = (GIGABYTE(EC_DEVICE_BASE) << 30) | BLOCK | BLOCK_NO_CODE,
-    [EC_DATA_BASE >> 30] = (GIGABYTE(EC_DATA_BASE) << 30) | BLOCK_NORMAL,
-};
+static const uint64_t memory_map[4]
+    __attribute__((aligned(32))) = { ENTRY(0u), ENTRY(1u), ENTRY(2u), ENTRY(3u) };
 
 static inline void map_memory(void) {
     uint32_t actlr;
