@@ -17,12 +17,14 @@ _COMMON = ("common/start.c", "common/rx_queue.c", "common/memory.c")
 _CORTEX_M = ("cortex_m/startup.c", *_COMMON)
 _CORTEX_AR = ("cortex_ar/startup.c", *_COMMON)
 _RISCV = ("riscv/startup.c", *_COMMON)
+_XTENSA = ("xtensa/startup.c", "xtensa/arithmetic.c", *_COMMON)
 _SYSTICK = (*_CORTEX_M, "cortex_m/systick.c")
 
 PORT_SOURCES: dict[str, tuple[str, ...]] = {
     "host": (),
     "esp32c3": (*_RISCV, "esp32c3/port.c"),
     "riscv_virt": (*_RISCV, "riscv_virt/port.c"),
+    "xtfpga": (*_XTENSA, "xtfpga/port.c"),
     "vexpress": (*_CORTEX_AR, "vexpress/port.c"),
     "cmsdk_uart": (*_SYSTICK, "cmsdk_uart/port.c"),
     "stm32f1": (*_SYSTICK, "stm32/usart_sr.c", "stm32f1/port.c"),
@@ -41,8 +43,8 @@ PORT_SOURCES: dict[str, tuple[str, ...]] = {
 """C files of each port, below `runtime_c/ports/`."""
 
 
-#: Bytes, by instruction set; elsewhere 8. RISC-V's calling convention asks for 16.
-_STACK_ALIGNMENT = {"rv32": 16}
+#: Bytes, by instruction set; elsewhere 8. The calling conventions of RISC-V and Xtensa ask for 16.
+_STACK_ALIGNMENT = {"rv32": 16, "xtensa": 16}
 
 FETCH_REGION = "fetch"
 """The linker's name for the program's region where instructions are fetched by another bus."""
@@ -165,6 +167,7 @@ def linker_script(
             "run": f"{FETCH_REGION} AT > {board.code}" if fetch else board.code,
             "name": board.name,
             "title": board.title,
+            "has_literals": board.core.isa == "xtensa",
             "regions": [*map(_region_text, regions), *fetch],
             "code": board.code,
             "data": board.data,

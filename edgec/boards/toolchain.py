@@ -166,12 +166,21 @@ def _candidates(core: Core) -> list[tuple[str, Family, tuple[str, ...], bool]]:
         path = shutil.which(program)
         if path is not None:
             found.append((family, family, (path,), False))
-    zig = zig_program()
+    zig = _zig_for(core)
     if zig is not None:
         target = (f"--target={core.isa}-linux-gnu",) if is_foreign else ()
         found.append(("clang", "clang", (str(zig), "cc", *target), True))
     # Only clang makes the vectors of RISC-V.
     return sorted(found, key=lambda each: (each[1] == "gcc") * core.has("rv32v"))
+
+
+def _has_zig(core: Core) -> bool:
+    """Whether zig's clang makes code for it: of all isas here it has no Xtensa."""
+    return core.isa != "xtensa"
+
+
+def _zig_for(core: Core) -> Path | None:
+    return zig_program() if _has_zig(core) else None
 
 
 def available_toolchains(core: Core) -> tuple[Toolchain, ...]:
@@ -196,13 +205,26 @@ def find_toolchain(core: Core, prefer: str | None = None) -> Toolchain:
     for name, family, command, is_zig in _candidates(core):
         if prefer in (None, name) or (prefer == "zig" and is_zig):
             return Toolchain(name, family, core, command, _first_line(command), is_zig)
+    raise _missing(core, prefer)
+
+
+def _missing(core: Core, prefer: str | None) -> ToolMissing:
     gcc = core.gcc_programs[0] if core.is_embedded else "gcc"
     if not core.is_embedded and not is_this_computer(core):
         gcc = f"{core.isa}-linux-gnu-gcc"
-    raise ToolMissing(
+    message = (
         f"no C compiler for {core.name} is installed"
         if prefer is None
-        else f"the toolchain '{prefer}' for {core.name} is not installed",
+        else f"the toolchain '{prefer}' for {core.name} is not installed"
+    )
+    if not _has_zig(core):
+        return ToolMissing(
+            message,
+            details=(f"looked for {gcc} on PATH; no clang knows this core",),
+            hint=f"install {gcc} (Debian: apt install gcc-{gcc.removesuffix('-elf-gcc')})",
+        )
+    return ToolMissing(
+        message,
         details=(f"looked for {gcc} on PATH, and for the Python package ziglang",),
         hint=f"install {gcc} with the system's package manager, "
         "or clang with `pip install 'edgec[toolchain]'`",

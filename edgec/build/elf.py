@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from edgec.build import riscv, thumb
+from edgec.build import riscv, thumb, xtensa
 from edgec.build.instruction import Instruction, InstructionSet
 from edgec.errors import BuildFailed
 
@@ -164,8 +164,10 @@ def _read_stack_sizes(data: bytes) -> dict[int, int]:
     return sizes
 
 
-#: By what pyelftools calls the ELF's machine.
-INSTRUCTION_SETS: dict[str, InstructionSet] = {"ARM": thumb, "RISC-V": riscv}
+#: By the ELF's machine.
+INSTRUCTION_SETS: dict[str, InstructionSet] = {
+    "EM_ARM": thumb, "EM_RISCV": riscv, "EM_XTENSA": xtensa,
+}  # fmt: skip
 
 
 def read_elf(path: Path) -> Elf:
@@ -176,9 +178,11 @@ def read_elf(path: Path) -> Elf:
     try:
         with path.open("rb") as stream:
             elf = ELFFile(stream)
-            code = INSTRUCTION_SETS.get(elf.get_machine_arch())
+            code = INSTRUCTION_SETS.get(elf.header.e_machine)
             if code is None or elf.elfclass != 32:
-                raise BuildFailed(f"{path} is not an ELF file for Cortex-M or 32-bit RISC-V")
+                raise BuildFailed(
+                    f"{path} is not an ELF file for Cortex-M, 32-bit RISC-V or Xtensa"
+                )
             return _read(path, elf, code)
     except (OSError, ELFError) as error:
         raise BuildFailed(f"cannot read the ELF file {path}: {error}") from error

@@ -46,7 +46,8 @@ def sign_extend(value: int, bits: int) -> int:
 
 
 class InstructionSet(Protocol):
-    """How to read the machine code of a family of cores; the modules `thumb` and `riscv` are."""
+    """How to read the machine code of a family of cores; the modules `thumb`, `riscv` and `xtensa`
+    are."""
 
     NAME: str
     """The word that `target.core.Core.isa` has for it."""
@@ -68,6 +69,10 @@ class InstructionSet(Protocol):
 
     def made_constants(self, instructions: Iterable[Instruction]) -> set[int]:
         """Return the addresses that instructions of a function may put together."""
+
+    def loaded_places(self, instructions: Iterable[Instruction]) -> set[int]:
+        """Return the fixed addresses that instructions of a function load words from, as far as
+        they are outside of it."""
 
     def needs(self, instruction: Instruction) -> str:
         """Return the feature word that a core must have; "" if every one of the family has it."""

@@ -181,6 +181,10 @@ def made_constants(instructions: Iterable[Instruction]) -> set[int]:
     return made
 
 
+def loaded_places(instructions: Iterable[Instruction]) -> set[int]:
+    return set()
+
+
 _COMPRESSED_FLOAT = {
     (0, 1): "rv32d", (0, 3): "rv32f", (0, 5): "rv32d", (0, 7): "rv32f",
     (2, 1): "rv32d", (2, 3): "rv32f", (2, 5): "rv32d", (2, 7): "rv32f",

@@ -225,7 +225,7 @@ def _has_jump_table(elf: Elf, function: Symbol) -> bool:
     themselves or as distances from the table.
     """
     inside = range(function.address + 1, function.address + function.length)
-    for table in elf.instruction_set.made_constants(elf.instructions(function)):
+    for table in _made_by(elf, function):
         word = elf.word(table)
         if word is not None and (word in inside or (table + word) % (1 << 32) in inside):
             return True
@@ -239,18 +239,25 @@ def is_veneer(function: Symbol) -> bool:
 
 def _held_by(elf: Elf, function: Symbol) -> set[int]:
     """The literals of a function, and the addresses that its instructions make."""
-    made = elf.instruction_set.made_constants(elf.instructions(function))
-    return set(elf.literals(function)) | made
+    return set(elf.literals(function)) | _made_by(elf, function)
+
+
+def _made_by(elf: Elf, function: Symbol) -> set[int]:
+    """The addresses that instructions of a function make, or load from a place outside of it."""
+    instructions = list(elf.instructions(function))
+    places = elf.instruction_set.loaded_places(instructions)
+    loaded = {elf.word(place) or 0 for place in places}
+    return elf.instruction_set.made_constants(instructions) | loaded
 
 
 def _interrupt_frame_bytes(core: Core) -> int:
     """What the hardware pushes on an interrupt.
 
     On Cortex-M 8 words, or 26 with the FPU's, and a word to align to 8 bytes (DDI 0403E B1.5.6
-    and B1.5.7); on RISC-V nothing. On ARMv7-A and -R the handler itself stores two words (SRS), and
-    may leave one to align.
+    and B1.5.7); on RISC-V and Xtensa nothing. On ARMv7-A and -R the handler itself stores two words
+    (SRS), and may leave one to align.
     """
-    if core.isa == "rv32":
+    if core.isa in ("rv32", "xtensa"):
         return 0
     if core.has("v7ar"):
         return 3 * 4

@@ -101,6 +101,10 @@ _NEEDS: tuple[tuple[int, int, int, int, str], ...] = (
 )
 
 
+def loaded_places(instructions: Iterable[Instruction]) -> set[int]:
+    return set()
+
+
 def needs(instruction: Instruction) -> str:
     """Return the feature word of `target/core.py` that a core must have; "" if every one has it."""
     first, second = instruction.first, instruction.second

@@ -4,7 +4,8 @@ Cortex-M: a vector table of addresses (DDI 0403E B1.5.3). RISC-V: code at the st
 that jumps to the reset handler, after the words that a boot ROM looks for; and a trap table of
 32 jumps, the first for exceptions, the others for interrupts (mtvec in vectored mode: privileged
 architecture 3.1.7). Cortex-A and -R: a table of 8 jumps at the start of the program, first to the
-reset handler, then for faults, and for interrupts (DDI 0406C B1.8.1).
+reset handler, then for faults, and for interrupts (DDI 0406C B1.8.1). Xtensa: such a table
+too, of jumps that are 16 bytes apart.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from edgec.boards.board import Board, MemoryRegion
-from edgec.build import riscv
+from edgec.build import riscv, xtensa
 from edgec.build.elf import Elf
 
 FIRST_INTERRUPT = 15
@@ -23,17 +24,21 @@ TRAP_TABLE = "ec_trap_table"
 
 @dataclass(frozen=True)
 class _Traps:
-    """A table of `entries` jumps, some of which are for `interrupts`; alignments in bytes."""
+    """A table of `entries` jumps, some of which are for `interrupts`; alignments in bytes, and how
+    far each jump is from the last."""
 
     entries: int
     interrupts: slice
     alignment: int
     stack_alignment: int
+    step: int = 4
 
 
 # The ESP32-C3 asks for this alignment; the architecture alone asks for less.
 _RISCV = _Traps(entries=32, interrupts=slice(1, 32), alignment=256, stack_alignment=16)
 _CORTEX_AR = _Traps(entries=8, interrupts=slice(6, 7), alignment=32, stack_alignment=8)
+_XTENSA = _Traps(entries=8, interrupts=slice(3, 6), alignment=256, stack_alignment=16, step=16)
+_TRAPS = {riscv.NAME: _RISCV, xtensa.NAME: _XTENSA}
 
 BOOT_MAGIC = "BOOT_MAGIC"
 """A setting of boards: a word that stands twice before the program, for the boot ROM."""
@@ -45,7 +50,7 @@ def interrupt_handlers(elf: Elf) -> tuple[int, ...]:
     if table is not None:
         traps = _traps(elf)
         return tuple(_trap_targets(elf, table.address, traps)[traps.interrupts])
-    if elf.instruction_set.NAME == riscv.NAME:
+    if elf.instruction_set.NAME in _TRAPS:
         return ()
     vectors = elf.section(".vectors")
     if vectors is None:
@@ -59,7 +64,7 @@ def interrupt_handlers(elf: Elf) -> tuple[int, ...]:
 
 def check_vectors(elf: Elf, board: Board) -> list[str]:
     """Return what is wrong with how the program starts."""
-    if elf.instruction_set.NAME == riscv.NAME or board.core.has("v7ar"):
+    if elf.instruction_set.NAME in _TRAPS or board.core.has("v7ar"):
         return _check_jumps(elf, board)
     return _check_vector_table(elf, board)
 
@@ -93,7 +98,7 @@ def _check_vector_table(elf: Elf, board: Board) -> list[str]:
 
 
 def _traps(elf: Elf) -> _Traps:
-    return _RISCV if elf.instruction_set.NAME == riscv.NAME else _CORTEX_AR
+    return _TRAPS.get(elf.instruction_set.NAME, _CORTEX_AR)
 
 
 def _jump_target(elf: Elf, at: int) -> int:
@@ -146,4 +151,4 @@ def _check_stack(elf: Elf, data: MemoryRegion, to: int) -> list[str]:
 
 
 def _trap_targets(elf: Elf, table: int, traps: _Traps) -> list[int]:
-    return [_jump_target(elf, table + 4 * number) for number in range(traps.entries)]
+    return [_jump_target(elf, table + traps.step * number) for number in range(traps.entries)]

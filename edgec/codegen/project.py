@@ -226,7 +226,7 @@ def _board_files(
             "toolchain.cmake.j2",
             core=board.core.name,
             prefix=board.core.gcc_programs[0].removesuffix("gcc"),
-            processor={"thumb": "arm", "rv32": "riscv"}[board.core.isa],
+            processor={"thumb": "arm", "rv32": "riscv", "xtensa": "xtensa"}[board.core.isa],
         ),
         "CMakePresets.json": render("CMakePresets.json.j2", board_name=board.name, optimize="-O2"),
         DEBUG_SCRIPT: render(

@@ -7,13 +7,16 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 _HEX = "([0-9a-f]{8})"
-_TEXT = re.compile(f"(fault|trap|abort) {_HEX}(?: pc {_HEX} lr {_HEX}| stack overflow, sp {_HEX})")
+_TEXT = re.compile(
+    f"(fault|trap|abort|exception) {_HEX}(?: pc {_HEX} lr {_HEX}| stack overflow, sp {_HEX})"
+)
 
 #: The longest such text, with the line end before it.
 FAULT_BYTES = 60
 
 #: Exceptions of Cortex-M (DDI 0403 B1.5.2) are reported as faults, of Cortex-A and -R (DDI 0406C
-#: B1.8.1) as aborts, causes of RISC-V (Instruction Set Manual, volume II, table 3.6) as traps.
+#: B1.8.1) as aborts, causes of RISC-V (Instruction Set Manual, volume II, table 3.6) as traps, of
+#: Xtensa (Instruction Set Architecture Reference Manual, table 4-64) as exceptions.
 _EXCEPTIONS = {
     "fault": {2: "NMI", 3: "HardFault", 4: "MemManage", 5: "BusFault", 6: "UsageFault",
               7: "SecureFault"},
@@ -22,6 +25,9 @@ _EXCEPTIONS = {
              7: "store to no memory", 11: "call of the system"},
     "abort": {1: "undefined instruction", 2: "call of the system", 3: "jump to no code",
               4: "access to no memory"},
+    "exception": {0: "illegal instruction", 1: "call of the system", 9: "misaligned access",
+                  14: "jump to no code", 15: "access to no memory", 20: "jump to no code",
+                  28: "load from no memory", 29: "store to no memory"},
 }  # fmt: skip
 
 Locate = Callable[[int], str]
@@ -33,8 +39,8 @@ class Fault:
     """An exception of the core, by its number, and where: at `pc`, called from before `lr`.
     Both are None where the stack holds no frame; `sp` is then where it had come to.
 
-    `kind` is "fault" on Cortex-M, "trap" on RISC-V, "abort" on Cortex-A and -R, whose numbers mean
-    other things.
+    `kind` is "fault" on Cortex-M, "trap" on RISC-V, "abort" on Cortex-A and -R, "exception" on
+    Xtensa, whose numbers mean other things.
     """
 
     kind: str

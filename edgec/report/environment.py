@@ -71,7 +71,9 @@ PROGRAMS = (
     ("arm-none-eabi-gcc", "gcc-arm-none-eabi", "building firmware with gcc (clang serves too)"),
     ("riscv64-unknown-elf-gcc", "gcc-riscv64-unknown-elf", "RISC-V firmware with gcc (likewise)"),
     ("qemu-system-arm", "qemu-system-arm", "the engine `qemu`: whole boards"),
+    ("xtensa-lx106-elf-gcc", "gcc-xtensa-lx106", "firmware for the Xtensa LX106"),
     ("qemu-system-riscv32", "qemu-system-misc", "the engine `qemu`: RISC-V boards"),
+    ("qemu-system-xtensa", "qemu-system-misc", "the engine `qemu`: Xtensa boards"),
     ("gdb-multiarch", "gdb-multiarch", "`edgec debug`"),
     ("cmake", "cmake", "building a project in a larger one"),
 )
@@ -82,6 +84,7 @@ OLDEST = {
     "riscv64-unknown-elf-gcc": (11, 1),
     "qemu-system-arm": (7, 0),
     "qemu-system-riscv32": (7, 0),
+    "qemu-system-xtensa": (7, 0),
     "cmake": (3, 13),
     "openocd": (0, 12),
     "esptool": (5, 0),

@@ -10,6 +10,7 @@ from edgec.errors import RunFailed, ToolMissing
 PROGRAMS = {
     "thumb": ("qemu-system-arm", "qemu-system-arm"),
     "rv32": ("qemu-system-riscv32", "qemu-system-misc"),
+    "xtensa": ("qemu-system-xtensa", "qemu-system-misc"),
 }
 """For each instruction set of boards the program, and its Debian package."""
 

@@ -39,10 +39,10 @@ WORD_BYTES = 4
 class Core:
     """One instruction set, with the flags that make each compiler emit it.
 
-    `isa` is the family of its machine code: "thumb", "rv32", "x86_64" or "aarch64". `gcc_flags`
-    are for one of the `gcc_programs` (a microcontroller's cross compilers, the best first) or the
-    host's gcc; `clang_flags` for the clang inside the `ziglang` package, which has its own
-    spelling of targets.
+    `isa` is the family of its machine code: "thumb", "rv32", "xtensa", "x86_64" or "aarch64".
+    `gcc_flags` are for one of the `gcc_programs` (a microcontroller's cross compilers, the best
+    first) or the host's gcc; `clang_flags` for the clang inside the `ziglang` package, which has
+    its own spelling of targets.
     """
 
     name: str
@@ -312,6 +312,17 @@ _TABLE = (
         frozenset({"rv32m", "rv32c", "rv32v"}),
         "m+c+zve32x+zvl128b",
         "and vectors (RV32IMC with Zve32x and Zvl128b, or V)",
+    ),
+    # Only gcc is there for it, told to put no bytes between instructions. What its libgcc leaves
+    # out (the ESP8266 has it in ROM) is in the port.
+    Core(
+        name="lx106",
+        title="Xtensa LX106 (of the ESP8266)",
+        isa="xtensa",
+        features=frozenset(),
+        gcc_programs=("xtensa-lx106-elf-gcc",),
+        gcc_flags=("-Wa,--no-target-align",),
+        clang_flags=(),
     ),
     Core(
         name="x86_64",

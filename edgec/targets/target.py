@@ -31,6 +31,7 @@ from edgec.targets.x86 import rules as x86
 RULES: dict[str, tuple[Rule, ...]] = {
     "thumb": cortex_m.RULES,
     "rv32": riscv.RULES,
+    "xtensa": riscv.RULES,
     "x86_64": (*x86.RULES, *float_rows.RULES, *loops.RULES, *loops.LOOPS),
     "aarch64": (*aarch64.RULES, *float_rows.RULES, *loops.RULES, *loops.LOOPS),
     "cuda": cuda.RULES,

@@ -48,6 +48,7 @@ def test_other_bytes_are_readable() -> None:
         ("trap 0000000b", "trap (call of the system)"),
         ("trap 0000000c", "exception 12"),
         ("abort 00000004", "abort (access to no memory)"),
+        ("exception 0000001d", "exception (store to no memory)"),
     ],
 )
 def test_faults_are_explained(number: str, name: str) -> None:

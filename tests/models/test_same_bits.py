@@ -141,6 +141,15 @@ def test_every_model_on_risc_v(name: str, sample_model: Callable[[str], Path]) -
     compare_outputs(path_of(name, sample_model), "qemu_riscv32", "qemu", "gcc", range(1, 2))
 
 
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(n, marks=[pytest.mark.full] * (n not in ("kws", "digits"))) for n in NAMES],
+)
+def test_every_model_on_xtensa(name: str, sample_model: Callable[[str], Path]) -> None:
+    """Of the compilers only gcc; floats by the port's own arithmetic."""
+    compare_outputs(path_of(name, sample_model), "qemu_xtensa_lx106", "qemu", "gcc", range(1, 3))
+
+
 def test_a_microbit_runs_what_fits(sample_model: Callable[[str], Path]) -> None:
     for model in (DIGITS, sample_model(MODELS["sww"]), sample_model(MODELS["kws"])):
         compare_outputs(model, "bbc_microbit", "qemu", "gcc", range(1, 3))

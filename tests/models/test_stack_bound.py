@@ -77,7 +77,9 @@ def test_floats_by_functions_of_the_compiler(board: str, tmp_path: Path) -> None
     check(*figures(float_network(tmp_path / "floats.tflite"), board))
 
 
-@pytest.mark.parametrize("board", ["bbc_microbit", M4, "mps3_an547", "qemu_riscv32"])
+@pytest.mark.parametrize(
+    "board", ["bbc_microbit", M4, "mps3_an547", "qemu_riscv32", "qemu_xtensa_lx106"]
+)
 def test_whole_program_in_qemu(board: str) -> None:
     """Start-up, link and interrupts included, since the reset; its bound is the whole image's."""
     missing = missing_emulator(load_board(board))

@@ -50,6 +50,7 @@ BOARDS = (
     "qemu_cortex_r5",
     "qemu_riscv32",
     "qemu_riscv32_v",
+    "qemu_xtensa_lx106",
 )
 
 
@@ -208,6 +209,7 @@ def test_unusable_image_shows_what_qemu_says(digits: Digits, tmp_path: Path) -> 
         ("qemu_cortex_a7", "00de", r"abort \(undefined instruction\)"),
         ("qemu_cortex_r5", "00de", r"abort \(undefined instruction\)"),
         ("qemu_riscv32", "0000", r"trap \(illegal instruction\)"),  # c.unimp
+        ("qemu_xtensa_lx106", "6df0", r"exception \(illegal instruction\)"),  # ill.n
     ],
 )
 def test_program_that_faults_is_named(

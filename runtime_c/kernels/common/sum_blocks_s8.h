@@ -289,6 +289,26 @@ static EC_KERNEL void ec_sums_4x16_s8(int32_t *acc, const int8_t *x, const int32
     "mov " to ", " sum "\n"   \
     "subs " to ", " to ", r7\n"
 
+/* An input by four weights of the block, from number k on, in C. */
+#define EC_SUMS_UNSIGNED(to, k)    \
+    do {                           \
+        to##0 += one * w[k];       \
+        EC_SUMS_IN_ORDER;          \
+        to##1 += one * w[(k) + 1]; \
+        EC_SUMS_IN_ORDER;          \
+        to##2 += one * w[(k) + 2]; \
+        EC_SUMS_IN_ORDER;          \
+        to##3 += one * w[(k) + 3]; \
+        EC_SUMS_IN_ORDER;          \
+    } while (0)
+
+/* Sums, less what their weights are more than they mean, stored from acc[at] on. */
+#define EC_SUMS_STORE_LESS(at, from)          \
+    acc[at] = (int32_t)(from##0 - sum);       \
+    acc[(at) + 1] = (int32_t)(from##1 - sum); \
+    acc[(at) + 2] = (int32_t)(from##2 - sum); \
+    acc[(at) + 3] = (int32_t)(from##3 - sum)
+
 /* One pixel by eight channels, whose weights are stored as what they are more than -128: Armv6-M
  * reads bytes without a sign at a number after a pointer, but others at a register after it.
  *
@@ -361,14 +381,19 @@ static EC_KERNEL void ec_sums_1x8_moved_s8(int32_t *acc, const int8_t *x, const 
         : "r12", "cc", "memory");
 #else
     const uint8_t *w = (const uint8_t *)(stream + 8);
-    for (int32_t c = 0; c < 8; ++c) {
-        acc[c] = stream[c];
+    uint32_t a0 = (uint32_t)stream[0], a1 = (uint32_t)stream[1], a2 = (uint32_t)stream[2];
+    uint32_t a3 = (uint32_t)stream[3], b0 = (uint32_t)stream[4], b1 = (uint32_t)stream[5];
+    uint32_t b2 = (uint32_t)stream[6], b3 = (uint32_t)stream[7];
+    uint32_t sum = 0u;
+    for (const int8_t *const end = x + depth; x != end; ++x, w += 8) {
+        const uint32_t one = (uint32_t)(int32_t)*x;
+        sum += one;
+        EC_SUMS_UNSIGNED(a, 0);
+        EC_SUMS_UNSIGNED(b, 4);
     }
-    for (int32_t k = 0; k < depth; ++k, w += 8) {
-        for (int32_t c = 0; c < 8; ++c) {
-            acc[c] += x[k] * (w[c] - 128);
-        }
-    }
+    sum *= 128u;
+    EC_SUMS_STORE_LESS(0, a);
+    EC_SUMS_STORE_LESS(4, b);
 #endif
 }
 

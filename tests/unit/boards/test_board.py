@@ -55,6 +55,7 @@ def test_the_promised_boards_are_there() -> None:
         "esp32c3_devkitm",
         "qemu_riscv32",
         "qemu_riscv32_v",
+        "qemu_xtensa_lx106",
         "qemu_cortex_a7",
         "qemu_cortex_r5",
         "raspberry_pi",

@@ -43,6 +43,17 @@ def test_nothing_installed_says_what_to_install(monkeypatch: pytest.MonkeyPatch)
     assert "edgec[toolchain]" in caught.value.hint
 
 
+def test_xtensa_has_gcc_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    core = find_core("lx106")
+    assert all(each.name == "gcc" for each in available_toolchains(core))
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    for prefer in (None, "clang"):
+        with pytest.raises(ToolMissing, match="lx106") as caught:
+            find_toolchain(core, prefer)
+        assert "apt install gcc-xtensa-lx106" in caught.value.hint
+        assert "toolchain]" not in caught.value.hint
+
+
 def test_without_gcc_clang_serves(monkeypatch: pytest.MonkeyPatch) -> None:
     needs("clang")
     monkeypatch.setattr(shutil, "which", lambda name: None)

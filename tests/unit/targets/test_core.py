@@ -47,6 +47,10 @@ def test_compilers_agree_with_the_features(core: Core) -> None:
                 name for name, value in macros.items() if value != "0"
             }
             continue
+        if core.isa == "xtensa":
+            assert "__XTENSA_CALL0_ABI__" in macros and not core.features
+            assert macros["__XTENSA_SOFT_FLOAT__"] == "1"
+            continue
         assert ("__ARM_FEATURE_DSP" in macros) == core.has("dsp"), toolchain.name
         assert ("__ARM_FP" in macros) == core.has("fpu"), toolchain.name
         assert ("__ARM_PCS_VFP" in macros) == core.has("fpu"), toolchain.name

@@ -68,6 +68,8 @@ int main(void) {
             uint32_t left = 1000000u;
 #if defined(__riscv)
             __asm__ volatile("1:\n\taddi %0, %0, -1\n\tbnez %0, 1b" : "+r"(left));
+#elif defined(__XTENSA__)
+            __asm__ volatile("1:\n\taddi %0, %0, -1\n\tbnez %0, 1b" : "+a"(left));
 #else
             __asm__ volatile(".syntax unified\n1:\n\tsubs %0, #1\n\tbne 1b" : "+l"(left) : : "cc");
 #endif
@@ -92,10 +94,16 @@ int main(void) {
         } else if (c == 'O') { /* the stack grows too far */
 #if defined(__arm__)
             __asm__ volatile("mov sp, %0\n\tsub sp, #8\n\tpush {r0}" : : "r"(__stack_limit));
+#elif defined(__XTENSA__)
+            __asm__ volatile("mov a1, %0\n\taddi a1, a1, -16\n\ts32i a0, a1, 0"
+                             :
+                             : "a"(__stack_limit));
 #endif
         } else if (c == 'F') {
 #if defined(__riscv)
             __asm__ volatile("unimp");
+#elif defined(__XTENSA__)
+            __asm__ volatile("ill");
 #else
             __asm__ volatile("udf #0");
 #endif
