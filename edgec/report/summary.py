@@ -76,6 +76,7 @@ def build_report(compiled: Compiled, built: Built) -> dict[str, Any]:
         ],
         "tuned_left_out": compiled.tuned_left_out,
         "own_kernels": _own_kernels(compiled),
+        "own_kernels_unused": bool(compiled.options.kernels) and not _own_kernels(compiled),
         "tensorrt_built": _has_tensorrt(built),
         "left_by_accelerator": _left(compiled),
         "front": [
@@ -192,6 +193,8 @@ def _kernel_lines(report: dict[str, Any]) -> list[str]:
     uses = ", ".join(f"{each['symbol']} for {each['layer']}" for each in report["own_kernels"])
     rest = ", ".join(f"{name} ({n})" for name, n in report["left_by_accelerator"].items())
     lines = [f"kernels of yours: {uses}"] if uses else []
+    if report["own_kernels_unused"]:
+        lines = ["kernels of yours: none is used, since none fits a layer and is estimated faster"]
     if report["tensorrt_built"] is False:
         lines.append(f"no NvInfer.h was found: where TensorRT is, {COMMAND}")
     return [*lines, f"left to the processor: {rest}"] if rest else lines

@@ -87,6 +87,10 @@ def test_command_line_builds_and_verifies(
     with pytest.raises(SystemExit, match="0"):
         main(["build", *given, "-o", str(tmp_path / "p")])
     assert "kernels of yours: my_dense_f32 for logits" in capsys.readouterr().out
+    integers = [str(FLOAT.with_name("digits_int8.onnx")), *given[1:]]
+    with pytest.raises(SystemExit, match="0"):
+        main(["build", *integers, "-o", str(tmp_path / "integers")])
+    assert "kernels of yours: none is used" in capsys.readouterr().out
     manifest = Manifest.load(tmp_path / "p")
     assert manifest.foreign == ("digits_float_custom_dense_f32.c",)
     assert manifest.foreign[0] in read_library(tmp_path / "p").sources
