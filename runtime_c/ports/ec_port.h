@@ -40,8 +40,8 @@ uint32_t ec_port_ticks_hz(void);
 /* Wait until something may have happened (an interrupt) or return at once; for polling loops. */
 void ec_port_idle(void);
 
-/* Take care of every interrupt that the port enables. RISC-V, Cortex-A and Cortex-R have one entry
- * for all of them, which calls this; on Cortex-M each has its own. */
+/* Take care of every interrupt that the port enables. RISC-V, Xtensa, Cortex-A and Cortex-R have
+ * one entry for all of them, which calls this; on Cortex-M each has its own. */
 void ec_interrupt(void);
 
 /* Restart the board as its reset pin would. Does not return. */

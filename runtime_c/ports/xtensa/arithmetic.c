@@ -141,16 +141,6 @@ typedef struct {
 static const format_t single = { 23u, 8u };
 static const format_t twice = { 52u, 11u };
 
-typedef union {
-    float value;
-    uint32_t bits;
-} single_t;
-
-typedef union {
-    double value;
-    uint64_t bits;
-} double_t;
-
 /* Shifts right; the last bit stays set if any that goes was. */
 static uint64_t shift_right(uint64_t value, uint32_t by) {
     if (by > 63u) {
@@ -348,25 +338,29 @@ static int32_t to_signed(number_t a) {
 }
 
 static number_t of_single(float value) {
-    const single_t a = { value };
-    return unpack(a.bits, single);
+    uint32_t bits;
+    (void)__builtin_memcpy(&bits, &value, sizeof bits);
+    return unpack(bits, single);
 }
 
 static number_t of_double(double value) {
-    const double_t a = { value };
-    return unpack(a.bits, twice);
+    uint64_t bits;
+    (void)__builtin_memcpy(&bits, &value, sizeof bits);
+    return unpack(bits, twice);
 }
 
 static float to_single(number_t a) {
-    single_t result;
-    result.bits = (uint32_t)pack(a, single);
-    return result.value;
+    const uint32_t bits = (uint32_t)pack(a, single);
+    float value;
+    (void)__builtin_memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 static double to_double(number_t a) {
-    double_t result;
-    result.bits = pack(a, twice);
-    return result.value;
+    const uint64_t bits = pack(a, twice);
+    double value;
+    (void)__builtin_memcpy(&value, &bits, sizeof value);
+    return value;
 }
 
 GIVEN(float, __addsf3, float a, float b) {

@@ -14,9 +14,6 @@
 #define EC_REG32(address) (*(volatile uint32_t *)(uintptr_t)(address))
 #endif
 
-/* A port implements it: takes care of every interrupt that it enables. */
-void ec_interrupt(void);
-
 /* Called once on an exception, with its cause (EXCCAUSE) and where it was (its address, a0, sp).
  * The weak one in startup.c sends a line of text and stops. Does not return. */
 void ec_exception(uint32_t cause, uint32_t pc, uint32_t lr, uint32_t sp);
