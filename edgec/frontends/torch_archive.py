@@ -39,7 +39,8 @@ _TARGET = re.compile(
 )
 #: A size as text: integers, symbols, and the functions that torch prints for them.
 _EXPRESSION = re.compile(
-    r"(?:\d++|[su]\d++|zuf\d++|Mod|FloorDiv|CeilDiv|CleanDiv|PythonMod|Max|Min|Eq|Ne|Ge|Gt|Le|Lt"
+    r"(?:\d++|[su]\d++|zuf\d++|(?:Strict)?(?:Less|Greater)Than|(?:Une|E)quality"
+    r"|Mod|FloorDiv|CeilDiv|CleanDiv|PythonMod|Max|Min|Eq|Ne|Ge|Gt|Le|Lt"
     r"|Symbol\('[su]\d++'(?:, (?:positive|nonnegative|integer)=True)*+\)|Add|Mul"
     r"|Integer|True|False|int_oo|[-+*/%(),<>=&|~ ])*+"
 )

@@ -258,6 +258,8 @@ class ProgramImporter:
         for value, tensor in zip(values, _tensors(node), strict=False):
             axes = {n: extent for n, extent in enumerate(tensor.shape) if _is_symbol(extent)}
             known = self.builder.open_axes.get(value, {})
+            for axis in [axis for axis in known if axis not in axes]:
+                del known[axis]  # the program has made sure that there are as many
             if (
                 isinstance(value, Value)
                 and {

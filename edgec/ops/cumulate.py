@@ -19,6 +19,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import int32, intrinsic, saturate
 from edgec.numerics.fixed_point import Rounding, quantize_multiplier
 from edgec.ops.broadcast import operand_tensors
+from edgec.ops.fill_beyond import filled, reopened
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx, from_tflite
 from edgec.ops.reduce import MOST_ELEMENTS
@@ -180,4 +181,8 @@ def import_cumulated(builder: GraphBuilder, raw: RawNode) -> Value:
         from edgec.ops.tflite_quantized import append_cumulated  # which makes sums of these
 
         return append_cumulated(builder, raw)
-    return builder.op("cumulate", [raw.operand(0)], attrs, name=raw.name)
+    if not attrs.reverse:
+        return builder.op("cumulate", [raw.operand(0)], attrs, name=raw.name)
+    whole = filled(builder, raw, [attrs.axis], int(attrs.is_product))
+    made = builder.op("cumulate", [whole.operand(0)], attrs, name=raw.name)
+    return reopened(builder, raw, attrs.axis, made)

@@ -6,7 +6,7 @@ infinity for a largest element.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -51,6 +51,12 @@ class FillBeyond(Op[FillBeyondAttrs]):
             raise TypeMismatch(f"fill_beyond along axis {attrs.axis} of {x}")
         return (x,)
 
+    def whole_axes(
+        self, attrs: FillBeyondAttrs, inputs: Sequence[TensorType], position: int
+    ) -> Collection[int]:
+        """Any element may be of what is filled; it keeps the other axes of x."""
+        return (0,) if position else (attrs.axis,)
+
     def filled_axis(self, attrs: FillBeyondAttrs) -> int:
         """All of this axis means something in the result."""
         return attrs.axis
@@ -88,6 +94,14 @@ def filled(builder: GraphBuilder, raw: RawNode, axes: Sequence[int], neutral: fl
                 "fill_beyond", [x, known[axis]], FillBeyondAttrs(axis, neutral), f"filled{axis}"
             )
     return replace(raw, inputs=(x, *raw.inputs[1:]))
+
+
+def reopened(builder: GraphBuilder, raw: RawNode, axis: int, value: Value) -> Value:
+    """A value made of the filled first input, of which as much of the axis is in use as of that."""
+    number = builder.open_axes.get(raw.operand(0), {}).get(axis)
+    if number is not None:
+        builder.open(value, axis, number)
+    return value
 
 
 def is_open(builder: GraphBuilder, raw: RawNode, axes: Sequence[int]) -> bool:

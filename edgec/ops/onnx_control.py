@@ -157,7 +157,7 @@ def _conditional(
     node = builder.node(While, [*starts, *outside], attrs, name=raw.name, bodies=bodies)
     for type_, stack in zip(declared, node.outputs[2 + len(carried) :], strict=True):
         if type_ is None:
-            made = limited_count(builder, node.outputs[0], stack.type.shape[0], raw.name)
+            made = limited_count(builder, [node.outputs[0]], stack.type.shape[0], raw.name)
             builder.open(stack, 0, made)
     return node.outputs[2:]
 

@@ -15,9 +15,10 @@ from edgec.graph.operator import register
 from edgec.graph.traits import IntegerForm, Movement
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
+from edgec.ops.fill_beyond import is_open
 from edgec.ops.moved import Moved
 from edgec.ops.onnx_graph import OnnxGraph, written_list
-from edgec.ops.op import NotConstant, RawNode, from_onnx, from_tflite
+from edgec.ops.op import NotConstant, RawNode, axis_of, from_onnx, from_tflite
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.slice_at import SliceAt, SliceAtAttrs, computed_slice, first_parts
 from edgec.ops.transpose import in_order
@@ -329,9 +330,9 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
         constant_integers(v, n) if (v := raw.optional(p)) else [d]
         for p, n, d in ((3, "axes", 0), (4, "steps", 1))
     )
-    computed = [not isinstance(raw.operand(position), Constant) for position in (1, 2)]
-    if any(computed) and (len(axes), steps) == (1, [1]):
-        return (computed_slice if computed[0] else first_parts)(builder, raw, axes[0])
+    part = _computed_part(builder, raw, axes[0]) if (len(axes), steps) == (1, [1]) else None
+    if part is not None:
+        return part
     given = [
         None if value is None else constant_integers(value, what)
         for value, what in zip([*raw.inputs[1:], None, None][:4], names, strict=True)
@@ -339,6 +340,19 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     if given[0] is None or given[1] is None:
         raise ImportFailed("starts or ends are absent")
     return _onnx_slice(builder, raw, given[0], given[1], given[2], given[3])
+
+
+def _computed_part(builder: GraphBuilder, raw: RawNode, axis: int) -> Value | None:
+    """A slice along one axis from or to a computed place, or of as much as data decide."""
+    x, end = raw.operand(0), raw.operand(2)
+    if not isinstance(raw.operand(1), Constant):
+        return computed_slice(builder, raw, axis)
+    if isinstance(end, Constant):
+        starts, ends = (constant_integers(raw.operand(n), "ranges") for n in (1, 2))
+        axis = axis_of(axis, len(x.type.shape))
+        if starts != [0] or ends >= [x.type.shape[axis]] or not is_open(builder, raw, [axis]):
+            return None
+    return first_parts(builder, raw, axis)
 
 
 def _onnx_slice(

@@ -212,33 +212,39 @@ def first_parts(builder: GraphBuilder, raw: RawNode, axis: int) -> Value:
     """
     x, start, end = raw.operand(0), raw.constant(1, "starts"), raw.operand(2)
     axis %= len(x.type.shape)
-    extent, name = x.type.shape[axis], f"{raw.name}/count"
-    if start.data.any() or end.type.elements != 1 or axis in builder.open_axes.get(x, {}):
+    name, extent = f"{raw.name}/count", x.type.shape[axis]
+    there_are = builder.open_axes.get(x, {}).get(axis, extent)
+    if start.data.any() or end.type.elements != 1:
         raise NotConstant("how many elements it takes is computed", end)
-    zero, whole = (
-        builder.constant(f"{raw.name}.{n}", np.full(end.type.shape, n, end.type.dtype))
-        for n in (0, extent)
-    )
-    is_back = builder.op("less", [end, zero], name=name, sources=())
-    back = builder.op("int_add", [end, whole], name=name, sources=())
-    count = builder.op("where", [is_back, back, end], name=name, sources=())
+    last, whole, zero = (_counted(builder, each, name) for each in (end, there_are, 0))
+    is_back = builder.op("less", [last, zero], name=name, sources=())
+    back = builder.op("int_add", [last, whole], name=name, sources=())
+    count = builder.op("where", [is_back, back, last], name=name, sources=())
     part = builder.op("reshape", [x], ReshapeAttrs(x.type.shape), name=raw.name)
-    builder.open(part, axis, limited_count(builder, count, extent, raw.name))
+    builder.open(part, axis, limited_count(builder, [count, whole], extent, raw.name))
     return part
 
 
-def limited_count(builder: GraphBuilder, count: Value, most: int, name: str) -> Value:
-    """A computed count as one int32 from 0 to `most`."""
+def _counted(builder: GraphBuilder, count: Value | int, name: str) -> Value:
+    """A count as one int64."""
+    if isinstance(count, int):
+        return builder.constant(f"{name}.{count}", np.full(1, count, "int64"))
+    one = builder.op("reshape", [count], ReshapeAttrs((1,)), name=name, sources=())
+    if one.type.dtype == "int64":
+        return one
+    return builder.op("cast", [one], CastAttrs("int64"), name=name, sources=())
 
-    def made(op: str, inputs: Sequence[Value], attrs: Any = None) -> Value:
-        return builder.op(op, inputs, attrs, name=f"{name}/count", sources=())
 
-    ends = [builder.constant(f"{name}.{end}", np.full(1, end, "int64")) for end in (0, most)]
-    one = made("reshape", [count], ReshapeAttrs((1,)))
-    if count.type.dtype != "int64":
-        one = made("cast", [one], CastAttrs("int64"))
-    one = made("minimum", [made("maximum", [one, ends[0]]), ends[1]])
-    return made("cast", [one], CastAttrs("int32"))
+def limited_count(builder: GraphBuilder, counts: Sequence[Value], most: int, name: str) -> Value:
+    """The least of some counts as one int32 from 0 to `most`."""
+    name = f"{name}/count"
+    least = _counted(builder, most, name)
+    for count in counts:
+        least = builder.op(
+            "minimum", [_counted(builder, count, name), least], name=name, sources=()
+        )
+    least = builder.op("maximum", [least, _counted(builder, 0, name)], name=name, sources=())
+    return builder.op("cast", [least], CastAttrs("int32"), name=name, sources=())
 
 
 def _root(builder: GraphBuilder, value: Value) -> tuple[Value, int]:

@@ -22,11 +22,8 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import intrinsic, maximum
-from edgec.ops.add import AddAttrs
-from edgec.ops.fill_beyond import FillBeyondAttrs, is_open
+from edgec.ops.fill_beyond import filled, reopened
 from edgec.ops.op import RawNode, axis_of
-from edgec.ops.parts import Parts
-from edgec.ops.reduce import ReduceAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import transposed
 
@@ -136,8 +133,9 @@ def along_last_axis(builder: GraphBuilder, raw: RawNode, op: str, attrs: Any) ->
         made = builder.op(op, [flat], attrs, name=f"{raw.name}/rows", sources=(raw.name,))
         return builder.op("reshape", [made], ReshapeAttrs(shape), name=raw.name)
     axis = axis_of(int(raw.attribute("axis", -1)), rank)
-    if is_open(builder, raw, [axis]):
-        return _in_use(builder, raw, axis, op)
+    whole = filled(builder, raw, [axis], -math.inf)
+    if whole is not raw:
+        return reopened(builder, raw, axis, along_last_axis(builder, whole, op, attrs))
     if axis == rank - 1:
         return builder.op(op, [x], attrs, name=raw.name)
     order = list(range(rank))
@@ -145,23 +143,3 @@ def along_last_axis(builder: GraphBuilder, raw: RawNode, op: str, attrs: Any) ->
     swapped = transposed(builder, x, tuple(order), f"{raw.name}/swapped")
     made = builder.op(op, [swapped], attrs, name=f"{raw.name}/rows", sources=(raw.name,))
     return transposed(builder, made, tuple(order), raw.name)
-
-
-def _in_use(builder: GraphBuilder, raw: RawNode, axis: int, op: str) -> Value:
-    """Softmax or its logarithm along an axis of which data decide the size, by reductions."""
-    parts, x = Parts(builder, raw), raw.operand(0)
-
-    def reduced(kind: str, given: Value, neutral: float) -> Value:
-        whole = parts.op(
-            "fill_beyond", [given, number], FillBeyondAttrs(axis, neutral), f"{kind}/filled"
-        )
-        return parts.op("reduce", [whole], ReduceAttrs((axis,), kind), kind)
-
-    number = builder.open_axes[x][axis]
-    most = reduced("max", x, -math.inf)
-    shifted = parts.op("sub", [x, most], AddAttrs(), "shifted")
-    powers = parts.op("exp", [shifted], what="powers")
-    total = reduced("sum", powers, 0)
-    if op == "log_softmax":
-        return parts.op("sub", [shifted, parts.op("log", [total], what="log")], AddAttrs())
-    return parts.op("div", [powers, total])

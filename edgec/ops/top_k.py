@@ -23,8 +23,10 @@ from edgec.loop.values import cast
 from edgec.numerics.narrow_float import STORED_IN
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.cast import write_indices
+from edgec.ops.fill_beyond import filled
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx, from_tflite
+from edgec.ops.reductions import BY_NAME
 from edgec.ops.row_order import RowOrder, merge_levels, most_picked
 from edgec.ops.slice_at import limited_count
 
@@ -137,18 +139,35 @@ def import_old_topk(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ..
 
 @from_onnx("TopK", since=10)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ...]:
-    """ONNX TopK, always sorted; with a computed count, all elements and how many are in use."""
+    """ONNX TopK, always sorted.
+
+    Where the count is computed, or data decide how many elements there are, it is a limit: as many
+    are in use, or all that there are. (ONNX Runtime does not run where the count is larger.)
+    """
     x, count = raw.operands(2)
     axis = axis_of(int(raw.attribute("axis", -1)), len(x.type.shape))
     extent, largest = x.type.shape[axis], bool(raw.attribute("largest", 1))
-    if isinstance(count, Constant):
-        attrs = TopKAttrs(axis, int(count.data.reshape(-1)[0]), largest)
-        return builder.node("top_k", [x], attrs, name=raw.name).outputs
-    outputs = builder.node("top_k", [x], TopKAttrs(axis, extent, largest), name=raw.name).outputs
-    number = limited_count(builder, count, extent, raw.name)
-    for value in outputs:
-        builder.open(value, axis, number)
+    known = int(count.data.reshape(-1)[0]) if isinstance(count, Constant) else extent
+    worst = BY_NAME["max" if largest else "min"].neutral(x.type.dtype)
+    whole = filled(builder, raw, [axis], worst).operand(0)
+    outputs = builder.node("top_k", [whole], TopKAttrs(axis, known, largest), name=raw.name).outputs
+    number = _in_use(builder, raw, axis, known)
+    if number is not None:
+        for value in outputs:
+            builder.open(value, axis, number)
     return outputs
+
+
+def _in_use(builder: GraphBuilder, raw: RawNode, axis: int, most: int) -> GraphValue | None:
+    """How many of at most so many results are in use; None: all."""
+    x, count = raw.operands(2)
+    there_are = builder.open_axes.get(x, {}).get(axis)
+    if not isinstance(count, Constant):
+        limits = [count] if there_are is None else [count, there_are]
+        return limited_count(builder, limits, most, raw.name)
+    if there_are is None or most == x.type.shape[axis]:
+        return there_are
+    return limited_count(builder, [there_are], most, raw.name)
 
 
 @from_tflite("TOPK_V2")

@@ -134,10 +134,6 @@ def test_text_keeps_what_is_open(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        (
-            helper.make_node("CumSum", ["open", "none"], ["y"], reverse=1),
-            "cumulate needs to know it",
-        ),
         (helper.make_node("Concat", ["open", "open"], ["y"], axis=0), "concat needs to know it"),
         (helper.make_node("Add", ["open", "twelve"], ["y"]), "12 elements, and data decide"),
         (helper.make_node("Add", ["open", "other"], ["y"]), "two sizes of axis 0"),
@@ -157,7 +153,6 @@ def test_operators_that_need_the_size_are_refused(node: Any, message: str, tmp_p
     constants = {
         "one": np.array(1, np.float32), "twelve": np.ones(12, np.float32),
         "all": np.array([12], np.int64), "shape": np.array([3, 4], np.int64),
-        "none": np.array(0, np.int64),
     }  # fmt: skip
     path = save(nodes, ["y"], tmp_path / "m.onnx", constants)
     with pytest.raises(ImportFailed) as refusal:

@@ -103,7 +103,8 @@ def test_a_size_is_arithmetic(tmp_path: Path, text: object) -> None:
 @pytest.mark.parametrize(
     "text",
     ["s77", "2*s0 + 1", "s0**2 + 2*s0", "(s0 + 1)**3", "Mod(s0, 8)", "(s0//2) - u3", "Max(1, s0)",
-     "Mul(Integer(2), Symbol('s31', positive=True, integer=True))"],
+     "Mul(Integer(2), Symbol('s31', positive=True, integer=True))",
+     "LessThan(Symbol('u0', integer=True), Integer(5))"],
 )  # fmt: skip
 def test_sizes_that_torch_writes_pass(tmp_path: Path, text: str) -> None:
     checked_archive(write(tmp_path / "m.pt2", program(sizes=[{"expr_str": text}])))

@@ -180,6 +180,12 @@ def test_numbers_and_nothing_in_a_saved_program(tmp_path: Path) -> None:
         np.testing.assert_array_equal(mine, theirs)
 
 
+def two_of(rows: Any) -> Any:
+    """Of as many as data decide, which are two at least."""
+    torch._check(rows.shape[0] >= 2)
+    return rows, rows.topk(2).values, rows.topk(1, largest=False).values
+
+
 @pytest.mark.parametrize(
     "function",
     [
@@ -188,6 +194,8 @@ def test_numbers_and_nothing_in_a_saved_program(tmp_path: Path) -> None:
         lambda m, x: (torch.masked_select(x, x[0] > 0), x[x > 0].reshape(-1, 1), x.sum()),
         lambda m, x: x.round().unique(return_inverse=True, return_counts=True),
         lambda m, x: (x[x > 0], x[x > 0].sum(), x[x > 0].mean(), x[x[:, 0] > 0].sum(0), x.var()),
+        lambda m, x: (x[x[:, 0] > 0][:, x[0] > -9].sum(1), *x[x[:, 0] > 0].sort(0)),
+        lambda m, x: two_of(x[x > -9]),
         lambda m, x: (x[x[:, 0] > 0] @ x.t(), x[x[:, 0] > 0].softmax(0), x[x > -9].argmax()),
     ],
 )
