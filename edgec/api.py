@@ -18,6 +18,7 @@ from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError
 from edgec.frontends import import_model
 from edgec.graph.extents import at_largest
+from edgec.graph.index_limits import index_limits
 from edgec.graph.ir import Module
 from edgec.graph.open_function import input_extents, opened_function
 from edgec.graph.types import Array
@@ -31,7 +32,7 @@ from edgec.report.notebook import BuildReport, Quantization, model_html
 from edgec.report.summary import build_report
 from edgec.runners.engine import default_engine, open_session, require_engine
 from edgec.runners.inputs import fit_input
-from edgec.runners.samples import generate_inputs
+from edgec.runners.samples import generate_inputs, within_limits
 from edgec.tuned import beside, read_tuned
 
 if TYPE_CHECKING:
@@ -185,9 +186,10 @@ def verify(
     require_engine(name, chosen)
     read = Options.of_words(options)
     if inputs is None:
-        params = at_largest(read_model(Path(path), read).main).inputs
-        types = [(param.type.shape, param.type.dtype) for param in params]
-        inputs = [generate_inputs(seed, types) for seed in range(1, random + 1)]
+        main = at_largest(read_model(Path(path), read).main)
+        types = [(param.type.shape, param.type.dtype) for param in main.inputs]
+        drawn = (generate_inputs(seed, types) for seed in range(1, random + 1))
+        inputs = [within_limits(arrays, index_limits(main)) for arrays in drawn]
     runner = Runner(name, progress=progress)
     with work_folder("verify") as work:
         return verify_model(

@@ -14,7 +14,7 @@ from edgec.graph.types import TensorType
 from edgec.numerics.fit_term import Sizes
 from edgec.runners.inputs import load_arrays
 from edgec.runners.sample_files import open_samples
-from edgec.runners.samples import generate_inputs
+from edgec.runners.samples import generate_inputs, within_limits
 
 
 class _Port:
@@ -35,9 +35,16 @@ def ports_of(params: Sequence[Value]) -> list[_Port]:
 
 
 def load_cases(
-    params: Sequence[Value], path: Path | None, generated: int, *, every_size: bool = False
+    params: Sequence[Value],
+    path: Path | None,
+    generated: int,
+    *,
+    every_size: bool = False,
+    limits: Sequence[int | None] = (),
 ) -> list[list[Any]]:
     """One list of arrays per case: what `open_samples` reads, or this many generated ones.
+
+    limits: what `index_limits` says of the inputs, which generated indices stay below.
 
     every_size: where sizes are open, generated cases have the largest, the least and those in the
     middle in turn; else the largest.
@@ -46,7 +53,10 @@ def load_cases(
     if path is not None:
         return list(open_samples(ports, path))
     return [
-        list(generate_inputs(seed, [(t.shape, t.dtype) for t in types]))
+        within_limits(
+            generate_inputs(seed, [(t.shape, t.dtype) for t in types]),
+            limits or [None] * len(params),
+        )
         for seed, types in zip(range(1, generated + 1), _types(params, every_size), strict=False)
     ]
 

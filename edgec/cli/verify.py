@@ -65,6 +65,7 @@ def command(model: Path, board: str | None, as_json: bool, **given: Any) -> None
     from edgec.boards.board import load_board
     from edgec.build.staging import work_folder
     from edgec.cli.samples import load_cases
+    from edgec.graph.index_limits import index_limits
     from edgec.oracle.verify import Runner, verify_model
     from edgec.pipeline import read_model
     from edgec.runners.pool import Pool
@@ -81,8 +82,9 @@ def command(model: Path, board: str | None, as_json: bool, **given: Any) -> None
     pool_file = words["pool_file"]
     pool = Pool.load(pool_file) if pool_file is not None else None
     name = _engine(words, pool, chosen)
+    main = read_model(model, options).main
     cases = load_cases(
-        read_model(model, options).main.inputs, inputs_file, random_cases or 4,
+        main.inputs, inputs_file, random_cases or 4, limits=index_limits(main),
         every_size=pool is None and name in ("host", "core"),
     )  # fmt: skip
     with (

@@ -228,6 +228,10 @@ class Operator(Generic[AttrsT]):
             return math.prod(inputs[0].shape[:-1])
         return 1
 
+    def index_limit(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> int | None:
+        """Below which number the indices, its second operand, must be; None where all will do."""
+        return None
+
     def macs(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> int:
         """Multiply-accumulates of one run, as the field counts them (0 for most operators)."""
         return 0

@@ -102,6 +102,10 @@ class Gathered(Moved[AxisAttrs]):
         """The shape of what the indices name."""
         raise NotImplementedError
 
+    def index_limit(self, attrs: AxisAttrs, inputs: Sequence[TensorType]) -> int | None:
+        """The extent of the axis."""
+        return inputs[0].shape[attrs.axis]
+
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """`onnx_kind`, whose indices count from the end where they are negative, as here."""
         x, places = own_operands(out, node)
@@ -203,6 +207,10 @@ class GatherNd(Gathered):
     ) -> int | None:
         """The axes of the tuples stay."""
         return axis if position == 1 and attrs.axis <= axis < len(inputs[1].shape) - 1 else None
+
+    def index_limit(self, attrs: AxisAttrs, inputs: Sequence[TensorType]) -> int | None:
+        """The least extent of those that the tuples name."""
+        return min(inputs[0].shape[attrs.axis :][: inputs[1].shape[-1]])
 
     def place(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
         """The axes of the tuple at what it holds."""

@@ -20,6 +20,16 @@ _FNV_BASIS = 0x811C9DC5
 _FNV_PRIME = 0x01000193
 
 
+def within_limits(
+    arrays: Sequence[npt.NDArray[np.generic]], limits: Sequence[int | None]
+) -> list[npt.NDArray[np.generic]]:
+    """The same arrays, where indices lie from 0 to below their limit: modulo the limit."""
+    return [
+        array if limit is None else (array.astype(np.uint64) % np.uint64(limit)).astype(array.dtype)
+        for array, limit in zip(arrays, limits, strict=True)
+    ]
+
+
 def generate_inputs(
     seed: int, types: Iterable[tuple[Sequence[int], npt.DTypeLike]]
 ) -> tuple[npt.NDArray[np.generic], ...]:
