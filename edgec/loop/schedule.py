@@ -45,7 +45,6 @@ from edgec.loop.primitives.inline_constant import inline_constant
 from edgec.loop.primitives.int4 import pack_int4
 from edgec.loop.primitives.layout import Repack
 from edgec.loop.primitives.loops import Tail
-from edgec.loop.primitives.pair_bytes import pair_bytes
 from edgec.loop.primitives.reverse_compute_at import reverse_compute_at
 from edgec.loop.primitives.roll import roll
 from edgec.loop.primitives.run_once import run_once
@@ -241,10 +240,6 @@ class Schedule:
     def split_steps(self, block: str, buffer: str, axis: str, parts: Mapping[str, int]) -> None:
         """Sum over several axes in place of one, in another order."""
         self._apply(split_steps, block=block, buffer=buffer, axis=axis, parts=dict(parts))
-
-    def pair_bytes(self, buffer: str) -> None:
-        """Store two int8 of a temporary as one int16."""
-        self._apply(pair_bytes, buffer=buffer)
 
     def fold_offset(self, block: str, buffer: str) -> None:
         """Add what a sum adds to each input once, to the constant it starts from."""
@@ -510,7 +505,7 @@ REPLAYABLE = frozenset(
         "sample_perfect_tile", "sample_categorical", "simplify", "tensorize",
         "warp_tiles", "share_rows", "share_sum",
         "pad_reads", "pad_copy", "pad_tiles", "gather", "fold_offset", "spread", "flatten",
-        "floor_sum", "fuse_axes", "pad_steps", "split_steps", "pair_bytes", "place_barriers",
+        "floor_sum", "fuse_axes", "pad_steps", "split_steps", "place_barriers",
         "run_once", "store_over", "winograd", "hold_places",
     }
 )  # fmt: skip

@@ -17,20 +17,16 @@ pytest.importorskip("capstone")
 SOURCE = """
 #include "kernels/dsp/matrix_s8_to_s16.h"
 #include "kernels/dsp/matrix_s8_two.h"
-#include "kernels/dsp/matrix_s8_offset.h"
 #include "kernels/dsp/matrix_pack_s8.h"
 
 void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_2(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
-void run_matrix_1_offset(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1_to_s16(int16_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_pack_rows_3(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_rows_2(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_row(int16_t *to, const int8_t *x, WORDS(n));
-void run_offset_row(int16_t *to, const int8_t *x, WORDS(n));
-void run_offset_row_in_place(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_windows_3(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_windows_2(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_taps_3(int16_t *to, const int8_t *x, WORDS(n));
@@ -45,18 +41,12 @@ void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_plain_s8_dsp(out, x, s, n[0], n[1], n[2]); }
-void run_matrix_1_offset(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_1_offset_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_1_to_s16(int16_t *out, const int8_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_plain_s8_s16_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_pack_rows_3(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_rows_3_s8_dsp(to, x, n[0]); }
 void run_pack_rows_2(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_rows_2_s8_dsp(to, x, n[0]); }
-void run_offset_row(int16_t *to, const int8_t *x, WORDS(n)) { ec_offset_row_s8_dsp(to, x, n[0]); }
-void run_offset_row_in_place(int16_t *to, const int8_t *x, WORDS(n))
-{ int8_t *const in_place = (int8_t *)to; for (int32_t i = 0; i < n[0]; ++i) { in_place[i] = x[i]; }
-  ec_offset_row_s8_dsp(to, in_place, n[0]); }
 void run_pack_row(int16_t *to, const int8_t *x, WORDS(n)) { ec_pack_row_s8_dsp(to, x, n[0]); }
 void run_pack_windows_3(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_windows_3_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
@@ -114,17 +104,14 @@ def check_product(core, name, size, channels, zero_point, x, constants):
 def inputs_of(rng, name, size):
     if name == "matrix_1_plain":
         return rng.integers(-128, 128, 8 * size).astype(np.int8)
-    if name == "matrix_1_offset":  # every byte that there is, with and without a sign
-        return rng.integers(-128, 128, 4 * size).astype(np.int8).view(np.int16)
     count = 12 * size if name == "matrix_3" else 8 * size
     return rng.integers(-128, 128, count).astype(np.int16)
 
 
-#: Kernels of several pixels, two channels at a time; the others do one pixel and four.
+#: Kernels of several pixels, two channels at a time, told by quads of inputs; the others do one
+#: pixel and four, told by twice as many.
 PAIRS = ("matrix_3", "matrix_2")
-PRODUCTS = (*PAIRS, "matrix_1", "matrix_1_plain", "matrix_1_offset")
-#: Kernels told by how many quads of inputs they take; the others by twice as many.
-BY_QUADS = (*PAIRS, "matrix_1_offset")
+PRODUCTS = (*PAIRS, "matrix_1", "matrix_1_plain")
 
 
 @pytest.mark.parametrize("zero_point", [-128, -3])
@@ -132,10 +119,10 @@ BY_QUADS = (*PAIRS, "matrix_1_offset")
 def test_every_length_of_the_reduction(core, name, zero_point):
     """Each way into the unrolled loops, and several rounds of them."""
     rng = np.random.default_rng(3)
-    most = 40 if name in BY_QUADS else 18
-    for size in range(2 if name == "matrix_1_offset" else 1, most):
+    most = 40 if name in PAIRS else 18
+    for size in range(1, most):
         channels = 2 if name in PAIRS else 4
-        quads = size if name in BY_QUADS else 2 * size
+        quads = size if name in PAIRS else 2 * size
         check_product(
             core, name, size, channels, zero_point,
             inputs_of(rng, name, size), tables(rng, channels, quads),
@@ -148,8 +135,8 @@ def test_every_number_of_channels(core, name, zero_point):
     """Also those that make the last pair, or four, overlap the one before."""
     rng = np.random.default_rng(4)
     for channels in range(2 if name in PAIRS else 4, 14):
-        quads = 3 if name in BY_QUADS else 4
-        size = quads if name in BY_QUADS else quads // 2
+        quads = 3 if name in PAIRS else 4
+        size = quads if name in PAIRS else quads // 2
         x = inputs_of(rng, name, size)
         check_product(core, name, size, channels, zero_point, x, tables(rng, channels, quads))
 
@@ -160,7 +147,7 @@ def test_extremes_ties_and_saturation(core, name, zero_point):
     """Sums on and beside ties of both roundings, limits of sums, multipliers and shifts."""
     rng = np.random.default_rng(5)
     channels, quads = 40, 4
-    size = quads if name in BY_QUADS else quads // 2
+    size = quads if name in PAIRS else quads // 2
     zeros = np.zeros_like(inputs_of(rng, name, size))
     for shift in range(-15, 0):
         constants = tables(rng, channels, quads)
@@ -173,10 +160,6 @@ def test_extremes_ties_and_saturation(core, name, zero_point):
         constants["shift"][:] = shift
         check_product(core, name, size, channels, zero_point, zeros, constants)
     edges = np.where(rng.random(zeros.shape) < 0.5, -128, 127).astype(zeros.dtype)
-    if name == "matrix_1_offset":
-        edges = np.where(rng.random(2 * zeros.size) < 0.5, -128, 127).astype(np.int8)
-        edges[::2] ^= -128
-        edges = edges.view(np.int16)
     constants = tables(rng, channels, quads, extreme=True)
     constants["bias"][::2] = (1 << 23) - 1 - 16 * 127 * 128
     constants["bias"][1::2] = -(1 << 23) + 16 * 127 * 128
@@ -186,11 +169,11 @@ def test_extremes_ties_and_saturation(core, name, zero_point):
 def test_streams_give_their_constants_back():
     rng = np.random.default_rng(6)
     for name, size, channels in (
-        ("matrix_3", 5, 7), ("matrix_1", 2, 9), ("matrix_1", 3, 4), ("matrix_1_offset", 17, 9),
+        ("matrix_3", 5, 7), ("matrix_1", 2, 9), ("matrix_1", 3, 4), ("matrix_1_plain", 2, 5),
     ):  # fmt: skip
         kernel = get_microkernel(f"ec_{name}_s8_dsp")
         for zero_point in (-128, 5):
-            constants = tables(rng, channels, size if name in BY_QUADS else 2 * size)
+            constants = tables(rng, channels, size if name in PAIRS else 2 * size)
             sizes = sized(kernel, size, channels, zero_point)
             found = kernel.stream.unpack(kernel.stream.pack(constants, **sizes), **sizes)
             for key, array in constants.items():
@@ -270,9 +253,6 @@ def test_rows(core):
             words = -(-depth // 4) * pixels
             check_packing(core, f"pack_rows_{pixels}", (depth,), pixels * depth, 4 * words)
         check_packing(core, "pack_row", (depth,), depth, -(-depth // 8) * 8)
-        for name in ("offset_row", "offset_row_in_place"):
-            kernel = "ec_offset_row_s8_dsp"
-            check_packing(core, name, (depth,), depth, -(-depth // 4) * 2, kernel)
 
 
 WINDOWS = [

@@ -16,8 +16,8 @@ from edgec.targets.rule import Nest
 
 #: What a step of each axis counts, in the order of use.
 PARTS = {"q": 4, "s": 1, "r": 2}
-#: Axes of a gathered copy: pixels side by side, one after the other, or pairs of bytes.
-SIDE_BY_SIDE, ONE_BY_ONE, IN_BYTES = "qspr", "pqsr", "pqrs"
+#: Axes of a gathered copy: pixels side by side, or one after the other.
+SIDE_BY_SIDE, ONE_BY_ONE = "qspr", "pqsr"
 #: Pixels that kernels take at once.
 BLOCK = 3
 
@@ -30,11 +30,6 @@ def columns(nest: Nest) -> Nest:
 def row(nest: Nest) -> Nest:
     """The inputs of one pixel after the other, as int16, an even number of quads."""
     return _gathered(nest, ONE_BY_ONE, 8)
-
-
-def offset_row(nest: Nest) -> Nest:
-    """The inputs of one pixel after the other, as bytes of which every second one has no sign."""
-    return _gathered(nest, IN_BYTES, 4)
 
 
 def padded_columns(nest: Nest) -> Nest:
@@ -52,9 +47,7 @@ def _gathered(nest: Nest, order: str, multiple: int, in_copy: bool = False) -> N
     if in_copy and source == "x":
         raise ScheduleError("no window reaches outside")
     _as_matrix(schedule, source, multiple)
-    schedule.gather("acc", source, "col", order, "" if order == IN_BYTES else "int16")
-    if order == IN_BYTES:
-        schedule.pair_bytes("col")
+    schedule.gather("acc", source, "col", order, "int16")
     return nest.after(schedule, window)
 
 

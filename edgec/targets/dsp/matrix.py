@@ -27,10 +27,9 @@ from edgec.targets.common.constant_channels import (
 from edgec.targets.common.kernels.rescaling import ONNX, ONNX_TO_16, RESCALINGS, TFLM, Rescaling
 from edgec.targets.common.limits import find_limits
 from edgec.targets.common.nests import find_param
-from edgec.targets.dsp.columns import IN_BYTES, SIDE_BY_SIDE
+from edgec.targets.dsp.columns import SIDE_BY_SIDE
 from edgec.targets.dsp.kernels.matrix import can_share_words
 from edgec.targets.dsp.kernels.matrix_int4 import MOST_INT4_SUM, step_of
-from edgec.targets.dsp.kernels.matrix_offset import FEWEST_QUADS
 from edgec.targets.dsp.kernels.products import GROUPS, INT4
 from edgec.targets.rule import Nest
 
@@ -143,16 +142,14 @@ def schedule_product(nest: Nest, in_rows: bool, stored: str) -> Schedule | None:
     stay in four bits, with a shift for each group of them; or nothing.
     """
     axes = [axis.var.name for axis in blocks_of(nest.func.body)["col"].axes]
-    by_three, is_offset = axes == [*SIDE_BY_SIDE], axes == [*IN_BYTES[:-1]]
-    if stored and (is_offset or in_rows):
+    by_three = axes == [*SIDE_BY_SIDE]
+    if stored and in_rows:
         return None
     quads = 1 if by_three else 2
     chosen = _choose(
         nest.func, nest.tables, nest.core.features, quads=quads, paired=nest.paired, stored=stored
     )
     if chosen is None:
-        return None
-    if is_offset and not (chosen.rescaling is TFLM and fits_offsets(chosen.constants["w"])):
         return None
     schedule = nest.schedule()
     try:
@@ -165,7 +162,7 @@ def schedule_product(nest: Nest, in_rows: bool, stored: str) -> Schedule | None:
                 window = _pad(schedule, pixels, window)
             _pack_columns(schedule, pixels, window, by_two)
         else:
-            _schedule_row(schedule, chosen, is_offset)
+            _schedule_row(schedule, chosen)
     except ScheduleError:
         return None
     replace_constants(schedule, nest.tables, chosen.constants)
@@ -191,8 +188,8 @@ def _schedule_blocks(schedule: Schedule, chosen: _Chosen, by_two: int) -> None:
         schedule.tensorize(f"out_p{end}_i", kernel, {"quads": quads, **chosen.sizes})
 
 
-def _schedule_row(schedule: Schedule, chosen: _Chosen, is_offset: bool) -> None:
-    """One pixel, its inputs packed; or as bytes with offsets."""
+def _schedule_row(schedule: Schedule, chosen: _Chosen) -> None:
+    """One pixel, its inputs packed."""
     pixels = find_param(schedule.func, "out").shape[0]
     quads = find_param(schedule.func, "w").shape[1]
     depth = find_param(schedule.func, "x").elements // pixels
@@ -200,12 +197,9 @@ def _schedule_row(schedule: Schedule, chosen: _Chosen, is_offset: bool) -> None:
     schedule.compute_at("col", "out_p", scope="scratch")
     schedule.decompose_reduction("acc", "acc_q")
     schedule.simplify()
-    if is_offset:
-        kernel, size, packing = "matrix_1_offset", {"quads": quads}, "ec_offset_row_s8_dsp"
-    else:
-        kernel, size, packing = "matrix_1", {"octets": quads // 2}, "ec_pack_row_s8_dsp"
-    schedule.tensorize("out_c", chosen.kernel(kernel), {**size, **chosen.sizes})
-    schedule.tensorize("col_q", packing, {"depth": depth})
+    sizes = {"octets": quads // 2, **chosen.sizes}
+    schedule.tensorize("out_c", chosen.kernel("matrix_1"), sizes)
+    schedule.tensorize("col_q", "ec_pack_row_s8_dsp", {"depth": depth})
 
 
 def _scales(constants: Mapping[str, Array], rescaling: Rescaling, quads: int) -> str:
@@ -312,11 +306,6 @@ def fits_int4_products(tables: Mapping[str, Array]) -> bool:
     least, most = sum_bounds(tables)
     is_small = most.max() < MOST_INT4_SUM and least.min() >= -MOST_INT4_SUM
     return is_small and fits_int4(tables["w"])
-
-
-def fits_offsets(w: Array) -> bool:
-    """Whether inputs may be bytes with offsets: weights and their opposites are int8."""
-    return w.shape[1] >= FEWEST_QUADS and bool(w.min() >= -127)
 
 
 def fits_rescaling(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> bool:

@@ -165,22 +165,6 @@ static inline EC_UNUSED int32_t ec_smlad(int32_t x, int32_t y, int32_t acc) {
 #endif
 }
 
-/* The low int16 in x times the high one in y, less the high one in x times the low one in y, added to
- * acc; modulo 2^32. */
-static inline EC_UNUSED int32_t ec_smlsdx(int32_t x, int32_t y, int32_t acc) {
-#if EC_DSP_ACLE
-    return __smlsdx(x, y, acc);
-#elif EC_DSP_ASM
-    int32_t sum;
-    __asm__("smlsdx %0, %1, %2, %3" : "=r"(sum) : "r"(x), "r"(y), "r"(acc));
-    return sum;
-#else
-    const uint32_t low = (uint32_t)((int16_t)((uint32_t)x & 0xFFFFu) * (y >> 16));
-    const uint32_t high = (uint32_t)((x >> 16) * (int16_t)((uint32_t)y & 0xFFFFu));
-    return (int32_t)((uint32_t)acc + low - high);
-#endif
-}
-
 /* Two int16 in x times two in y, added to acc; modulo 2^64. */
 static inline EC_UNUSED int64_t ec_smlald(int32_t x, int32_t y, int64_t acc) {
 #if EC_DSP_ACLE

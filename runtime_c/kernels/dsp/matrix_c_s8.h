@@ -92,14 +92,24 @@ static inline EC_UNUSED const int32_t *ec_pair_sums_3_s8_dsp(int32_t *sums, cons
     return from;
 }
 
-/* A word of two int16 times the words of two pairs of channels: added to sums[0] of a, sums[1] of
- * both, and the same of the second pair. */
-static inline EC_UNUSED void ec_accumulate_1_s8_dsp(int32_t *sums, int32_t x,
+/* Words x and y of two int16 each times the words of two pairs of channels, those for y first: added
+ * to sums[0] of a, sums[1] of both, and the same of the second pair; and the products of both, which
+ * sums of a have too, to sums[4]. */
+static inline EC_UNUSED void ec_accumulate_1_s8_dsp(int32_t *sums, int32_t x, int32_t y,
                                                     const int32_t *weights) {
-    sums[1] = ec_smlad(x, weights[0], sums[1]);
-    sums[3] = ec_smlad(x, weights[1], sums[3]);
-    sums[0] = ec_smlad(x, ec_sxtb16(weights[0]), sums[0]);
-    sums[2] = ec_smlad(x, ec_sxtb16(weights[1]), sums[2]);
+    sums[1] = ec_smlad(x, weights[2], ec_smlad(y, weights[0], sums[1]));
+    sums[3] = ec_smlad(x, weights[3], ec_smlad(y, weights[1], sums[3]));
+    sums[0] = ec_smlad(ec_sxtab16(x, weights[0]), ec_sxtab16(y, weights[2]), sums[0]);
+    sums[2] = ec_smlad(ec_sxtab16(x, weights[1]), ec_sxtab16(y, weights[3]), sums[2]);
+    sums[4] = ec_smlad(x, y, sums[4]);
+}
+
+/* The sums of four channels from what the above added up. */
+static inline EC_UNUSED void ec_keep_sums_1_s8_dsp(int32_t *sums, const int32_t *kept) {
+    sums[0] = (int32_t)((uint32_t)kept[0] - (uint32_t)kept[4]);
+    sums[1] = kept[1];
+    sums[2] = (int32_t)((uint32_t)kept[2] - (uint32_t)kept[4]);
+    sums[3] = kept[3];
 }
 
 /* The sums of four channels, as above; `from` points at their biases. Returns the end of their
@@ -107,18 +117,13 @@ static inline EC_UNUSED void ec_accumulate_1_s8_dsp(int32_t *sums, int32_t x,
 static inline EC_UNUSED const int32_t *ec_four_sums_s8_dsp(int32_t *sums, const void *inputs,
                                                            const int32_t *from, int32_t octets) {
     const int16_t *x = (const int16_t *)inputs;
-    int32_t kept[4] = { from[0], from[1], from[2], from[3] };
+    int32_t kept[5] = { from[0], from[1], from[2], from[3], 0 };
     const int32_t *const end = from + 4 + 8 * octets;
     for (from += 4; from != end; x += 8, from += 8) {
-        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x), from);
-        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x + 2), from + 2);
-        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x + 4), from + 4);
-        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x + 6), from + 6);
+        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x), ec_load_aligned(x + 2), from);
+        ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x + 4), ec_load_aligned(x + 6), from + 4);
     }
-    sums[0] = kept[0];
-    sums[1] = kept[1];
-    sums[2] = kept[2];
-    sums[3] = kept[3];
+    ec_keep_sums_1_s8_dsp(sums, kept);
     return end;
 }
 
@@ -126,14 +131,13 @@ static inline EC_UNUSED const int32_t *ec_four_sums_s8_dsp(int32_t *sums, const 
 static inline EC_UNUSED void ec_accumulate_quad_s8_dsp(int32_t *sums, const int8_t *x,
                                                        const int32_t *from) {
     const int32_t inputs = ec_load_aligned(x);
-    ec_accumulate_1_s8_dsp(sums, ec_sxtb16(inputs), from);
-    ec_accumulate_1_s8_dsp(sums, ec_sxtb16_odd(inputs), from + 2);
+    ec_accumulate_1_s8_dsp(sums, ec_sxtb16(inputs), ec_sxtb16_odd(inputs), from);
 }
 
 /* The same of int8 inputs as they are, four at a time. */
 static inline EC_UNUSED const int32_t *ec_plain_quads_s8_dsp(int32_t *sums, const int8_t *x,
                                                              const int32_t *from, int32_t quads) {
-    int32_t kept[4] = { from[0], from[1], from[2], from[3] };
+    int32_t kept[5] = { from[0], from[1], from[2], from[3], 0 };
     const int32_t *const end = from + 4 + 4 * quads;
     const int32_t *const most = from + 4 + 16 * (quads >> 2);
     for (from += 4; from != most; x += 16, from += 16) {
@@ -145,10 +149,7 @@ static inline EC_UNUSED const int32_t *ec_plain_quads_s8_dsp(int32_t *sums, cons
     for (; from != end; x += 4, from += 4) {
         ec_accumulate_quad_s8_dsp(kept, x, from);
     }
-    sums[0] = kept[0];
-    sums[1] = kept[1];
-    sums[2] = kept[2];
-    sums[3] = kept[3];
+    ec_keep_sums_1_s8_dsp(sums, kept);
     return end;
 }
 

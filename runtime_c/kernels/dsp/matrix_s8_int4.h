@@ -136,14 +136,6 @@
     "uxtb16 " w ", " w "\n" \
     "smlad lr, " x ", " w ", lr\n"
 
-/* Four channels begin. */
-#define EC_S4_1_FOUR \
-    "0:\n" \
-    "str r0, [sp, #12]\n" \
-    "ldr r0, [sp, #4]\n" \
-    "ldmia r1!, {r10-r12, lr}\n" \
-    "ldr pc, [sp]\n"
-
 /* The end of the loop: r10-r12 and lr are 1, 256, 4096 and 16 times the sums of the channels. */
 #define EC_S4_1_DONE \
     "4:\n" \
@@ -161,7 +153,7 @@
 
 /* Eight inputs that `load` gives, 118 bytes of code if they are packed; and the loop of them. */
 #define EC_S4_1_OCTETS(load) \
-    EC_S4_1_FOUR \
+    EC_MATRIX_1_FOUR \
     "3:\n" \
     ".rept 8\n" \
     load \

@@ -52,7 +52,7 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
 }
 
 /* The registers that the assembly here changes. */
-#define EC_MATRIX_FLOATS "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7"
+#define EC_MATRIX_FLOATS "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"
 
 /* clang-format off */
 
@@ -102,9 +102,9 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
     ".endr\n" \
     EC_MATRIX_3_STORE("strb", "r2", "1")
 
-/* Assembly: keep the zero point of one pixel, and what stores the results. */
+/* Assembly: keep the zero point of one pixel, or its limits, in s8; and what stores the results. */
 #define EC_MATRIX_1_ONNX_CHOOSE \
-    "str r6, [sp, #24]\n" \
+    "vmov s8, r6\n" \
     "adr.w r7, 6f\n"
 
 /* Assembly: the same, and the scales that all channels share, if they do. */
@@ -140,7 +140,7 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
 
 /* Assembly: results of four channels stored as int8. */
 #define EC_MATRIX_1_STORE_S8 \
-    "ldr r2, [sp, #24]\n" \
+    "vmov r2, s8\n" \
     ".irp x, r10, r11, r12, lr\n" \
     "add \\x, \\x, r2\n" \
     "ssat \\x, #8, \\x\n" \
@@ -175,10 +175,10 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
         EC_MATRIX_FLOATS)
 
 /* Assembly: one pixel. */
-#define EC_MATRIX_ONNX_1 EC_MATRIX_1_TO_S8_ONNX("4", "106", EC_MATRIX_1_PACKED)
+#define EC_MATRIX_ONNX_1 EC_MATRIX_1_TO_S8_ONNX("4", "90", EC_MATRIX_1_PACKED)
 
 /* Assembly: one pixel, its inputs as they are. */
-#define EC_MATRIX_ONNX_PLAIN EC_MATRIX_1_TO_S8_ONNX("3", "122", EC_MATRIX_1_PLAIN)
+#define EC_MATRIX_ONNX_PLAIN EC_MATRIX_1_TO_S8_ONNX("3", "106", EC_MATRIX_1_PLAIN)
 
 /* Assembly: x limited to what r3 and r2 hold. */
 #define EC_MATRIX_LIMIT_S16 \
@@ -202,7 +202,7 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
 
 /* Assembly: results of four channels, limited. */
 #define EC_MATRIX_1_STORE_S16 \
-    "ldr r3, [sp, #24]\n" \
+    "vmov r3, s8\n" \
     "asr r2, r3, #16\n" \
     "sxth r3, r3\n" \
     ".irp x, r10, r11, r12, lr\n" \
@@ -233,10 +233,10 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
         EC_MATRIX_FLOATS)
 
 /* Assembly: one pixel to int16. */
-#define EC_MATRIX_ONNX_S16_1 EC_MATRIX_1_TO_S16_ONNX("4", "106", EC_MATRIX_1_PACKED)
+#define EC_MATRIX_ONNX_S16_1 EC_MATRIX_1_TO_S16_ONNX("4", "90", EC_MATRIX_1_PACKED)
 
 /* Assembly: one pixel to int16, its inputs as they are. */
-#define EC_MATRIX_ONNX_S16_PLAIN EC_MATRIX_1_TO_S16_ONNX("3", "122", EC_MATRIX_1_PLAIN)
+#define EC_MATRIX_ONNX_S16_PLAIN EC_MATRIX_1_TO_S16_ONNX("3", "106", EC_MATRIX_1_PLAIN)
 
 /* Assembly: three pixels, all of it. */
 #define EC_S4_ONNX_3 \

@@ -106,8 +106,8 @@
     EC_GROUPS_1_WORD(EC_GROUPS_1_SUM, "r5", "r7")
 
 /* One pixel begins: r4 and r6 get what a step has beside its first octet, and the size of all bytes of
- * four channels. The stack has the sums, then where the bytes of the next step are: one instruction
- * loads all, and one stores them. After them lie where the last four results are, the zero point,
+ * four channels. s8 gets the zero point. The stack has the sums, then where the bytes of the next step are: one instruction
+ * loads all, and one stores them. After them lie where the last four results are, a free word,
  * where a step goes on after its first octet, that size, the inputs, their end, and the results. */
 #define EC_GROUPS_1_BEGIN(octet, bytes) \
     "sub sp, #48\n" \
@@ -115,7 +115,8 @@
     "strd r1, r7, [sp, #36]\n" \
     "adds r5, r0, r5\n" \
     "subs r5, #4\n" \
-    "strd r5, r6, [sp, #20]\n" \
+    "str r5, [sp, #20]\n" \
+    "vmov s8, r6\n" \
     "mov r1, r2\n" \
     "ldrd r4, r6, [r3, #12]\n" \
     "movs r5, #" bytes "\n" \

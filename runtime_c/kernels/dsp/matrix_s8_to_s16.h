@@ -31,7 +31,6 @@
 
 /* Assembly: all four sums. */
 #define EC_MATRIX_FOUR_TO_S16(store) \
-    "ldr r7, [sp, #24]\n" \
     EC_MATRIX_TO_S16("r10", "lsl", store) \
     EC_MATRIX_TO_S16("r11", "asr", store) \
     EC_MATRIX_TO_S16("r12", "lsl", store) \
@@ -43,20 +42,20 @@
     "adds r2, r2, r3\n" \
     "ssat r2, #16, r2\n"
 
-/* Four inputs as they are, 62 bytes of code; and the loop of them. */
-#define EC_MATRIX_1_PLAIN_QUADS \
-    "0:\n" /* four channels */ \
-    "str r0, [sp, #12]\n" \
-    "ldr r0, [sp, #4]\n" \
-    "ldmia r1!, {r10-r12, lr}\n" \
-    "ldr pc, [sp]\n" \
-    "3:\n" \
-    ".rept 8\n" \
+/* Four inputs as they are: two pairs, in r2 and r4. */
+#define EC_MATRIX_1_PLAIN_QUAD \
     "ldmia r0!, {r2}\n" \
     "sxtb16 r4, r2, ror #8\n" \
-    "sxtb16 r2, r2\n" \
+    "sxtb16 r2, r2\n"
+
+/* Four inputs as they are, 54 bytes of code; and the loop of them. */
+#define EC_MATRIX_1_PLAIN_QUADS \
+    EC_MATRIX_1_TOTAL(EC_MATRIX_1_PLAIN_QUAD, "smlad r6, r2, r4, r6\n") \
+    "3:\n" \
+    ".rept 8\n" \
+    EC_MATRIX_1_PLAIN_QUAD \
     EC_MATRIX_1_STEP("r2", "r4") \
-    ".endr\n" EC_MATRIX_1_DONE
+    ".endr\n" EC_MATRIX_1_SUMS
 
 /* clang-format on */
 
@@ -80,15 +79,15 @@ static EC_KERNEL void ec_matrix_1_plain_s8_s16_dsp(int16_t *out, const int8_t *x
     const int32_t sizes[3] = { quads, 2 * channels - 4, added };
     /* clang-format off */
     EC_MATRIX_RUN_BY(sizes,
-        EC_MATRIX_1_BEGIN("28", "2", "62",
-            "adr.w r7, 6f\n"
-            "cmp r6, #0\n"
-            "it ne\n"
-            "adrne.w r7, 7f\n")
-        "str r1, [sp, #24]\n"
+        EC_MATRIX_1_BEGIN("28", "2", "54",
+            "add r7, r2, r6, lsl #1\n")
         "adds r1, #80\n"
         EC_MATRIX_1_PLAIN_QUADS
-        "6:\n"
+        /* The address of the factors, and with 2 added whether results are added. */
+        "ldr r7, [sp, #16]\n"
+        "lsrs r2, r7, #2\n"
+        "bic r7, r7, #3\n"
+        "bcs 7f\n"
         EC_MATRIX_FOUR_TO_S16("")
         EC_MATRIX_1_NEXT("8")
         "7:\n"

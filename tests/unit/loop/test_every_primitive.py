@@ -42,7 +42,6 @@ from edgec.loop.primitives import (
     int4,
     layout,
     loops,
-    pair_bytes,
     reduction,
     reverse_compute_at,
     roll,
@@ -67,7 +66,7 @@ from edgec.loop.schedule import Schedule
 MODULES = (
     barriers, cache, call_foreign, complement, compute_at, compute_inline, cut, flatten, fuse_axes,
     floor_sum, fold_offset, fold_storage, gather,
-    halves, hold_places, inline_constant, layout, loops, int4, pair_bytes, reduction,
+    halves, hold_places, inline_constant, layout, loops, int4, reduction,
     reverse_compute_at,
     roll, run_once, sampling, share_rows, share_sum, shifts,
     slide, split_steps, spread, steps, storage, store_over,

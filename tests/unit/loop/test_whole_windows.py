@@ -26,7 +26,7 @@ from edgec.loop.window import clipped
 #: Primitives tried here.
 WINDOWING = (
     "pad_reads", "pad_copy", "gather", "fold_offset", "spread", "flatten", "fuse_axes",
-    "pad_steps", "split_steps", "pair_bytes", "pad_tiles",
+    "pad_steps", "split_steps", "pad_tiles",
 )  # fmt: skip
 
 
@@ -102,7 +102,6 @@ def one(s: Schedule, choose: random.Random) -> str:
         "fuse_axes": lambda: s.fuse_axes(*fused, "m"),
         "pad_steps": lambda: s.pad_steps("acc", source, step, choose.randint(2, 4)),
         "split_steps": lambda: s.split_steps("acc", source, step, parts),
-        "pair_bytes": lambda: s.pair_bytes("col"),
         "split": lambda: s.split(choose.choice(sorted(loops_of(s.func.body))), 2),
     }
     name = choose.choice(sorted(tries))
@@ -248,7 +247,6 @@ def half(clips: bool) -> PrimFunc:
         (False, lambda s: s.split_steps("acc", "x", "k", {"h": 3, "s": 1}), "a loop 'acc_h'"),
         (False, lambda s: s.gather("acc", "x", "col", ["k"]), "not the axes"),
         (False, lambda s: s.gather("acc", "x", "col", (), "uint8"), "does not hold"),
-        (False, lambda s: s.pair_bytes("out"), "no block 'out'"),
         (False, lambda s: s.flatten("x", 0, 1), "no dimensions 0 to 1"),
         (True, lambda s: s.gather("nope", "x", "col"), "no block 'nope'"),
     ],

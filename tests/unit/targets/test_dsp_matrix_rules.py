@@ -10,7 +10,6 @@ import pytest
 from edgec.errors import ScheduleError
 from edgec.loop.define import Definition
 from edgec.loop.interpret import interpret
-from edgec.loop.overlap import overlap_distance
 from edgec.loop.printer import print_func
 from edgec.loop.schedule import replay
 from edgec.loop.values import clamp, int8, int32
@@ -18,7 +17,7 @@ from edgec.loop.window import Window, clipped
 from edgec.options import Options
 from edgec.targets.common.kernels.rescaling import ONNX, TFLM
 from edgec.targets.core import CORES
-from edgec.targets.dsp.columns import columns, offset_row, padded_columns, row
+from edgec.targets.dsp.columns import columns, padded_columns, row
 from edgec.targets.dsp.matrix import (
     fold_constant_channels,
     plain_schedules,
@@ -141,7 +140,6 @@ CASES = [
     (padded_columns, window((6, 5, 1), (3, 4), corner=(1, 1), out_width=4, padded=True), 5,
      "ec_pad_s8"),
     (row, window((1, 1, 16)), 1, "ec_pack_row_s8_dsp"),
-    (offset_row, window((1, 1, 16)), 1, "ec_offset_row_s8_dsp"),
 ]  # fmt: skip
 
 
@@ -165,9 +163,6 @@ def four_bits(channels, quads):
 def test_weights_of_four_bits_stay_so(form, shape, height, kernel, zero_point):
     case = Case(form, shape, height, four_bits(5, shape.depth // 4), zero_point)
     schedule = case.schedule(stored="s4")
-    if form is offset_row:
-        assert schedule is None
-        return
     assert schedule is not None
     text = print_func(schedule.func)
     assert "_s4_" in text and kernel in text
@@ -347,18 +342,6 @@ def test_of_an_odd_number_every_neighbour_has_to_fit():
     assert case.schedule(paired=True) is None
     constants["w"][2, 0, 0, 0] = 3
     assert case.schedule(paired=True) is not None
-
-
-def test_bytes_with_offsets_take_the_place_of_the_input():
-    shape = window((1, 1, 32))
-    constants = tables(5, 8)
-    case = Case(offset_row, shape, 1, constants)
-    schedule = case.schedule()
-    assert schedule is not None
-    params = {param.name: param for param in schedule.func.params}
-    assert overlap_distance(schedule.func, params["x"], params["col"]) == 0
-    constants["w"][2, 3, 1, 0] = -128  # its opposite is no int8
-    assert case.schedule() is None
 
 
 def test_another_clamp_is_refused():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,13 +112,49 @@ def product_fields(
     the weights of both channels of a pair for one input.
     """
     lanes, pairs = lanes_of(channels, unit), unit // 2
-    w = weights_at(lanes, quads, is_plain).reshape(len(lanes), pairs, 2, 2 * quads, 2)
+    w = weights_at(lanes, quads, is_plain).reshape(len(lanes), pairs, 2, quads, 2, 2)
+    first: Field = Totals("bias", lanes, times=_PAIR_SUMS)
+    if unit == TWO_PAIRS:
+        w = np.flip(w, axis=4)
+        first = Field("first_sum", np.arange(lanes.size).reshape(lanes.shape))
     factors = [(1, 256)[i % 2] for i in range(unit)]
     return [
-        Totals("bias", lanes, times=np.kron(np.eye(pairs, dtype=int), _PAIR_SUMS)),
-        Sums("w", w.transpose(0, 3, 1, 4, 2), "int16", (1, 256)),
+        first,
+        Sums("w", w.transpose(0, 3, 4, 1, 5, 2), "int16", (1, 256)),
         *scale_fields(rescaling, lanes, factors, zero_point, [f > 1 for f in factors]),
     ]
+
+
+def _own_products(w: Array, channels: int, is_plain: bool) -> Array:
+    """The products of weights that Winograd's inner product makes, added up for each channel."""
+    w = w.astype(np.int64).reshape(channels, -1, 2, 2)
+    first, second = np.moveaxis(w, 3 if is_plain else 2, 0)
+    return np.asarray((first * second).sum(axis=(1, 2)))
+
+
+def add_first_sums(
+    arrays: Mapping[str, Array], channels: int, is_plain: bool, **_: int
+) -> Mapping[str, Array]:
+    """With what the sums of each two pairs begin with."""
+    lanes = lanes_of(channels, TWO_PAIRS)
+    bias = arrays["bias"].astype(np.int64)
+    sums, above = bias[lanes], bias[lanes[:, 1::2]]
+    sums[:, 1::2] = sums[:, ::2] + 256 * above
+    sums[:, ::2] -= _own_products(arrays["w"], channels, is_plain)[lanes[:, ::2]]
+    return {**arrays, "first_sum": sums}
+
+
+def take_first_sums(
+    found: Mapping[str, Array], channels: int, is_plain: bool, **_: int
+) -> Mapping[str, Array]:
+    """With the biases that `add_first_sums` was given."""
+    lanes = lanes_of(channels, TWO_PAIRS)
+    sums = found["first_sum"].reshape(lanes.shape)
+    bias = np.zeros(channels, np.int64)
+    own = sums[:, ::2] + _own_products(found["w"], channels, is_plain)[lanes[:, ::2]]
+    bias[lanes[:, ::2]] = own.astype(np.int32)
+    bias[lanes[:, 1::2]] = (sums[:, 1::2] - own).astype(np.int32) >> 8
+    return {**found, "bias": bias}
 
 
 def scale_fields(
@@ -170,15 +207,22 @@ def product_stream(
             *head, *product_fields(rescaling, whole, channels, unit, zero_point, is_plain),
         ]  # fmt: skip
 
-    return Stream(rescaling.sources, fields, add_constants)
+    if unit == PAIR:
+        return Stream(rescaling.sources, fields, add_constants)
 
+    def prepare(arrays: Mapping[str, Array], **sizes: int) -> Mapping[str, Array]:
+        return add_first_sums(add_constants(arrays, **sizes), is_plain=is_plain, **sizes)
 
-def _for_all_channels(arrays: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
-    return {**arrays, "scale": np.broadcast_to(arrays["scale"], (channels,))}
+    return Stream(rescaling.sources, fields, prepare, partial(take_first_sums, is_plain=is_plain))
 
 
 def shared_stream(unit: int, is_plain: bool) -> Stream:
     """It begins with the scale of all channels, as a pair has it, and ends with none."""
     head = Field("scale", np.zeros((1, 2), int), "float32", (1, 1 / 256))
     inner = product_stream(SHARED, unit, is_plain, (head,))
-    return Stream(ONNX.sources, inner.fields, restore=_for_all_channels)
+
+    def restore(found: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
+        scale = np.broadcast_to(found["scale"], (channels,))
+        return {**take_first_sums(found, channels, is_plain), "scale": scale}
+
+    return Stream(ONNX.sources, inner.fields, inner.prepare, restore)

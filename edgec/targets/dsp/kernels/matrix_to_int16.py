@@ -20,7 +20,12 @@ from edgec.loop.stream import Field, Stream
 from edgec.targets.common.kernels.costs import UnitCost
 from edgec.targets.common.kernels.rescaling import SHARED, TFLM_ANY
 from edgec.targets.common.kernels.sums import Results, dense_sums
-from edgec.targets.dsp.kernels.matrix import TWO_PAIRS, product_fields
+from edgec.targets.dsp.kernels.matrix import (
+    TWO_PAIRS,
+    add_first_sums,
+    product_fields,
+    take_first_sums,
+)
 from edgec.targets.helium.kernels.matrix import DENSE_UNIT, slices_of, vector_fields
 
 Array = npt.NDArray[Any]
@@ -39,17 +44,19 @@ def matrix_1_plain_to_int16(quads: int, channels: int, added: int) -> PrimFunc:
     return dense_sums(b, TFLM_ANY, x, out, Results(added=bool(added), factors=FACTORS))
 
 
-def _prepare(arrays: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
+def _prepare(arrays: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
     """With M, C, e, the shift of the sum and that of its sign, of each of four channels."""
     shift = arrays["shift"].astype(np.int64)
     exponent, up = np.maximum(-shift, 0), np.maximum(shift, 0) + 1
     up = np.where(np.arange(FACTORS) % 2, 8 - up, up)
     sign = np.where(exponent > 0, 31, 32)
     rows = [arrays["multiplier"], (1 << exponent) >> 1, exponent, up, sign]
-    return {**arrays, "factor": np.stack(rows, axis=1)}
+    factors = {**arrays, "factor": np.stack(rows, axis=1)}
+    return add_first_sums(factors, channels, is_plain=True)
 
 
-def _restore(found: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
+def _restore(found: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
+    found = take_first_sums(found, channels, is_plain=True)
     multiplier, _half, exponent, up, sign = found["factor"].reshape(FACTORS, FACTOR_WORDS).T
     up = np.where(np.arange(FACTORS) % 2, 8 - up, up)
     return {**found, "multiplier": multiplier, "shift": np.where(sign > 31, up - 1, -exponent)}
@@ -69,8 +76,8 @@ register(
         needs=frozenset({"dsp"}),
         alignment=(("x", 4), ("bias", 4)),
         stream=Stream(TFLM_ANY.sources, _fields, _prepare, _restore),
-        instructions=UnitCost(TWO_PAIRS, 45, 52, 16 + 3 / 8, added=12),
-        code_bytes=960,
+        instructions=UnitCost(TWO_PAIRS, 55, 55, 14 + 3 / 8, inputs=6, added=12),
+        code_bytes=950,
     )
 )
 
