@@ -6,6 +6,7 @@ from edgec.targets.cortex_m import kernels as cortex_m
 from edgec.targets.cuda import kernels as cuda
 from edgec.targets.dsp import kernels as dsp
 from edgec.targets.helium import kernels as helium
+from edgec.targets.riscv import kernels as riscv
 from edgec.targets.x86 import kernels as x86
 
-__all__ = ["aarch64", "common", "cortex_m", "cuda", "dsp", "helium", "x86"]
+__all__ = ["aarch64", "common", "cortex_m", "cuda", "dsp", "helium", "riscv", "x86"]

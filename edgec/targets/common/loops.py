@@ -66,7 +66,8 @@ def finished(apply: Callable[[Nest, Schedule], object]) -> Callable[[Nest], list
 
 def _unrolled(nest: Nest) -> int:
     """Elements in straight code; one where the C compiler makes vectors of a plain loop."""
-    return 1 if nest.is_small or not nest.core.is_embedded else UNROLLED_ELEMENTS
+    has_vectors = not nest.core.is_embedded or nest.core.has("rv32v")
+    return 1 if nest.is_small or has_vectors else UNROLLED_ELEMENTS
 
 
 def sums_windows(nest: Nest) -> bool:

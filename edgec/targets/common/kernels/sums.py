@@ -29,6 +29,7 @@ class Results:
     limits: tuple[int, int] | None = None
     added: bool = False
     factors: int = 0
+    first: int = 0
 
     @classmethod
     def within(cls, minimum: int = 0, maximum: int = 0, zero_point: int = 0) -> Results:
@@ -61,7 +62,8 @@ def rescaled_sums(
     The loops over `at` are `result_d0` and so on: a nest has none of these names, of whose
     variables an index argument may be made.
     """
-    channels = out.shape[-1]
+    channels = results.first or out.shape[-1]
+    shape = (*out.shape[:-1], channels)
     bias = definition.constant("bias", (channels,), dtype)
     tables = rescaling.declare(definition, results.factors or channels)
     acc = definition.reduce(
@@ -69,7 +71,7 @@ def rescaled_sums(
         [(name, 0, extent) for name, extent in steps.items()],
         init=lambda *at: bias[at[-1]],
         update=lambda acc, *at: acc + cast(x(*at), dtype) * cast(w(*at), dtype),
-        shape=out.shape,
+        shape=shape,
         dtype=dtype,
     )
 
@@ -77,7 +79,7 @@ def rescaled_sums(
         channel = at[-1] % results.factors if results.factors else at[-1]
         return results.stored(out, at, rescaling.rounded(acc[at], tables, channel))
 
-    definition.compute(out, result, name="result")
+    definition.compute(out, result, shape=shape, at=lambda *at: at, name="result")
     schedule = Schedule(definition.build())
     schedule.compute_at("acc", f"result_d{len(out.shape) - 1}")
     if prod(steps.values()) > 1:
