@@ -61,16 +61,21 @@ def check_uses(
 
     Raises KernelRefused with the first difference, ToolMissing without a compiler or simulator.
     """
-    if core.isa != "thumb" and any(is_accelerated(each.group.nodes[0]) for each in groups):
-        raise EdgecError(
-            f"{core.name} has no Ethos-U beside it, which goes with Cortex-M",
-            hint="build for a board or a core that has one, such as mps3_an547 or cortex-m55",
-        )
+    if any(is_accelerated(each.group.nodes[0]) for each in groups):
+        _require_cortex_m(core)
     for lowered, variant in zip(groups, chosen, strict=True):
         if not variant.is_theirs or library_call(variant.function):
             continue  # kernels of a GPU's library run on one alone: `edgec verify` compares them
         if options.kernels and not lowered.group.nodes[0].op.is_foreign:
             _Use(lowered.group, variant, core, options).check()
+
+
+def _require_cortex_m(core: Core) -> None:
+    if core.isa != "thumb" or core.has("v7ar"):
+        raise EdgecError(
+            f"{core.name} has no Ethos-U beside it, which goes with Cortex-M",
+            hint="build for a board or a core that has one, such as mps3_an547 or cortex-m55",
+        )
 
 
 @dataclass(frozen=True)

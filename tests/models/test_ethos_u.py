@@ -215,8 +215,9 @@ def test_what_cannot_be_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     model = SHARED / "tflm_hello_world_int8.tflite"
     if not model.is_file():
         pytest.skip("the sample models are not here")
-    with pytest.raises(EdgecError, match="no Ethos-U beside it"):
-        compile_model(model, find_core("x86-64-v3"), Options(kernels=kernels))
+    for core in ("x86-64-v3", "cortex-a7", "cortex-r5", "rv32imc", "rv32imc_zve32x", "lx106"):
+        with pytest.raises(EdgecError, match=f"{core} has no Ethos-U beside it"):
+            compile_model(model, find_core(core), Options(kernels=kernels))
     with pytest.raises(EdgecError, match="cannot compile the model for ethos-u9"):
         compile_model(model, find_core("cortex-m55"), Options(kernels=external.ethos_u("ethos-u9")))
     monkeypatch.setattr(sys.modules[EthosU.__module__], "find_spec", lambda name: None)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from contextlib import suppress
 
 from edgec.errors import ScheduleError
 from edgec.loop.in_place import same_place_inputs
@@ -34,22 +35,26 @@ Make = Callable[[Nest, dict[str, int]], Schedule]
 
 def _in_ways(*ways: Make) -> Callable[[Nest], list[Schedule]]:
     def schedules(nest: Nest) -> list[Schedule]:
-        limits, tables = find_limits(nest.func), nest.tables
-        if limits is None or limits.rescaling is not TFLM or not fits(tables):
-            return []
-        if ((tables["shift"] == 0) & (tables["multiplier"] != 0)).any():
-            return []  # kernels take halves for rounded
-        found, ends = [], {"outputs": find_param(nest.func, "out").shape[-1]}
-        ends |= {"out_zero_point": limits.zero_point}
-        ends |= {"minimum": limits.minimum, "maximum": limits.maximum}
-        for way in ways:
-            try:
+        ends, found = _ends(nest), []
+        for way in ways if ends else ():
+            with suppress(ScheduleError):
                 found.append(way(nest, ends))
-            except ScheduleError:
-                continue
         return found
 
     return schedules
+
+
+def _ends(nest: Nest) -> dict[str, int]:
+    """How results are made of sums, as kernels call it; empty where they cannot."""
+    limits, tables = find_limits(nest.func), nest.tables
+    if limits is None or limits.rescaling is not TFLM or not fits(tables):
+        return {}
+    if ((tables["shift"] == 0) & (tables["multiplier"] != 0)).any():
+        return {}  # kernels move halves of negative numbers as shifts need it
+    return {
+        "outputs": find_param(nest.func, "out").shape[-1], "out_zero_point": limits.zero_point,
+        "minimum": limits.minimum, "maximum": limits.maximum,
+    }  # fmt: skip
 
 
 def _pixels(pixels: int, depth: int) -> dict[str, int]:
@@ -96,20 +101,25 @@ def _rows(nest: Nest, ends: dict[str, int]) -> Schedule:
     schedule, window, out = nest.schedule(), nest.window, find_param(nest.func, "out")
     if window is None or window.is_pixel or out.shape[0] != 1:
         raise ScheduleError("there are no windows of an image")
-    is_depthwise = len(find_param(nest.func, "w").shape) == 3
-    if is_depthwise and (window.shape[2] != out.shape[3] or _is_in_place(nest, window)):
-        raise ScheduleError("channels have several outputs, or are better in planes")
-    if not is_depthwise and window.dilation[1] > 1 and window.kernel[1] > 1:
-        raise ScheduleError("inputs of a row of a window lie apart")
+    kernel = _kernel_of_rows(nest, window)
     _, high, wide, channel = output_loops(nest.func, "out", "out")
     schedule.compute_at("acc", channel)
     decompose(schedule, "acc")
     schedule.simplify()
-    kernel = DEPTHWISE if is_depthwise else CONV
     row = {"row": high if out.shape[1] > 1 else "0"}
     loop = wide if out.shape[2] > 1 else channel
     schedule.tensorize(loop, kernel, {**window.sizes, **ends}, row)
     return schedule
+
+
+def _kernel_of_rows(nest: Nest, window: Window) -> str:
+    if len(find_param(nest.func, "w").shape) == 4:
+        if window.dilation[1] > 1 and window.kernel[1] > 1:
+            raise ScheduleError("inputs of a row of a window lie apart")
+        return CONV
+    if window.shape[2] != find_param(nest.func, "out").shape[3] or _is_in_place(nest, window):
+        raise ScheduleError("channels have several outputs, or are better in planes")
+    return DEPTHWISE
 
 
 def _is_in_place(nest: Nest, window: Window) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -61,22 +62,25 @@ def channel_windows(
 
 
 def depthwise_two(
-    kernel_h: int, kernel_w: int, pitch: int, tap: int, row_step: int, rows: int, step: int,
-    pixels: int, channels: int, zero_point: int, minimum: int, maximum: int,
-) -> PrimFunc:  # fmt: skip
-    """out[h, p, c] = requantized bias[c] + sum of x[at] * w[c, kh, kw], for the first TWO of c.
+    rows: int, pixels: int, channels: int, zero_point: int, minimum: int, maximum: int, **at: int
+) -> PrimFunc:
+    """out[h, p, c] = requantized bias[c] + sum of x[place] * w[c, kh, kw], for the first two of c.
 
-    at = h * row_step + p * step + kh * pitch + kw * tap + c.
+    place = h * row_step + p * step + kh * pitch + kw * tap + c. at: what place is made of.
     """
+    kernel = at["kernel_h"], at["kernel_w"]
     b = Definition("depthwise_two")
     out = b.output("out", (rows, pixels, channels), "int8")
-    last = (kernel_h - 1) * pitch + (kernel_w - 1) * tap + (pixels - 1) * step
-    x = b.input("x", ((rows - 1) * row_step + last + TWO,), "int8")
-    w = b.constant("w", (TWO, kernel_h, kernel_w), "int8")
+
+    def place(h: Any, p: Any, c: Any, kh: Any, kw: Any) -> Any:
+        return kh * at["pitch"] + kw * at["tap"] + h * at["row_step"] + p * at["step"] + c
+
+    last = place(rows - 1, pixels - 1, TWO - 1, kernel[0] - 1, kernel[1] - 1)
+    x = b.input("x", (last + 1,), "int8")
+    w = b.constant("w", (TWO, *kernel), "int8")
     return rescaled_sums(
-        b, TFLM, out, {"kh": kernel_h, "kw": kernel_w},
-        lambda h, p, c, kh, kw: x[kh * pitch + kw * tap + h * row_step + p * step + c],
-        lambda h, p, c, kh, kw: w[c, kh, kw],
+        b, TFLM, out, {"kh": kernel[0], "kw": kernel[1]},
+        lambda *point: x[place(*point)], lambda h, p, c, kh, kw: w[c, kh, kw],
         Results(zero_point, (minimum, maximum), first=TWO),
     )  # fmt: skip
 
