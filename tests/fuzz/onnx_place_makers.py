@@ -65,7 +65,9 @@ def _points(maker: Maker, kind: str) -> Proposal:
 @makes("TopK")
 def _top(maker: Maker, kind: str) -> Proposal:
     # The order of NaNs is not defined: functions of numbers make some, inputs have none.
-    given = [maker.tensors[name] for name in maker.inputs]
+    names = [*maker.inputs, *(step.outputs[0] for step in maker.steps if step.kind == "Compress"
+                              and step.inputs[0] in maker.inputs)]  # fmt: skip
+    given = [maker.tensors[name] for name in names]
     x = maker.pick(lambda t: t.dtype == "float32" and any(t is tensor for tensor in given))
     axis = axis_of(maker, x)
     count = int(maker.rng.integers(1, maker.tensors[x].shape[axis] + 1))

@@ -228,17 +228,21 @@ class Maker:
         return name
 
     def values(self, which: Callable[[Tensor], bool]) -> list[str]:
-        """Names of values that are no constants, whose sizes are known, and that hold."""
+        """Names of values that are no constants and that hold; of ONNX's, the size may be open."""
         return [
             n for n, t in self.tensors.items()
-            if t.data is None and not t.open and not t.variable and which(t)
+            if t.data is None and not (t.open and self.format == "tflite") and not t.variable
+            and which(t)
         ]  # fmt: skip
 
     def pick(self, which: Callable[[Tensor], bool] = lambda t: True) -> str:
-        """One of those, later ones more often. Raises LookupError where there is none."""
+        """One of those, later and open ones more often. Raises LookupError where there is none."""
         found = self.values(which)
         if not found:
             raise LookupError
+        opened = [name for name in found if self.tensors[name].open]
+        if opened and self.rng.random() < 0.5:
+            found = opened
         if self.rng.random() < 0.6:
             return found[-1 - int(self.rng.integers(min(3, len(found))))]
         return found[int(self.rng.integers(len(found)))]

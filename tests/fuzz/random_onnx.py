@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import math
 import tempfile
@@ -29,6 +30,9 @@ OPSETS = (13, 17, 17, 18, 21, 24)
 #: dtypes of inputs; most models are of floats.
 DTYPES = ("float32",) * 8 + ("int32", "int64", "int8", "uint8", "bool")
 
+#: The part of the models that begin with a selection, whose size data decide.
+SELECTING = 0.25
+
 #: Makers to choose from; QDQ pairs and convolutions more often.
 RANDOM: list[Propose] = [propose for found in MAKERS.values() for propose in found]
 RANDOM += [*MAKERS["QuantizeLinear"], *MAKERS["DequantizeLinear"]] * 3 + MAKERS["Conv"] * 2
@@ -40,6 +44,10 @@ def random_onnx(rng: Rng) -> Model:
     for _ in range(int(rng.integers(1, 3))):
         maker.input(Tensor(random_shape(rng), str(rng.choice(DTYPES))))
     wanted = int(rng.choice(LENGTHS))
+    if rng.random() < SELECTING:
+        with contextlib.suppress(LookupError):
+            select(maker)
+        wanted += len(maker.steps)
     for _ in range(6 * wanted):
         if len(maker.steps) >= wanted:
             break
@@ -55,6 +63,31 @@ def random_onnx(rng: Rng) -> Model:
     return maker.finish() if maker.steps else random_onnx(rng)
 
 
+def select(maker: Maker) -> None:
+    """Append a selection of the parts along an axis whose largest element exceeds one's."""
+    rng = maker.rng
+    x = maker.pick()
+    shape = maker.tensors[x].shape
+    axis = int(rng.integers(len(shape)))
+    others = [each for each in range(len(shape)) if each != axis]
+    row = x
+    if others and maker.opset < 18:
+        row = taken(maker, "ReduceMax", [row], axes=others, keepdims=0)
+    elif others:
+        row = taken(maker, "ReduceMax", [row, maker.constant(np.int64(others))], keepdims=0)
+    place = maker.constant(np.int64([rng.integers(shape[axis])]))
+    kind = "Greater" if rng.random() < 0.3 else "GreaterOrEqual"  # which selects one at least
+    condition = taken(maker, kind, [row, taken(maker, "Gather", [row, place], axis=0)])
+    taken(maker, "Compress", [x, condition], axis=axis)
+
+
+def taken(maker: Maker, kind: str, inputs: list[str], **fields: Any) -> str:
+    """The output of a node that is appended. Raises LookupError where it is not taken."""
+    if not take(maker, Proposal(kind, inputs, fields)):
+        raise LookupError
+    return maker.steps[-1].outputs[0]
+
+
 def take(maker: Maker, proposal: Proposal) -> bool:
     """Append a node, if the frameworks take it and its outputs are not too large."""
     outputs = [maker.name(f"v{number}_") for number in range(proposal.count)]
@@ -67,14 +100,19 @@ def take(maker: Maker, proposal: Proposal) -> bool:
         return False
     tensors = {**given, **dict(zip(outputs, made, strict=True))}
     inputs = tuple(name for name, t in given.items() if t.data is None)
-    alone = Model("onnx", tensors, (step,), inputs, tuple(outputs), maker.opset)
+    if any(t.open for t in given.values()):  # what selects is a part of it
+        tensors, inputs = {**maker.tensors, **tensors}, tuple(maker.inputs)
+        steps = (*maker.steps, step)
+        alone = Model("onnx", tensors, steps, inputs, tuple(outputs), maker.opset).live()
+    else:
+        alone = Model("onnx", tensors, (step,), inputs, tuple(outputs), maker.opset)
     imported = imported_by(alone) if inputs else None
     if imported is None:
         return False
-    counted = {count.output for count in imported.counts}
+    opened = [[c.axis for c in imported.counts if c.output == n] for n in range(len(made))]
     made = [
-        replace(t, shape=value.type.shape, open=t.open if number in counted else ())
-        for number, (t, value) in enumerate(zip(made, imported.outputs, strict=False))
+        replace(t, shape=value.type.shape, open=tuple(axes))
+        for t, axes, value in zip(made, opened, imported.outputs, strict=False)
     ]
     if not all(map(_fits, made)):
         return False

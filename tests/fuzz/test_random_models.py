@@ -6,9 +6,11 @@ from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import Any
 
 import numpy as np
 import pytest
+import random_onnx
 from against_frameworks import Wrong, check_nodes
 from compare_models import Case, case_of, failure, inputs_of, run, shrink
 from random_models import Model, Step, Tensor
@@ -16,6 +18,8 @@ from random_onnx import MAKERS
 from random_tflite import KINDS
 from tflite_case_makers import WITHOUT_MAKER as WITHOUT_TFLITE
 from tflite_case_makers import generated
+
+from edgec.graph.operator import get_op
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
 pytest.importorskip("tflite_micro", reason="tflite_micro is not installed (edgec[verify])")
@@ -72,8 +76,6 @@ def test_the_shrinker_finds_the_one_step_that_fails(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Of a chain of which one operator is computed wrongly, that one is left."""
-    from edgec.graph.operator import get_op
-
     kinds = ("Neg", "Relu", "Abs", "Floor", "Ceil")
     names = ("x", "a", "b", "c", "d", "e")
     tensors = {name: Tensor((2, 3), "float32") for name in names}
@@ -91,6 +93,34 @@ def test_the_shrinker_finds_the_one_step_that_fails(
         "no_asm": False,
     }  # fmt: skip
     assert small == replace(small, percent=100, core="host")
+
+
+def test_what_data_select_is_read(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other operators read values of a selected size, and what lies beyond it shows."""
+    monkeypatch.setattr(random_onnx, "SELECTING", 1)
+    models = [random_onnx.random_onnx(np.random.default_rng(seed)) for seed in range(6)]
+    readers = [step for model in models for step in model.steps
+               if any(model.tensors[name].open for name in step.inputs if name)]  # fmt: skip
+    assert len(readers) > 2
+    x, row = Tensor((5,), "float32"), Tensor((), "float32")
+    limit = replace(row, data=np.zeros((), np.float32))
+    tensors = {"x": x, "limit": limit, "holds": replace(x, dtype="bool"), "y": row,
+               "kept": replace(x, open=(0,))}  # fmt: skip
+    steps = (
+        Step("Greater", ("x", "limit"), ("holds",)),
+        Step("Compress", ("x", "holds"), ("kept",), {"axis": 0}),
+        Step("ReduceSum", ("kept",), ("y",), {"keepdims": 0}),
+    )
+    model = Model("onnx", tensors, steps, ("x",), ("y",))
+    inputs = [[np.array([-1, 2, 0, 3, -4], np.float32)]] * 2
+    case = replace(case_of(0), model=model, inputs=inputs)
+    assert not failure(case)
+
+    def unfilled(self: Any, node: Any, target: Any, given: Any) -> Any:
+        return target.compute("element", (5,), "float32", lambda i: given[0][i])
+
+    monkeypatch.setattr(type(get_op("fill_beyond")), "lower", unfilled)
+    assert failure(case)
 
 
 def test_tflite_operators_are_generated() -> None:
