@@ -41,7 +41,7 @@ from edgec.numerics.term import TermLike
 class Struct:
     """Sizes that a C function takes as one pointer, in the place of the first of them.
 
-    name: the struct's in the kernel's header, `ec_..._sizes`; members: int32_t, in its order, which
+    name: the struct's in the kernel's header, `ec_..._sizes`; members: integers, in its order, which
     is that of the sizes; those that are not named are 0.
     """
 

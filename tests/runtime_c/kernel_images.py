@@ -69,8 +69,13 @@ def _arguments(name: str) -> str:
     if kernel.struct is None:
         return ", ".join(values.values())
     first, *others = kernel.struct.members
-    fields = ", ".join(f".{m} = {values[m]}" for m in kernel.struct.members if m in values)
-    values[first] = f"&(const {kernel.struct.name}){{ {fields} }}"
+    struct = kernel.struct.name
+    fields = ", ".join(
+        f".{m} = (__typeof__((({struct} *)0)->{m}))({values[m]})"
+        for m in kernel.struct.members
+        if m in values
+    )
+    values[first] = f"&(const {struct}){{ {fields} }}"
     return ", ".join(text for size, text in values.items() if size not in others)
 
 

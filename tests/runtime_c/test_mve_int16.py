@@ -22,7 +22,7 @@ static void run_dense(void *out, const void *x, const void *s, const int32_t *n)
     ec_dense_s16_mve(out, x, s, n[0], n[1], n[2], n[3]);
 }
 static void run_conv(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_conv_s16_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]);
+    ec_conv_s16_mve(out, x, s, ARGUMENTS(ec_conv_s16_mve));
 }
 static void run_any(void *out, const void *x, const void *s, const int32_t *n) {
     ec_matrix_1_s16_any_mve(out, x, s, TO_S16);

@@ -4,29 +4,28 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import onnx_tables
+from kernel_images import onnx_tables, with_arguments
 from mve_machine import BUILDS, build_name, check_cases, has_qemu, machine_of
 
 from edgec.targets.helium.kernels.matrix import CONV_UNIT, DENSE_UNIT
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
-SOURCE = """
+SOURCE = with_arguments("""
 #include "kernels/helium/matrix_s8_onnx.h"
 static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
     ec_dense_s4_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
 }
 static void run_conv(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_conv_s4_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]);
+    ec_conv_s4_s8_mve(out, x, s, ARGUMENTS(ec_conv_s4_s8_mve));
 }
 static void run_dense_onnx(void *out, const void *x, const void *s, const int32_t *n) {
     ec_dense_s4_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
 }
 static void run_conv_onnx(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_conv_s4_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
-                                n[9]);
+    ec_conv_s4_onnx_s8_mve(out, x, s, ARGUMENTS(ec_conv_s4_onnx_s8_mve));
 }
-"""
+""")
 KERNELS = (
     "ec_dense_s4_s8_mve", "ec_conv_s4_s8_mve",
     "ec_dense_s4_onnx_s8_mve", "ec_conv_s4_onnx_s8_mve",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import meant
+from kernel_images import meant, with_arguments
 from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.targets.kernels  # noqa: F401  registers them
@@ -12,18 +12,18 @@ from edgec.loop.microkernel import get_microkernel
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
-SOURCE = """
+SOURCE = with_arguments("""
 #include "kernels/helium/matrix_s8_to_s16.h"
 static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
     ec_dense_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
 }
 static void run_conv(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_conv_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]);
+    ec_conv_s8_mve(out, x, s, ARGUMENTS(ec_conv_s8_mve));
 }
 static void run_to_s16(void *out, const void *x, const void *s, const int32_t *n) {
     ec_dense_s8_s16_mve(out, x, s, n[0], n[1], n[2]);
 }
-"""
+""")
 LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100), (83, -128, 90)]
 
 

@@ -19,7 +19,7 @@ static void run_dense(void *out, const void *x, const void *s, const int32_t *n)
     ec_dense_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
 }
 static void run_conv(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_conv_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9]);
+    ec_conv_onnx_s8_mve(out, x, s, ARGUMENTS(ec_conv_onnx_s8_mve));
 }
 static void run_depthwise(void *out, const void *x, const void *s, const int32_t *n) {
     ec_depthwise_onnx_s8_mve(out, x, s, ARGUMENTS(ec_depthwise_onnx_s8_mve));

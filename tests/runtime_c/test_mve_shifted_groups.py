@@ -4,23 +4,22 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import onnx_tables
+from kernel_images import onnx_tables, with_arguments
 from mve_machine import BUILDS, build_name, check_cases, has_qemu, machine_of
 
 from edgec.targets.helium.kernels.matrix import SLICE
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
-SOURCE = """
+SOURCE = with_arguments("""
 #include "kernels/helium/matrix_s8_onnx_groups.h"
 static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_dense_groups_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]);
+    ec_dense_groups_onnx_s8_mve(out, x, s, ARGUMENTS(ec_dense_groups_onnx_s8_mve));
 }
 static void run_conv(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_conv_groups_onnx_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8],
-                               n[9], n[10]);
+    ec_conv_groups_onnx_s8_mve(out, x, s, ARGUMENTS(ec_conv_groups_onnx_s8_mve));
 }
-"""
+""")
 KERNELS = ("ec_dense_groups_onnx_s8_mve", "ec_conv_groups_onnx_s8_mve")
 #: Zero point, minimum, maximum.
 LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100), (83, -128, 90)]

@@ -439,33 +439,41 @@ static inline EC_UNUSED void ec_plan_dense_mve(int32_t *given, const int8_t *x, 
 
 /* clang-format on */
 
-/* Of a convolution in bytes, but for rows and pixels: a run is the inputs of a row of a window. */
+/* Sizes of a convolution, in elements. */
 typedef struct {
-    int32_t kernel_h, run, pitch, step, pixels, channels, zero_point, minimum, maximum;
-} ec_plan_conv_sizes;
+    int32_t kernel_h, kernel_w, in_channels, pitch, step, pixels, channels;
+    int16_t zero_point, minimum, maximum;
+} ec_conv_mve_sizes;
 
-/* What the assembly of convolution is given; out and the stream are there already. */
-static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const int8_t *x,
-                                              const ec_plan_conv_sizes *n) {
-    int32_t cut[4];
-    ec_cut_slices_mve(cut, n->run);
-    given[1] = given[0] + (n->pixels > 1 ? n->channels : 0);
-    given[2] = given[0] + n->channels - 4;
+/* What the assembly of convolution is given; out and the stream are there already. `wide`, `wide_x`:
+ * 1 where results, or inputs, are int16, else 0. */
+static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const void *x,
+                                              const ec_conv_mve_sizes *n, int32_t wide,
+                                              int32_t wide_x) {
+    const int32_t channels = n->channels << wide;
+    const int32_t bytes = (n->kernel_w * n->in_channels) << wide_x;
+    const int32_t whole = (bytes - 1) >> 4;
+    const int32_t rounds =
+        whole == 0 ? 1 : (whole + 3) >> 2; /* of a row; one also without slices */
+    const int32_t unused = 16 * (whole + 1) - bytes;
+    const int32_t second = n->pixels > 1 ? -1 : 0; /* all bits where there is a second pixel */
+    given[1] = given[0] + (channels & second);
+    given[2] = given[0] + channels - (4 << wide);
     given[3] = n->zero_point;
     given[4] = n->minimum < n->zero_point;
-    given[5] = (int32_t)((uintptr_t)x - (uintptr_t)cut[0]);
-    given[6] = given[5] + (n->pixels > 1 ? n->step : 0);
-    given[7] = cut[2] + (cut[1] == 0); /* a row without whole slices is a round too */
-    given[8] = n->kernel_h * given[7];
+    given[5] = (int32_t)((uintptr_t)x - (uintptr_t)unused);
+    given[6] = given[5] + ((n->step << wide_x) & second);
+    given[7] = rounds;
+    given[8] = n->kernel_h * rounds;
     given[9] = 0; /* where the loop is entered */
     given[11] = n->pixels;
-    given[12] = n->channels;
-    given[13] = n->step;
-    given[14] = cut[0];
-    given[15] = cut[3];
+    given[12] = channels;
+    given[13] = n->step << wide_x;
+    given[14] = unused >> wide_x; /* lanes */
+    given[15] = whole - 4 * (rounds - 1);
     given[16] = n->minimum;
     given[17] = n->maximum;
-    given[18] = n->pitch - 16 * (cut[1] + 1);
+    given[18] = (n->pitch << wide_x) - 16 * (whole + 1);
 }
 
 /* Products of int8 with gemmlowp's rounding. */

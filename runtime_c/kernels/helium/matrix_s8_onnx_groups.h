@@ -94,61 +94,68 @@
 
 /* clang-format on */
 
-/* ec_dense_onnx_s8_mve with the stream that the top of this file describes, in steps of `slices`, 1 to 4,
- * which divide depth / 16. */
+/* Sizes of a dense layer in steps of `slices`, 1 to 4, which divide depth / 16. */
+typedef struct {
+    int32_t depth, channels, zero_point, minimum, maximum, slices;
+} ec_dense_groups_mve_sizes;
+
+/* ec_dense_onnx_s8_mve with the stream that the top of this file describes. */
 static EC_KERNEL void ec_dense_groups_onnx_s8_mve(int8_t *out, const int8_t *x,
-                                                  const int32_t *stream, int32_t depth,
-                                                  int32_t channels, int32_t zero_point,
-                                                  int32_t minimum, int32_t maximum,
-                                                  int32_t slices) {
+                                                  const int32_t *stream,
+                                                  const ec_dense_groups_mve_sizes *n) {
 #if EC_MVE_FLOAT_ASM
     int32_t given[9];
-    ec_plan_dense_mve(given, x, depth, channels, zero_point, minimum, maximum);
-    given[1] = depth / 16 / slices;
-    given[8] = slices - 1;
+    ec_plan_dense_mve(given, x, n->depth, n->channels, n->zero_point, n->minimum, n->maximum);
+    given[1] = n->depth / 16 / n->slices;
+    given[8] = n->slices - 1;
     /* clang-format off */
     EC_DENSE_RUN_MVE(out, given, stream,
         EC_DENSE_MVE(EC_DENSE_SUMS_GROUPS_MVE, EC_DENSE_ONNX_MVE));
     /* clang-format on */
 #else
-    const ec_sums_mve_sizes n = {
-        1,          depth,   0,      0, 1, channels, 8, 0, slices, 1, ec_rescale_sum_onnx,
-        zero_point, minimum, maximum
-    };
-    ec_s4_c_mve(out, x, stream, &n);
+    const ec_sums_mve_sizes sums = { 1,
+                                     n->depth,
+                                     0,
+                                     0,
+                                     1,
+                                     n->channels,
+                                     8,
+                                     0,
+                                     n->slices,
+                                     1,
+                                     ec_rescale_sum_onnx,
+                                     n->zero_point,
+                                     n->minimum,
+                                     n->maximum };
+    ec_s4_c_mve(out, x, stream, &sums);
 #endif
 }
 
-/* ec_conv_onnx_s8_mve with the stream that the top of this file says, in steps of `slices`, 1 to 4,
- * which divide kernel_w * in_channels / 16. */
+/* ec_conv_onnx_s8_mve with the stream that the top of this file describes, in steps of `slices`, 1 to
+ * 4, which divide kernel_w * in_channels / 16. */
 static EC_KERNEL void ec_conv_groups_onnx_s8_mve(int8_t *out, const int8_t *x,
-                                                 const int32_t *stream, int32_t kernel_h,
-                                                 int32_t kernel_w, int32_t in_channels,
-                                                 int32_t pitch, int32_t step, int32_t pixels,
-                                                 int32_t channels, int32_t zero_point,
-                                                 int32_t minimum, int32_t maximum, int32_t slices) {
+                                                 const int32_t *stream, const ec_conv_mve_sizes *n,
+                                                 int32_t slices) {
+    const int32_t run = n->kernel_w * n->in_channels;
 #if EC_MVE_FLOAT_ASM
     int32_t given[19];
     given[0] = (int32_t)(uintptr_t)out;
     given[10] = (int32_t)(uintptr_t)stream;
-    const ec_plan_conv_sizes n = {
-        kernel_h, kernel_w * in_channels, pitch, step, pixels, channels, zero_point, minimum,
-        maximum
-    };
-    ec_plan_conv_mve(given, x, &n);
-    given[7] = kernel_w * in_channels / 16 / slices;
-    given[8] = kernel_h * given[7];
+    ec_plan_conv_mve(given, x, n, 0, 0);
+    given[7] = run / 16 / slices;
+    given[8] = n->kernel_h * given[7];
     given[15] = slices - 1;
     /* clang-format off */
     EC_CONV_RUN_MVE(given,
         EC_CONV_GROUPS_MVE(EC_CONV_ONNX_MVE));
     /* clang-format on */
 #else
-    const ec_sums_mve_sizes n = {
-        kernel_h, kernel_w * in_channels, pitch,      step,    pixels, channels, 4, 0, slices,
-        1,        ec_rescale_sum_onnx,    zero_point, minimum, maximum
+    const ec_sums_mve_sizes sums = {
+        n->kernel_h, run,       n->pitch, n->step, n->pixels,           n->channels,
+        4,           0,         slices,   1,       ec_rescale_sum_onnx, n->zero_point,
+        n->minimum,  n->maximum
     };
-    ec_s4_c_mve(out, x, stream, &n);
+    ec_s4_c_mve(out, x, stream, &sums);
 #endif
 }
 

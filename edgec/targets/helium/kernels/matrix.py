@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.stream import Field, Stream, lanes_of, rows_at
 from edgec.targets.common.kernels.rescaling import (
     ONNX_TO_16,
@@ -247,14 +247,17 @@ class Products:
         """The kernel that means `dense`."""
         sizes = ("depth", "channels", *self.limits)
         stream = (DENSE_UNIT, _dense_shape)
-        self.register("dense", dense, stream, instructions, code_bytes, sizes=sizes)
+        struct = Struct("ec_dense_groups_mve_sizes", sizes) if self.more else None
+        self.register("dense", dense, stream, instructions, code_bytes, sizes=sizes, struct=struct)
 
     def register_conv(self, instructions: Callable[..., float], code_bytes: int) -> None:
         """The kernel that means `conv`."""
         sizes = ("kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels")
+        sizes = (*sizes, *self.limits)
         self.register(
             "conv", conv, (CONV_UNIT, _conv_shape), instructions, code_bytes,
-            sizes=(*sizes, *self.limits), in_order=("result_d0", 2),
+            sizes=sizes, in_order=("result_d0", 2),
+            struct=Struct("ec_conv_mve_sizes", sizes[: len(sizes) - len(self.more)]),
         )  # fmt: skip
 
 
