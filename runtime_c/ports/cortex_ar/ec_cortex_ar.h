@@ -6,9 +6,8 @@
 
 #include "ec_board.h"
 #include "ec_cpu.h"
+#include "ec_registers.h"
 #include "ec_rx_queue.h"
-
-#define EC_REG32(address) (*(volatile uint32_t *)(uintptr_t)(address))
 
 /* Called once on a fault, with its place in the exception table and where it was. The weak one in
  * startup.c sends a line of text and stops. Does not return. */

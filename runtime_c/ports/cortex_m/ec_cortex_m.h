@@ -1,7 +1,7 @@
 /* What every Cortex-M port uses: registers of the core and interrupts.
  *
  * Register addresses: Arm v6-M and v7-M Architecture Reference Manuals (DDI 0419 B3.2, DDI 0403
- * B3.2 system control space). A volatile access per register, no structure overlays.
+ * B3.2 system control space).
  */
 #ifndef EC_CORTEX_M_H
 #define EC_CORTEX_M_H
@@ -11,12 +11,8 @@
 
 #include "ec_board.h"
 #include "ec_cpu.h"
+#include "ec_registers.h"
 #include "ec_rx_queue.h"
-
-/* Tests on another computer give a function of their own. */
-#ifndef EC_REG32
-#define EC_REG32(address) (*(volatile uint32_t *)(uintptr_t)(address))
-#endif
 
 #define EC_SYST_CSR EC_REG32(0xE000E010u) /* SysTick control and status */
 #define EC_SYST_RVR EC_REG32(0xE000E014u) /* SysTick reload */

@@ -1,11 +1,7 @@
-/* What code for any core asks of a Cortex-M: its interrupt mask, sleep and stack pointer. */
+/* What code for any core asks of a Cortex-M. */
 #ifndef EC_CPU_H
 #define EC_CPU_H
 
-/* A load or store above must not move across a change of the interrupt mask. */
-#define EC_DISABLE_INTERRUPTS() __asm__ volatile("cpsid i" ::: "memory")
-#define EC_ENABLE_INTERRUPTS() __asm__ volatile("cpsie i" ::: "memory")
-#define EC_WAIT_FOR_INTERRUPT() __asm__ volatile("dsb\n\twfi" ::: "memory")
-#define EC_READ_STACK_POINTER(sp) __asm__ volatile("mov %0, sp" : "=r"(sp))
+#include "ec_cpu_arm.h"
 
 #endif /* EC_CPU_H */

@@ -1,28 +1,11 @@
 /* Port of QEMU's `virt` machine with a 32-bit RISC-V: a 16550 UART with a PLIC.
  *
- * Places: QEMU, hw/riscv/virt.c. UART: National Semiconductor PC16550D data sheet, registers.
- * Interrupts: RISC-V Platform-Level Interrupt Controller Specification 1.0. Time: RISC-V
- * Instruction Set Manual, volume II, 3.1.10 mcycle and 3.2.1 mtime.
+ * Addresses: QEMU, hw/riscv/virt.c. Interrupts: RISC-V Platform-Level Interrupt Controller
+ * Specification 1.0. Time: RISC-V Instruction Set Manual, volume II, 3.1.10 mcycle and 3.2.1 mtime.
  */
 #include "ec_port.h"
 #include "ec_riscv.h"
-
-#define EC_REG8(address) (*(volatile uint8_t *)(uintptr_t)(address))
-
-#define UART_DATA EC_REG8(EC_UART_BASE + 0u)         /* RBR, THR */
-#define UART_INTERRUPTS EC_REG8(EC_UART_BASE + 1u)   /* IER */
-#define UART_FIFO_CONTROL EC_REG8(EC_UART_BASE + 2u) /* FCR */
-#define UART_LINE_CONTROL EC_REG8(EC_UART_BASE + 3u) /* LCR */
-#define UART_LINE_STATUS EC_REG8(EC_UART_BASE + 5u)  /* LSR */
-#define UART_DIVISOR_LOW EC_REG8(EC_UART_BASE + 0u)  /* DLL, while LCR's bit 7 is set */
-#define UART_DIVISOR_HIGH EC_REG8(EC_UART_BASE + 1u) /* DLM */
-#define INTERRUPT_RECEIVED 1u
-#define FIFO_ENABLE_AND_CLEAR 7u
-#define LINE_8N1 3u
-#define LINE_DIVISORS 0x80u
-#define STATUS_RECEIVED 1u
-#define STATUS_OVERRUN 2u
-#define STATUS_CAN_SEND 0x20u
+#include "ec_uart_16550.h"
 
 #define PLIC_PRIORITY(source) EC_REG32(EC_PLIC_BASE + 4u * (source))
 #define PLIC_ENABLE EC_REG32(EC_PLIC_BASE + 0x2000u) /* sources 0 to 31, machine mode */
@@ -77,13 +60,7 @@ static bool cycles_are_nanoseconds(void) {
 }
 
 void ec_port_init(void) {
-    UART_INTERRUPTS = 0u;
-    UART_LINE_CONTROL = LINE_DIVISORS | LINE_8N1;
-    UART_DIVISOR_LOW = (uint8_t)(EC_UART_CLOCK_HZ / (16u * EC_BAUD));
-    UART_DIVISOR_HIGH = (uint8_t)((EC_UART_CLOCK_HZ / (16u * EC_BAUD)) >> 8);
-    UART_LINE_CONTROL = LINE_8N1;
-    UART_FIFO_CONTROL = FIFO_ENABLE_AND_CLEAR;
-    UART_INTERRUPTS = INTERRUPT_RECEIVED;
+    ec_uart_start();
     PLIC_PRIORITY(EC_UART_IRQ) = 1u;
     PLIC_ENABLE = 1u << EC_UART_IRQ;
     PLIC_THRESHOLD = 0u;
@@ -91,39 +68,10 @@ void ec_port_init(void) {
     EC_CSR_SET("mie", MIE_EXTERNAL);
 }
 
-void ec_port_putc(uint8_t byte) {
-    while ((UART_LINE_STATUS & STATUS_CAN_SEND) == 0u) {
-    }
-    UART_DATA = byte;
-}
-
-static void receive(void) {
-    uint8_t status = UART_LINE_STATUS; /* reading clears the overrun */
-    while ((status & STATUS_RECEIVED) != 0u) {
-        if ((status & STATUS_OVERRUN) != 0u) {
-            ec_rx_count_loss();
-        }
-        if (ec_rx_is_full()) {
-            /* The byte stays in the UART until the program has read some. */
-            UART_INTERRUPTS = 0u;
-            return;
-        }
-        (void)ec_rx_push(UART_DATA);
-        status = UART_LINE_STATUS;
-    }
-}
-
 void ec_interrupt(void) {
     const uint32_t source = PLIC_CLAIM;
-    receive();
+    ec_uart_receive();
     PLIC_CLAIM = source;
-}
-
-void ec_rx_resume(void) {
-    EC_DISABLE_INTERRUPTS();
-    UART_INTERRUPTS = INTERRUPT_RECEIVED;
-    receive();
-    EC_ENABLE_INTERRUPTS();
 }
 
 uint32_t ec_port_ticks_hz(void) {

@@ -1,11 +1,11 @@
 /* Port of the Raspberry Pi RP2040 and RP2350: system PLL from the 12 MHz crystal, UART0.
  *
- * Registers: RP2040 and RP2350 datasheets, chapters clocks, XOSC, PLL, resets, GPIO, UART (an Arm
- * PL011); the blocks are the same, their addresses are the board's [config]. Every wait is bounded:
- * a clock that does not start is given up, and the UART divider and the tick rate follow what
- * really runs.
+ * Registers: RP2040 and RP2350 datasheets, chapters clocks, XOSC, PLL, resets, GPIO; the blocks are
+ * the same, their addresses are the board's [config]. Every wait is bounded: a clock that does not
+ * start is given up, and the UART divider and the tick rate follow what really runs.
  */
 #include "ec_cortex_m.h"
+#include "ec_pl011.h"
 #include "ec_port.h"
 
 #define RESETS_RESET EC_REG32(EC_RESETS_BASE + 0x0u)
@@ -29,15 +29,6 @@
 #define GPIO_CTRL(pin) EC_REG32(EC_IO_BANK0_BASE + 8u * (pin) + 4u)
 #define PAD(pin) EC_REG32(EC_PADS_BANK0_BASE + 4u + 4u * (pin))
 
-#define UART_DR EC_REG32(EC_UART_BASE + 0x00u)
-#define UART_FR EC_REG32(EC_UART_BASE + 0x18u)
-#define UART_IBRD EC_REG32(EC_UART_BASE + 0x24u)
-#define UART_FBRD EC_REG32(EC_UART_BASE + 0x28u)
-#define UART_LCR EC_REG32(EC_UART_BASE + 0x2Cu)
-#define UART_CR EC_REG32(EC_UART_BASE + 0x30u)
-#define UART_IMSC EC_REG32(EC_UART_BASE + 0x38u)
-#define UART_ICR EC_REG32(EC_UART_BASE + 0x44u)
-
 #define CRYSTAL_HZ 12000000u
 #define RING_OSCILLATOR_HZ 6500000u /* after reset; 4 to 8 MHz */
 #define PLL_FEEDBACK 125u           /* 12 MHz x 125 = 1500 MHz */
@@ -50,12 +41,6 @@
 #define PLL_VCO_DOWN (1u << 5)
 #define FUNCTION_UART 2u
 #define PAD_INPUT_PULL_UP 0x5Au /* input, 4 mA, pull-up, Schmitt trigger; isolation of RP2350 off */
-#define UART_8_BITS_FIFO (3u << 5 | 1u << 4)
-#define UART_ON (1u << 9 | 1u << 8 | 1u) /* receiver, transmitter, UART */
-#define FR_RX_EMPTY (1u << 4)
-#define FR_TX_FULL (1u << 5)
-#define INT_RX (1u << 4 | 1u << 6) /* FIFO level, and bytes that waited */
-#define INT_OVERRUN (1u << 10)
 
 static bool wait_for(volatile uint32_t *reg, uint32_t mask, uint32_t value) {
     for (uint32_t i = 0; i < WAIT_LIMIT; i++) {
@@ -113,41 +98,7 @@ void ec_port_init(void) {
     PAD(EC_UART_RX_PIN) = PAD_INPUT_PULL_UP;
     GPIO_CTRL(EC_UART_TX_PIN) = FUNCTION_UART;
     GPIO_CTRL(EC_UART_RX_PIN) = FUNCTION_UART;
-    /* 64 x clock / (16 x baud), rounded: the integer part and six bits of fraction. */
-    const uint32_t divider = (clock_hz * 4u + EC_BAUD / 2u) / EC_BAUD;
-    UART_IBRD = divider >> 6;
-    UART_FBRD = divider & 63u;
-    UART_LCR = UART_8_BITS_FIFO; /* also latches the divider */
-    UART_CR = UART_ON;
-    UART_IMSC = INT_RX | INT_OVERRUN;
+    ec_uart_start(clock_hz);
     ec_irq_enable(EC_UART_IRQ);
     ec_ticks_start(clock_hz);
-}
-
-void ec_port_putc(uint8_t byte) {
-    while ((UART_FR & FR_TX_FULL) != 0u) {
-    }
-    UART_DR = byte;
-}
-
-void ec_uart_handler(void) {
-    if ((EC_REG32(EC_UART_BASE + 0x40u) & INT_OVERRUN) != 0u) {
-        ec_rx_count_loss();
-    }
-    UART_ICR = INT_RX | INT_OVERRUN;
-    while ((UART_FR & FR_RX_EMPTY) == 0u) {
-        if (ec_rx_is_full()) {
-            UART_IMSC = INT_OVERRUN; /* up to 32 bytes wait in the FIFO */
-            return;
-        }
-        (void)ec_rx_push((uint8_t)UART_DR);
-    }
-}
-
-void ec_rx_resume(void) {
-    UART_IMSC = INT_RX | INT_OVERRUN;
-    /* What is below the FIFO's level and has timed out already raises no interrupt again. */
-    EC_DISABLE_INTERRUPTS();
-    ec_uart_handler();
-    EC_ENABLE_INTERRUPTS();
 }

@@ -1,25 +1,11 @@
 /* Port of Arm's Versatile Express as QEMU has it: a PL011 UART with a GIC, an SP804 timer.
  *
- * Documents of Arm: DDI 0183 (PL011), IHI 0048 (generic interrupt controller), DDI 0271 (SP804),
- * DUI 0447 (motherboard: system registers), DDI 0406C C12 (cycle counter of ARMv7).
+ * Documents of Arm: IHI 0048 (generic interrupt controller), DDI 0271 (SP804), DUI 0447 (motherboard:
+ * system registers), DDI 0406C C12 (cycle counter of ARMv7).
  */
 #include "ec_cortex_ar.h"
+#include "ec_pl011.h"
 #include "ec_port.h"
-
-#define UART_DATA EC_REG32(EC_UART_BASE + 0x00u)
-#define UART_ERRORS EC_REG32(EC_UART_BASE + 0x04u)
-#define UART_FLAGS EC_REG32(EC_UART_BASE + 0x18u)
-#define UART_DIVISOR EC_REG32(EC_UART_BASE + 0x24u)
-#define UART_DIVISOR_64THS EC_REG32(EC_UART_BASE + 0x28u)
-#define UART_LINE EC_REG32(EC_UART_BASE + 0x2Cu)
-#define UART_CTRL EC_REG32(EC_UART_BASE + 0x30u)
-#define UART_INTERRUPTS EC_REG32(EC_UART_BASE + 0x38u)
-#define ERRORS_OVERRUN 8u
-#define FLAGS_RX_EMPTY 0x10u
-#define FLAGS_TX_FULL 0x20u
-#define LINE_8N1_FIFO 0x70u
-#define CTRL_ENABLE 0x301u        /* UART, transmitter, receiver */
-#define INTERRUPTS_RECEIVED 0x50u /* received, and received some time ago */
 
 #define GIC_ENABLE EC_REG32(EC_GIC_BASE + 0x000u)
 #define GIC_SET_ENABLE(irq) EC_REG32(EC_GIC_BASE + 0x100u + ((irq) / 32u) * 4u)
@@ -44,13 +30,7 @@
 #define CYCLES "c9, c13, 0"        /* PMCCNTR */
 
 void ec_port_init(void) {
-    const uint32_t divisor = (8u * EC_UART_CLOCK_HZ / EC_BAUD + 1u) / 2u; /* in 64ths */
-    UART_CTRL = 0u;
-    UART_DIVISOR = divisor / 64u;
-    UART_DIVISOR_64THS = divisor % 64u;
-    UART_LINE = LINE_8N1_FIFO;
-    UART_INTERRUPTS = INTERRUPTS_RECEIVED;
-    UART_CTRL = CTRL_ENABLE;
+    ec_uart_start(EC_UART_CLOCK_HZ);
     GIC_TARGETS(EC_UART_IRQ) = 1u << (EC_UART_IRQ % 4u * 8u);
     GIC_SET_ENABLE(EC_UART_IRQ) = 1u << (EC_UART_IRQ % 32u);
     GIC_ENABLE = 1u;
@@ -62,38 +42,10 @@ void ec_port_init(void) {
     TIMER_CTRL = TIMER_RUN_BY_256;
 }
 
-void ec_port_putc(uint8_t byte) {
-    while ((UART_FLAGS & FLAGS_TX_FULL) != 0u) {
-    }
-    UART_DATA = byte;
-}
-
-static void receive(void) {
-    if ((UART_ERRORS & ERRORS_OVERRUN) != 0u) {
-        UART_ERRORS = 0u; /* any write clears it */
-        ec_rx_count_loss();
-    }
-    while ((UART_FLAGS & FLAGS_RX_EMPTY) == 0u) {
-        if (ec_rx_is_full()) {
-            /* The byte stays in the UART until the program has read some. */
-            UART_INTERRUPTS = 0u;
-            return;
-        }
-        (void)ec_rx_push((uint8_t)UART_DATA);
-    }
-}
-
 void ec_interrupt(void) {
     const uint32_t source = GIC_CPU_TAKE;
-    receive();
+    ec_uart_handler();
     GIC_CPU_DONE = source;
-}
-
-void ec_rx_resume(void) {
-    EC_DISABLE_INTERRUPTS();
-    UART_INTERRUPTS = INTERRUPTS_RECEIVED;
-    receive();
-    EC_ENABLE_INTERRUPTS();
 }
 
 uint32_t ec_port_ticks_hz(void) {

@@ -32,90 +32,52 @@ GIVEN(uint64_t, __muldi3, uint64_t a, uint64_t b) {
     return multiply_words((uint32_t)a, (uint32_t)b) + ((uint64_t)crossed << 32);
 }
 
-/* Division by zero gives all ones, and leaves the dividend. */
-static uint32_t divide_words(uint32_t a, uint32_t b, uint32_t *rest) {
-    uint32_t quotient = 0u;
-    uint32_t left = 0u;
-    for (uint32_t bit = 32u; bit != 0u; bit--) {
-        const uint32_t carry = left >> 31;
-        left = (left << 1) | (a >> 31);
-        a <<= 1;
-        quotient <<= 1;
-        if (carry != 0u || left >= b) {
-            left -= b;
-            quotient |= 1u;
-        }
-    }
-    *rest = left;
-    return quotient;
-}
-
-static uint64_t divide_long(uint64_t a, uint64_t b, uint64_t *rest) {
-    uint64_t quotient = 0u;
-    uint64_t left = 0u;
-    for (uint32_t bit = 64u; bit != 0u; bit--) {
-        const uint64_t carry = left >> 63;
-        left = (left << 1) | (a >> 63);
-        a <<= 1;
-        quotient <<= 1;
-        if (carry != 0u || left >= b) {
-            left -= b;
-            quotient |= 1u;
-        }
-    }
-    *rest = left;
-    return quotient;
-}
-
 static uint64_t size_of(int64_t value) {
     return value < 0 ? 0u - (uint64_t)value : (uint64_t)value;
 }
 
-GIVEN(uint32_t, __udivsi3, uint32_t a, uint32_t b) {
-    uint32_t rest;
-    return divide_words(a, b, &rest);
-}
+/* `divide`, and by it the functions that compilers call, of numbers with and without a sign. Division
+ * by zero returns all ones, and the remainder is the dividend. */
+#define DIVISION(divide, bits, udiv, umod, div, mod)                                         \
+    static uint##bits##_t divide(uint##bits##_t a, uint##bits##_t b, uint##bits##_t *rest) { \
+        uint##bits##_t quotient = 0u;                                                        \
+        uint##bits##_t left = 0u;                                                            \
+        for (uint32_t bit = bits##u; bit != 0u; bit--) {                                     \
+            const uint##bits##_t carry = left >> (bits##u - 1u);                             \
+            left = (left << 1) | (a >> (bits##u - 1u));                                      \
+            a <<= 1;                                                                         \
+            quotient <<= 1;                                                                  \
+            if (carry != 0u || left >= b) {                                                  \
+                left -= b;                                                                   \
+                quotient |= 1u;                                                              \
+            }                                                                                \
+        }                                                                                    \
+        *rest = left;                                                                        \
+        return quotient;                                                                     \
+    }                                                                                        \
+    GIVEN(uint##bits##_t, udiv, uint##bits##_t a, uint##bits##_t b) {                        \
+        uint##bits##_t rest;                                                                 \
+        return divide(a, b, &rest);                                                          \
+    }                                                                                        \
+    GIVEN(uint##bits##_t, umod, uint##bits##_t a, uint##bits##_t b) {                        \
+        uint##bits##_t rest;                                                                 \
+        (void)divide(a, b, &rest);                                                           \
+        return rest;                                                                         \
+    }                                                                                        \
+    GIVEN(int##bits##_t, div, int##bits##_t a, int##bits##_t b) {                            \
+        uint##bits##_t rest;                                                                 \
+        const uint##bits##_t size =                                                          \
+            divide((uint##bits##_t)size_of(a), (uint##bits##_t)size_of(b), &rest);           \
+        return (int##bits##_t)((a < 0) != (b < 0) ? 0u - size : size);                       \
+    }                                                                                        \
+    GIVEN(int##bits##_t, mod, int##bits##_t a, int##bits##_t b) {                            \
+        uint##bits##_t rest;                                                                 \
+        (void)divide((uint##bits##_t)size_of(a), (uint##bits##_t)size_of(b), &rest);         \
+        return (int##bits##_t)(a < 0 ? 0u - rest : rest);                                    \
+    }
 
-GIVEN(uint32_t, __umodsi3, uint32_t a, uint32_t b) {
-    uint32_t rest;
-    (void)divide_words(a, b, &rest);
-    return rest;
-}
-
-GIVEN(int32_t, __divsi3, int32_t a, int32_t b) {
-    uint32_t rest;
-    const uint32_t size = divide_words((uint32_t)size_of(a), (uint32_t)size_of(b), &rest);
-    return (int32_t)((a < 0) != (b < 0) ? 0u - size : size);
-}
-
-GIVEN(int32_t, __modsi3, int32_t a, int32_t b) {
-    uint32_t rest;
-    (void)divide_words((uint32_t)size_of(a), (uint32_t)size_of(b), &rest);
-    return (int32_t)(a < 0 ? 0u - rest : rest);
-}
-
-GIVEN(uint64_t, __udivdi3, uint64_t a, uint64_t b) {
-    uint64_t rest;
-    return divide_long(a, b, &rest);
-}
-
-GIVEN(uint64_t, __umoddi3, uint64_t a, uint64_t b) {
-    uint64_t rest;
-    (void)divide_long(a, b, &rest);
-    return rest;
-}
-
-GIVEN(int64_t, __divdi3, int64_t a, int64_t b) {
-    uint64_t rest;
-    const uint64_t size = divide_long(size_of(a), size_of(b), &rest);
-    return (int64_t)((a < 0) != (b < 0) ? 0u - size : size);
-}
-
-GIVEN(int64_t, __moddi3, int64_t a, int64_t b) {
-    uint64_t rest;
-    (void)divide_long(size_of(a), size_of(b), &rest);
-    return (int64_t)(a < 0 ? 0u - rest : rest);
-}
+DIVISION(divide_words, 32, __udivsi3, __umodsi3, __divsi3, __modsi3)
+DIVISION(divide_long, 64, __udivdi3, __umoddi3, __divdi3, __moddi3)
 
 typedef enum {
     ZERO,

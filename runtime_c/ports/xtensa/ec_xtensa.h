@@ -6,13 +6,8 @@
 
 #include "ec_board.h"
 #include "ec_cpu.h"
+#include "ec_registers.h"
 #include "ec_rx_queue.h"
-
-/* Tests on another computer give functions of their own. */
-#ifndef EC_REG32
-#define EC_REG8(address) (*(volatile uint8_t *)(uintptr_t)(address))
-#define EC_REG32(address) (*(volatile uint32_t *)(uintptr_t)(address))
-#endif
 
 /* Called once on an exception, with its cause (EXCCAUSE) and where it was (its address, a0, sp).
  * The weak one in startup.c sends a line of text and stops. Does not return. */
