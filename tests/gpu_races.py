@@ -60,11 +60,11 @@ def require_apart(program: Program) -> int:
             if next(starts):
                 together = []
             count += bool(together)
-            places, written = places_of(program, step), written_buffers(part)
+            addresses, written = addresses_of(program, step), written_buffers(part)
             own = [
-                (places[param], param.scope == "scratch" or param in written)
+                (addresses[param], param.scope == "scratch" or param in written)
                 for param in part.params
-                if param in places
+                if param in addresses
             ]
             for span, is_written in own:
                 for other, was_written in together:
@@ -74,7 +74,7 @@ def require_apart(program: Program) -> int:
     return count
 
 
-def places_of(program: Program, step: Step) -> dict[Buffer, range]:
+def addresses_of(program: Program, step: Step) -> dict[Buffer, range]:
     """The bytes of each parameter of a step, those of states after the arena's."""
     found = {}
     for param, name in zip(step.function.params, step.args, strict=True):

@@ -56,19 +56,19 @@ class Undecided(Exception):
     """Data decide what is touched."""
 
 
-def require_no_race(func: PrimFunc, places: Mapping[Buffer, range] | None = None) -> None:
+def require_no_race(func: PrimFunc, addresses: Mapping[Buffer, range] | None = None) -> None:
     """Raises ContractError as the interpreter does; Undecided where data decide what is touched.
 
-    places: the bytes of parameters in memory, of which some may be those of others.
+    addresses: the bytes of parameters in memory, of which some may be those of others.
     """
     filled: dict[Buffer, np.ndarray] = {}
     for part in kernel_parts(func):
-        _Kernel(part, filled, places or {}).check()
+        _Kernel(part, filled, addresses or {}).check()
 
 
-def meeting(part: PrimFunc, places: Mapping[Buffer, range]) -> dict[Buffer, range]:
+def meeting(part: PrimFunc, addresses: Mapping[Buffer, range]) -> dict[Buffer, range]:
     """The parameters of which some write into the bytes of others."""
-    own = {param: places[param] for param in part.params if param in places}
+    own = {param: addresses[param] for param in part.params if param in addresses}
     written = written_buffers(part)
     pairs = [
         (a, b)
@@ -330,11 +330,11 @@ class _Kernel(Walk):
     """One launch. `filled`: which elements of scratch memory have been written."""
 
     def __init__(
-        self, func: PrimFunc, filled: dict[Buffer, np.ndarray], places: Mapping[Buffer, range]
+        self, func: PrimFunc, filled: dict[Buffer, np.ndarray], addresses: Mapping[Buffer, range]
     ) -> None:
         super().__init__()
-        self.func, self.filled, self.places = func, filled, meeting(func, places)
-        end = max((place.stop for place in self.places.values()), default=0)
+        self.func, self.filled, self.addresses = func, filled, meeting(func, addresses)
+        end = max((span.stop for span in self.addresses.values()), default=0)
         self.memory = Buffer("memory", (end,), "uint8", "arena")
         self.launch = launch_of(func) or ONE_THREAD
         syncs = {s.scope for s in statements(func.body) if isinstance(s, Sync)}
@@ -397,12 +397,12 @@ class _Kernel(Walk):
         """Any element, where that matters."""
         if not self.is_only_read(buffer):
             super().gather(buffer, rows)
-        elif buffer in self.places:
+        elif buffer in self.addresses:
             start = BufferRef(buffer, (as_term(0),) * len(buffer.shape))
             self.after(start, np.arange(buffer.elements), rows, is_write=False)
 
     def note(self, buffer: Buffer, at: np.ndarray, rows: Rows, *, is_write: bool) -> None:
-        if buffer in self.places:
+        if buffer in self.addresses:
             self.note_bytes(buffer, at, rows, is_write=is_write)
             return
         if self.is_only_read(buffer):
@@ -421,7 +421,7 @@ class _Kernel(Walk):
     def note_bytes(self, buffer: Buffer, at: np.ndarray, rows: Rows, *, is_write: bool) -> None:
         """The bytes of elements, of a buffer that shares them with others."""
         size = bits(buffer.dtype) // 8
-        start = self.places[buffer].start + at * size
+        start = self.addresses[buffer].start + at * size
         for offset in range(size):
             self.touched.setdefault(
                 self.memory, [_Touched(self.memory.elements) for _ in self.scopes]

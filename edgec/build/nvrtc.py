@@ -47,8 +47,8 @@ def package_folder(package: str) -> Path | None:
         found = importlib.util.find_spec(f"nvidia.{package}")
     except ModuleNotFoundError:
         return None
-    places = list(found.submodule_search_locations or ()) if found is not None else []
-    return Path(places[0]) if places else None
+    paths = list(found.submodule_search_locations or ()) if found is not None else []
+    return Path(paths[0]) if paths else None
 
 
 def find_nvrtc() -> Path | None:
@@ -61,9 +61,9 @@ def find_nvrtc() -> Path | None:
 def find_ptxas(architecture: str) -> Path | None:
     """The first ptxas that knows an architecture: CUDA 12's, 13's, or the one on PATH."""
     folders = [package_folder("cuda_nvcc"), package_folder("cu13")]
-    places = [place for folder in folders if folder for place in sorted(folder.glob("bin/ptxas*"))]
-    places += map(Path, filter(None, [shutil.which("ptxas")]))
-    return next((place for place in places if architecture in _known(place)), None)
+    paths = [path for folder in folders if folder for path in sorted(folder.glob("bin/ptxas*"))]
+    paths += map(Path, filter(None, [shutil.which("ptxas")]))
+    return next((path for path in paths if architecture in _known(path)), None)
 
 
 @cache
@@ -171,7 +171,7 @@ def usage_of(said: str) -> dict[str, Usage]:
 
 @cache
 def _library(path: Path) -> Any:
-    """The library, after the one that it opens by itself, which has no place on the search path."""
+    """The library, after the one that it opens by itself, which is not on the search path."""
     for builtins in sorted(path.parent.glob("*nvrtc-builtins*")):
         ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
     return ctypes.CDLL(str(path))

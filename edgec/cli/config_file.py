@@ -20,7 +20,7 @@ from edgec.resources import parse_toml
 
 FILE_NAME = "edgec.toml"
 #: Options that exclude each other: if one is on the command line, the file's other one is ignored.
-_PLACES = ("board", "target")
+_TARGETS = ("board", "target")
 #: Options that a file must not set, because they only make sense on a command line.
 _NEVER = {"help", "as_json", "model"}
 #: Options that run Python code: an unpacked archive may contain an `edgec.toml` that nobody read.
@@ -46,8 +46,8 @@ def defaults_for(
     found = read_config(path)
     values = {**found.get("", {}), **found.get(name, {})}
     known = {str(each.name): each for each in _options(command)}
-    if not given.keys().isdisjoint(_PLACES):
-        values = {key: value for key, value in values.items() if key not in _PLACES}
+    if not given.keys().isdisjoint(_TARGETS):
+        values = {key: value for key, value in values.items() if key not in _TARGETS}
     if Path(model).is_dir():  # the input is compiled already: only the board can still be chosen
         known = {"board": known["board"]} if "board" in known else {}
     return {key: _placed(value, known[key], path) for key, value in values.items() if key in known}

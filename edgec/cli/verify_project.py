@@ -18,7 +18,7 @@ def model_of(folder: Path) -> tuple[Path, Manifest, Options]:
 
     A model that was quantized on the way is in the folder itself. Another is looked for where
     projects usually are: in this folder, beside the project and above it. Raises BuildFailed for a
-    folder that is no project, EdgecError where the model is in none of these places.
+    folder that is no project, EdgecError where the model is in none of these folders.
     """
     from edgec.codegen.manifest import Manifest
     from edgec.errors import EdgecError
@@ -28,13 +28,13 @@ def model_of(folder: Path) -> tuple[Path, Manifest, Options]:
     options = _options(load_report(folder), manifest)
     name = manifest.source_file
     inside = folder.resolve()
-    places = [Path.cwd(), inside.parent, inside.parent.parent]
-    for path in (folder / "quantized.onnx", *(place / name for place in places)):
+    folders = [Path.cwd(), inside.parent, inside.parent.parent]
+    for path in (folder / "quantized.onnx", *(each / name for each in folders)):
         if path.is_file():
             return path, manifest, options
     raise EdgecError(
         f"{folder} was built from {name}, which is not found",
-        details=tuple(f"not in {place}" for place in dict.fromkeys(places)),
+        details=tuple(f"not in {each}" for each in dict.fromkeys(folders)),
         hint="give the model file itself, with --board",
     )
 

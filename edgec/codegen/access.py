@@ -19,19 +19,19 @@ from edgec.numerics.term import Term, as_term
 
 
 @dataclass(frozen=True)
-class Place:
+class BaseAddress:
     """A buffer and the part of a flat index that varies; accesses differ by constants only."""
 
     buffer: Buffer
     varying: Term
 
 
-def place_of(buffer: Buffer, indices: Sequence[Term]) -> tuple[Place, int]:
-    """The place of an access, and the constant offset of the access from it, in elements."""
+def address_of(buffer: Buffer, indices: Sequence[Term]) -> tuple[BaseAddress, int]:
+    """The address of an access, and the constant offset of the access from it, in elements."""
     if buffer.extents is not None:  # strides are not constant
-        return Place(buffer, as_term(0)), 0
+        return BaseAddress(buffer, as_term(0)), 0
     flat = flat_term(indices, buffer.shape)
-    return Place(buffer, flat - flat.offset), flat.offset
+    return BaseAddress(buffer, flat - flat.offset), flat.offset
 
 
 def repeated_values(run: Sequence[Store]) -> tuple[Expr, ...]:
@@ -108,21 +108,21 @@ def _inner_last(exprs: list[Expr]) -> list[Expr]:
     return [e for _, e in ordered]
 
 
-def common_places(
+def common_addresses(
     accesses: Sequence[tuple[Buffer, tuple[Term, ...]]],
-) -> dict[Place, tuple[Term, ...]]:
-    """Places that several different offsets of the run share.
+) -> dict[BaseAddress, tuple[Term, ...]]:
+    """Addresses that several different offsets of the run share.
 
-    Gives for each place the indices of its access with the smallest offset: an element that is
+    Returns for each address the indices of its access with the smallest offset: an element that is
     really accessed, so a pointer to it is always legal.
     """
-    lowest: dict[Place, tuple[int, tuple[Term, ...]]] = {}
-    offsets: dict[Place, set[int]] = {}
+    lowest: dict[BaseAddress, tuple[int, tuple[Term, ...]]] = {}
+    offsets: dict[BaseAddress, set[int]] = {}
     for buffer, indices in accesses:
-        place, offset = place_of(buffer, indices)
-        if not place.varying.parts:
+        address, offset = address_of(buffer, indices)
+        if not address.varying.parts:
             continue
-        offsets.setdefault(place, set()).add(offset)
-        if place not in lowest or offset < lowest[place][0]:
-            lowest[place] = offset, indices
-    return {place: lowest[place][1] for place, found in offsets.items() if len(found) > 1}
+        offsets.setdefault(address, set()).add(offset)
+        if address not in lowest or offset < lowest[address][0]:
+            lowest[address] = offset, indices
+    return {address: lowest[address][1] for address, found in offsets.items() if len(found) > 1}

@@ -123,7 +123,7 @@ def _place_scratch(
 ) -> None:
     """Give every scratch parameter a name and a place."""
     bytes_of = scratch_parts(variant.function)
-    for place in variant.places:
+    for place in variant.scratch:
         base = scratch_name(position, place.name)
         for param, offset in place.offsets.items():
             name = _scratch_param(position, param)

@@ -17,7 +17,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from edgec.codegen.access import Place, common_places, place_of, repeated_values
+from edgec.codegen.access import BaseAddress, address_of, common_addresses, repeated_values
 from edgec.codegen.c_expr import CValue, ExprPrinter
 from edgec.codegen.c_struct import struct_declaration, struct_value
 from edgec.codegen.c_term import RELATION, SUM, Text, element_index, term_text
@@ -122,7 +122,7 @@ class FunctionPrinter:
         registers = [buffer for buffer in func.allocs if buffer.scope == "register"]
         self.registers = Registers(registers, self.body)
         self.element_names: dict[Element, str] = {}
-        self.pointers: dict[Place, tuple[str, int]] = {}
+        self.pointers: dict[BaseAddress, tuple[str, int]] = {}
         self.lanes: Lanes | None = None
         self.over_loop = PARALLEL_FOR
         self.ranges = Ranges({b: known[b.name] for b in func.params if b.name in known})
@@ -207,12 +207,12 @@ class FunctionPrinter:
         scalar = self.registers.scalar(buffer, indices)
         if scalar is not None:
             return Text(self.element_name(scalar))
-        place, offset = place_of(buffer, indices)
-        if place in self.pointers:
-            name, base = self.pointers[place]
+        address, offset = address_of(buffer, indices)
+        if address in self.pointers:
+            name, base = self.pointers[address]
             return Text(f"{name}[{offset - base}]")
         if self.lanes is not None and buffer.extents is None:
-            return Text(self.flat_element(buffer, place.varying + offset))
+            return Text(self.flat_element(buffer, address.varying + offset))
         index = element_index(buffer, indices, self.var_name)
         return Text(f"{self.buffer_name(buffer)}[{index.text}]")
 
@@ -297,17 +297,19 @@ class FunctionPrinter:
         if self.lanes is not None:
             return self.run_of_lanes(run, declared, self.lanes)
         lines: list[str] = []
-        places = common_places(_accesses(run))
-        for place, indices in places.items():
-            if self.in_registers(place.buffer):
+        addresses = common_addresses(_accesses(run))
+        for address, indices in addresses.items():
+            if self.in_registers(address.buffer):
                 continue
-            stored = any(s.buffer == place.buffer for s in run)
-            text = element_index(place.buffer, indices, self.var_name).text
-            buffer = self.buffer_name(place.buffer)
+            stored = any(s.buffer == address.buffer for s in run)
+            text = element_index(address.buffer, indices, self.var_name).text
+            buffer = self.buffer_name(address.buffer)
             name = self.fresh(f"{buffer}_at")
             const = "" if stored else "const "
-            lines.append(f"{const}{C_TYPE[place.buffer.dtype]} *const {name} = &{buffer}[{text}];")
-            self.pointers[place] = name, place_of(place.buffer, indices)[1]
+            lines.append(
+                f"{const}{C_TYPE[address.buffer.dtype]} *const {name} = &{buffer}[{text}];"
+            )
+            self.pointers[address] = name, address_of(address.buffer, indices)[1]
         named: dict[Expr, CValue] = {}
         for expr in repeated_values(run):
             value = self.printer(named).value(expr)
@@ -519,11 +521,11 @@ class FunctionPrinter:
         elements = 1
         for extent in row.box:
             elements *= extent
-        place = element_index(row.buffer, row.indices, self.var_name).text
+        element = element_index(row.buffer, row.indices, self.var_name).text
         at = term_text(index.term, self.var_name).text
         return (
             f"EC_TRACE(context, trace + {int(number.value)}u, &{self.buffer_name(row.buffer)}"
-            f"[{place}], (uint32_t)({at}), {elements * DTYPE_BYTES[row.buffer.dtype]}u);"
+            f"[{element}], (uint32_t)({at}), {elements * DTYPE_BYTES[row.buffer.dtype]}u);"
         )
 
 

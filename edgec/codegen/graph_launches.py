@@ -17,7 +17,7 @@ from edgec.loop.foreign import library_call
 from edgec.loop.ir import BufferRef, Const
 
 #: A kernel: the number of its step, and which of the step's it is.
-Place = tuple[int, int]
+StepKernel = tuple[int, int]
 
 
 @dataclass(frozen=True)
@@ -63,11 +63,11 @@ def graph_texts(
     made = _Kernels(program, callees, taken)
     launches: dict[int, list[LaunchText]] = {step: [] for step in made.steps}
     names: dict[int, str] = {}
-    for places in _together(program, plan):
-        kernel = made.kernel(places)
-        arguments = [text for place in places for text in made.arguments(place, weights)]
-        steps = tuple(dict.fromkeys(step for step, _ in places))
-        launches[places[0][0]].append(
+    for members in _together(program, plan):
+        kernel = made.kernel(members)
+        arguments = [text for member in members for text in made.arguments(member, weights)]
+        steps = tuple(dict.fromkeys(step for step, _ in members))
+        launches[members[0][0]].append(
             LaunchText(kernel.name, kernel.launch.extents, tuple(arguments), steps=steps)
         )
         for step in steps:
@@ -80,18 +80,18 @@ def graph_texts(
     )
 
 
-def _together(program: Program, plan: Plan) -> Iterator[list[Place]]:
+def _together(program: Program, plan: Plan) -> Iterator[list[StepKernel]]:
     """The kernels of each launch on the GPU."""
-    starts, found = iter(plan.waits), list[list[Place]]()
+    starts, found = iter(plan.waits), list[list[StepKernel]]()
     for number, step in enumerate(program.general_steps):
         for part in range(len(kernel_parts(step.function))):
             if next(starts):
                 found.append([])
             found[-1].append((number, part))
-    for places in found:
-        step = program.steps[places[0][0]]
+    for members in found:
+        step = program.steps[members[0][0]]
         if not step.on_processor and library_call(step.function) is None:
-            yield places
+            yield members
 
 
 class _Kernels:
@@ -112,12 +112,12 @@ class _Kernels:
         }
         self.kernels: dict[tuple[tuple[str, int], ...], Kernel] = {}
 
-    def kernel(self, places: Sequence[Place]) -> Kernel:
+    def kernel(self, members: Sequence[StepKernel]) -> Kernel:
         """That of a launch."""
-        key = tuple((self.steps[step][1], part) for step, part in places)
+        key = tuple((self.steps[step][1], part) for step, part in members)
         if key not in self.kernels:
             self.kernels[key] = (
-                self._alone(*places[0]) if len(places) == 1 else self._beside(places)
+                self._alone(*members[0]) if len(members) == 1 else self._beside(members)
             )
         return self.kernels[key]
 
@@ -125,19 +125,19 @@ class _Kernels:
         item, name = self.steps[step]
         return emit_kernels(item.function, name, self.callees, item.known)[part]
 
-    def _beside(self, places: Sequence[Place]) -> Kernel:
-        (name,) = unique([f"{self.steps[places[0][0]][1]}_beside"], taken=self.taken)
+    def _beside(self, members: Sequence[StepKernel]) -> Kernel:
+        (name,) = unique([f"{self.steps[members[0][0]][1]}_beside"], taken=self.taken)
         self.taken.append(name)
-        items = [self.steps[step][0] for step, _ in places]
+        items = [self.steps[step][0] for step, _ in members]
         parts = [
             (kernel_parts(item.function)[part], item.known)
-            for item, (_, part) in zip(items, places, strict=True)
+            for item, (_, part) in zip(items, members, strict=True)
         ]
         return emit_beside(name, parts, self.callees)
 
-    def arguments(self, place: Place, weights: Weights) -> Iterator[str]:
+    def arguments(self, member: StepKernel, weights: Weights) -> Iterator[str]:
         """What a kernel takes, as C."""
-        number, part = place
+        number, part = member
         step, pointers = self.program.steps[number], DevicePointers(self.program, weights)
         for param in kernel_parts(step.function)[part].params:
             yield pointers.raw(step.args[step.function.params.index(param)])
@@ -150,20 +150,20 @@ def _by_library(program: Program, weights: Weights, number: int) -> LaunchText:
     found, pointers = library_call(step.function), DevicePointers(program, weights)
     assert found is not None
     call, foreign = found
-    places = [
+    addresses = [
         pointers.raw(step.args[step.function.params.index(argument.buffer)])
         for argument in call.args
         if isinstance(argument, BufferRef)
     ]
     numbers = tuple(int(each.value) for each in call.args if isinstance(each, Const))
     return LaunchText(
-        foreign.symbol, (), tuple(places), numbers=numbers, steps=(number,),
+        foreign.symbol, (), tuple(addresses), numbers=numbers, steps=(number,),
         library=foreign.source.stem.removeprefix("ec_"),
     )  # fmt: skip
 
 
 class DevicePointers(Pointers):
-    """Addresses on the device: the plan's places in its own arena, state and weights."""
+    """Addresses on the device: the plan's offsets in its own arena, state and weights."""
 
     def raw(self, name: str) -> str:
         """The address of a buffer or constant, as an expression of 64 bits."""

@@ -297,8 +297,8 @@ def one_kernel(
     if _copies_inputs(program, plan.driver):
         lines += _copies(program, program.inputs, "arena", "outside", kind)
     lines += [f"    (void){unused};" for unused in ("shared", "state", "weights")]
-    places = _Places(program, weights, _direct_outputs(program, plan))
-    lines += _calls(program, plan, places, parts, barrier)
+    addresses = _Addresses(program, weights, _direct_outputs(program, plan))
+    lines += _calls(program, plan, addresses, parts, barrier)
     outputs = _copied_outputs(program, plan.driver)
     if outputs:
         lines += [f"    {barrier}", *_copies(program, outputs, "outside", "arena", kind)]
@@ -329,7 +329,7 @@ def _direct_outputs(program: Program, plan: Plan) -> frozenset[str]:
 
 
 def _calls(
-    program: Program, plan: Plan, places: _Places, parts: Mapping[int, Sequence[Kernel]],
+    program: Program, plan: Plan, addresses: _Addresses, parts: Mapping[int, Sequence[Kernel]],
     barrier: str,
 ) -> Iterator[str]:  # fmt: skip
     """The calls of all steps, with barriers before them."""
@@ -338,7 +338,7 @@ def _calls(
     for number, step in enumerate(program.general_steps):
         yield f"    if (start <= {number} && {number} < stop) {{"
         for part in parts[number]:
-            arguments = [places.argument(step, position) for position in part.params]
+            arguments = [addresses.argument(step, position) for position in part.params]
             arguments += ["shared"] if part.waits else []
             if next(waits):
                 has_groups = False
@@ -366,7 +366,7 @@ def _copies(
     yield "    }"
 
 
-class _Places:
+class _Addresses:
     """Where buffers and constants lie, as C of a kernel."""
 
     def __init__(self, program: Program, weights: Weights, direct: frozenset[str]) -> None:

@@ -41,12 +41,12 @@ from edgec.ops.custom import declare_group
 from edgec.resources import resource_dir
 from edgec.targets.external import Accelerator
 
-#: What Vela's files call the operator of a group, and the places of tensors in its memory.
-KIND, PLACES = "CUSTOM:ethos-u", "OfflineMemoryAllocation"
+#: What Vela's files call the operator of a group, and the offsets of tensors in its memory.
+KIND, OFFSETS = "CUSTOM:ethos-u", "OfflineMemoryAllocation"
 #: The operator that begins a model's variables.
 SET_UP = "CALL_ONCE"
-#: Numbers before the places: version, subgraph, how many there are.
-PLACES_HEAD = 3
+#: Numbers before the offsets: version, subgraph, how many there are.
+OFFSETS_HEAD = 3
 #: The driver wants regions at multiples of this many bytes; buffers of the arena are.
 ALIGN_BYTES = 16
 #: Seconds that Vela may take.
@@ -84,7 +84,7 @@ class EthosU(Accelerator):
     made: dict[bytes, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     def partition(self, model: RawModel, data: bytes, meaning: Meaning) -> RawModel:
-        """The model with a foreign operator in the place of each group.
+        """The model with a foreign operator instead of each group.
 
         Raises ToolMissing without Vela, BuildFailed where it fails, ImportFailed for groups that
         keep a state, and where it takes nothing.
@@ -95,14 +95,14 @@ class EthosU(Accelerator):
         compiled = self.made[key]
         file = f"what Vela made for {self.accelerator}"
         shared = read_model(compiled, file)
-        places = np.frombuffer(metadata(compiled, PLACES), "<i4")[PLACES_HEAD:]
+        offsets = np.frombuffer(metadata(compiled, OFFSETS), "<i4")[OFFSETS_HEAD:]
         if not any(operator.kind == KIND for operator in shared.main.operators):
             raise ImportFailed(
                 f"{self.accelerator} can run nothing of this model",
                 hint="it takes int8 and int16: see `edgec quantize`",
             )
         operators = [
-            _Group(self, shared.main, operator, places, model, meaning).operator()
+            _Group(self, shared.main, operator, offsets, model, meaning).operator()
             if operator.kind == KIND
             else operator
             for operator in shared.main.operators
@@ -149,7 +149,7 @@ class _Group:
     target: EthosU
     graph: RawGraph
     vela: RawOperator
-    places: Array
+    offsets: Array
     model: RawModel
     meaning: Meaning
 
@@ -209,7 +209,7 @@ class _Group:
         key = hashlib.sha256(_bytes(self.commands).tobytes())
         for number in self.constants:
             key.update(_bytes(self.graph.tensors[number]).tobytes())
-        key.update(self.places.tobytes())
+        key.update(self.offsets.tobytes())
         return f"ethos_u_{key.hexdigest()[:8]}"
 
     def function(self) -> Function:
@@ -276,7 +276,8 @@ class _Group:
         """Names of parameters, tensors, and where these lie in the group's memory."""
         scratch = self.room[self.vela.inputs[2]]
         for n, number in enumerate(numbers):
-            yield f"{way}{n}", self.graph.tensors[number], f"room + {scratch + self.places[number]}"
+            at = scratch + self.offsets[number]
+            yield f"{way}{n}", self.graph.tensors[number], f"room + {at}"
 
 
 _C_TYPE = {"INT8": "int8_t", "UINT8": "uint8_t", "INT16": "int16_t", "INT32": "int32_t"}

@@ -1,7 +1,7 @@
 """Dense layers and 1x1 convolutions of weights that are mostly zeros: the others as a stream.
 
 `runtime_c/external/edgec_sparse.c` reads it: of each channel and block of 256 inputs, fours of
-places in the block and weights. Zeros take no time and no flash.
+positions in the block and weights. Zeros take no time and no flash.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from edgec.targets.rule import Nest
 
 #: Below this share of zeros it is not tried.
 LEAST_ZEROS = 0.7
-#: Places of a block, weights that come together, and how many such a block may have.
-PLACES, FOUR, MOST = 256, 4, 255
+#: Positions of a block, weights that come together, and how many such a block may have.
+POSITIONS, FOUR, MOST = 256, 4, 255
 #: Instructions of a weight that is not zero, of a block, of a result.
 WEIGHT, BLOCK, RESULT = 4.75, 6.0, 30.0
 
@@ -71,12 +71,12 @@ def _stream(weights: Array) -> tuple[Array, Array] | None:
     parts: list[Array] = []
     counts = []
     for row in weights:
-        for start in range(0, row.size, PLACES):
-            (places,) = np.nonzero(row[start : start + PLACES])
-            fours = -(-places.size // FOUR)
+        for start in range(0, row.size, POSITIONS):
+            (positions,) = np.nonzero(row[start : start + POSITIONS])
+            fours = -(-positions.size // FOUR)
             padded = np.zeros((2, fours * FOUR), np.uint8)
-            padded[0, : places.size] = places
-            padded[1, : places.size] = row[start + places].astype(np.int8).view(np.uint8)
+            padded[0, : positions.size] = positions
+            padded[1, : positions.size] = row[start + positions].astype(np.int8).view(np.uint8)
             parts.append(padded.reshape(2, fours, FOUR).transpose(1, 0, 2).reshape(-1))
             counts.append(fours)
     if max(counts) > MOST:

@@ -33,12 +33,12 @@ class Windows:
         """Element numbers [windows, width] in a plane of these extents, -1 where outside."""
         total = np.zeros([1] * 2 * len(self.axes), np.int64)
         outside = np.zeros_like(total, bool)
-        for position, places in enumerate(self.axes):
+        for position, positions in enumerate(self.axes):
             form = [1] * 2 * len(self.axes)
-            form[position], form[len(self.axes) + position] = places.shape
-            total = total * extents[position] + places.reshape(form)
-            outside = outside | (places.reshape(form) < 0)
-        windows = math.prod(places.shape[0] for places in self.axes)
+            form[position], form[len(self.axes) + position] = positions.shape
+            total = total * extents[position] + positions.reshape(form)
+            outside = outside | (positions.reshape(form) < 0)
+        windows = math.prod(positions.shape[0] for positions in self.axes)
         return np.where(outside, -1, total).reshape(windows, -1)
 
     def counts(self, is_padded: bool) -> Array:
@@ -59,9 +59,9 @@ def sliding(
     for extent, count, size, step, pad, apart in zip(
         extents, results, kernel, stride, padding, dilation, strict=True
     ):
-        places = np.arange(count)[:, None] * step - pad + np.arange(size) * apart
-        padded.append((places < extent + pad).sum(1))
-        axes.append(np.where((places < 0) | (places >= extent), -1, places))
+        positions = np.arange(count)[:, None] * step - pad + np.arange(size) * apart
+        padded.append((positions < extent + pad).sum(1))
+        axes.append(np.where((positions < 0) | (positions >= extent), -1, positions))
     return Windows(tuple(axes), tuple(padded))
 
 
@@ -72,8 +72,8 @@ def divided(extents: Sequence[int], results: Sequence[int]) -> Windows:
         starts = [i * extent // count for i in range(count)]
         stops = [-(-(i + 1) * extent // count) for i in range(count)]
         width = max(b - a for a, b in zip(starts, stops, strict=True))
-        places = np.asarray(starts)[:, None] + np.arange(width)
-        axes.append(np.where(places < np.asarray(stops)[:, None], places, -1))
+        positions = np.asarray(starts)[:, None] + np.arange(width)
+        axes.append(np.where(positions < np.asarray(stops)[:, None], positions, -1))
     return Windows(tuple(axes), tuple((p >= 0).sum(1) for p in axes))
 
 
@@ -97,11 +97,11 @@ def largest(call: Call, x: Value, windows: Windows) -> Result:
     top = call.shaped(call.onnx("ReduceMax", parts, ints([2]), keepdims=0), call.shape)
     if 1 not in call.used:
         return top, None
-    place = call.onnx("ArgMax", parts, axis=2, keepdims=0)
+    largest = call.onnx("ArgMax", parts, axis=2, keepdims=0)
     extents = x.type.shape[-len(windows.axes) :]
     table = windows.numbers(extents)
     first = np.arange(len(table)) * table.shape[1]
-    at = call.onnx("Add", place, first[None].astype(place.type.dtype))
+    at = call.onnx("Add", largest, first[None].astype(largest.type.dtype))
     return top, call.shaped(call.onnx("Gather", table.reshape(-1), at, axis=0), call.shape)
 
 

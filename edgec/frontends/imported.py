@@ -109,16 +109,16 @@ def require_open(
 
 def mentions(builder: GraphBuilder, first: int) -> dict[Value, list[int]]:
     """Where the nodes from `first` on make or read each value, in order."""
-    places: dict[Value, list[int]] = defaultdict(list)
+    uses: dict[Value, list[int]] = defaultdict(list)
     for at, node in enumerate(builder.nodes[first:], first):
         for value in {*node.inputs, *node.outputs}:
-            places[value].append(at)
-    return places
+            uses[value].append(at)
+    return uses
 
 
-def is_made(builder: GraphBuilder, value: Value, places: Mapping[Value, list[int]]) -> bool:
-    """Whether one of the nodes at these places makes a value."""
-    own = places.get(value)
+def is_made(builder: GraphBuilder, value: Value, uses: Mapping[Value, list[int]]) -> bool:
+    """Whether one of the nodes that use a value makes it."""
+    own = uses.get(value)
     return own is not None and value in builder.nodes[own[0]].outputs
 
 
@@ -136,15 +136,13 @@ def put_in_place(builder: GraphBuilder, value: Value, fresh: Value, at: Sequence
         builder.nodes[i] = replace(node, inputs=renamed(node.inputs), outputs=renamed(node.outputs))
 
 
-def named(
-    builder: GraphBuilder, value: Value, name: str, places: Mapping[Value, list[int]]
-) -> Value:
-    """Give a value of the nodes at `places` the source tensor's name and provenance."""
-    if not is_made(builder, value, places):
+def named(builder: GraphBuilder, value: Value, name: str, uses: Mapping[Value, list[int]]) -> Value:
+    """Give a value of the nodes at `uses` the source tensor's name and provenance."""
+    if not is_made(builder, value, uses):
         return value
     origin = None if value in builder.undefined else Origin(name, value.type.shape)
     fresh = Value(builder.unique(name), value.type, origin)
-    put_in_place(builder, value, fresh, places[value])
+    put_in_place(builder, value, fresh, uses[value])
     for axis, number in builder.open_axes.pop(value, {}).items():
         builder.open(fresh, axis, number)
     return fresh

@@ -254,9 +254,9 @@ class _GraphImporter:
 
     def name_values(self, names: Sequence[str], made: Sequence[Value], first: int) -> None:
         """Give what the nodes from `first` on made the names of the file."""
-        places = mentions(self.builder, first)
+        uses = mentions(self.builder, first)
         for name, value in zip(names, made, strict=False):
-            self.values[name] = named(self.builder, value, name, places)
+            self.values[name] = named(self.builder, value, name, uses)
 
     def lacks_input(self, node: Any, name: str) -> bool:
         """Whether a node reads what an unsupported one makes; ImportFailed if nothing makes it."""
@@ -473,10 +473,10 @@ class _GraphImporter:
 
     def sparse(self, tensor: Any) -> Array:
         """A SparseTensorProto, dense."""
-        values, places = self.array(tensor.values), self.array(tensor.indices)
+        values, indices = self.array(tensor.values), self.array(tensor.indices)
         self.spending.take(math.prod(tensor.dims) * values.itemsize, tensor.values.name)
         try:
-            return dense(tuple(tensor.dims), values, places)
+            return dense(tuple(tensor.dims), values, indices)
         except ValueError as error:
             raise ImportFailed(
                 f"{self.path.name}: sparse tensor {tensor.values.name!r} is damaged: {error}"

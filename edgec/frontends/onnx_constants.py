@@ -20,20 +20,20 @@ from edgec.graph.types import DTYPES, Array
 MOST_ELEMENTS = 1 << 20
 
 
-def dense(shape: tuple[int, ...], values: Array, places: Array) -> Array:
+def dense(shape: tuple[int, ...], values: Array, indices: Array) -> Array:
     """A sparse tensor with its zeros (onnx.proto, SparseTensorProto).
 
-    places: of each value, ascending: its number in the flat tensor, or a row of indices. Raises
+    indices: of each value, ascending: its number in the flat tensor, or a row of indices. Raises
     ValueError where they are something else.
     """
-    data, places = np.zeros(shape, values.dtype), places.astype(np.int64)
-    if places.ndim == 2:
-        places = np.ravel_multi_index(tuple(places.T), shape)
-    if places.shape != values.shape:
-        raise ValueError(f"indices {list(places.shape)} of values {list(values.shape)}")
-    if not np.all(np.diff(places, prepend=-1, append=data.size) > 0):
+    data, indices = np.zeros(shape, values.dtype), indices.astype(np.int64)
+    if indices.ndim == 2:
+        indices = np.ravel_multi_index(tuple(indices.T), shape)
+    if indices.shape != values.shape:
+        raise ValueError(f"indices {list(indices.shape)} of values {list(values.shape)}")
+    if not np.all(np.diff(indices, prepend=-1, append=data.size) > 0):
         raise ValueError(f"its indices do not ascend within {list(shape)}")
-    data.reshape(-1)[places] = values
+    data.reshape(-1)[indices] = values
     return data
 
 

@@ -63,33 +63,33 @@ def _with_cuts(
     if not has_terms and not _changed(largest, [between]):
         return largest
     most = {var: var.stop - 1 for var in middle}
-    places = [most, middle]
+    points = [most, middle]
     for var in most:  # one after the other tell n // 2 from n / 2, one alone which size decides
         alone = (middle[var],) if len(most) > 1 else ()
-        places += [{**most, var: size} for size in (*alone, max(var.start, var.stop - 2))]
-    functions = [between, *(import_at(sizes).main for sizes in places[2:])]
+        points += [{**most, var: size} for size in (*alone, max(var.start, var.stop - 2))]
+    functions = [between, *(import_at(sizes).main for sizes in points[2:])]
     opened = dict.fromkeys(t for terms in extents.values() for t in terms if t.constant is None)
     bases = [*map(as_term, most), *opened, *starmap(multiplied, combinations(opened, 2))]
-    found = {value: cut_of(arrays, places, bases)
+    found = {value: cut_of(arrays, points, bases)
              for value, arrays in _changed(largest, functions).items()}  # fmt: skip
-    sized = _sized(largest, functions, lambda values: fit_term(values, places, bases))
+    sized = _sized(largest, functions, lambda values: fit_term(values, points, bases))
     return with_cuts(sized, {value: cut for value, cut in found.items() if cut is not None})
 
 
 def _sized(
     largest: Function, others: Sequence[Function], fit: Callable[[Sequence[int]], Term | None]
 ) -> Function:
-    """The function with terms in the place of repeats that are others at other sizes."""
+    """The function whose attributes are terms where they differ with the sizes."""
     functions = (largest, *others)
     if not _are_alike(functions):
         return largest
     nodes = list(largest.nodes)
-    for place, versions in enumerate(zip(*(each.nodes for each in functions), strict=True)):
+    for number, versions in enumerate(zip(*(each.nodes for each in functions), strict=True)):
         if any(node.attrs != versions[0].attrs for node in versions):
             attrs = versions[0].op.attrs_of_samples([node.attrs for node in versions], fit)
-            nodes[place] = replace(versions[0], attrs=attrs)
+            nodes[number] = replace(versions[0], attrs=attrs)
         bodies = tuple(_sized(first, rest, fit) for first, *rest in _bodies_of(versions))
-        nodes[place] = replace(nodes[place], bodies=bodies)
+        nodes[number] = replace(nodes[number], bodies=bodies)
     return replace(largest, nodes=tuple(nodes))
 
 

@@ -286,13 +286,13 @@ class _GraphImporter:
         require_open(self.builder, inputs, made)
         if len(made) != len(operator.outputs):
             raise ImportFailed(f"it has {len(operator.outputs)} outputs, not {len(made)}")
-        places = mentions(self.builder, first)
+        uses = mentions(self.builder, first)
         for number, value, type_ in zip(operator.outputs, made, declared, strict=True):
             if not _fits(value.type, type_, self.graph.tensors[number].signature):
                 raise ImportFailed(f"its output is {value.type}, the file declares {type_}")
             if value.type.nbytes > MAX_TENSOR_BYTES:
                 raise ImportFailed(f"its output {value.type} is larger than 1 GiB")
-            named = self.named(value, self.graph.tensors[number], places)
+            named = self.named(value, self.graph.tensors[number], uses)
             if type_ == tensor_type(self.graph.tensors[number], computed=True):
                 self.values[number] = named
             else:
@@ -301,7 +301,7 @@ class _GraphImporter:
             before = self.states.get(number)
             if before is not None and (after := self.builder.next_of(before)) is not before:
                 # The file's tensor holds the new value when the run has ended.
-                named = self.named(after, self.graph.tensors[number], places)
+                named = self.named(after, self.graph.tensors[number], uses)
                 self.builder.become(before, named)
 
     def types_of(
@@ -377,7 +377,7 @@ class _GraphImporter:
         self.names.add(name)
         return name
 
-    def named(self, value: Value, tensor: RawTensor, places: Mapping[Value, list[int]]) -> Value:
+    def named(self, value: Value, tensor: RawTensor, uses: Mapping[Value, list[int]]) -> Value:
         """The value with the provenance of the tensor that it stands for."""
         if tensor.dtype == COMPLEX:
             return value  # pairs of parts are no tensor of the file
@@ -388,9 +388,9 @@ class _GraphImporter:
         if value in self.builder.undefined:
             return value
         fresh = Value(value.name, value.type, origin)
-        if not is_made(self.builder, value, places):
+        if not is_made(self.builder, value, uses):
             return value
-        put_in_place(self.builder, value, fresh, places[value])
+        put_in_place(self.builder, value, fresh, uses[value])
         self.builder.rename_next(value, fresh)
         return fresh
 

@@ -37,8 +37,8 @@ def _control(importer: Any, node: Any, make: Callable[..., Node | None]) -> None
     except TooLarge:
         raise
     except EdgecError as error:
-        place = importer.place(node, layer)
-        importer.problems.append("; ".join((f"{node.target}  {place}: {error.message}",
+        location = importer.location(node, layer)
+        importer.problems.append("; ".join((f"{node.target}  {location}: {error.message}",
                                             *error.details)))  # fmt: skip
         return
     if made is not None:

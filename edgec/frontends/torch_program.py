@@ -208,20 +208,20 @@ class ProgramImporter:
             made = self.made(function, node, self.call(node, layer), arguments, options)
             self.require_open(node, made)
         except EdgecError as error:
-            self.problems.append(f"{name}  {self.place(node, layer)}: {error.message}")
+            self.problems.append(f"{name}  {self.location(node, layer)}: {error.message}")
             return
         except MALFORMED_NODE as error:
             reason = f"its importer failed ({type(error).__name__}: {error})"
-            self.problems.append(f"{name}  {self.place(node, layer)}: {reason}")
+            self.problems.append(f"{name}  {self.location(node, layer)}: {reason}")
             return
-        places = mentions(self.builder, first)
+        uses = mentions(self.builder, first)
         if isinstance(made, tuple):
             self.values[node.name] = tuple(
-                self.named(value, f"{node.name}.{i}" if i else node.name, places)
+                self.named(value, f"{node.name}.{i}" if i else node.name, uses)
                 for i, value in enumerate(made)
             )
         else:
-            self.values[node.name] = self.named(made, node.name, places)
+            self.values[node.name] = self.named(made, node.name, uses)
 
     def has_no_importer(self, node: Any, name: str, layer: str, is_complex: bool) -> None:
         """Note it, unless it is arithmetic of sizes, of which `mapped` knows the largest."""
@@ -230,7 +230,7 @@ class ProgramImporter:
             reason = "there is no importer" + (" for complex numbers" if is_complex else "")
             if "nondeterministic_seeded" in tags:
                 reason = "random numbers have no C: leave them out when the module is in .eval()"
-            self.problems.append(f"{name}  {self.place(node, layer)}: {reason}")
+            self.problems.append(f"{name}  {self.location(node, layer)}: {reason}")
 
     def made(self, function: Callable[..., Any], node: Any, call: Call, arguments: list[Any],
              options: dict[str, Any]) -> Any:  # fmt: skip
@@ -302,14 +302,14 @@ class ProgramImporter:
         memory = (source.stride(), source.storage_offset()) if hasattr(source, "stride") else None
         return Call(self.builder, layer, shape, dtype, used, memory)
 
-    def named(self, value: Any, name: str, places: Mapping[Value, list[int]]) -> Any:
+    def named(self, value: Any, name: str, uses: Mapping[Value, list[int]]) -> Any:
         """The value under the program's name of it, if a new node makes it."""
         if isinstance(value, Complex):
             parts = (("real", value.real), ("imag", value.imag))
-            return Complex(*(self.named(each, f"{name}.{part}", places) for part, each in parts))
+            return Complex(*(self.named(each, f"{name}.{part}", uses) for part, each in parts))
         if value is None or isinstance(value, Constant):
             return value
-        return named(self.builder, value, name, places)
+        return named(self.builder, value, name, uses)
 
     def part(self, node: Any) -> Any:
         """One result of a node with several."""
@@ -320,7 +320,7 @@ class ProgramImporter:
         if value is None and node.users:
             layer = self.layer(node.args[0])
             self.problems.append(
-                f"{node.args[0].target}  {self.place(node, layer)}: result {node.args[1]}"
+                f"{node.args[0].target}  {self.location(node, layer)}: result {node.args[1]}"
                 " is not supported"
             )
         return _MISSING if value is None else value
@@ -352,7 +352,7 @@ class ProgramImporter:
         self.names.add(name)
         return name
 
-    def place(self, node: Any, layer: str) -> str:
+    def location(self, node: Any, layer: str) -> str:
         """For errors: the module, and the user's line if torch knows it."""
         lines = [
             line.strip()

@@ -19,7 +19,7 @@ from edgec.loop.simplify import drop_decided, lower_blocks
 from edgec.numerics.term import Var
 
 
-def same_place_inputs(func: PrimFunc) -> tuple[str, ...]:
+def in_place_inputs(func: PrimFunc) -> tuple[str, ...]:
     """The names of the inputs at whose very address the output may be."""
     body = drop_decided(lower_blocks(func.body))
     arena = [p for p in func.params if p.scope == "arena"]

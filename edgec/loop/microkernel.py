@@ -39,10 +39,10 @@ from edgec.numerics.term import TermLike
 
 @dataclass(frozen=True)
 class Struct:
-    """Sizes that a C function takes as one pointer, in the place of the first of them.
+    """Sizes that a C function takes as one pointer, instead of the first of them.
 
-    name: the struct's in the kernel's header, `ec_..._sizes`; members: integers, in its order, which
-    is that of the sizes; those that are not named are 0.
+    name: of the struct in the kernel's header, `ec_..._sizes`; members: integers, in its order,
+    which is that of the sizes. A member that is not named is 0.
     """
 
     name: str

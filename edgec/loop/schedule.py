@@ -96,7 +96,7 @@ class Schedule:
     `repacked` says, for each constant parameter whose layout changed, how to repack its array;
     `packed`, for each that replaces several, how to make it from theirs (after repacking);
     `folded`, for each that took in others, how to make it before all that.
-    `same_place` names inputs that the output may replace where they are (`edgec.loop.in_place`).
+    `in_place` names inputs that the output may replace where they are (`edgec.loop.in_place`).
     """
 
     func: PrimFunc
@@ -105,7 +105,7 @@ class Schedule:
     repacked: dict[str, Repack] = field(default_factory=dict)
     packed: dict[str, Packed] = field(default_factory=dict)
     folded: dict[str, Packed] = field(default_factory=dict)
-    same_place: tuple[str, ...] = ()
+    in_place: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)

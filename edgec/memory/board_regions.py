@@ -154,7 +154,7 @@ def buffer_traffic(
     for position, variant in enumerate(chosen):
         scratch_of = {
             param: scratch_name(position, place.name)
-            for place in variant.places
+            for place in variant.scratch
             for param in place.offsets
         }
         counts = traffic(variant.function, variant.callees)

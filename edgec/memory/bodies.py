@@ -59,7 +59,7 @@ from edgec.passes.lower_groups import (
     SCRATCH_ALIGN,
     LoweredGroup,
     RowPart,
-    ScratchPlace,
+    Scratch,
     Variant,
     scratch_parts,
 )
@@ -127,21 +127,21 @@ class _Driver:
             function=function,
             args=tuple(args.get(param) for param in params),
             constants={name: array for name, (_, array) in self.constants.items()},
-            places=self.places(function),
+            scratch=self.scratch_buffers(function),
             instructions=round(estimate(function, callees=self.callees).instructions),
             callees=self.callees,
             parts=tuple(self.parts),
             rows=tuple(self.rows),
         )
 
-    def places(self, function: PrimFunc) -> tuple[ScratchPlace, ...]:
+    def scratch_buffers(self, function: PrimFunc) -> tuple[Scratch, ...]:
         """One place: the flags, then what each body needs."""
         sizes = scratch_parts(function)
         flags_bytes = SCRATCH_ALIGN * len(self.flags)
         offsets = {buffer.name: offset for buffer, offset in self.flags.items()}
         offsets |= {buffer.name: flags_bytes + offset for buffer, offset in self.scratch.items()}
         end = max((offset + sizes[name] for name, offset in offsets.items()), default=0)
-        return (ScratchPlace(BODIES, end, offsets),) if end else ()
+        return (Scratch(BODIES, end, offsets),) if end else ()
 
     # what operators ask for -------------------------------------------------------------------
 
@@ -214,7 +214,7 @@ class _Driver:
     ) -> list[Stmt]:
         """The call of a group, and what says that it has ended and what it made."""
         given: dict[Buffer, Spot] = {}
-        scratch = {name: p for p in variant.places for name in p.offsets}
+        scratch = {name: p for p in variant.scratch for name in p.offsets}
         for param, value in zip(variant.function.params, variant.args, strict=True):
             if value is not None:
                 given[param] = spots[value]

@@ -180,7 +180,7 @@ def _moves(costs: Costs, variants: Variants) -> Iterator[Move]:
     merged = merged_places(costs.function, groups, variants, io=costs.io)
     tied = [i for i, lowered in enumerate(groups) if lowered.group.output in merged]
     for position in sorted(tied, key=lambda i: -groups[i].group.output.type.nbytes):
-        yield {position: replace(variants[position], same_place=())}
+        yield {position: replace(variants[position], in_place=())}
     for position, lowered in enumerate(groups):
         yield from ({position: v} for v in lowered.variants if v is not variants[position])
 

@@ -18,7 +18,7 @@ from edgec.graph.ir import Constant, Function, Value
 from edgec.memory.problem import Buffer, Overlap, Problem, Region
 from edgec.options import Io
 from edgec.passes.fuse_groups import storage
-from edgec.passes.lower_groups import LoweredGroup, ScratchPlace, Variant
+from edgec.passes.lower_groups import LoweredGroup, Scratch, Variant
 
 ARENA = "arena"
 STATE = "state"  # persistent: kept from one run to the next
@@ -30,7 +30,7 @@ def align_bytes(dtypes: Iterable[str]) -> int:
     return max((ALIGN_BYTES, *(np.dtype(dtype).itemsize for dtype in dtypes)))
 
 
-def scratch_align_bytes(variant: Variant, place: ScratchPlace) -> int:
+def scratch_align_bytes(variant: Variant, place: Scratch) -> int:
     """What a place of scratch is aligned to."""
     return align_bytes(p.dtype for p in variant.function.params if p.name in place.offsets)
 
@@ -81,7 +81,7 @@ def placement_problem(
     buffers = list(stored.buffers())
     overlaps: list[Overlap] = []
     for position, variant in enumerate(chosen):
-        for scratch in variant.places:
+        for scratch in variant.scratch:
             name = scratch_name(position, scratch.name)
             buffers.append(
                 Buffer(
@@ -146,7 +146,7 @@ class StoredValues:
             return
         distances = variant_distances(variant, output, self.roots)
         if with_same_place:
-            distances |= {self.roots.get(v, v): 0 for v in variant.same_place}
+            distances |= {self.roots.get(v, v): 0 for v in variant.in_place}
         for root, distance in distances.items():
             if self._dies(root, position):
                 yield Overlap(self.merged.get(root, root).name, output.name, distance)
@@ -170,7 +170,7 @@ def merged_places(
     merged: dict[Value, Value] = {}
     for position, variant in enumerate(chosen):
         output = groups[position].group.output
-        for root in (roots.get(v, v) for v in variant.same_place):
+        for root in (roots.get(v, v) for v in variant.in_place):
             is_last = stop[root] == position + 1 and root not in kept
             if is_last and output not in outside:
                 merged[output] = merged.get(root, root)

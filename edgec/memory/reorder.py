@@ -49,7 +49,7 @@ def best_order(
     for lowered, variant in zip(groups, variants, strict=True):
         group = lowered.group
         distances = variant_distances(variant, group.output, roots)
-        distances |= {roots.get(v, v): 0 for v in variant.same_place}
+        distances |= {roots.get(v, v): 0 for v in variant.in_place}
         size = group.output.type.nbytes
         savings = tuple(
             (root.name, group.output.name, min(root.type.nbytes, size - max(distance, 0)))

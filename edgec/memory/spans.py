@@ -225,13 +225,13 @@ class Spans:
                     scratch_align_bytes(variant, place),
                     (ARENA,),
                 )
-                for place in variant.places
+                for place in variant.scratch
             ]
             buffers = (*self.live(position, position), *self.outputs(position), *scratch)
             overlaps: list[Overlap] = []
             if lowered.group.output not in self.outside:
                 distances = variant_distances(variant, lowered.group.output, self.roots)
-                distances |= {self.roots.get(v, v): 0 for v in variant.same_place}
+                distances |= {self.roots.get(v, v): 0 for v in variant.in_place}
                 overlaps += [
                     Overlap(root.name, name, distance)
                     for root, distance in distances.items()

@@ -306,8 +306,8 @@ def _attributes(raw: RawNode, axis: int) -> DftAttrs:
     return DftAttrs(axis, length, count, inverse, 1 if inverse and onesided else 2)
 
 
-#: Elements of all frames, each of which has its place in a table.
-MOST_PLACES = 1 << 24
+#: Elements of all frames, each of which has its index in a table.
+MOST_ELEMENTS = 1 << 24
 
 
 @from_onnx("STFT", since=17)
@@ -333,9 +333,9 @@ def _frames(builder: GraphBuilder, raw: RawNode, signal: Value, step: int, lengt
     if not step or not length or len(signal.type.shape) != 3 or signal.type.shape[1] < length:
         raise ImportFailed(f"frames of {length} every {step} of {signal.type}")
     count = (signal.type.shape[1] - length) // step + 1
-    if count * length > MOST_PLACES:
-        raise ImportFailed(f"{count} frames of {length}: at most {MOST_PLACES:,} elements")
-    places = np.arange(count)[:, None] * step + np.arange(length)
-    table = builder.constant(f"{raw.name}.places", places.astype(np.int32))
+    if count * length > MOST_ELEMENTS:
+        raise ImportFailed(f"{count} frames of {length}: at most {MOST_ELEMENTS:,} elements")
+    indices = np.arange(count)[:, None] * step + np.arange(length)
+    table = builder.constant(f"{raw.name}.places", indices.astype(np.int32))
     name, sources = f"{raw.name}/frames", (raw.name,)
     return builder.op("gather", [signal, table], AxisAttrs(1), name=name, sources=sources)

@@ -38,7 +38,7 @@ class Gather(Moved[AxisAttrs]):
             raise TypeMismatch(f"gather by {others[0].dtype} indices: they must be int32")
         return GatherAt().picked(attrs.axis, x, others[0])
 
-    def place(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+    def source(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
         """The index comes from the table."""
         first, last = attrs.axis, attrs.axis + len(others[0].shape)
         return (*at[:first], int32(others[0][at[first:last]]), *at[last:])

@@ -1,7 +1,7 @@
-"""grid_sample: elements of an image at computed places, between its elements interpolated.
+"""grid_sample: elements of an image at computed coordinates, between its elements interpolated.
 
-Places are from -1 to 1 from end to end. What lies outside is 0, the element at the edge, or that at
-the place mirrored at the edges. A place far outside, or that is no number, reads nothing else.
+Coordinates run from -1 to 1 between the ends of an axis. A coordinate outside reads 0, the element
+at the edge, or the element at the mirrored coordinate. So does one that is far outside or NaN.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from edgec.ops.broadcast import operand_tensors
 from edgec.ops.onnx_graph import OnnxGraph, write_own
 from edgec.ops.op import Op, RawNode, from_onnx
 
-#: Elements around a place along one axis, by the kind of interpolation; ONNX's names for it.
+#: Elements around a coordinate along one axis, by the kind of interpolation; ONNX's names for it.
 TAPS = {"nearest": 1, "linear": 2, "cubic": 4}
 _KINDS = {"bilinear": "linear", "bicubic": "cubic", **{kind: kind for kind in TAPS}}
 PADDINGS = ("zeros", "border", "reflection")
@@ -67,22 +67,22 @@ class GridSample(Op[GridSampleAttrs]):
         return (x.with_shape((*x.shape[:2], *grid.shape[1:-1])),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """One sum over the elements around each place."""
+        """One sum over the elements around each coordinate."""
         attrs: GridSampleAttrs = node.attrs
         x, grid = operand_tensors(target, inputs)
         axes, shape = len(x.shape) - 2, node.output.type.shape
 
         def update(acc: Value, n: Any, c: Any, *at: Any) -> Any:
-            places, weight, inside = [], None, None
+            coordinates, weight, inside = [], None, None
             for axis, extent in enumerate(x.shape[2:]):
                 given = grid[(n, *at[:axes], axes - 1 - axis)]
-                own, place, here = _tap(attrs, given, extent, int32(index(at[axes + axis])))
+                own, coordinate, here = _tap(attrs, given, extent, int32(index(at[axes + axis])))
                 weight = own if weight is None else weight * own
-                places.append(place)
+                coordinates.append(coordinate)
                 if here is not None:
                     inside = here if inside is None else inside & here
             assert weight is not None
-            found = x[(n, c, *places)]
+            found = x[(n, c, *coordinates)]
             return acc + weight * (found if inside is None else select(inside, found, 0.0))
 
         steps = [(f"k{axis}", 0, TAPS[attrs.kind]) for axis in range(axes)]
@@ -105,13 +105,13 @@ def _check_batch(x: TensorType, grid: TensorType) -> None:
 def _tap(
     attrs: GridSampleAttrs, given: Value, extent: int, k: Value
 ) -> tuple[Value, Value, Value | None]:
-    """Weight and position of the k-th element around a place, and whether it is inside."""
-    place = _padded(attrs, _place(attrs, given, extent), extent)
+    """Weight and position of the k-th element around a coordinate, and whether it is inside."""
+    coordinate = _padded(attrs, _coordinate(attrs, given, extent), extent)
     if attrs.kind == "nearest":
-        base, weight = place, place * 0.0 + 1.0
+        base, weight = coordinate, coordinate * 0.0 + 1.0
     else:
-        base = intrinsic("floor_f32", place)
-        weight = _weight(attrs.kind, place - base, k)
+        base = intrinsic("floor_f32", coordinate)
+        weight = _weight(attrs.kind, coordinate - base, k)
     position = int32(base) + (k - (TAPS[attrs.kind] - 1) // 2)
     inside = (position >= 0) & (position < extent) if attrs.padding == "zeros" else None
     if attrs.padding == "reflection":
@@ -120,36 +120,36 @@ def _tap(
     return weight, clamp(position, 0, extent - 1), inside
 
 
-def _place(attrs: GridSampleAttrs, given: Value, extent: int) -> Value:
+def _coordinate(attrs: GridSampleAttrs, given: Value, extent: int) -> Value:
     """A coordinate in elements; rounded, half to even, where the nearest one is meant."""
     if attrs.corners:
-        place = (given + 1.0) * 0.5 * float(extent - 1)
+        coordinate = (given + 1.0) * 0.5 * float(extent - 1)
     else:
-        place = ((given + 1.0) * float(extent) - 1.0) * 0.5
-    return intrinsic("round_f32", place) if attrs.kind == "nearest" else place
+        coordinate = ((given + 1.0) * float(extent) - 1.0) * 0.5
+    return intrinsic("round_f32", coordinate) if attrs.kind == "nearest" else coordinate
 
 
-def _padded(attrs: GridSampleAttrs, place: Value, extent: int) -> Value:
-    """The place as the padding moves it, near enough to the image for an int32.
+def _padded(attrs: GridSampleAttrs, coordinate: Value, extent: int) -> Value:
+    """The coordinate as the padding moves it, near enough to the image for an int32.
 
     A border repeats the outer elements, which `_tap` does by clamping each position; only between
-    two elements is it the same to clamp the place.
+    two elements is it the same to clamp the coordinate.
     """
     if attrs.padding == "border" and attrs.kind != "cubic":
-        place = clamp(place, 0.0, extent - 1.0)
+        coordinate = clamp(coordinate, 0.0, extent - 1.0)
     elif attrs.padding == "reflection":
-        place = _reflected(attrs, place, extent)
+        coordinate = _reflected(attrs, coordinate, extent)
     # Farther out is nothing but padding; and a NaN is taken at the lower end.
-    return clamp(place, -4.0, extent + 4.0)
+    return clamp(coordinate, -4.0, extent + 4.0)
 
 
-def _reflected(attrs: GridSampleAttrs, place: Value, extent: int) -> Value:
-    """A place mirrored at both ends until it lies between them."""
+def _reflected(attrs: GridSampleAttrs, coordinate: Value, extent: int) -> Value:
+    """A coordinate mirrored at both ends until it lies between them."""
     low = 0.0 if attrs.corners else -0.5
     length = float(extent - 1 if attrs.corners else extent)
     if not length:
-        return place * 0.0
-    away: Value = maximum(place - low, low - place)
+        return coordinate * 0.0
+    away: Value = maximum(coordinate - low, low - coordinate)
     rest = intrinsic("fmod_f32", away, 2.0 * length)
     mirrored: Value = minimum(rest, 2.0 * length - rest) + low
     return mirrored

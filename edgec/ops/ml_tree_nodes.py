@@ -38,29 +38,29 @@ def _listed_forest(node: MlNode, prefix: str) -> Forest:
     if not isinstance(modes, tuple) or len({len(each) for each in lists}) != 1:
         raise BadNode(f"its lists of nodes have {[len(each) for each in lists]} entries")
     nan = node.integers("nodes_missing_value_tracks_true").tolist() or [0] * len(trees)
-    places, leaves = dict[tuple[int, int], int](), list[list[tuple[int, float]]]()
+    positions, leaves = dict[tuple[int, int], int](), list[list[tuple[int, float]]]()
     branches = [k for k, mode in enumerate(modes) if mode != _LEAF]
-    for place, k in enumerate(branches):
-        places[trees[k], numbers[k]] = place
+    for position, k in enumerate(branches):
+        positions[trees[k], numbers[k]] = position
     for k, mode in enumerate(modes):
         if mode == _LEAF:
-            places[trees[k], numbers[k]] = -1 - len(leaves)
+            positions[trees[k], numbers[k]] = -1 - len(leaves)
             leaves.append([])
-    _add_weights(node, prefix, places, leaves)
+    _add_weights(node, prefix, positions, leaves)
     nodes = [
-        Branch(modes[k], features[k], (values[k],), places[trees[k], yes[k]],
-               places[trees[k], no[k]], bool(nan[k]))
+        Branch(modes[k], features[k], (values[k],), positions[trees[k], yes[k]],
+               positions[trees[k], no[k]], bool(nan[k]))
         for k in branches
     ]  # fmt: skip
     first = {tree: k for k, tree in reversed(list(enumerate(trees)))}
-    roots = [places[tree, numbers[k]] for tree, k in sorted(first.items(), key=lambda e: e[1])]
+    roots = [positions[tree, numbers[k]] for tree, k in sorted(first.items(), key=lambda e: e[1])]
     return Forest(nodes, roots, leaves)
 
 
 def _add_weights(
     node: MlNode,
     prefix: str,
-    places: dict[tuple[int, int], int],
+    positions: dict[tuple[int, int], int],
     leaves: list[list[tuple[int, float]]],
 ) -> None:
     """Give each leaf the targets and weights that the node lists for it."""
@@ -69,7 +69,7 @@ def _add_weights(
     if len({len(each) for each in (*lists, weights)}) != 1:
         raise BadNode(f"its lists of weights have {[len(e) for e in (*lists, weights)]} entries")
     for tree, number, target, weight in zip(*lists, weights, strict=True):
-        leaf = places[tree, number]
+        leaf = positions[tree, number]
         if leaf >= 0:
             raise BadNode(f"node {number} of tree {tree} has a weight and is no leaf")
         leaves[-1 - leaf].append((target, weight))

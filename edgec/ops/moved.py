@@ -1,4 +1,4 @@
-"""Movements: each element of the result is one of the data, at a place that follows from its own.
+"""Movements: each element of the result is one of the data, at indices that follow from its own.
 
 A movement is its shape and its map of indices; all of them are copied in the same loops.
 """
@@ -27,8 +27,8 @@ class Moved(Op[AttrsT]):
         """The shape of the result. Raises TypeMismatch for what does not fit."""
         raise NotImplementedError
 
-    def place(self, attrs: AttrsT, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
-        """Where in x the element stands that becomes the one at these indices."""
+    def source(self, attrs: AttrsT, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+        """The indices in x of the element that the result has at these."""
         raise NotImplementedError
 
     def infer(self, attrs: AttrsT, *inputs: TensorType) -> tuple[TensorType, ...]:
@@ -44,5 +44,5 @@ class Moved(Op[AttrsT]):
         output = node.output.type
         return target.compute(
             "element", output.shape, output.dtype,
-            lambda *at: x[self.place(node.attrs, at, x, *others)],
+            lambda *at: x[self.source(node.attrs, at, x, *others)],
         )  # fmt: skip

@@ -23,8 +23,8 @@ from edgec.ops.cast import CastAttrs, cast_to
 from edgec.ops.onnx_emit import emitted
 from edgec.ops.op import Op, RawNode, from_onnx
 
-#: More places than this are damage: each has a weight for every n-gram.
-MOST_PLACES = 1 << 16
+#: More positions than this are damage: each has a weight for every n-gram.
+MOST_POSITIONS = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -123,7 +123,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> GraphValue:
 
 def _places(raw: RawNode) -> Array:
     own = np.array(raw.attribute("ngram_indexes", ()), np.int64)
-    if own.min(initial=0) < 0 or own.max(initial=0) >= MOST_PLACES:
+    if own.min(initial=0) < 0 or own.max(initial=0) >= MOST_POSITIONS:
         raise ImportFailed(f"places of n-grams from {own.min()} to {own.max()}")
     return own
 

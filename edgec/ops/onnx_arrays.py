@@ -105,15 +105,18 @@ class WrittenArray(NDArrayOperatorsMixin):
             return self
         return self.emit("Expand", [self, np.array(shape, np.int64)], shape, self.dtype)
 
-    def taken(self, places: WrittenArray | Array) -> WrittenArray:
-        """Elements at places of the flat array."""
+    def taken(self, indices: WrittenArray | Array) -> WrittenArray:
+        """Elements at indices of the flat array."""
         flat = self.reshape(prod(self.shape))
-        shape = places.shape
-        if isinstance(places, np.ndarray):
-            if places.size == prod(self.shape) and (places.ravel() == np.arange(places.size)).all():
+        shape = indices.shape
+        if isinstance(indices, np.ndarray):
+            if (
+                indices.size == prod(self.shape)
+                and (indices.ravel() == np.arange(indices.size)).all()
+            ):
                 return self.reshape(*shape)
-            places = places.astype(np.int64)
-        return self.emit("Gather", [flat, places], shape, self.dtype, axis=0)
+            indices = indices.astype(np.int64)
+        return self.emit("Gather", [flat, indices], shape, self.dtype, axis=0)
 
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any

@@ -71,15 +71,15 @@ def find_axis(extent: int, size: int, align_corners: bool, half_pixel_centers: b
     at = np.arange(size).astype(single)
     scale = single(size) / single(extent)
     if align_corners:
-        place = at * single(extent - 1) / single(size - 1) if size > 1 else at
+        coordinate = at * single(extent - 1) / single(size - 1) if size > 1 else at
     elif half_pixel_centers:
-        place = (at + single(0.5)) / scale - single(0.5)
+        coordinate = (at + single(0.5)) / scale - single(0.5)
     else:
-        place = at / scale
-    place = np.clip(place, single(0), single(extent - 1))
-    low = place.astype(np.int64)
+        coordinate = at / scale
+    coordinate = np.clip(coordinate, single(0), single(extent - 1))
+    low = coordinate.astype(np.int64)
     high = np.minimum(low + 1, extent - 1)
-    high_weight, low_weight = (np.abs(place - n.astype(single)) for n in (low, high))
+    high_weight, low_weight = (np.abs(coordinate - n.astype(single)) for n in (low, high))
     half = np.where(low == high, single(0.5), single(-1))
     return Axis(
         low, high, np.where(half > 0, half, low_weight), np.where(half > 0, half, high_weight)
@@ -151,8 +151,8 @@ def lower_interpolation(
         (top, bottom), (left, right) = (
             table.neighbours(at) for table, at in zip(tables, (h, w), strict=True)
         )
-        places = (top, left), (top, right), (bottom, left), (bottom, right)
-        stored = [int32(x[n, row, column, c]) for row, column in places]
+        corners = (top, left), (top, right), (bottom, left), (bottom, right)
+        stored = [int32(x[n, row, column, c]) for row, column in corners]
         down, across = (table.steps(at) for table, at in zip(tables, (h, w), strict=True))
         factors = [v * u for v in (ONE - down, down) for u in (ONE - across, across)]
         if is_exact:  # what floats make of them is a power of two as large
@@ -176,7 +176,7 @@ def lower_interpolation(
 def lower_floats(
     target: Lowering, x: Tensor, rows: Axis, columns: Axis, shape: tuple[int, ...]
 ) -> Tensor:
-    """Floats, interpolated: four products, added in the order of the places."""
+    """Floats, interpolated: four products, added in the order of the corners."""
     tables = [_FloatTables(target, *named) for named in (("row", rows), ("column", columns))]
 
     def element(n: Any, h: Any, w: Any, c: Any) -> Value:
@@ -184,10 +184,10 @@ def lower_floats(
             table.neighbours(at) for table, at in zip(tables, (h, w), strict=True)
         )
         vertical, horizontal = (t.weights(at) for t, at in zip(tables, (h, w), strict=True))
-        places = (top, left), (top, right), (bottom, left), (bottom, right)
+        corners = (top, left), (top, right), (bottom, left), (bottom, right)
         factors = [across * down for down in vertical for across in horizontal]
         first, *rest = (f * x[n, row, column, c]
-                        for f, (row, column) in zip(factors, places, strict=True))  # fmt: skip
+                        for f, (row, column) in zip(factors, corners, strict=True))  # fmt: skip
         for product in rest:
             first = first + product
         return first
@@ -195,7 +195,7 @@ def lower_floats(
     return target.compute("element", shape, "float32", element)
 
 
-class _Places:
+class _Neighbours:
     """The tables of an axis that say where a position's neighbours are."""
 
     def __init__(self, target: Lowering, name: str, axis: Axis) -> None:
@@ -220,7 +220,7 @@ class _Places:
         return found if self._end is None else select(self._low[at].equals(self._end), half, found)
 
 
-class _FloatTables(_Places):
+class _FloatTables(_Neighbours):
     """The tables of an axis for floats; lower weights only where 1 less the upper differs."""
 
     def __init__(self, target: Lowering, name: str, axis: Axis) -> None:
@@ -237,7 +237,7 @@ class _FloatTables(_Places):
         return (1.0 - upper if self._lower is None else self.weight(self._lower, at, 0.5)), upper
 
 
-class _Tables(_Places):
+class _Tables(_Neighbours):
     """The tables of an axis; weights in float32 only where integers are not the same."""
 
     def __init__(self, target: Lowering, name: str, axis: Axis, is_exact: bool) -> None:

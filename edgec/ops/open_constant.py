@@ -68,7 +68,7 @@ class OpenConstant(Moved[PartAttrs]):
                 raise TypeMismatch(f"a part of {count} from {begin} on along axis {axis} of {x}")
         return shape
 
-    def place(self, attrs: PartAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+    def source(self, attrs: PartAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
         """Indices shifted."""
         axes = (*(0 for _ in range(len(attrs.begin) - len(at))), *at)
         return tuple(i + begin.offset for i, begin in zip(axes, attrs.begin, strict=True))

@@ -17,7 +17,7 @@ from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import TransposeAttrs
 
 #: What gathers and scatters take as indices.
-PLACES = ("int32", "int64")
+INDEX_DTYPES = ("int32", "int64")
 
 
 class Parts:
@@ -80,4 +80,4 @@ class Parts:
 
     def as_indices(self, x: Value) -> Value:
         """Indices of a type that gathers and scatters take."""
-        return x if x.type.dtype in PLACES else self.cast(x, "int32", "places")
+        return x if x.type.dtype in INDEX_DTYPES else self.cast(x, "int32", "places")

@@ -1,8 +1,8 @@
-"""resample: new places along an axis as weighted sums of elements; ONNX Resize in all its forms.
+"""resample: new positions along an axis as weighted sums of elements; ONNX Resize in all its forms.
 
-Each axis is one sum of its own. A place x of the input lies between the elements L and L + 1, where
-x is above L and at most L + 1; both, or more around them, are weighted. What lies outside is the
-element at the edge.
+Each axis is a sum of its own. A coordinate x of the input lies between the elements L and L + 1,
+where L < x <= L + 1; both, or more around them, are weighted. Outside the input, the element at the
+edge counts.
 """
 
 from __future__ import annotations
@@ -116,8 +116,8 @@ def _symmetric(n: FloatArray, by: Scaling) -> FloatArray:
     return by.extent / 2 * (1 - kept) + _half_pixel(n, by)
 
 
-#: Of new positions the places in the input, by ONNX's name.
-PLACES: dict[str, Callable[[FloatArray, Scaling], FloatArray]] = {
+#: The coordinate in the input of each new position, by ONNX's name.
+COORDINATES: dict[str, Callable[[FloatArray, Scaling], FloatArray]] = {
     "half_pixel": _half_pixel,
     "half_pixel_symmetric": _symmetric,
     "pytorch_half_pixel": lambda n, by: n - 0.5 if by.size == 1 else _half_pixel(n, by),
@@ -146,7 +146,7 @@ def _cubic(distance: FloatArray, a: float) -> FloatArray:
     return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
 
 
-#: Of places, distances, weights, and what is between them.
+#: Of coordinates, distances, weights, and what is between them.
 _BYTES_PER_TAP = 6 * 8
 
 
@@ -233,7 +233,7 @@ def import_resize(builder: GraphBuilder, raw: RawNode) -> Value:
     mode = raw.attribute("mode", "nearest")
     default = "half_pixel" if raw.opset >= 11 else "asymmetric"
     coordinates = raw.attribute("coordinate_transformation_mode", default)
-    if mode not in ("nearest", "linear", "cubic") or coordinates not in PLACES:
+    if mode not in ("nearest", "linear", "cubic") or coordinates not in COORDINATES:
         raise ImportFailed(f"mode {mode!r} with coordinates {coordinates!r} is unknown")
     x, first = raw.operand(0), len(builder.nodes)
     lines = [by for by in scalings(raw) if by.scale != 1 or by.part != (0.0, 1.0)]
@@ -245,7 +245,7 @@ def import_resize(builder: GraphBuilder, raw: RawNode) -> Value:
         del builder.nodes[first:]
     if mode != "nearest" and x.type.dtype not in FLOATS:
         raise ImportFailed(f"mode {mode} of {x.type.dtype}: only floats are supported")
-    found = {by: PLACES[coordinates](np.arange(by.size) * 1.0, by) for by in lines}
+    found = {by: COORDINATES[coordinates](np.arange(by.size) * 1.0, by) for by in lines}
     for by, positions in found.items():
         x = _along(builder, raw, x, mode, by, positions)
     return _outside(builder, raw, x, found) if coordinates == "tf_crop_and_resize" else x

@@ -45,8 +45,8 @@ FloatArray = npt.NDArray[np.float32]
 FRACTION_BITS = 10
 #: Dtypes of the bilinear method, and in what their sums are.
 BILINEAR = {"int8": "int32", "int16": "int64", "float32": "float32"}
-#: Most places in a table that has a row for each extent of an open axis.
-MOST_PLACES = 1 << 16
+#: Most entries of a table that has a row for each extent of an open axis.
+MOST_ENTRIES = 1 << 16
 METHODS = ("nearest", "bilinear")
 #: ONNX's words for (align_corners, half_pixel_centers): of coordinates, and of nearest pixels.
 _COORDINATES = {
@@ -265,7 +265,7 @@ def _is_by_extent(node: Node, target: Lowering, axis: int) -> bool:
     """Whether an open axis becomes one of a fixed size, by tables of a row for each extent."""
     x, output = node.inputs[0], node.output
     is_fixed = target.is_open_along(x.name, axis) and not target.is_open_along(output.name, axis)
-    return is_fixed and (x.type.shape[axis] + 1) * output.type.shape[axis] <= MOST_PLACES
+    return is_fixed and (x.type.shape[axis] + 1) * output.type.shape[axis] <= MOST_ENTRIES
 
 
 def _table(

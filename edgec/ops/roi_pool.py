@@ -1,6 +1,6 @@
 """roi_align and roi_max: regions of images, each as a small image of one size.
 
-roi_align takes the mean, or the largest, of places spread evenly over each part of a region, of
+roi_align takes the mean, or the largest, of points spread evenly over each part of a region, of
 which each lies between four elements. roi_max takes the largest element of each part.
 """
 
@@ -24,7 +24,7 @@ from edgec.loop.values import Value, cast, clamp, index, int32, intrinsic, maxim
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.onnx_graph import OnnxGraph, write_own
 from edgec.ops.op import Op, RawNode, from_onnx
-from edgec.ops.scattered import place
+from edgec.ops.scattered import wrapped_index
 from edgec.ops.window import window_steps
 
 LOWEST = float(np.finfo(np.float32).min)
@@ -34,7 +34,7 @@ LOWEST = float(np.finfo(np.float32).min)
 class RoiAttrs:
     """shape: (height, width) of each result. scale: from the regions' coordinates to elements.
 
-    samples: places along each axis of a part, 0 for as many as the part has elements. centered:
+    samples: points along each axis of a part, 0 for as many as the part has elements. centered:
     coordinates are those of corners of elements, not of their centres. largest: not the mean.
     """
 
@@ -65,13 +65,13 @@ class _Roi(Op[RoiAttrs]):
         ]:
             raise TypeMismatch(f"{self.name} of {', '.join(map(str, inputs))}")
         if 0 in x.shape or min(attrs.shape) < 1 or attrs.samples < 0:
-            raise TypeMismatch(f"{self.name} of {x} to {list(attrs.shape)}, {attrs.samples} places")
+            raise TypeMismatch(f"{self.name} of {x} to {list(attrs.shape)}, {attrs.samples} points")
         return (x.with_shape((count, x.shape[1], *attrs.shape)),)
 
 
 @dataclass(frozen=True)
-class _Places:
-    """The places of one axis: of part p of a region the i-th one."""
+class _Points:
+    """The points of one axis: of part p of a region the i-th one."""
 
     attrs: RoiAttrs
     regions: Tensor
@@ -88,7 +88,7 @@ class _Places:
         return start, size / float(self.attrs.shape[self.axis])
 
     def count(self, r: Any) -> Value:
-        """How many places a part has, as a float."""
+        """How many points a part has, as a float."""
         _, size = self.part(r)
         if self.attrs.samples:
             return size * 0.0 + float(self.attrs.samples)
@@ -96,11 +96,11 @@ class _Places:
 
     @property
     def most(self) -> int:
-        """Places of a part that may lie in the image: they are more than half an element apart."""
+        """Points of a part that may lie in the image: they are more than half an element apart."""
         return self.attrs.samples or 2 * self.extent + 4
 
     def tap(self, r: Any, p: Any, i: Any) -> tuple[Value, Value, Value, Value, Value]:
-        """Elements below and above a place, their weights, and 1 if it counts, else 0."""
+        """Elements below and above a point, their weights, and 1 if it counts, else 0."""
         start, size = self.part(r)
         count = self.count(r)
         first, step = start + cast(index(p), "float32") * size, size / count
@@ -120,26 +120,26 @@ class _Places:
 
 @register
 class RoiAlign(_Roi):
-    """The mean of the places of each part; of the largest, the largest weighted element."""
+    """The mean of the points of each part; of the largest, the largest weighted element."""
 
     name = "roi_align"
     tolerance = 2e-6
     onnx_since = 16
 
     def steps(self, attrs: RoiAttrs, inputs: Sequence[TensorType]) -> int:
-        """Of many places."""
+        """Of many points."""
         return window_steps(self.infer(attrs, *inputs)[0], (attrs.samples,) * 2)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """A sum over places of known number; else of the elements, each with its own weight."""
+        """A sum over points of known number; else of the elements, each with its own weight."""
         attrs: RoiAttrs = node.attrs
         x, regions, images = operand_tensors(target, inputs)
         rows, columns = (
-            _Places(attrs, regions, axis, extent) for axis, extent in enumerate(x.shape[2:])
+            _Points(attrs, regions, axis, extent) for axis, extent in enumerate(x.shape[2:])
         )
 
         def image(r: Any) -> Value:
-            return place(images[r], x.shape[0])
+            return wrapped_index(images[r], x.shape[0])
 
         by = self._by_places if attrs.samples else self._by_elements
         total = by(target, x, rows, columns, image)
@@ -153,9 +153,9 @@ class RoiAlign(_Roi):
         return target.compute("mean", total.shape, "float32", mean)
 
     def _by_places(
-        self, target: Lowering, x: Tensor, rows: _Places, columns: _Places, image: Any
+        self, target: Lowering, x: Tensor, rows: _Points, columns: _Points, image: Any
     ) -> Tensor:
-        """The sum, or the largest element, over all places of a part."""
+        """The sum, or the largest element, over all points of a part."""
         attrs = rows.attrs
 
         def update(acc: Value, r: Any, c: Any, p: Any, q: Any, i: Any, j: Any) -> Value:
@@ -190,21 +190,21 @@ class RoiAlign(_Roi):
         )  # fmt: skip
 
     def _by_elements(
-        self, target: Lowering, x: Tensor, rows: _Places, columns: _Places, image: Any
+        self, target: Lowering, x: Tensor, rows: _Points, columns: _Points, image: Any
     ) -> Tensor:
         """Weights of rows and of columns, sums of rows, and sums of these."""
         define, (_, channels, height, width) = target.definition, x.shape
         count, (up, across) = rows.regions.shape[0], rows.attrs.shape
 
-        def weights(name: str, places: _Places) -> Tensor:
+        def weights(name: str, points: _Points) -> Tensor:
             def update(acc: Value, r: Any, p: Any, e: Any, i: Any) -> Value:
-                low, high, before, after, counts = places.tap(r, p, i)
+                low, high, before, after, counts = points.tap(r, p, i)
                 own = select(low.equals(index(e)), before, 0.0)
                 return acc + counts * (own + select(high.equals(index(e)), after, 0.0))
 
             return define.reduce(
-                name, [("i", 0, places.most)], init=lambda r, p, e: 0.0, update=update,
-                shape=(count, places.attrs.shape[places.axis], places.extent), dtype="float32",
+                name, [("i", 0, points.most)], init=lambda r, p, e: 0.0, update=update,
+                shape=(count, points.attrs.shape[points.axis], points.extent), dtype="float32",
             )  # fmt: skip
 
         of_rows, of_columns = weights("rows", rows), weights("columns", columns)
@@ -240,7 +240,7 @@ class RoiMax(_Roi):
             return (here >= low) & (here < high)
 
         def update(acc: Value, r: Any, c: Any, p: Any, q: Any, h: Any, w: Any) -> Value:
-            element = x[place(images[r], x.shape[0]), c, h, w]
+            element = x[wrapped_index(images[r], x.shape[0]), c, h, w]
             is_in = inside(r, p, 0, h) & inside(r, q, 1, w)
             return select(is_in & (element > acc), element, acc)
 
@@ -270,7 +270,7 @@ def import_roi_align(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     if mode not in ("avg", "max") or kind not in ("half_pixel", "output_half_pixel"):
         raise ImportFailed(f"mode {mode!r} with {kind!r} is unknown")
     if mode == "max" and not samples:
-        raise ImportFailed("mode max needs a sampling_ratio: data decide how many places there are")
+        raise ImportFailed("mode max needs a sampling_ratio: data decide how many points there are")
     shape = tuple(int(raw.attribute(f"output_{name}", 1)) for name in ("height", "width"))
     scale = float(raw.attribute("spatial_scale", 1.0))
     attrs = RoiAttrs(

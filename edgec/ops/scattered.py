@@ -1,6 +1,6 @@
-"""Gather and scatter by computed places: elements, tuples, and updates written into a copy.
+"""Gather and scatter by computed indices: elements, tuples, and updates written into a copy.
 
-A place may be negative, then it counts from the end; one that leaves the axis is taken at its
+An index may be negative, then it counts from the end; one that leaves the axis is taken at its
 nearest end, since nothing may be read or written outside. A scatter is computed from the side of
 what it writes: each element looks through the updates that may meet it, in their order.
 """
@@ -28,7 +28,7 @@ from edgec.ops.broadcast import operand_tensors
 from edgec.ops.moved import Moved
 from edgec.ops.onnx_graph import OnnxGraph, as_int64, own_operands, write_own
 from edgec.ops.op import Op, RawNode, axis_of, from_onnx
-from edgec.ops.parts import PLACES, Parts
+from edgec.ops.parts import INDEX_DTYPES, Parts
 from edgec.ops.slice import sliced
 from edgec.ops.window import window_steps
 
@@ -57,7 +57,7 @@ class ScatterAttrs:
     reduction: str = "none"
 
 
-def place(value: Value, extent: int) -> Value:
+def wrapped_index(value: Value, extent: int) -> Value:
     """An index of any sign within an axis, as int32."""
     limited = int32(clamp(value, -extent, extent - 1))
     return select(limited < 0, limited + extent, limited)
@@ -73,8 +73,8 @@ def picked_axis(along: int, indices: TensorType, position: int, axis: int) -> in
 
 
 def _check(name: str, data: TensorType, indices: TensorType) -> None:
-    if indices.dtype not in PLACES or indices.quant is not None:
-        raise TypeMismatch(f"{name} by {indices}: places are {' or '.join(PLACES)}")
+    if indices.dtype not in INDEX_DTYPES or indices.quant is not None:
+        raise TypeMismatch(f"{name} by {indices}: indices are {' or '.join(INDEX_DTYPES)}")
     if data.quant is not None and not data.quant.per_tensor:
         raise TypeMismatch(f"{name} of a tensor that is quantized along an axis")
     if not data.shape or 0 in data.shape:
@@ -108,10 +108,10 @@ class Gathered(Moved[AxisAttrs]):
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """`onnx_kind`, whose indices count from the end where they are negative, as here."""
-        x, places = own_operands(out, node)
+        x, indices = own_operands(out, node)
         if self.onnx_kind == "GatherND":
-            places = as_int64(out, node.inputs[1], places)
-        out.emit(self.onnx_kind, [x, places], out.define_own(node.output),
+            indices = as_int64(out, node.inputs[1], indices)
+        out.emit(self.onnx_kind, [x, indices], out.define_own(node.output),
                  **{self.onnx_axis: node.attrs.axis})  # fmt: skip
 
     def axis_after(
@@ -128,7 +128,7 @@ class Gathered(Moved[AxisAttrs]):
 
 @register
 class GatherAt(Gathered):
-    """The rows of data along the axis that computed indices name: as gather, of any places."""
+    """Rows of data at computed indices along an axis: gather, but with negative indices too."""
 
     name = "gather_at"
     onnx_kind = "Gather"
@@ -139,10 +139,10 @@ class GatherAt(Gathered):
             raise TypeMismatch(f"gather along axis {axis} of {x}")
         return (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
 
-    def place(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+    def source(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
         """The axis at what the indices hold."""
         first, last = attrs.axis, attrs.axis + len(others[0].shape)
-        return (*at[:first], place(others[0][at[first:last]], x.shape[first]), *at[last:])
+        return (*at[:first], wrapped_index(others[0][at[first:last]], x.shape[first]), *at[last:])
 
     def axis_after(
         self,
@@ -172,10 +172,10 @@ class GatherElements(Gathered):
             raise TypeMismatch(f"gather_elements of {x} by {indices}")
         return indices.shape
 
-    def place(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+    def source(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
         """The axis at what the indices hold there."""
         axis = attrs.axis
-        return (*at[:axis], place(others[0][at], x.shape[axis]), *at[axis + 1 :])
+        return (*at[:axis], wrapped_index(others[0][at], x.shape[axis]), *at[axis + 1 :])
 
 
 @register
@@ -212,18 +212,18 @@ class GatherNd(Gathered):
         """The least extent of those that the tuples name."""
         return min(inputs[0].shape[attrs.axis :][: inputs[1].shape[-1]])
 
-    def place(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+    def source(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
         """The axes of the tuple at what it holds."""
         (indices,), common = others, attrs.axis
         rank, depth = len(indices.shape) - 1, indices.shape[-1]
         extents = enumerate(x.shape[common : common + depth])
-        chosen = [place(indices[(*at[:rank], n)], extent) for n, extent in extents]
+        chosen = [wrapped_index(indices[(*at[:rank], n)], extent) for n, extent in extents]
         return (*at[:common], *chosen, *at[rank:])
 
 
 @register
 class Scatter(Op[ScatterAttrs]):
-    """The data with updates at the places of the indices, in the updates' order."""
+    """The data with updates at the indices, in the updates' order."""
 
     name = "scatter"
     attrs_class = ScatterAttrs
@@ -264,7 +264,7 @@ class Scatter(Op[ScatterAttrs]):
         return indices.shape
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """Each element takes the updates whose place it is."""
+        """Each element takes the updates with its index."""
         x, indices, updates = operand_tensors(target, inputs)
         combine = REDUCTIONS[node.attrs.reduction]
         own = _by_tuples if node.attrs.axis < 0 else _along_axis
@@ -284,9 +284,9 @@ class Scatter(Op[ScatterAttrs]):
         if axis >= 0:
             write_own(out, node, "ScatterElements", reduction=reduction, axis=axis)
             return
-        x, places, updates = own_operands(out, node)
-        places = as_int64(out, node.inputs[1], places)
-        out.emit("ScatterND", [x, places, updates], out.define_own(node.output),
+        x, indices, updates = own_operands(out, node)
+        indices = as_int64(out, node.inputs[1], indices)
+        out.emit("ScatterND", [x, indices, updates], out.define_own(node.output),
                  reduction=reduction)  # fmt: skip
 
 
@@ -298,8 +298,8 @@ def adds_to_zeros(node: Node) -> bool:
     if not isinstance(x, Constant) or x.data.any():
         return False
     depth = indices.type.shape[-1]
-    places = (node.inputs[1].data % x.type.shape[:depth]).reshape(-1, depth)
-    return len(np.unique(places, axis=0)) == len(places)
+    tuples = (node.inputs[1].data % x.type.shape[:depth]).reshape(-1, depth)
+    return len(np.unique(tuples, axis=0)) == len(tuples)
 
 
 #: Of a point of the loops whether its update meets the element, and where the update stands.
@@ -317,7 +317,7 @@ def _along_axis(x: Tensor, indices: Tensor, axis: int) -> tuple[list[Any], Meets
                 is_here = inside if is_here is None else is_here & inside
                 position = minimum(position, extent - 1)
             source.append(k if n == axis else position)
-        here = place(indices[tuple(source)], x.shape[axis]).equals(index(spatial[axis]))
+        here = wrapped_index(indices[tuple(source)], x.shape[axis]).equals(index(spatial[axis]))
         return here if is_here is None else here & is_here, tuple(source)
 
     return [("k", 0, indices.shape[axis])], meets
@@ -331,7 +331,7 @@ def _by_tuples(x: Tensor, indices: Tensor, axis: int) -> tuple[list[Any], Meets]
         spatial, steps = at[:rank], at[rank:]
         here = None
         for n in range(depth):
-            same = place(indices[(*steps, n)], x.shape[n]).equals(index(spatial[n]))
+            same = wrapped_index(indices[(*steps, n)], x.shape[n]).equals(index(spatial[n]))
             here = same if here is None else here & same
         assert here is not None
         return here, (*steps, *spatial[depth:])

@@ -83,7 +83,7 @@ class Slice(Moved[SliceAttrs]):
                 )
         return attrs.shape
 
-    def place(self, attrs: SliceAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+    def source(self, attrs: SliceAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
         """Indices multiplied and shifted."""
         axes = zip(at, attrs.stride, attrs.begin, strict=True)
         return tuple(i * stride + begin for i, stride, begin in axes)

@@ -1,4 +1,4 @@
-"""slice_at, update_slice: a part of a tensor whose place is computed, read or replaced.
+"""slice_at, update_slice: a part of a tensor whose start is computed, read or replaced.
 
 The part lies inside the tensor: a start is limited so that it does, as TFLite does it.
 """
@@ -79,7 +79,7 @@ class SliceAt(Moved[SliceAtAttrs]):
         _require_starts(self.name, x, attrs.shape, others[0])
         return attrs.shape
 
-    def place(self, attrs: SliceAtAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+    def source(self, attrs: SliceAtAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
         """Indices shifted by what the starts are."""
         starts = _starts(others[0], x.shape, attrs.shape)
         return tuple(_shifted(i, start) for i, start in zip(at, starts, strict=True))
@@ -102,7 +102,7 @@ class SliceAt(Moved[SliceAtAttrs]):
                 return result
 
             dtype = starts.type.dtype
-            start = made("Gather", "start", out.own(starts), number("place", axis, "int64"))
+            start = made("Gather", "start", out.own(starts), number("offset", axis, "int64"))
             start = made("Max", "least", start, number("zero", 0, dtype))
             start = made("Min", "most", start, number("last", most, dtype))
             end = made("Add", "end", start, number("count", count, dtype))
@@ -112,7 +112,7 @@ class SliceAt(Moved[SliceAtAttrs]):
 
 @register
 class UpdateSlice(Op[NoAttrs]):
-    """update_slice(x, part, starts): x with the part in place of what was there."""
+    """update_slice(x, part, starts): x with the part instead of what was there."""
 
     name = "update_slice"
     fusion = Fusion.OPAQUE
@@ -134,18 +134,18 @@ class UpdateSlice(Op[NoAttrs]):
 
         def element(*at: Any) -> Any:
             inside: Element | None = None
-            places: list[Any] = []
+            indices: list[Any] = []
             for i, start, count, extent in zip(
                 at, _starts(starts, x.shape, part.shape), part.shape, x.shape, strict=True
             ):
                 if count == extent:
-                    places.append(i)
+                    indices.append(i)
                     continue
-                place = index(i) - start
-                here = (place >= 0) & (place < count)
+                offset = index(i) - start
+                here = (offset >= 0) & (offset < count)
                 inside = here if inside is None else inside & here
-                places.append(minimum(maximum(place, 0), count - 1))
-            chosen = part[tuple(places)]
+                indices.append(minimum(maximum(offset, 0), count - 1))
+            chosen = part[tuple(indices)]
             return chosen if inside is None else select(inside, chosen, x[at])
 
         output = node.output.type
@@ -176,12 +176,12 @@ class UpdateSlice(Op[NoAttrs]):
         first = made("Min", "most", first, constant("room", room[:axes], dtype))
         first = made("Cast", "int64", first, to=ONNX_INT64)
         offsets = np.moveaxis(np.indices(counts[:axes]), 0, -1)
-        places = made("Add", "places", constant("offsets", offsets), first)
-        out.emit("ScatterND", [given[0], places, given[1]], output)
+        indices = made("Add", "indices", constant("offsets", offsets), first)
+        out.emit("ScatterND", [given[0], indices, given[1]], output)
 
 
-def _shifted(place: Any, start: Element | int) -> Any:
-    return index(place) + start if isinstance(start, Element) else place
+def _shifted(offset: Any, start: Element | int) -> Any:
+    return index(offset) + start if isinstance(start, Element) else offset
 
 
 def computed_slice(builder: GraphBuilder, raw: RawNode, axis: int) -> Value:

@@ -132,8 +132,8 @@ class _Detection:
         flags = parts.cast(parts.op("greater_equal", [line, zero], what="is_box"), "int32", "flags")
         return parts.op("maximum", [line, zero], what="kept"), flags
 
-    def _at(self, x: Value, places: Value, what: str) -> Value:
-        return self.parts.op("gather_at", [x, places], AxisAttrs(0), what)
+    def _at(self, x: Value, indices: Value, what: str) -> Value:
+        return self.parts.op("gather_at", [x, indices], AxisAttrs(0), what)
 
     def fast(self, corners: Value) -> _Found:
         """The best class of each box."""

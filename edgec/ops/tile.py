@@ -49,7 +49,7 @@ class Tile(Moved[TileAttrs]):
             raise TypeMismatch(f"tile by {attrs.repeats} of {x}")
         return tuple(e * count for e, count in zip(x.shape, attrs.repeats, strict=True))
 
-    def place(self, attrs: TileAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+    def source(self, attrs: TileAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
         """An axis of extent 1 is read again for every index."""
         axes = zip(at, x.shape, attrs.repeats, strict=True)
         return tuple(0 if e == 1 else i if count == 1 else i % e for i, e, count in axes)

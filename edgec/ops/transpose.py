@@ -55,7 +55,7 @@ class Transpose(Moved[TransposeAttrs]):
         shape = tuple(x.shape[axis] for axis in permutation)
         return (TensorType(shape, x.dtype, quant),)
 
-    def place(self, attrs: TransposeAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
+    def source(self, attrs: TransposeAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
         """Permuted indices."""
         return in_order(at, attrs.permutation)
 

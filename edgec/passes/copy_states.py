@@ -103,7 +103,7 @@ def _is_free(
 
 
 def _in_place(variant: Variant, before: Value, after: Value) -> bool:
-    if before in variant.same_place:
+    if before in variant.in_place:
         return True
     params = dict(zip(variant.args, variant.function.params, strict=True))
     distance = overlap_distance(variant.function, params[before], params[after])

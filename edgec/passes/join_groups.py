@@ -23,7 +23,7 @@ from edgec.loop.rewrite import buffers_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.verify import verify_func
 from edgec.passes.fuse_groups import Group, storage
-from edgec.passes.lower_groups import LoweredGroup, Variant, one_place, plain_variant
+from edgec.passes.lower_groups import LoweredGroup, Variant, plain_variant, scratch_buffers
 from edgec.passes.open_groups import is_open
 from edgec.targets.cuda.costs import GPUS
 from edgec.targets.cuda.crew import launched_us
@@ -92,9 +92,9 @@ class _Map:
             function=func,
             args=tuple(values.get(p.name) for p in func.params),
             constants={p.name: constants[p.name] for p in func.params if p.name in constants},
-            places=one_place(func),
+            scratch=scratch_buffers(func),
             instructions=round(estimate(func).instructions),
-            same_place=(),
+            in_place=(),
         )
 
 

@@ -33,7 +33,7 @@ SCRATCH_ALIGN = 4
 
 
 @dataclass(frozen=True)
-class ScratchPlace:
+class Scratch:
     """Bytes that a step needs besides inputs and outputs, and which parameters lie where in them.
 
     offsets: by parameter name, in bytes; parameters that are never used at once may overlap.
@@ -65,20 +65,21 @@ class Variant:
     """One way to run a group.
 
     args: for each parameter of `function`, the graph value it stands for, or None for a constant
-    (then `constants` has its array by parameter name) or scratch. places: where its scratch lies.
-    same_place: inputs that the output may replace where they are. callees: the functions that
-    `function` calls, by the names it calls them. parts: the layers of a group that runs row by
-    row, and rows: values inside it that exist row by row only, both in the order in which the
-    function numbers them, parts first, when it reports them. is_tuned: `edgec tune` found it.
+    (then `constants` has its array by parameter name) or scratch. scratch: the buffers that it
+    needs besides. in_place: inputs that the output may replace where they are. callees: the
+    functions that `function` calls, by the names it calls them. parts: the layers of a group that
+    runs row by row, and rows: values inside it that exist row by row only, both in the order in
+    which the function numbers them, parts first, when it reports them. is_tuned: `edgec tune`
+    found it.
     """
 
     schedule: Schedule
     function: PrimFunc
     args: tuple[Value | None, ...]
     constants: Mapping[str, Array]
-    places: tuple[ScratchPlace, ...]
+    scratch: tuple[Scratch, ...]
     instructions: int
-    same_place: tuple[Value, ...] = ()
+    in_place: tuple[Value, ...] = ()
     callees: Mapping[str, PrimFunc] = field(default_factory=dict)
     parts: tuple[RowPart, ...] = ()
     rows: tuple[Value, ...] = ()
@@ -99,7 +100,7 @@ class Variant:
     @cached_property
     def scratch_bytes(self) -> int:
         """What it needs besides inputs and outputs."""
-        return sum(place.size_bytes for place in self.places)
+        return sum(buffer.size_bytes for buffer in self.scratch)
 
     @cached_property
     def code_bytes(self) -> int:
@@ -128,27 +129,27 @@ class Variant:
 
     @cached_property
     def scratch_overlaps(self) -> tuple[tuple[str, Value, int], ...]:
-        """(place, input, bytes): scratch that starts so far below the input may overlap it.
+        """(buffer, input, bytes): scratch that starts so far below the input may overlap it.
 
         Rows that roll, in functions that call others, follow their input through memory. The
-        scratch of a single function may take the place of its input; where it would have to start
+        scratch of a single function may overlap its input; where it would have to start
         below, what it shares is little, and seldom worth a longer search.
         """
         found = []
         params = {param.name: param for param in self.function.params}
-        for place in self.places:
+        for buffer in self.scratch:
             for param, value in zip(self.function.params, self.args, strict=True):
                 if value is None or param not in self._read_only:
                     continue
                 distances = [
                     (overlap_distance(self.function, param, params[name]), offset)
-                    for name, offset in place.offsets.items()
+                    for name, offset in buffer.offsets.items()
                 ]
                 known = [
                     distance + offset for distance, offset in distances if distance is not None
                 ]
                 if len(known) == len(distances) and (self.callees or max(known) <= 0):
-                    found.append((place.name, value, max(known)))
+                    found.append((buffer.name, value, max(known)))
         return tuple(found)
 
     @property
@@ -178,7 +179,7 @@ def lower_group(group: Group, policy: Target, *, until_free: bool = False) -> Lo
     variants: list[Variant] = []
     for offers in policy.menu(lowering):
         variants += (variant_of(offer.schedule, offer.tables, values) for offer in offers)
-        if until_free and any(not variant.places for variant in variants):
+        if until_free and any(not variant.scratch for variant in variants):
             break
     gpu = GPUS[policy.core.gpu_architecture] if policy.core.has_gpu else None
     return LoweredGroup(group, _in_order(variants) if gpu is None else _fastest(variants, gpu))
@@ -224,19 +225,19 @@ def variant_of(
         function=function,
         args=tuple(values[p.name] if p.scope == "arena" else None for p in function.params),
         constants=constants,
-        places=one_place(function),
+        scratch=scratch_buffers(function),
         instructions=round(estimate(function).instructions),
-        same_place=tuple(values[name] for name in schedule.same_place),
+        in_place=tuple(values[name] for name in schedule.in_place),
     )
 
 
-def one_place(function: PrimFunc) -> tuple[ScratchPlace, ...]:
+def scratch_buffers(function: PrimFunc) -> tuple[Scratch, ...]:
     """All scratch parameters one after the other."""
     offsets: dict[str, int] = {}
     end = 0
     for name, size in scratch_parts(function).items():
         offsets[name], end = end, end + size
-    return (ScratchPlace("", end, offsets),) if end else ()
+    return (Scratch("", end, offsets),) if end else ()
 
 
 def scratch_parts(function: PrimFunc) -> dict[str, int]:

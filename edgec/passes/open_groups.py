@@ -206,6 +206,6 @@ def _looped(variant: Variant, extent: Term, whole: dict[Value, Value]) -> Varian
         function=function,
         args=tuple(None if value is None else whole[value] for value in variant.args),
         instructions=round(estimate(function, callees=callees).instructions),
-        same_place=(),
+        in_place=(),
         callees=callees,
     )

@@ -25,7 +25,7 @@ from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.types import Array
 from edgec.loop.access import accesses, flat_address
 from edgec.loop.cost import estimate
-from edgec.loop.in_place import same_place_inputs
+from edgec.loop.in_place import in_place_inputs
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import Buffer, BufferRef, Call, Expr, For, PrimFunc, Stmt, Store
 from edgec.loop.lowering import OpenAxes
@@ -38,7 +38,13 @@ from edgec.numerics.fit_term import Sizes, value_at
 from edgec.numerics.term import Term, Var, product
 from edgec.passes.few_pixels import with_few_pixels
 from edgec.passes.fuse_groups import Group
-from edgec.passes.lower_groups import LoweredGroup, Variant, lower_group, one_place, plain_variant
+from edgec.passes.lower_groups import (
+    LoweredGroup,
+    Variant,
+    lower_group,
+    plain_variant,
+    scratch_buffers,
+)
 from edgec.targets.target import Target
 
 #: Sizes one after the other at which a group is lowered: strides of 2 and 3 divide some of them.
@@ -179,15 +185,15 @@ def _unified(group: Group, unifier: Unifier, versions: Sequence[Variant]) -> Var
     added = (None,) * (len(function.params) - len(largest.args))
     args = tuple(None if v is None else whole[v.name] for v in (*largest.args, *added))
     names = {param.name: value for param, value in zip(function.params, args, strict=True)}
-    in_place = (names[name] for name in same_place_inputs(function))
+    in_place = (names[name] for name in in_place_inputs(function))
     return replace(
         largest,
         schedule=Schedule(function),
         function=function,
         args=args,
-        places=one_place(function),
+        scratch=scratch_buffers(function),
         instructions=round(estimate(closed_at(function, unifier.sizes[0])).instructions),
-        same_place=tuple(value for value in in_place if value is not None),
+        in_place=tuple(value for value in in_place if value is not None),
     )
 
 

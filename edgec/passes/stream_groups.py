@@ -44,7 +44,7 @@ from edgec.loop.rewrite import sequence
 from edgec.loop.schedule import Schedule
 from edgec.numerics.term import Term, TermLike, Var, as_term, maximum
 from edgec.passes.fuse_groups import Group
-from edgec.passes.lower_groups import LoweredGroup, RowPart, ScratchPlace, Variant, scratch_parts
+from edgec.passes.lower_groups import LoweredGroup, RowPart, Scratch, Variant, scratch_parts
 from edgec.passes.row_functions import RowGroup, RowKind, RowSum, replaced_input
 
 #: Name of the loop over the input's rows, and of what stands in it until others slide there.
@@ -117,7 +117,7 @@ class _Segment:
             function=function,
             args=tuple(self.value_of(p) for p in function.params),
             constants={name: array for name, (_, array) in self.constants.items()},
-            places=self.places(function),
+            scratch=self.scratch_buffers(function),
             instructions=round(runs * estimate(function, callees=self.callees).instructions),
             callees=self.callees,
             parts=tuple(self.part(n, member) for n, member in enumerate(self.members)),
@@ -294,15 +294,15 @@ class _Segment:
                 if position + 1 == len(loops):
                     raise
 
-    def places(self, function: PrimFunc) -> tuple[ScratchPlace, ...]:
+    def scratch_buffers(self, function: PrimFunc) -> tuple[Scratch, ...]:
         """A place for each rolling value, and one for the members' own scratch."""
         sizes = scratch_parts(function)
         found = [
-            ScratchPlace(name, sizes[name], {name: 0}) for name in sizes if name not in self.scratch
+            Scratch(name, sizes[name], {name: 0}) for name in sizes if name not in self.scratch
         ]
         work = max((self.scratch_at[n] + sizes[n] for n in self.scratch), default=0)
         if work:
-            found.append(ScratchPlace(WORK, work, dict(self.scratch_at)))
+            found.append(Scratch(WORK, work, dict(self.scratch_at)))
         return tuple(found)
 
 

@@ -19,7 +19,7 @@ from edgec.graph.operator import Fusion
 from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array
 from edgec.quantizer.histogram import Histogram, joined
-from edgec.quantizer.integer_forms import IntegerForms, has_infinity
+from edgec.quantizer.integer_nodes import IntegerNodes, has_infinity
 from edgec.quantizer.moments import Moments
 from edgec.quantizer.recurrent import cells_of
 
@@ -171,7 +171,7 @@ def _with_ranges(function: Function) -> list[Value]:
         moves = node.op.fusion in (Fusion.VIEW, Fusion.INJECTIVE) or node.op.is_elementwise
         if has_infinity(node) or (moves and not found.isdisjoint(node.inputs)):
             found.update(node.outputs)
-    found.difference_update(IntegerForms(function).stored_values())
+    found.difference_update(IntegerNodes(function).stored_values())
     return [value for value in function.values() if value.type.is_float and value not in found]
 
 

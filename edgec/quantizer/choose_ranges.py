@@ -19,7 +19,7 @@ from edgec.graph.traits import IntegerForm
 from edgec.graph.types import Array, Quant
 from edgec.quantizer.batches import Batch, parts_of
 from edgec.quantizer.calibrate import Seen, has_weights
-from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.integer_nodes import IntegerNodes
 from edgec.quantizer.moments import as_rows, some_input_rows, weights_of
 from edgec.quantizer.observers import OBSERVERS, observe_minmax
 from edgec.quantizer.scheme import LEVELS, Range, Stored, activation_quant, rounded
@@ -44,7 +44,7 @@ class Ranges:
 
     def __init__(self, function: Function, *, symmetric: bool = False) -> None:
         self.function, self.symmetric = function, symmetric
-        forms = IntegerForms(function)
+        integer_nodes = IntegerNodes(function)
         cells = {
             cell
             for node in function.nodes
@@ -52,8 +52,10 @@ class Ranges:
             for cell in node.outputs[2:]
         }
         whole = {*function.params, *cells}
-        self._clipped = [value for value in forms.stored_values() if value not in whole]
-        self._leaders = {value: forms.leader(value) for value in forms.stored_values()}
+        self._clipped = [value for value in integer_nodes.stored_values() if value not in whole]
+        self._leaders = {
+            value: integer_nodes.leader(value) for value in integer_nodes.stored_values()
+        }
         # By identity, for which what was seen is kept.
         self._found: dict[tuple[int, str], tuple[Seen, dict[Value, Range]]] = {}
 

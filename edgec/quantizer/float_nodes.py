@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from edgec.graph.ir import Function, Node
 from edgec.graph.traits import Storage
-from edgec.quantizer.integer_forms import EDGE, IDLE, IntegerForms
+from edgec.quantizer.integer_nodes import EDGE, IDLE, IntegerNodes
 
 #: Why a node that has an integer form is in float after the passes all the same.
 BEYOND = "no integer form has its dtype, scales and attributes"
@@ -26,17 +26,17 @@ class FloatNode:
 
 
 def float_nodes(
-    integers: Function, integer_forms: IntegerForms, asked: Collection[Node] | None
+    integers: Function, integer_nodes: IntegerNodes, asked: Collection[Node] | None
 ) -> tuple[FloatNode, ...]:
     """The nodes of `integers` that read or make floats, in order; constant operands do not count.
 
-    integer_forms: of the float function that the integers were made of. asked: its nodes that the
+    integer_nodes: of the float function that the integers were made of. asked: its nodes that the
     user keeps in float, None for all.
     """
-    known = {node.name: node for node in integer_forms.function.nodes}
-    known |= {value.name: node for node in integer_forms.function.nodes for value in node.outputs}
+    known = {node.name: node for node in integer_nodes.function.nodes}
+    known |= {value.name: node for node in integer_nodes.function.nodes for value in node.outputs}
     return tuple(
-        FloatNode(node.name, node.op.name, _reason(node, known, integers, integer_forms, asked))
+        FloatNode(node.name, node.op.name, _reason(node, known, integers, integer_nodes, asked))
         for node in integers.nodes
         if any(value.type.is_float for value in (*node.activations, *node.outputs))
     )
@@ -46,7 +46,7 @@ def _reason(
     node: Node,
     known: dict[str, Node],
     integers: Function,
-    integer_forms: IntegerForms,
+    integer_nodes: IntegerNodes,
     asked: Collection[Node] | None,
 ) -> str:
     if node.op.storage is Storage.QUANTIZE:
@@ -56,7 +56,7 @@ def _reason(
     if asked is None:
         return "values stay in float, as the options say"
     old = _first(known, node)
-    refusal = None if old is None else _refusal(old, integer_forms, asked)
+    refusal = None if old is None else _refusal(old, integer_nodes, asked)
     if node.op.movement is not None and refusal in (None, BEYOND):
         return EDGE
     return refusal or f"{node.op.name} has no integer form"
@@ -67,13 +67,13 @@ def _first(known: dict[str, Node], node: Node) -> Node | None:
     return next((known[name] for name in _names(node) if name in known), None)
 
 
-def _refusal(old: Node, integer_forms: IntegerForms, asked: Collection[Node]) -> str:
+def _refusal(old: Node, integer_nodes: IntegerNodes, asked: Collection[Node]) -> str:
     """Of a node of the float function."""
     has_int8 = "int16" not in old.op.integer_dtypes
-    if has_int8 and old in integer_forms.kept and old not in asked:
+    if has_int8 and old in integer_nodes.kept and old not in asked:
         return "its integer form is of int8 alone"
-    refusal = integer_forms.refusal(old)
-    is_needed = refusal == IDLE and integer_forms.is_needed(old.output)
+    refusal = integer_nodes.refusal(old)
+    is_needed = refusal == IDLE and integer_nodes.is_needed(old.output)
     return UNTABLED if is_needed else refusal or BEYOND
 
 

@@ -1,6 +1,6 @@
 """Write quantize and dequantize nodes into a float function: what a QDQ model looks like.
 
-Operators with an integer form (`edgec.quantizer.integer_forms`) get quantized inputs and a
+Operators with an integer form (`edgec.quantizer.integer_nodes`) get quantized inputs and a
 quantized output; the passes of a quantized model then turn each into integers. All others stay as
 they are.
 """
@@ -16,7 +16,7 @@ from edgec.graph.traits import IntegerForm, Storage
 from edgec.graph.types import Array, Quant
 from edgec.ops.quantize import Dequantize, Quantize, QuantizeAttrs
 from edgec.passes.rewriter import Rewriter
-from edgec.quantizer.integer_forms import stored_input_indices
+from edgec.quantizer.integer_nodes import stored_input_indices
 from edgec.quantizer.recurrent import store, stored_operands
 from edgec.quantizer.scheme import Scheme, Stored, quantize_bias
 
@@ -59,7 +59,7 @@ class _Inserter:
     def __init__(self, scheme: Scheme, left_out: Value | None) -> None:
         self.scheme = scheme
         self.left_out = left_out
-        self.integer_forms = scheme.integer_forms
+        self.integer_nodes = scheme.integer_nodes
         self.used: dict[Value, Stored] = {}
         self._restored: dict[tuple[Value, bool], Value] = {}
 
@@ -67,11 +67,11 @@ class _Inserter:
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> tuple[Value, ...] | None:
         """The node on quantized operands; None keeps a node in float as it is."""
-        if self.integer_forms.is_fused_clip(node):
+        if self.integer_nodes.is_fused_clip(node):
             (made,) = rewriter.keep(node, inputs)
-            above = self.integer_forms.producers[node.inputs[0]]
+            above = self.integer_nodes.producers[node.inputs[0]]
             return (self._through(rewriter, node.output, made, self._in_int16(above)),)
-        if not self.integer_forms.has_integer_form(node):
+        if not self.integer_nodes.is_integer(node):
             return self._with_stored_weights(rewriter, node, inputs)
         form = node.integer_form
         if form is IntegerForm.RECURRENT:
@@ -87,7 +87,7 @@ class _Inserter:
                 for index, (old, new) in enumerate(zip(node.inputs, inputs, strict=True))
             )
         made, *indices = rewriter.keep(node, operands)
-        if self.integer_forms.ends_in_clip(node) or not made.type.is_float:
+        if self.integer_nodes.ends_in_clip(node) or not made.type.is_float:
             return (made, *indices)
         return (self._made(rewriter, node, made), *indices)
 
@@ -105,9 +105,9 @@ class _Inserter:
         """Whether a node that knows one dtype has int16 on any side, and so on all."""
         if node.integer_form not in ONE_DTYPE:
             return False
-        made = self.integer_forms.stored_output(node)
+        made = self.integer_nodes.stored_output(node)
         assert made is not None
-        return any(map(self.integer_forms.is_wide, (*self.integer_forms.stored_inputs(node), made)))
+        return any(map(self.integer_nodes.is_wide, (*self.integer_nodes.stored_inputs(node), made)))
 
     def _with_stored_weights(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
@@ -154,9 +154,9 @@ class _Inserter:
         """Whether the value that is left out is a node's own, or that of its clip."""
         if self.left_out is None:
             return False
-        above = self.integer_forms.producers.get(self.left_out)
-        if above is not None and self.integer_forms.is_fused_clip(above):
-            above = self.integer_forms.producers.get(above.inputs[0])
+        above = self.integer_nodes.producers.get(self.left_out)
+        if above is not None and self.integer_nodes.is_fused_clip(above):
+            above = self.integer_nodes.producers.get(above.inputs[0])
         return above is node
 
     def _operand(self, rewriter: Rewriter, old: Value, new: Value, is_wide: bool = False) -> Value:
@@ -164,7 +164,7 @@ class _Inserter:
 
         is_wide: what is int8 is read as int16.
         """
-        key = old, is_wide and not self.integer_forms.is_wide(old)
+        key = old, is_wide and not self.integer_nodes.is_wide(old)
         if key not in self._restored:
             self._restored[key] = self._dequantized_operand(rewriter, old, new, key[1])
         return self._restored[key]

@@ -13,7 +13,7 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.types import Array
 from edgec.quantizer.batches import squared_error
 from edgec.quantizer.insert import Quantized, insert_qdq
-from edgec.quantizer.integer_forms import shares_parameters
+from edgec.quantizer.integer_nodes import shares_parameters
 from edgec.quantizer.scheme import Scheme
 
 

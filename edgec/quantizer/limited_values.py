@@ -133,7 +133,7 @@ class _Search:
             ]  # fmt: skip
             return np.array([more], np.float64)
 
-        live = live_elements(self.mixes.integer_forms.function, choices).astype(np.float64)
+        live = live_elements(self.mixes.integer_nodes.function, choices).astype(np.float64)
         resources = (
             ("RAM", live, live.sum(axis=1)),
             # A byte each, so that none is for nothing: code is not known.

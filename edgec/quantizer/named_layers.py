@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from edgec.errors import EdgecError
 from edgec.graph.ir import Function, Node, Value
-from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.integer_nodes import IntegerNodes
 
 #: Layers that an error names.
 MOST_NAMED = 12
@@ -20,11 +20,11 @@ def named_layers(function: Function, names: Collection[str]) -> frozenset[Node]:
 
     Raises EdgecError for a name that no node with an integer form has.
     """
-    forms = IntegerForms(function)
-    layers = [node for node in function.nodes if forms.has_integer_form(node)]
+    integer_nodes = IntegerNodes(function)
+    layers = [node for node in function.nodes if integer_nodes.is_integer(node)]
     known: dict[str, Node] = {}
     for node in layers:
-        for name in _names(node, forms.stored_output(node) or node.outputs[0]):
+        for name in _names(node, integer_nodes.stored_output(node) or node.outputs[0]):
             known.setdefault(name, node)
     shown = [node.name for node in layers]
     return frozenset(_find(names, known, shown, "to keep in float"))
@@ -37,15 +37,15 @@ def named_values(
 
     kept: nodes that stay in float. Raises EdgecError for a name that no stored value has.
     """
-    forms = IntegerForms(function, kept)
+    integer_nodes = IntegerNodes(function, kept)
     known: dict[str, Value] = {}
     shown: dict[str, None] = {}  # an input that is stored in two shapes is named once
-    for value in forms.stored_values():
+    for value in integer_nodes.stored_values():
         for name in _words(value):
             known.setdefault(name, value)
         shown[name] = None
     for node in function.nodes:
-        made = forms.stored_output(node) if forms.has_integer_form(node) else None
+        made = integer_nodes.stored_output(node) if integer_nodes.is_integer(node) else None
         if made is not None:
             for name in _names(node, made):
                 known.setdefault(name, made)

@@ -34,13 +34,13 @@ from edgec.quantizer.held_out import (
     output_deviation,
 )
 from edgec.quantizer.insert import Quantized, insert_qdq
-from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.integer_nodes import IntegerNodes
 from edgec.quantizer.layerwise_weights import layerwise_weights
 from edgec.quantizer.leave_one_out import layers_of, leave_one_out
 from edgec.quantizer.named_layers import named_layers, named_values
 from edgec.quantizer.observers import OBSERVERS
 from edgec.quantizer.reconstruct import correct_biases, reconstruct, with_rounding
-from edgec.quantizer.scheme import FLOAT, Range, Scheme, Weights, decide_integer_forms, make_scheme
+from edgec.quantizer.scheme import FLOAT, Range, Scheme, Weights, decide_integer_nodes, make_scheme
 
 Sample = Sequence[Array]
 Progress = Callable[[], None]
@@ -122,11 +122,11 @@ class Recipe:
                 hint="single layers are for values of int8: leave out either",
             )
 
-    def integer_forms(self, function: Function) -> IntegerForms:
+    def integer_nodes(self, function: Function) -> IntegerNodes:
         """What becomes integers of which dtype. Raises EdgecError for names that are not known."""
         kept = named_layers(function, self.keep_float)
         wide = named_values(function, self.int16, kept)
-        return decide_integer_forms(function, self.activations, kept, wide)
+        return decide_integer_nodes(function, self.activations, kept, wide)
 
     def scheme(
         self,
@@ -227,7 +227,7 @@ class PostTraining:
         """What is not in integers, node by node in order, and why."""
         is_whole = self.recipe.activations == FLOAT or self.recipe.weights == HALF
         asked = None if is_whole else named_layers(self.source, self.recipe.keep_float)
-        return float_nodes(self.integers, self.scheme.integer_forms, asked)
+        return float_nodes(self.integers, self.scheme.integer_nodes, asked)
 
     def module(self, source: str) -> Module:
         """The QDQ model as the compiler takes it. source: file name of the float model."""
@@ -243,7 +243,7 @@ def quantize_function(
     samples: read once, one by one. progress: called after each sample. Raises EdgecError for
     samples that do not fit, or none.
     """
-    recipe.integer_forms(function)  # reports unknown names before all the work
+    recipe.integer_nodes(function)  # reports unknown names before all the work
     stream = checked_samples(function.inputs, samples)
     if recipe.weights == HALF:
         return _with_float16_weights(function, stream, recipe, progress)
@@ -360,9 +360,9 @@ class Plan:
         recipe, function, moments = self.recipe, self.function, self.statistics.moments
         ranges = self._ranges.of(seen, self.observer)
         if recipe.int16:  # nothing of it needs to be clipped
-            integer_forms, widest = recipe.integer_forms(function), self._ranges.of(seen, "minmax")
+            integer_nodes, widest = recipe.integer_nodes(function), self._ranges.of(seen, "minmax")
             ranges |= {
-                value: whole for value, whole in widest.items() if integer_forms.is_wide(value)
+                value: whole for value, whole in widest.items() if integer_nodes.is_wide(value)
             }
         scheme = recipe.scheme(self.function, ranges, self._bits)
         if recipe.reconstruct:

@@ -17,7 +17,7 @@ from edgec.graph.types import Array, Quant
 from edgec.ops.requantize import WIDENING
 from edgec.quantizer.calibrate import has_weights
 from edgec.quantizer.group_scales import group_of, group_scales
-from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.integer_nodes import IntegerNodes
 from edgec.quantizer.masks import masked_sums
 from edgec.quantizer.moments import as_rows, from_rows
 from edgec.quantizer.recurrent import gru_forms, operand_forms
@@ -79,10 +79,10 @@ class Weights:
 
 @dataclass(frozen=True)
 class Scheme:
-    """integer_forms: of the function. values: for each float value and constant operand. weights:
+    """integer_nodes: of the function. values: for each float value and constant operand. weights:
     for each node that has some, also where its values stay in float."""
 
-    integer_forms: IntegerForms
+    integer_nodes: IntegerNodes
     values: Mapping[Value, Stored]
     weights: Mapping[Node, Weights]
 
@@ -113,7 +113,7 @@ def make_scheme(
     """
     if dtype == FLOAT:
         return _weights_alone(function, bits or {}, group, kept)
-    integer_forms = decide_integer_forms(function, dtype, kept, wide)
+    integer_nodes = decide_integer_nodes(function, dtype, kept, wide)
     known = dict(ranges)
     for constant in function.constants():
         if constant.type.is_float and constant.data.size and np.isfinite(constant.data).all():
@@ -122,29 +122,29 @@ def make_scheme(
             )  # fmt: skip
     shared: dict[Value, Range] = {}
     for value, (low, high) in known.items():
-        leader = integer_forms.leader(value)
+        leader = integer_nodes.leader(value)
         lowest, highest = shared.get(leader, (0.0, 0.0))
         shared[leader] = min(low, lowest), max(high, highest)
     stored = {}
     for leader, seen in shared.items():
-        storage = "int16" if integer_forms.is_wide(leader) else "int8"
+        storage = "int16" if integer_nodes.is_wide(leader) else "int8"
         stored[leader] = Stored(activation_quant(*seen, symmetric, storage), storage)
     for node in function.nodes:
-        if integer_forms.has_integer_form(node):
-            leader = integer_forms.leader(node.outputs[0])
+        if integer_nodes.is_integer(node):
+            leader = integer_nodes.leader(node.outputs[0])
             fixed = node.op.fixed_quant(stored[leader].dtype) if leader in stored else None
             if fixed is not None and _holds(Stored(fixed, stored[leader].dtype), shared[leader]):
                 stored[leader] = Stored(fixed, stored[leader].dtype)
-    values = {value: stored[integer_forms.leader(value)] for value in known}
+    values = {value: stored[integer_nodes.leader(value)] for value in known}
     weights = {
         node: nearest_weights(node, values[node.inputs[0]], (bits or {}).get(node, 8), group)
         for node in function.nodes
-        if node.op.products is not None and integer_forms.has_integer_form(node)
+        if node.op.products is not None and integer_nodes.is_integer(node)
     }
     for node in function.nodes:
-        if node.integer_form is IntegerForm.RECURRENT and integer_forms.has_integer_form(node):
+        if node.integer_form is IntegerForm.RECURRENT and integer_nodes.is_integer(node):
             values.update(_recurrent_operands(node, values, known))
-    return Scheme(integer_forms, values, weights)
+    return Scheme(integer_nodes, values, weights)
 
 
 def _holds(stored: Stored, seen: Range) -> bool:
@@ -153,21 +153,21 @@ def _holds(stored: Stored, seen: Range) -> bool:
     return low <= seen[0] and seen[1] <= high + stored.quant.scale[0]
 
 
-def decide_integer_forms(
+def decide_integer_nodes(
     function: Function, dtype: str, kept: Collection[Node], wide: Collection[Value]
-) -> IntegerForms:
-    """The forms with all values int8 or int16, or these; floats for what has no form of int16."""
+) -> IntegerNodes:
+    """The integer nodes, values int8, int16 or as given; what int16 has no form for stays float."""
     if dtype == "int16":
         wide = (*function.values(), *function.constants())
     wide = (*wide, *masked_sums(function))
-    integer_forms = IntegerForms(function, kept, wide)
+    integer_nodes = IntegerNodes(function, kept, wide)
     floats = {
         node
         for node in function.nodes
         if "int16" not in node.op.integer_dtypes
-        and (integer_forms.is_wide(node.inputs[0]) or integer_forms.is_wide(node.outputs[0]))
+        and (integer_nodes.is_wide(node.inputs[0]) or integer_nodes.is_wide(node.outputs[0]))
     }
-    return IntegerForms(function, {*kept, *floats}, wide) if floats else integer_forms
+    return IntegerNodes(function, {*kept, *floats}, wide) if floats else integer_nodes
 
 
 def _weights_alone(
@@ -179,7 +179,7 @@ def _weights_alone(
         for node in function.nodes
         if has_weights(node) and node not in kept
     }
-    return Scheme(IntegerForms(function, function.nodes), {}, weights)
+    return Scheme(IntegerNodes(function, function.nodes), {}, weights)
 
 
 def _recurrent_operands(

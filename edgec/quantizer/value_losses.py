@@ -18,7 +18,7 @@ from edgec.graph.types import Array
 from edgec.quantizer.batches import Batch, squares
 from edgec.quantizer.bias_correction import LEAST_COUNT
 from edgec.quantizer.calibrate import has_weights
-from edgec.quantizer.integer_forms import IntegerForms, is_mean
+from edgec.quantizer.integer_nodes import IntegerNodes, is_mean
 from edgec.quantizer.scheme import Stored, rounded
 
 
@@ -45,13 +45,13 @@ class Choice:
         return sum(n.inputs[1].type.elements for n in nodes if n.op.dot_products is not None)
 
 
-def choices_of(integer_forms: IntegerForms) -> list[Choice]:
+def choices_of(integer_nodes: IntegerNodes) -> list[Choice]:
     """What can be chosen for, in order: each stored value is in one of them."""
-    stored = integer_forms.stored_values()
+    stored = integer_nodes.stored_values()
     above: dict[Value, Value] = {}
 
     def leader(value: Value) -> Value:
-        value = integer_forms.leader(value)
+        value = integer_nodes.leader(value)
         while value in above:
             value = above[value]
         return value
@@ -61,12 +61,12 @@ def choices_of(integer_forms: IntegerForms) -> list[Choice]:
             above[leader(other)] = leader(one)
 
     known = set(stored)
-    nodes = [node for node in integer_forms.function.nodes if integer_forms.has_integer_form(node)]
+    nodes = [node for node in integer_nodes.function.nodes if integer_nodes.is_integer(node)]
     for value in stored:
-        if integer_forms.source(value) in known:
-            join(integer_forms.source(value), value)
+        if integer_nodes.source(value) in known:
+            join(integer_nodes.source(value), value)
     for node in nodes:
-        made = integer_forms.stored_output(node)
+        made = integer_nodes.stored_output(node)
         if is_mean(node) and made is not None:
             join(node.inputs[0], made)
     members: dict[Value, list[Value]] = {}
@@ -75,10 +75,10 @@ def choices_of(integer_forms: IntegerForms) -> list[Choice]:
     makers: dict[Value, list[Node]] = {one: [] for one in members}
     readers: dict[Value, list[Node]] = {one: [] for one in members}
     for node in nodes:
-        made = integer_forms.stored_output(node)
+        made = integer_nodes.stored_output(node)
         if made is not None:
             makers[leader(made)].append(node)
-        for one in dict.fromkeys(leader(value) for value in integer_forms.stored_inputs(node)):
+        for one in dict.fromkeys(leader(value) for value in integer_nodes.stored_inputs(node)):
             readers[one].append(node)
     return [
         Choice(tuple(values), tuple(makers[one]), tuple(readers[one]))

@@ -16,7 +16,7 @@ from edgec.quantizer.assign import Option, Point, front_of
 from edgec.quantizer.choose_ranges import observed_ranges
 from edgec.quantizer.held_out import before_softmax, decibels, output_error
 from edgec.quantizer.insert import insert_qdq
-from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.integer_nodes import IntegerNodes
 from edgec.quantizer.named_layers import named_layers
 from edgec.quantizer.post_training import Plan, PostTraining, Recipe
 from edgec.quantizer.scheme import Scheme, make_scheme
@@ -97,8 +97,8 @@ class ValueMixes:
         progress: called for each sample of the losses, and each mix.
         """
         self.made, self.plan, self.goal, self.progress = made, plan, goal, progress
-        self.integer_forms: IntegerForms = made.scheme.integer_forms
-        self.choices = choices_of(self.integer_forms)
+        self.integer_nodes: IntegerNodes = made.scheme.integer_nodes
+        self.choices = choices_of(self.integer_nodes)
         self.measure = plan.errors
         self.products = sum(choice.products for choice in self.choices)
         self.errors: dict[Point, float] = {}
@@ -174,7 +174,7 @@ class ValueMixes:
         layers = []
         for choice, loss, bits in zip(self.choices, lost, self.bits(point), strict=True):
             value = choice.values[0]
-            maker = self.integer_forms.producers.get(value)
+            maker = self.integer_nodes.producers.get(value)
             layers.append(
                 Layer(
                     value.origin.tensor if value.origin else value.name,
@@ -215,8 +215,8 @@ class ValueMixes:
             if bits == 32:
                 kept.update(dict.fromkeys((*choice.makers, *choice.readers)))
         names = (*recipe.keep_float, *(node.name for node in kept))
-        integer_forms = IntegerForms(function, named_layers(function, names))
-        stored = set(integer_forms.stored_values())
+        integer_nodes = IntegerNodes(function, named_layers(function, names))
+        stored = set(integer_nodes.stored_values())
         wide = [v.name for c, bits in pairs if bits == 16 for v in c.values if v in stored]
         return replace(
             recipe,
@@ -232,7 +232,7 @@ class ValueMixes:
             for node in choice.readers
         )
         integers = [
-            n for n in self.integer_forms.function.nodes if self.integer_forms.has_integer_form(n)
+            n for n in self.integer_nodes.function.nodes if self.integer_nodes.is_integer(n)
         ]
         wide, whole = (sum(node.macs for node in nodes) for nodes in (readers, integers))
         return wide / max(whole, 1)

@@ -298,6 +298,6 @@ def test_scratch_lives_while_its_group_runs() -> None:
             for buffer in scratch:
                 step = int(buffer.name.split(".")[1])
                 assert (buffer.start, buffer.stop) == (step, step + 1)
-            assert len(scratch) == sum(len(variant.places) for variant in compiled.chosen)
+            assert len(scratch) == sum(len(variant.scratch) for variant in compiled.chosen)
             count += len(scratch)
     assert count > 0

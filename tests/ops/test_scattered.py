@@ -34,7 +34,7 @@ def test_c_under_sanitizers(name: str, tmp_path: Path) -> None:
     ("name", "attrs", "inputs", "message"),
     [
         ("gather_at", AxisAttrs(2), (DATA, PLACES), "along axis 2"),
-        ("gather_elements", AxisAttrs(0), (DATA, DATA), "places are int32 or int64"),
+        ("gather_elements", AxisAttrs(0), (DATA, DATA), "indices are int32 or int64"),
         ("gather_elements", AxisAttrs(1), (DATA, TensorType((4, 4), "int32")), "gather_elements"),
         ("gather_nd", AxisAttrs(0), (DATA, TensorType((2, 3), "int32")), "0 axes in common"),
         ("scatter", ScatterAttrs(2), (DATA, PLACES, DATA), "along axis 2"),

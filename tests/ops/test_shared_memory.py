@@ -223,7 +223,7 @@ def test_output_may_be_exactly_where_its_input_is() -> None:
         for variant in variants(same_depthwise, rng):
             func = variant.function
             names = {v: p.name for v, p in zip(variant.args, func.params, strict=True)}
-            for value in variant.same_place:
+            for value in variant.in_place:
                 arrays = random_arrays(variant, rng)
                 expected, _ = watched_distances(func, arrays, "out")
                 got = run_shared(func, arrays, names[value], "out", 0)
@@ -240,7 +240,7 @@ def test_scratch_may_take_the_place_of_its_input() -> None:
             func = variant.function
             names = {v: p.name for v, p in zip(variant.args, func.params, strict=True)}
             for place, value, distance in variant.scratch_overlaps:
-                (name,) = next(p.offsets for p in variant.places if p.name == place)
+                (name,) = next(p.offsets for p in variant.scratch if p.name == place)
                 arrays = random_arrays(variant, rng)
                 expected = run_apart(func, arrays)
                 for farther in (0, 4):

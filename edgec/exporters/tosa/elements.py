@@ -1,7 +1,7 @@
 """Expressions of the loop IR as element-wise operations of TOSA, for all indices of a grid at once.
 
 What no input decides is computed here, by NumPy, and becomes a constant; so every table that is
-read at places known before the run is one as well. Arithmetic of int8 and int16 is done in int32.
+read at indices known before the run is one as well. Arithmetic of int8 and int16 is done in int32.
 Integers are exact. Some functions of floats are not in every bit what edgec computes: `is_exact`
 says whether one of them was used.
 """
@@ -38,7 +38,7 @@ Either = Union[Array, Tensor]
 Leaf = Union[Load, IndexValue]
 
 #: Most numbers of a constant that says which elements are read.
-MOST_PLACES = 1 << 20
+MOST_INDICES = 1 << 20
 #: Of shifts to the right.
 NO_ROUNDING = {"round": "false"}
 _ARITHMETIC = {"add": "add", "sub": "sub", "mul": "mul", "min": "minimum", "max": "maximum"}
@@ -161,19 +161,19 @@ class Elements:
         if isinstance(source, np.ndarray):
             return self._of_rank(source[tuple(at)] if at else source)
         strides = _strides(load.buffer.shape)
-        places = self._of_rank(
+        indices = self._of_rank(
             sum((index * step for index, step in zip(at, strides, strict=True)), np.asarray(0))
         )
-        if places.size == prod(source.shape) and np.array_equal(
-            places.reshape(-1), np.arange(places.size)
+        if indices.size == prod(source.shape) and np.array_equal(
+            indices.reshape(-1), np.arange(indices.size)
         ):
-            return reshaped(self.out, source, places.shape)
-        if places.size > MOST_PLACES:
-            raise CannotSay(f"{places.size} elements at places of their own")
-        return gathered(self.out, source, self.out.constant(places.astype(np.int32)))
+            return reshaped(self.out, source, indices.shape)
+        if indices.size > MOST_INDICES:
+            raise CannotSay(f"{indices.size} elements at indices of their own")
+        return gathered(self.out, source, self.out.constant(indices.astype(np.int32)))
 
     def _gather(self, expr: Gather, parts: Sequence[Either]) -> Either:
-        """Elements at places that values say; those that nothing uses may be anywhere."""
+        """Elements at indices that values say; those that nothing uses may be anywhere."""
         source = self.buffers[expr.buffer.name]
         known = [part for part in parts if isinstance(part, np.ndarray)]
         limits = [extent - 1 for extent in expr.buffer.shape]

@@ -13,7 +13,7 @@ from math import prod
 
 import numpy as np
 
-from edgec.exporters.tosa.elements import MOST_PLACES, Either, Elements, Leaf, on_grids, walk
+from edgec.exporters.tosa.elements import MOST_INDICES, Either, Elements, Leaf, on_grids, walk
 from edgec.exporters.tosa.steps import find_steps, level_of
 from edgec.exporters.tosa.text import CannotSay, Tensor, TosaText
 from edgec.exporters.tosa.values import (
@@ -165,7 +165,7 @@ class _Nest:
         joint = (*stage.shape, *extents)
         if not prod(joint):
             return self.value(stage.init)
-        if prod(joint) > 16 * MOST_PLACES:
+        if prod(joint) > 16 * MOST_INDICES:
             raise CannotSay(f"a reduction of {prod(joint)} steps")
         lows = [*(0 for _ in self.axes), *(axis.start for axis in inner)]
         grids = {

@@ -59,14 +59,14 @@ def limited(out: TosaText, x: Tensor, low: float, high: float) -> Tensor:
     return x if high == np.inf else binary(out, "minimum", x, full(out, high, rank, x.dtype))
 
 
-def gathered(out: TosaText, table: Tensor, places: Tensor) -> Tensor:
-    """The elements of a flat table [n] at places, int32 of any shape."""
-    count, size = prod(places.shape), prod(table.shape)
+def gathered(out: TosaText, table: Tensor, indices: Tensor) -> Tensor:
+    """The elements of a flat table [n] at indices, int32 of any shape."""
+    count, size = prod(indices.shape), prod(table.shape)
     values = reshaped(out, table, (1, size, 1))
     found = out.op(
-        "gather", [values, reshaped(out, places, (1, count))], (1, count, 1), table.dtype
+        "gather", [values, reshaped(out, indices, (1, count))], (1, count, 1), table.dtype
     )
-    return reshaped(out, found, places.shape)
+    return reshaped(out, found, indices.shape)
 
 
 def tabulated(out: TosaText, x: Tensor, results: Array) -> Tensor:

@@ -92,7 +92,7 @@ def warp_tiles(
 
 
 def _with_buffers(func: PrimFunc, tile: _Tile) -> tuple[PrimFunc, tuple[str, Repack]]:
-    """The function with a tile's buffers in the place of those that its nest had."""
+    """The function with a tile's buffers instead of those that its nest had."""
     product, weights = tile.product, tile.product.w.load.buffer
     kept = (buffer for buffer in func.allocs if buffer != product.acc)
     func = replace(func, allocs=(*kept, tile.sums, tile.shared))
@@ -249,7 +249,7 @@ class _Lines:
     to: Buffer
     first: Term
     stop: int
-    places: Callable[[Term], Mapping[Var, TermLike]]
+    bindings: Callable[[Term], Mapping[Var, TermLike]]
 
     @property
     def nothing(self) -> Const:
@@ -333,13 +333,13 @@ class _Builder:
                     _each(f"{name}_s", 2, lambda s: of(m, n, r, s),
                           kind), kind), kind), kind)  # fmt: skip
 
-    def _places(self, row: Term, column: TermLike) -> Mapping[Var, TermLike]:
+    def _bindings(self, row: Term, column: TermLike) -> Mapping[Var, TermLike]:
         return {**self.batch, **decoded(self.product.rows, row), self.product.channel.var: column}
 
     def _start(self) -> Stmt:
         def start(number: Term, row: Term, column: Term) -> Stmt:
-            places = self._places(minimum(row, self.of_m - 1), column)
-            value = Substitute(places).expr(self.product.start.value)
+            bindings = self._bindings(minimum(row, self.of_m - 1), column)
+            value = Substitute(bindings).expr(self.product.start.value)
             return Store(self.tile.sums, (number,), value)
 
         return self._sums("begin", start)
@@ -347,7 +347,7 @@ class _Builder:
     def _end(self) -> Stmt:
         def end(number: Term, row: Term, column: Term) -> Stmt:
             swap = _Sum(self.product.acc, self.tile.sums, number)
-            bind = Substitute(self._places(row, column))
+            bind = Substitute(self._bindings(row, column))
             stmts = (bind.stmt(swap.stmt(stmt)) for stmt in self.product.rest)
             return _guarded(row, self.of_m, sequence(*stmts))
 
@@ -390,18 +390,18 @@ class _Builder:
 
     def _fetch_some(self, part: Term, lines: _Lines, group: Term, half: Term, width: int) -> Stmt:
         count = lines.to.shape[0] * self.tile.at_once // self.tile.steps
-        place = as_term(self.q) * (self.tile.at_once // 4) + half * width
+        offset = as_term(self.q) * (self.tile.at_once // 4) + half * width
         line = lines.first + floor_mod(group, count) * GROUP + self.g
-        step = part * self.tile.steps + floor_div(group, count) * self.tile.at_once + place
-        places = {**self.batch, **lines.places(line), **decoded(self.product.steps, step)}
+        step = part * self.tile.steps + floor_div(group, count) * self.tile.at_once + offset
+        bindings = {**self.batch, **lines.bindings(line), **decoded(self.product.steps, step)}
 
         def copy(name: str, is_read: bool) -> Stmt:
             def one(lane: Term) -> Stmt:
                 inner = self.product.steps[-1].var
-                at = {**places, inner: as_term(places[inner]) + lane}
+                at = {**bindings, inner: as_term(bindings[inner]) + lane}
                 read = Substitute(at).expr(lines.operand.load)
                 value = self.tile.stored(read) if is_read else lines.nothing
-                return Store(lines.to, (group, as_term(self.g), place + lane), value)
+                return Store(lines.to, (group, as_term(self.g), offset + lane), value)
 
             return _each(lines.name + name, width, one)
 

@@ -214,7 +214,7 @@ def _inside(primitive: str, func: PrimFunc, block: str, buffer: str, axes: list[
 
 
 #: Places of a window that are tried, to see that loops leave out just what is outside.
-MOST_PLACES = 1 << 14
+MOST_WINDOWS = 1 << 14
 
 
 def is_clipped(func: PrimFunc, block: str) -> bool:
@@ -294,7 +294,7 @@ def _require_outside(term: SumTerm) -> None:
         terms = (loop.start, loop.stop, *(indices[a] for a in moved))
         used = {var for found in terms for var in found.variables()} - {loop.var}
         outer = sorted(used, key=lambda var: var.name)
-        if len(moved) != 1 or prod(v.stop - v.start for v in outer) > MOST_PLACES:
+        if len(moved) != 1 or prod(v.stop - v.start for v in outer) > MOST_WINDOWS:
             raise ScheduleError(f"{term.primitive}: loop {loop.var} leaves out what is not known")
         extent = term.source.shape[moved[0]]
         for place in product(*(range(v.start, v.stop) for v in outer)):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgec.loop.in_place import same_place_inputs
+from edgec.loop.in_place import in_place_inputs
 from edgec.loop.ir import Buffer, Const, IndexValue, Select, Store
 from edgec.loop.rewrite import loops_of, statements, subexpressions
 from edgec.loop.schedule import Schedule
@@ -39,7 +39,7 @@ def schedule_planes(schedule: Schedule, straight: bool) -> None:
         for loop in (*window, *lanes):
             schedule.unroll(loop)
     schedule.simplify()
-    schedule.same_place = same_place_inputs(schedule.func)
+    schedule.in_place = in_place_inputs(schedule.func)
     gather_plane(schedule, x, plane)
 
 

@@ -92,9 +92,9 @@ def _plans(nest: Nest) -> Iterator[_Plan]:
 def _plan(nest: Nest, size: int) -> _Plan:
     """The blocks for tiles of one size; more threads take smaller blocks, with the same sums."""
     _, height, width, channels = find_param(nest.func, "out").shape
-    inputs, places = find_param(nest.func, "w").shape[3], (size + 2) ** 2
+    inputs, points = find_param(nest.func, "w").shape[3], (size + 2) ** 2
     lanes = whole_lanes(nest, channels), whole_lanes(nest, inputs)
-    most = MOST_BYTES // (4 * places * (channels + inputs))
+    most = MOST_BYTES // (4 * points * (channels + inputs))
 
     def blocks(rows: int) -> tuple[Tile, int, int]:
         group = best_tile(
@@ -105,9 +105,9 @@ def _plan(nest: Nest, size: int) -> _Plan:
 
     rows, columns = -(-height // size), -(-width // size)
     group, *block = blocks(rows)
-    weights = places * channels * inputs
+    weights = points * channels * inputs
     far = OUTER_FLOAT if weights * 4 > OUTER_BYTES else FAR_FLOAT * (weights * 4 > NEAR_BYTES)
-    clocks = places * group.clocks(channels, inputs, own_inputs=False)
+    clocks = points * group.clocks(channels, inputs, own_inputs=False)
     clocks += _transforms(size, inputs / LANES, channels / LANES) + far * weights / prod(block)
     share = largest_divisor(rows, max(rows // nest.options.threads, 1))
     return _Plan(size, lanes, *blocks(share), rows * columns * clocks)
@@ -153,8 +153,8 @@ def _schedule(nest: Nest, window: Window, plan: _Plan) -> Schedule:
     schedule.compute_at("acc_in", block, scope="register")
     _products(schedule, plan.group)
     into, inner = schedule.split("acc_in_ic", into_lanes)
-    places = [name for name in ("acc_in_r", "acc_in_t") if name in loops_of(schedule.func.body)]
-    schedule.reorder(*places, into, "acc_in_i", "acc_in_j", inner)
+    steps = [name for name in ("acc_in_r", "acc_in_t") if name in loops_of(schedule.func.body)]
+    schedule.reorder(*steps, into, "acc_in_i", "acc_in_j", inner)
     schedule.compute_at("acc_rows", into, scope="register")
     schedule.compute_at("acc_from", into, scope="register")
     _unroll(

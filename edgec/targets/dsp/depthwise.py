@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from edgec.errors import ScheduleError
 from edgec.loop.gathered import COLUMN
-from edgec.loop.in_place import same_place_inputs
+from edgec.loop.in_place import in_place_inputs
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
@@ -128,7 +128,7 @@ def _schedule(nest: Nest, window: Window, lanes: int, in_tiles: bool, limits: Li
         schedule.reorder("plane_j", "plane_c")
     decompose(schedule, "acc")
     schedule.simplify()
-    schedule.same_place = same_place_inputs(schedule.func)
+    schedule.in_place = in_place_inputs(schedule.func)
     schedule.storage_align("plane", -2, COLUMN // 2)
     sizes = {name: window.sizes[name] for name in ("height", "width", "top", "left")}
     fill = window.zero_point if window.is_padded else 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgec.loop.in_place import same_place_inputs
+from edgec.loop.in_place import in_place_inputs
 from edgec.loop.parser import parse_func
 
 HEAD = "func f(x: arena int8[4, 6], y: arena int8[4, 6], out: arena int8[4, 6]) {"
@@ -54,13 +54,13 @@ PLANE = "func f(x: arena int8[4, 6], out: arena int8[4, 6], p: scratch int8[4]) 
     ],
 )
 def test_in_place(text, expected):
-    assert same_place_inputs(parse_func(text)) == expected
+    assert in_place_inputs(parse_func(text)) == expected
 
 
 def test_shapes_and_dtypes_must_agree():
     text = "func f(x: arena int8[6, 4], y: arena uint8[24], out: arena int8[24]) {"
     text += "for i in 0..6 { for j in 0..4 { out[i*4 + j] = x[i, j] } } }"
-    assert same_place_inputs(parse_func(text)) == ()
+    assert in_place_inputs(parse_func(text)) == ()
 
 
 @pytest.mark.parametrize(
@@ -87,7 +87,7 @@ def test_shapes_and_dtypes_must_agree():
     ],
 )  # fmt: skip
 def test_slabs_of_steps(body: str, expected: tuple[str, ...]) -> None:
-    assert same_place_inputs(parse_func(f"{HEAD} {body} }}")) == expected
+    assert in_place_inputs(parse_func(f"{HEAD} {body} }}")) == expected
 
 
 def test_a_sequence_with_one_user_of_the_buffers_is_entered() -> None:
@@ -98,10 +98,10 @@ def test_a_sequence_with_one_user_of_the_buffers_is_entered() -> None:
       for c in 0..6 { p[0] = 1i8 for i in 0..4 { out[i, c] = x[i, c] } }
     }"""
     )
-    assert same_place_inputs(parse_func(text)) == ("x",)
+    assert in_place_inputs(parse_func(text)) == ("x",)
 
 
 def test_only_one_output_may_replace() -> None:
     two = "func f(x: arena int8[4], a: arena int8[4], b: arena int8[4]) { for i in 0..4 {"
-    assert same_place_inputs(parse_func(f"{two} a[i] = x[i] b[i] = x[i] }} }}")) == ()
-    assert same_place_inputs(parse_func(f"{two} a[i] = x[i] }} }}")) == ("x", "b")
+    assert in_place_inputs(parse_func(f"{two} a[i] = x[i] b[i] = x[i] }} }}")) == ()
+    assert in_place_inputs(parse_func(f"{two} a[i] = x[i] }} }}")) == ("x", "b")

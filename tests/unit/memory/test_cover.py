@@ -145,7 +145,7 @@ def test_what_is_counted_is_what_is_built(make: Any, core: str) -> None:
         ]  # fmt: skip
         built = stream_segment([Member(r, c) for r, c in zip(rows, chosen, strict=True)])
         (variant,) = built.variants
-        sizes = sorted(place.size_bytes for place in variant.places if place.name != "work")
+        sizes = sorted(place.size_bytes for place in variant.scratch if place.name != "work")
         counted = sorted(
             b.size_bytes for b in p.buffers if b.name.startswith("rows.") or b.name == "sum"
         )

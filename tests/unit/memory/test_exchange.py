@@ -87,9 +87,9 @@ def test_a_tie_that_costs_memory_is_undone() -> None:
     objective = make_objective(groups, options.prices, float("inf"), float("inf"))
     costs = Costs(function, groups, objective, "arena")
     tied = tuple(group.variants[0] for group in groups)
-    assert any(variant.same_place for variant in tied)
+    assert any(variant.in_place for variant in tied)
     chosen = choose_alone(function, groups, target_for(find_core("cortex-m0"), options), options)
-    assert not any(variant.same_place for variant in chosen)
+    assert not any(variant.in_place for variant in chosen)
     assert costs.peak_bytes(chosen) < costs.peak_bytes(tied)
 
 

@@ -186,10 +186,10 @@ def test_values_live_from_their_group_to_their_last_reader() -> None:
 def test_an_output_replaces_an_input_that_dies() -> None:
     function, groups, chosen, values = chain()
 
-    def merged(io: Any = "arena", **same_place: tuple[str, ...]) -> dict[str, str]:
+    def merged(io: Any = "arena", **in_place: tuple[str, ...]) -> dict[str, str]:
         names = ("first", "second", "third")
         variants = [
-            replace(variant, same_place=tuple(values[v] for v in same_place.get(name, ())))
+            replace(variant, in_place=tuple(values[v] for v in in_place.get(name, ())))
             for name, variant in zip(names, chosen, strict=True)
         ]
         found = merged_places(function, groups, variants, io=io)
@@ -202,14 +202,14 @@ def test_an_output_replaces_an_input_that_dies() -> None:
     assert merged(io="caller", third=("second",)) == {}  # the caller's memory
     assert merged(io="caller", first=("x",)) == {}
 
-    variants = [chosen[0], replace(chosen[1], same_place=(values["first"],)), chosen[2]]
+    variants = [chosen[0], replace(chosen[1], in_place=(values["first"],)), chosen[2]]
     together = placement_problem(function, groups, variants)
     assert [(b.name, b.start, b.stop) for b in together.buffers] == [
         ("x", 0, 1), ("y", 0, 2), ("first", 0, 3), ("third", 2, 3),
     ]  # fmt: skip
     assert "second" not in {overlap.second for overlap in together.overlaps}
     assert ("first", "third") in {(o.first, o.second) for o in together.overlaps}
-    variants = [*chosen[:2], replace(chosen[2], same_place=(values["second"],))]
+    variants = [*chosen[:2], replace(chosen[2], in_place=(values["second"],))]
     apart = placement_problem(function, groups, variants, merge=False)
     assert Overlap("second", "third", 0) in apart.overlaps
     assert {"second", "third"} <= {b.name for b in apart.buffers}

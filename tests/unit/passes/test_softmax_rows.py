@@ -49,7 +49,7 @@ def test_rows_take_the_kernels(
     data = np.random.default_rng(prod(shape)).integers(-128, 128, shape).astype(np.int8)
     (expected,) = interpret(function, [data])
     for variant in found:
-        assert not variant.places
+        assert not variant.scratch
         assert np.array_equal(
             run_loops(variant.function, dict(variant.constants, x=data))["out"], expected
         )

@@ -14,7 +14,7 @@ from edgec.quantizer import choose_ranges
 from edgec.quantizer.batches import Batch
 from edgec.quantizer.calibrate import Statistics, calibrate, has_weights
 from edgec.quantizer.choose_ranges import Ranges, observed_ranges
-from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.integer_nodes import IntegerNodes
 from edgec.quantizer.moments import as_rows, input_rows, some_input_rows, weights_of
 from edgec.quantizer.observers import OBSERVERS
 from edgec.quantizer.scheme import Stored, activation_quant, rounded
@@ -82,7 +82,7 @@ def test_ranges_are_found_once_for_what_was_seen(monkeypatch: pytest.MonkeyPatch
 def test_only_what_is_stored_is_clipped() -> None:
     function, statistics = network_and_statistics()
     whole = observed_ranges(function, statistics, "minmax")
-    stored = set(IntegerForms(function).stored_values())
+    stored = set(IntegerNodes(function).stored_values())
     for name in ("local", "mse", "percentile", "entropy"):
         found = observed_ranges(function, statistics, name)
         clipped = {value for value in found if found[value] != whole[value]}

@@ -14,7 +14,7 @@ from edgec.graph.types import TensorType
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.options import Figures, Limits
 from edgec.quantizer.assign import Point
-from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.integer_nodes import IntegerNodes
 from edgec.quantizer.limited_values import _Search
 from edgec.quantizer.live_values import live_elements
 from edgec.quantizer.measure import Builds, GroupCost, Measured
@@ -32,7 +32,7 @@ def test_what_is_alive_while_each_node_runs() -> None:
     assert [node.name for node in function.nodes] == [
         "first", "second", "third", "bent", "mean", "last",
     ]  # fmt: skip
-    assert live_elements(function, choices_of(IntegerForms(function))).tolist() == [
+    assert live_elements(function, choices_of(IntegerNodes(function))).tolist() == [
         [144, 144, 0, 0, 0],
         [0, 144, 144, 0, 0],
         [0, 0, 144, 144, 0],
@@ -56,7 +56,7 @@ def test_another_shape_is_no_other_value() -> None:
     y = dense(flat, 6, 8, "y")
     square = b.op("reshape", [y], ReshapeAttrs((2, 4)), name="square")
     function = b.finish([dense(square, 4, 5, "z")])
-    choices = choices_of(IntegerForms(function))
+    choices = choices_of(IntegerNodes(function))
     totals = live_elements(function, choices).sum(axis=1).tolist()
     assert totals == [6, 14, 8, 18]
 
@@ -74,8 +74,8 @@ class ImaginedBuilds:
 
     def __init__(self, mixes: ValueMixes, limits: Limits, longer: int, most_ram: int) -> None:
         self.limits, self.longer, self.most_ram = limits, longer, most_ram
-        self.live = live_elements(mixes.integer_forms.function, mixes.choices)
-        self.names = tuple(node.name for node in mixes.integer_forms.function.nodes)
+        self.live = live_elements(mixes.integer_nodes.function, mixes.choices)
+        self.names = tuple(node.name for node in mixes.integer_nodes.function.nodes)
 
     def most(self, resource: str) -> int | None:
         return self.limits.of(resource) or {"RAM": 1 << 20, "flash": 1 << 20}.get(resource)

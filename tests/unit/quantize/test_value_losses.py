@@ -19,7 +19,7 @@ from edgec.graph.types import TensorType
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.passes.sequence import run_passes
 from edgec.quantizer.assign import Point
-from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.integer_nodes import IntegerNodes
 from edgec.quantizer.mixed_values import _Search, mix_values, value_parts
 from edgec.quantizer.post_training import Recipe, quantize_function
 from edgec.quantizer.scheme import Stored, activation_quant, rounded
@@ -30,7 +30,7 @@ ops.load()
 
 
 def test_what_is_computed_element_by_element_and_means_are_one_choice() -> None:
-    choices = choices_of(IntegerForms(uneven(1.0)))
+    choices = choices_of(IntegerNodes(uneven(1.0)))
     names = [[value.name for value in choice.values] for choice in choices]
     assert names == [["x"], ["first"], ["second"], ["third", "bent", "mean"], ["last"]]
     made = {choice.values[0].name: choice for choice in choices}["third"]
@@ -43,7 +43,7 @@ def test_what_is_computed_element_by_element_and_means_are_one_choice() -> None:
 def test_a_loss_is_that_of_the_values_alone() -> None:
     function, samples = uneven(1.0), pixels(5)
     stored = {v: Stored(activation_quant(-1.3, 1.1)) for v in function.values()}
-    choices = choices_of(IntegerForms(function))
+    choices = choices_of(IntegerNodes(function))
     calls: list[int] = []
     found = Losses(function, samples).of(choices, stored, lambda: calls.append(1))
     assert len(calls) == len(samples)
@@ -70,7 +70,7 @@ def test_a_shift_that_a_bias_takes_up_is_no_loss(extent: int, is_taken_up: bool)
     function = b.finish([b.op("conv2d", [x, weights, bias], Conv2dAttrs(), name="y")])
     sample = [np.broadcast_to(rng.uniform(-1, 1, 4).astype(np.float32), x.type.shape).copy()]
     stored = {value: Stored(activation_quant(-5.0, 5.0)) for value in function.values()}
-    choices = choices_of(IntegerForms(function))
+    choices = choices_of(IntegerNodes(function))
     lost = Losses(function, [sample]).of(choices, stored)[choices[0]]
     assert lost < 1e-12 if is_taken_up else lost > 1e-6
 

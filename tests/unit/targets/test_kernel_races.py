@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from bound_kernels import GRID, REVERSED, ROUNDS, WARP, barriers, without
-from gpu_races import GPU, given, places_of, require_apart
+from gpu_races import GPU, addresses_of, given, require_apart
 from kernel_races import Undecided, meeting, require_no_race
 from operator_models import MODELS
 from planted_faults import faulty
@@ -43,9 +43,9 @@ func exchanged(x: arena int32[64], y: arena int32[64]) {
 QUICK = ("conv2d", "softmax", "mean")
 
 
-def finds(func: PrimFunc, places: Mapping[Buffer, range] | None = None) -> bool:
+def finds(func: PrimFunc, addresses: Mapping[Buffer, range] | None = None) -> bool:
     try:
-        require_no_race(func, places)
+        require_no_race(func, addresses)
     except ContractError:
         return True
     return False
@@ -103,8 +103,8 @@ def check(path: Path, core: str) -> Compiled:
     require_apart(compiled.program)
     seen = set()
     for step in compiled.program.steps:
-        func, places = step.function, places_of(compiled.program, step)
-        met = [meeting(part, places) for part in kernel_parts(func)]
+        func, addresses = step.function, addresses_of(compiled.program, step)
+        met = [meeting(part, addresses) for part in kernel_parts(func)]
         key = canonical(func), str(met) if any(met) else ""
         if key not in seen:
             verify_func(func)
@@ -114,19 +114,19 @@ def check(path: Path, core: str) -> Compiled:
 
 
 def check_step(program: Program, step: Step) -> None:
-    func, places = step.function, places_of(program, step)
+    func, addresses = step.function, addresses_of(program, step)
     try:
-        require_no_race(func, places)
+        require_no_race(func, addresses)
     except Undecided:
         several = [part for part in kernel_parts(func) if launch_of(part) is not None]
-        assert not any(meeting(part, places) for part in several)
+        assert not any(meeting(part, addresses) for part in several)
         names = {p.name: name for p, name in zip(func.params, step.args, strict=True)}
         constants = {p: program.constants[n] for p, n in names.items() if n in program.constants}
         interpret(func, {**given(func), **constants})
 
 
 def test_outputs_in_the_place_of_inputs_are_checked() -> None:
-    """Bytes that one thread writes and another one reads, by the memory plan's places."""
+    """Bytes that one thread writes and another one reads, by the memory plan's addresses."""
     func = parse_func("""
 func moved(x: arena int16[64], y: arena int16[64]) {
   thread_x for i in 0..64 { y[i] = x[i] }
@@ -134,8 +134,8 @@ func moved(x: arena int16[64], y: arena int16[64]) {
 """)
     x, y = func.params
     for start, is_race in ((128, False), (0, False), (1, True), (2, True), (127, True)):
-        places = {x: range(128), y: range(start, start + 128)}
-        assert finds(func, places) == is_race
+        addresses = {x: range(128), y: range(start, start + 128)}
+        assert finds(func, addresses) == is_race
 
 
 def test_no_race_in_joined_kernels_of_matrix_instructions(

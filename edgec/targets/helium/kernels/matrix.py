@@ -252,8 +252,8 @@ class Products:
 
     def register_conv(self, instructions: Callable[..., float], code_bytes: int) -> None:
         """The kernel that means `conv`."""
-        sizes = ("kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels")
-        sizes = (*sizes, *self.limits)
+        window = ("kernel_h", "kernel_w", "in_channels")
+        sizes = (*window, "pitch", "step", "pixels", "channels", *self.limits)
         self.register(
             "conv", conv, (CONV_UNIT, _conv_shape), instructions, code_bytes,
             sizes=sizes, in_order=("result_d0", 2),

@@ -108,7 +108,7 @@ def is_mean(node: Node) -> bool:
     return node.integer_form is IntegerForm.MEAN
 
 
-class IntegerForms:
+class IntegerNodes:
     """Decides for every node and value of one float function."""
 
     def __init__(
@@ -140,7 +140,7 @@ class IntegerForms:
         self._wide = {self.leader(value) for value in wide}
         self._join_means()
 
-    def has_integer_form(self, node: Node) -> bool:
+    def is_integer(self, node: Node) -> bool:
         """Whether a node becomes an operator on integers."""
         return node in self._integer
 
@@ -168,7 +168,7 @@ class IntegerForms:
         above = self.producers.get(value)
         if above is None:
             return value.type.dtype == "float32"
-        if self.has_integer_form(above) or self.is_fused_clip(above):
+        if self.is_integer(above) or self.is_fused_clip(above):
             return True
         source = self._sources[value]
         return source is not value and self.producers.get(source) in self._integer
@@ -277,7 +277,7 @@ class IntegerForms:
         return "what it reads is in float, and what follows rounds once"
 
     def _leave_edges(self) -> None:
-        """Take back the integer forms of what moves floats at the function's edges, or makes parts
+        """Take back the integer form of what moves floats at the function's edges, or makes parts
         of 1 for outputs alone."""
         for node in reversed(self.function.nodes):
             if node in self._integer and node.op.normalizes and not self.is_needed(node.output):

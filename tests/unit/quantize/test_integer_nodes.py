@@ -12,7 +12,7 @@ from edgec.ops.arg_reduce import ArgReduceAttrs
 from edgec.ops.cumulate import CumulateAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.softmax import SoftmaxAttrs
-from edgec.quantizer.integer_forms import IntegerForms
+from edgec.quantizer.integer_nodes import IntegerNodes
 
 ops.load()
 
@@ -33,8 +33,8 @@ def test_floats_with_constants_stay_floats() -> None:
     z = b.op("add", [z, b.constant("c3", normal(8))], AddAttrs(), name="of_floats_too")
     z = b.op("dense", [z, b.constant("w1", normal(8, 8)), b.constant("b1", normal(8))], name="two")
     z = b.op("add", [z, kept], AddAttrs(), name="of_both")
-    forms = IntegerForms(b.finish([z]))
-    found = [node.name for node in forms.function.nodes if forms.has_integer_form(node)]
+    integer_nodes = IntegerNodes(b.finish([z]))
+    found = [node.name for node in integer_nodes.function.nodes if integer_nodes.is_integer(node)]
     assert found == ["of_the_input", "one", "of_integers", "two", "of_both"]
 
 
@@ -46,13 +46,13 @@ def test_nothing_is_rounded_for_an_order_alone() -> None:
     y = b.op("dense", [x, weights, b.constant("b", np.zeros(8, np.float32))], name="dense")
     shares = b.op("softmax", [y], SoftmaxAttrs(), name="shares")
     found = [b.op("arg_reduce", [v], ArgReduceAttrs(1), name=v.name) for v in (x, y, shares)]
-    forms = IntegerForms(b.finish(found))
-    places = [n for n in forms.function.nodes if n.op.name == "arg_reduce"]
-    assert [forms.has_integer_form(node) for node in places] == [False, True, False]
-    assert [forms.refusal(node) for node in places] == [
+    integer_nodes = IntegerNodes(b.finish(found))
+    places = [n for n in integer_nodes.function.nodes if n.op.name == "arg_reduce"]
+    assert [integer_nodes.is_integer(node) for node in places] == [False, True, False]
+    assert [integer_nodes.refusal(node) for node in places] == [
         "it moves floats at the model's edge", None, "what it reads is in float",
     ]  # fmt: skip
-    assert forms.stored_values() == [x, y]
+    assert integer_nodes.stored_values() == [x, y]
 
 
 def test_a_sum_of_two_computes_integers() -> None:
@@ -66,6 +66,6 @@ def test_a_sum_of_two_computes_integers() -> None:
         for n in range(2)
     )  # fmt: skip
     added = b.op("add", [first, second], AddAttrs(), name="added")
-    forms = IntegerForms(b.finish([added, b.op("abs", [second], name="alone")]))
-    assert all(map(forms.has_integer_form, forms.function.nodes[:5]))
-    assert not forms.has_integer_form(forms.function.nodes[5])
+    integer_nodes = IntegerNodes(b.finish([added, b.op("abs", [second], name="alone")]))
+    assert all(map(integer_nodes.is_integer, integer_nodes.function.nodes[:5]))
+    assert not integer_nodes.is_integer(integer_nodes.function.nodes[5])
