@@ -14,7 +14,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from onnx_builder import OnnxBuilder
+from foreign_layers import (
+    Layers,
+    Model,
+    check,
+    compile_with,
+    dot_products,
+    emulated,
+    theirs,
+    written,
+)  # fmt: skip
 
 from edgec import external
 from edgec.boards.board import load_board
@@ -22,17 +31,13 @@ from edgec.boards.toolchain import find_toolchain
 from edgec.build import tensorrt
 from edgec.build.tensorrt import build_tensorrt
 from edgec.codegen.gpu_text import Images
-from edgec.codegen.manifest import Manifest
-from edgec.codegen.project import write_project
 from edgec.deploy.project import deploy
 from edgec.errors import BuildFailed, RunFailed
-from edgec.options import Options
-from edgec.pipeline import Compiled, compile_model
+from edgec.pipeline import Compiled
 from edgec.report.summary import build_report, print_build
 from edgec.runners import gpu_emulation
 from edgec.runners.gpu_emulation import build_emulated
-from edgec.runners.host import HostModel
-from edgec.targets.core import find_core, host_core
+from edgec.targets.core import host_core
 
 STAND_IN = Path(__file__).with_name("tensorrt_stand_in")
 SYMBOL = "edgec_tensorrt_conv_f32"
@@ -41,41 +46,19 @@ TOOLCHAIN = find_toolchain(host_core())
 
 def layers(folder: Path) -> Path:
     """Four convolutions and a dense layer that TensorRT has, one of which no cuDNN call does."""
-    b = OnnxBuilder(5, (2, 4, 9, 7))
-
-    def conv(value: str, shape: tuple[int, ...], **attributes: object) -> str:
-        weights = b.constant(b.rng.normal(size=shape).astype(np.float32) * 0.3, "w")
-        bias = b.constant(b.rng.normal(size=shape[:1]).astype(np.float32), "b")
-        return b.add("Conv", [value, weights, bias], **attributes)
-
-    y = b.add("Relu", [conv("x", (8, 4, 3, 3), pads=[1, 1, 1, 1], strides=[2, 1])])
-    y = conv(y, (8, 8, 3, 2), pads=[2, 0, 2, 1], dilations=[2, 1])
-    limits = [b.constant(np.float32(each), "limit") for each in (-0.5, 0.75)]
-    y = b.add("Clip", [conv(y, (8, 8, 1, 1)), *limits])
-    y = conv(y, (8, 1, 3, 3), pads=[1, 1, 1, 1], group=8)  # stays ours
-    y = b.add("GlobalAveragePool", [conv(y, (6, 8, 2, 2), pads=[0, 0, 1, 1])])
+    b = Layers(5, (2, 4, 9, 7))
+    y = b.add("Relu", [b.conv("x", (8, 4, 3, 3), pads=[1, 1, 1, 1], strides=[2, 1])])
+    y = b.conv(y, (8, 8, 3, 2), pads=[2, 0, 2, 1], dilations=[2, 1])
+    y = b.clip(b.conv(y, (8, 8, 1, 1)), -0.5, 0.75)
+    y = b.conv(y, (8, 1, 3, 3), pads=[1, 1, 1, 1], group=8)  # stays ours
+    y = b.add("GlobalAveragePool", [b.conv(y, (6, 8, 2, 2), pads=[0, 0, 1, 1])])
     w = b.constant(b.rng.normal(size=(6, 5)).astype(np.float32), "w")
     bias = b.constant(b.rng.normal(size=5).astype(np.float32), "b")
     return b.save(b.add("Gemm", [b.add("Flatten", [y]), w, bias]), folder / "m.onnx", 20)
 
 
 def compiled_with(folder: Path, cost: float = 1e-4, **words: object) -> Compiled:
-    kernels = external.tensorrt(cost)
-    options = Options(model_name="m", kernels=kernels, **words)  # type: ignore[arg-type]
-    return compile_model(layers(folder), find_core("cuda-sm_75"), options)
-
-
-def theirs(compiled: Compiled) -> int:
-    return sum(variant.is_theirs for variant in compiled.chosen)
-
-
-def written(compiled: Compiled, project: Path) -> Manifest:
-    """The model's files; nothing compiles its kernels for a real GPU."""
-    project.mkdir()
-    write_project(
-        compiled.program, project, compile_kernels=lambda text, name: Images("none", name, "//")
-    )
-    return Manifest.load(project)
+    return compile_with(external.tensorrt(cost), layers(folder), **words)
 
 
 def stand_in(folder: Path, driver: Path, major: int) -> Path:
@@ -89,24 +72,8 @@ def stand_in(folder: Path, driver: Path, major: int) -> Path:
 
 
 @dataclass(frozen=True)
-class Model:
-    """A model in emulation that is built, the emulated driver, and the library of the tests."""
-
-    compiled: Compiled
-    manifest: Manifest
-    built: Path
-    driver: ctypes.CDLL
-    library: ctypes.CDLL
-
-    def opened(self, failing: int = 0) -> HostModel:
-        """Set up; failing: the number of a call of the library's that is refused."""
-        self.library.stand_in_begin(failing)
-        return HostModel(self.built, self.manifest)
-
-    @property
-    def live(self) -> tuple[int, int]:
-        """Buffers on the device, and what the library made."""
-        return self.driver.ec_cuda_live_buffers(), self.library.stand_in_live()
+class Engines(Model):
+    """One whose library counts."""
 
     @property
     def counts(self) -> tuple[int, int, int]:
@@ -115,7 +82,7 @@ class Model:
         return library.stand_in_builds(), library.stand_in_timed(), library.stand_in_runs()
 
 
-def set_up(folder: Path, major: int, patch: pytest.MonkeyPatch) -> Model:
+def set_up(folder: Path, major: int, patch: pytest.MonkeyPatch) -> Engines:
     compiled = compiled_with(folder, float_sums="free")
     manifest = written(compiled, folder / "project")
     driver = folder / "built" / "ec_cuda_emulation.so"
@@ -130,27 +97,16 @@ def set_up(folder: Path, major: int, patch: pytest.MonkeyPatch) -> Model:
     assert built is not None and built == folder / tensorrt.LIBRARY
     patch.setattr(gpu_emulation, "TENSORRT", str(built))
     model = build_emulated(folder / "project", "m", folder / "built")
-    return Model(compiled, manifest, model, ctypes.CDLL(str(driver)), opened)
+    return Engines(compiled, manifest, model, ctypes.CDLL(str(driver)), opened)
 
 
 @pytest.fixture(scope="module")
-def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Model]:
+def model(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Engines]:
     with pytest.MonkeyPatch.context() as patch:
         yield set_up(tmp_path_factory.mktemp("tensorrt"), 10, patch)
 
 
-def check(compiled: Compiled, opened: HostModel, seed: int) -> bytes:
-    """One run is near the reference."""
-    x = np.random.default_rng(seed).normal(size=(2, 4, 9, 7)).astype(np.float32)
-    status, outputs, _ = opened.run([x])
-    (expected,) = compiled.reference([x])
-    assert status == 0
-    found = np.frombuffer(outputs[0], np.float32).reshape(expected.shape)
-    np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-5)
-    return bytes(outputs[0])
-
-
-def test_layers_run_by_engines(model: Model) -> None:
+def test_layers_run_by_engines(model: Engines) -> None:
     """In a graph that is recorded once; each also once before that. Nothing is timed."""
     assert theirs(model.compiled) == 5
     opened = model.opened()
@@ -172,7 +128,7 @@ def test_the_interface_of_version_8(tmp_path: Path, monkeypatch: pytest.MonkeyPa
 
 
 def test_plans_are_kept_where_a_folder_is_named(
-    model: Model, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    model: Engines, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Then the builder takes its time, once; what is no plan of this version is made again."""
     monkeypatch.setenv("EDGEC_TENSORRT_PLANS", str(tmp_path))
@@ -193,36 +149,24 @@ def test_plans_are_kept_where_a_folder_is_named(
     assert opened.call("close") == 0 and model.live == (0, 0)
 
 
-def test_what_is_refused_ends_init(model: Model, capfd: pytest.CaptureFixture[str]) -> None:
+def test_what_is_refused_ends_init(model: Engines, capfd: pytest.CaptureFixture[str]) -> None:
     """Each object, layer, address and start: nothing is left behind; errors are said, no more."""
-    for call in range(1, 200):
-        try:
-            opened = model.opened(call)
-        except RunFailed as error:
-            assert "EC_ERR_GPU" in error.message and tensorrt.LIBRARY in error.hint
-        else:
-            assert opened.call("close") == 0
-            break
-        assert model.live == (0, 0), call
-    assert call > 60, "as many calls as there are"
+    assert model.refuse_each_call(tensorrt.LIBRARY) > 60, "as many calls as there are"
     said = capfd.readouterr().err
     assert "edgec: TensorRT: a context" in said and "warning" not in said
 
 
 def test_without_the_library_the_processor_runs(
-    model: Model, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+    model: Engines, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     """Where it can: all layers of a model of which some are on the GPU; else init says so."""
     monkeypatch.setattr(gpu_emulation, "TENSORRT", "/no/such/libedgec_tensorrt.so")
-    named = [v.name for v in model.compiled.module.main.nodes if v.op.dot_products]
-    shared = compiled_with(tmp_path, float_sums="free", offload=tuple(named[:2]))
-    manifest = written(shared, tmp_path / "project")
+    named = dot_products(model.compiled, 2)
+    shared = compiled_with(tmp_path, float_sums="free", offload=named)
     assert theirs(shared) == 2
-    opened = HostModel(build_emulated(tmp_path / "project", "m", tmp_path / "built"), manifest)
-    check(shared, opened, 3)
-    manifest = written(model.compiled, tmp_path / "all")
+    check(shared, emulated(shared, tmp_path / "project"), 3)
     with pytest.raises(RunFailed, match="EC_ERR_GPU"):
-        HostModel(build_emulated(tmp_path / "all", "m", tmp_path / "all_built"), manifest)
+        emulated(model.compiled, tmp_path / "all")
 
 
 def test_it_is_taken_where_it_may_be_and_is_faster(tmp_path: Path) -> None:
@@ -245,8 +189,7 @@ def test_only_models_that_need_it_have_its_files(tmp_path: Path) -> None:
 def test_both_libraries_in_one_model(tmp_path: Path) -> None:
     """Each has what it is cheaper at, a struct, and a header."""
     kernels = (*external.cudnn(1e-6), *external.tensorrt(1e-4))
-    options = Options(model_name="m", kernels=kernels, float_sums="free", driver="graph")
-    compiled = compile_model(layers(tmp_path), find_core("cuda-sm_75"), options)
+    compiled = compile_with(kernels, layers(tmp_path), float_sums="free", driver="graph")
     written(compiled, tmp_path / "both")
     text = (tmp_path / "both" / "m.c").read_text("utf-8")
     for name, launches in (("cudnn", 1), ("tensorrt", 4)):
