@@ -295,7 +295,7 @@ class Options:
 
     @property
     def prices(self) -> Prices:
-        """What `optimize` stands for."""
+        """The prices that `optimize` means."""
         return self.optimize if isinstance(self.optimize, Prices) else LEVELS[self.optimize]
 
     def where_ram_is_plenty(self) -> Options:

@@ -100,7 +100,7 @@ class Compiled:
 
     @property
     def groups(self) -> tuple[LoweredGroup, ...]:
-        """What runs, in order: groups of nodes, of which streaming segments are one each."""
+        """The groups of nodes in the order in which they run; a streaming segment is one group."""
         return self.choice.groups
 
     @property
@@ -128,7 +128,7 @@ class Compiled:
         return self.imported.main.macs
 
     def reference(self, inputs: Sequence[Array]) -> tuple[Array, ...]:
-        """What our integer reference answers in the first run."""
+        """The outputs of the integer reference in the first run."""
         return Interpretation(self.module.main).run(inputs)
 
 
@@ -208,7 +208,7 @@ def _for_core(options: Options, core: Core) -> Options:
 
 
 def with_float_sums(options: Options, core: Core, module: Module) -> Options:
-    """The options with "free" or "ordered" in the place of the default.
+    """The options with "free" or "ordered" instead of the default.
 
     Free are sums for cores of PCs and 64-bit Arm with vectors, of a model (after all passes) that
     computes with floats. Others keep the bits of every machine and the self-test of their outputs:
@@ -292,7 +292,7 @@ def compile_module(
 
 @dataclass(frozen=True)
 class _Job:
-    """What all versions of a model are compiled for; see `compile_module`."""
+    """The data that all versions of a model share; see `compile_module`."""
 
     core: Core
     options: Options
@@ -388,7 +388,7 @@ class _Job:
 
 
 def _on_threads(choice: Choice, options: Options) -> Choice:
-    """Threads share what is worth it in the model as a whole."""
+    """Run those loops on several threads that are long enough in the whole model."""
     if options.threads == 1:
         return choice
     functions, callees = worth_threads(

@@ -1,4 +1,4 @@
-"""What `edgec tune` found: measured figures of scheduled nests, and the traces of the best.
+"""Results of `edgec tune`: measured figures of scheduled nests, and the traces of the best.
 
 A file holds groups. Each stands for one nest (by a digest of its text), one core and one compiler;
 it has the figures of every schedule that was measured, by a digest of the scheduled function, and
@@ -26,7 +26,7 @@ _HINT = "`edgec tune MODEL -o FILE` writes such a file"
 
 @dataclass(frozen=True)
 class Figures:
-    """What one run of a function takes on a simulated core.
+    """The cost of one run of a function on a simulated core.
 
     cycles are modelled (docs/sim.md). code_bytes: of the function and what it calls. stack_bytes:
     below the stack pointer of its caller; None in older files.
@@ -41,7 +41,7 @@ class Figures:
 
 @dataclass(frozen=True)
 class Winner:
-    """A trace that is worth being in a menu.
+    """A trace that a menu offers.
 
     rescaling: how sums are rescaled in the nest that it starts from. made: the digest of the
     scheduled function, whose figures the group has.
@@ -74,7 +74,7 @@ class TunedGroup:
 
     @property
     def key(self) -> tuple[str, str, str]:
-        """What two groups that say the same have in common."""
+        """The key that groups of the same nest, core and compiler share."""
         return self.nest, self.core, self.compiler
 
 
@@ -104,7 +104,7 @@ class Tuned:
         return Tuned({k: g for k, g in self.groups.items() if k[1 : 1 + len(known)] == known})
 
     def with_group(self, group: TunedGroup) -> Tuned:
-        """The same with a group in the place of the one with its key."""
+        """A copy in which a group replaces the one with its key."""
         return Tuned({**self.groups, group.key: group})
 
 
@@ -115,7 +115,7 @@ def beside(model: Path) -> Path | None:
 
 
 def digest(text: str) -> str:
-    """What stands for a text: 16 bytes of its SHA-256, as hexadecimal digits."""
+    """The key of a text: 16 bytes of its SHA-256, as hexadecimal digits."""
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 

@@ -24,7 +24,7 @@ ELEMENTS_PER_CALL = 1 << 16
 
 @dataclass
 class Work:
-    """What was done, and at most what may be: calls of about 25 us, and bytes that are kept.
+    """The work done and its limit: calls of about 25 us, and bytes that are kept.
 
     at: the node that is computed now.
     """
@@ -69,7 +69,7 @@ def limited_work(calls: int, kept_bytes: int) -> Iterator[None]:
 
 
 def current_work() -> Work | None:
-    """What is counted now; None where nothing limits it."""
+    """The counter in use; None where nothing limits work."""
     return _NOW.get()
 
 

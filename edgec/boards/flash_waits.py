@@ -10,7 +10,7 @@ from edgec.errors import BoardError
 
 @dataclass(frozen=True)
 class FlashWaits:
-    """What reading flash takes at the board's clock.
+    """The cost of reading flash at the board's clock.
 
     cycles: that a read takes more than one. line_bytes: of one read. cache_bytes: what is kept of
     instructions that were read; 0 without a cache. `source` names the chapter.

@@ -46,7 +46,7 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Elf:
-    """What edgec reads from an ELF file.
+    """The parts of an ELF file that edgec reads.
 
     `undefined` are names that the linker left open; `stack_sizes` maps a function's address to
     the frame that clang states for it; `code_marks` are (address, is code) in order of address,

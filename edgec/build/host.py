@@ -130,7 +130,7 @@ def sanitizer_runtime(toolchain: Toolchain) -> Path | None:
 
 
 def sanitizer_of(command: Sequence[str]) -> Path | None:
-    """The same of a compiler of gcc's by its command."""
+    """The AddressSanitizer library of a gcc with this command."""
     done = subprocess.run(
         [*command, "-print-file-name=libasan.so"],
         capture_output=True,

@@ -27,7 +27,7 @@ def key_of(*parts: object) -> str:
 
 
 def find_images(key: str) -> Images | None:
-    """What was kept by this name, None where nothing was, or it is damaged."""
+    """The cached entry of this name; None if there is none or it is damaged."""
     try:
         line, _, data = (cache_folder() / _FOLDER / f"{key}{_SUFFIX}").read_bytes().partition(b"\n")
         said = json.loads(line)

@@ -31,7 +31,7 @@ MOST_LOG_LINES = 20
 
 @dataclass(frozen=True)
 class Usage:
-    """What ptxas says that one kernel takes of a multiprocessor.
+    """The resources of a multiprocessor that one kernel uses, as ptxas reports them.
 
     registers: of each thread. spilled_bytes: that do not fit into them. shared_bytes: of a block.
     """
@@ -156,7 +156,7 @@ def assemble_ptx(ptx: str, architecture: str) -> tuple[bytes, dict[str, Usage]]:
 
 
 def usage_of(said: str) -> dict[str, Usage]:
-    """What `ptxas -v` says, by kernel."""
+    """The report of `ptxas -v`, by kernel."""
     found = {}
     for name, text in re.findall(r"Compiling entry function '(\w+)'((?:.*\n)*?.*Used .*)", said):
         spills = re.search(r"(\d+) bytes spill stores", text)

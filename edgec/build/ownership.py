@@ -82,7 +82,7 @@ def _write(folder: Path, files: dict[str, str]) -> None:
 
 
 def _listed(folder: Path) -> dict[str, str] | None:
-    """What the marker says, None if it is absent or not one of ours."""
+    """The contents of the marker file; None if it is absent or not one of ours."""
     try:
         found = json.loads((folder / MARKER_NAME).read_text(encoding="utf-8"))
         if found["schema"] != SCHEMA:

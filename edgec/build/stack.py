@@ -26,7 +26,7 @@ from edgec.targets.core import Core
 
 @dataclass(frozen=True)
 class FunctionSize:
-    """What one function costs: its code, its own frame, and its deepest chain with all callees.
+    """One function: its bytes of code, its own frame, and its deepest chain of calls.
 
     `frame_bytes` and `stack_bytes` are None where they cannot be known; `calls` are the names of
     the functions it calls.
@@ -251,7 +251,7 @@ def _made_by(elf: Elf, function: Symbol) -> set[int]:
 
 
 def _interrupt_frame_bytes(core: Core) -> int:
-    """What the hardware pushes on an interrupt.
+    """The bytes that the hardware pushes on an interrupt.
 
     On Cortex-M 8 words, or 26 with the FPU's, and a word to align to 8 bytes (DDI 0403E B1.5.6
     and B1.5.7); on RISC-V and Xtensa nothing. On ARMv7-A and -R the handler itself stores two words

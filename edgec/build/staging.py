@@ -206,7 +206,7 @@ def _copy_kept(target: Path, content: Path) -> None:
 
 
 def _swap(content: Path, target: Path, old: Path) -> None:
-    """Put `content` in the place of `target`; what was there goes to `old`, and back on failure."""
+    """Move `target` to `old` and `content` to `target`; if that fails, move `old` back."""
     try:
         if target.exists():
             target.rename(old)

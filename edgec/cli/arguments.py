@@ -131,7 +131,7 @@ class PixelsType(WordType):
     def normalized(
         self, means: tuple[float, ...], deviations: tuple[float, ...]
     ) -> tuple[tuple[float, ...], tuple[float, ...]]:
-        """What black and white are in each channel. Raises ValueError."""
+        """The values of black and white in each channel. Raises ValueError."""
         pairs = list(zip(means, deviations, strict=True))
         if not all(math.isfinite(mean) and 0 < std < math.inf for mean, std in pairs):
             raise ValueError
@@ -335,7 +335,7 @@ def print_json_line(report: Any) -> None:
 
 
 def _finite(value: Any) -> Any:
-    """The value with "NaN", "Infinity" and "-Infinity" in the place of such numbers."""
+    """The value with NaN and infinite numbers as the texts "NaN", "Infinity" and "-Infinity"."""
     if isinstance(value, dict):
         return {key: _finite(entry) for key, entry in value.items()}
     if isinstance(value, (list, tuple)):

@@ -74,7 +74,7 @@ def command(baselines: Path | None, suite: str | None, as_json: bool, **given: A
 def _instead(
     given: dict[str, Any], suite: str | None
 ) -> Callable[[Path, tuple[str, ...], bool], None] | None:
-    """What --host, --peers or --gpu does; None without. Raises UsageError beside other options."""
+    """The action of --host, --peers or --gpu, or None. Raises UsageError with other options."""
     ways = {"on_host": _time_here, "with_peers": _beside_peers, "on_gpu": _time_gpu}
     page, chosen = given.pop("page"), [way for key, way in ways.items() if given.pop(key)]
     extra = _of_peers(given.pop("shapes"), chosen)

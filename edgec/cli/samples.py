@@ -30,7 +30,7 @@ class _Port:
 
 
 def ports_of(params: Sequence[Value]) -> list[_Port]:
-    """What readers of samples need to know of a function's parameters."""
+    """The parameters of a function as readers of samples take them."""
     return [_Port(value) for value in params]
 
 

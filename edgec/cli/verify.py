@@ -117,7 +117,7 @@ def _subject(model: Path, given: dict[str, Any]) -> tuple[Path, Manifest | None,
 
 
 def _same_project(project: Manifest | None, model: Path, then: Prepare | None) -> Prepare | None:
-    """What also refuses a build that is not the project, before it runs."""
+    """Refuse a build that differs from the project, before it runs."""
     if project is None:
         return then
 

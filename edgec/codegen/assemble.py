@@ -35,7 +35,7 @@ from edgec.passes.lower_groups import LoweredGroup, Variant, scratch_parts
 
 @dataclass(frozen=True)
 class Identity:
-    """What a program is called: C identifier, board and core names."""
+    """The names of a program: its C identifier, board and core."""
 
     model: str
     board: str

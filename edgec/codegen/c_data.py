@@ -66,7 +66,7 @@ class WeightsObject:
 
     @property
     def suffix(self) -> str:
-        """What its names end with."""
+        """The suffix of its names."""
         return f"_{self.region}" if self.region else ""
 
     @property
@@ -180,7 +180,7 @@ def initializer_chunks(array: np.ndarray) -> Iterator[str]:
 
 
 def _printed(flat: np.ndarray) -> tuple[np.ndarray | list[str], str, int]:
-    """What to print of each element, how, and the width of the widest."""
+    """The values to print, their format, and the width of the widest."""
     dtype = flat.dtype.name
     if dtype in ("int8", "uint8", "int16", "uint16", "int32", "bool"):
         numbers = flat.astype(np.int32)

@@ -46,7 +46,7 @@ _BARRIER = {"block": "EC_BLOCK_BARRIER();", "warp": "EC_WARP_BARRIER();"}
 
 @dataclass(frozen=True)
 class Kernel:
-    """What one launch runs: the text, its name, by how many blocks and threads.
+    """The kernel of one launch: its text, its name, its blocks and threads.
 
     params: the parameters of the function that it takes, by position. waits: whether threads of
     a block wait for each other.
@@ -76,7 +76,7 @@ def emit_parts(
     func: PrimFunc, name: str, callees: Mapping[str, str], known: Mapping[str, Range],
     crew: Crew,
 ) -> tuple[Kernel, ...]:  # fmt: skip
-    """The same parts as functions that the threads of one launch call, to share out their work.
+    """The parts as functions that all threads of one launch call; each does a share of the work.
 
         for (int32_t step = EC_GRID_THREAD; step < 4 * 32; step += EC_GRID_THREADS) {
             const int32_t thread_x = step % 32;

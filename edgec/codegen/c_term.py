@@ -91,7 +91,7 @@ def flat_index(indices: Sequence[Term], shape: Sequence[int], name: VarName) -> 
 
 
 def flat_term(indices: Sequence[Term], shape: Sequence[int]) -> Term:
-    """The same offset as one term, for comparing and for taking constants out."""
+    """The flat offset as one term, to compare offsets and to separate constants."""
     total = as_term(0)
     for index, extent in zip(indices, shape, strict=True):
         total = total * extent + index

@@ -62,12 +62,12 @@ def copies_for(calls: Iterable[Call], model: str) -> tuple[ForeignText, ...]:
 
 
 def libraries_of(program: Program) -> tuple[str, ...]:
-    """What a program links for its functions of the user's."""
+    """The libraries that a program links for the user's functions."""
     return tuple(sorted({name for each in _called(program) for name in each.libraries}))
 
 
 def alignment_of(program: Program) -> int:
-    """What its functions of the user's want constants to be aligned to, in bytes."""
+    """The alignment of constants, in bytes, that the user's functions need."""
     return max((each.alignment for each in _called(program)), default=1)
 
 

@@ -64,7 +64,7 @@ def generalize(functions: Sequence[CFunction]) -> tuple[General, ...]:
 
 
 def _without_comments(function: CFunction) -> CFunction:
-    """What a comment says of one function is not true of all."""
+    """Remove comments: a comment about one function is wrong for the others."""
     text = _COMMENT.sub("", "\n".join(function.lines))
     return replace(function, lines=tuple(text.split("\n")))
 

@@ -28,7 +28,7 @@ from edgec.targets.cuda.crew import BLOCK_THREADS
 
 @dataclass(frozen=True)
 class Images:
-    """What a model's kernels are compiled to.
+    """The machine code of a model's kernels.
 
     compiler: what made them. ptx: for the driver to compile, for this architecture or newer ones.
     cubin: machine code for the model's own; empty where nothing was there to make it.
@@ -84,7 +84,7 @@ class SegmentText:
 
 @dataclass(frozen=True)
 class GpuText:
-    """What the templates say of a GPU.
+    """The values of the GPU's templates.
 
     source: the kernels. launches: by step. step_functions: by step, the first kernel. segments: of
     a run, in order. is_graph: whether every run starts the same, which is then recorded once.
@@ -105,7 +105,7 @@ class GpuText:
 
     @property
     def libraries(self) -> tuple[LaunchText, ...]:
-        """Those that a library starts."""
+        """The launches that a library starts."""
         return tuple(each for step in self.launches.values() for each in step if each.numbers)
 
     @property

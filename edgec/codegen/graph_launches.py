@@ -113,7 +113,7 @@ class _Kernels:
         self.kernels: dict[tuple[tuple[str, int], ...], Kernel] = {}
 
     def kernel(self, members: Sequence[StepKernel]) -> Kernel:
-        """That of a launch."""
+        """The kernel of a launch."""
         key = tuple((self.steps[step][1], part) for step, part in members)
         if key not in self.kernels:
             self.kernels[key] = (
@@ -136,7 +136,7 @@ class _Kernels:
         return emit_beside(name, parts, self.callees)
 
     def arguments(self, member: StepKernel, weights: Weights) -> Iterator[str]:
-        """What a kernel takes, as C."""
+        """The arguments of a kernel, as C."""
         number, part = member
         step, pointers = self.program.steps[number], DevicePointers(self.program, weights)
         for param in kernel_parts(step.function)[part].params:

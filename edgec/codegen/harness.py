@@ -46,7 +46,7 @@ class ResultText:
 
 @dataclass(frozen=True)
 class HarnessText:
-    """What main_mlperf_tiny.c.j2 shows.
+    """The values of main_mlperf_tiny.c.j2.
 
     `conversion` is "copy", "flip" (unsigned to signed bytes), "quantize" (from float32), "scale"
     (bytes of `byte_type` to float32 by `scale` and `zero_point`) or "reorder" (bytes as they are).

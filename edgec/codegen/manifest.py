@@ -200,7 +200,7 @@ class Manifest:
 
     @property
     def layers(self) -> tuple[StepEntry, ...]:
-        """What costs are reported for, in order: the steps, or the parts of a step that has any."""
+        """The entries with costs in a report, in order: steps, or the parts of a step."""
         found: list[StepEntry] = []
         for step in self.steps:
             found += [part for part in self.parts if part.step == step.id] or [step]

@@ -102,7 +102,7 @@ class CallText:
 
 @dataclass(frozen=True)
 class VersionText:
-    """Calls that run in the place of all others where a condition holds; the sizes as words."""
+    """Calls that run instead of all others if a condition holds; the sizes as words."""
 
     condition: str
     words: str

@@ -126,7 +126,7 @@ def _aligned(nbytes: int) -> int:
 
 
 def _why_not(program: Program, driver: str) -> str:
-    """What keeps a program from running in one launch; "" if nothing does."""
+    """The reason why a program cannot run in one launch; "" if it can."""
     gpu = _gpu(program)
     if program.sizes:
         return "its sizes are open"
@@ -263,7 +263,7 @@ def _is_last(program: Program, name: str) -> bool:
 
 
 def _touched(program: Program, step: Step, part: PrimFunc) -> Iterator[_Span]:
-    """What a kernel reads and writes, beside constants."""
+    """The bytes that a kernel reads and writes, without constants."""
     for param in part.params:
         name = step.args[step.function.params.index(param)]
         if name not in program.constants:
@@ -277,7 +277,7 @@ def _span(program: Program, name: str, is_written: bool) -> _Span:
 
 
 def _placed(program: Program, ports: Sequence[Port]) -> Iterator[Port]:
-    """Those of the arena."""
+    """The ports that lie in the arena."""
     for port in ports:
         if port.buffer in program.offsets and port.buffer not in program.state_buffers:
             yield port

@@ -168,7 +168,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Version:
-    """Steps that run in the place of all others where the open sizes have certain values.
+    """Steps that run instead of all others if the open sizes have certain values.
 
     sizes: in the program's order. start, stop: its steps. Inputs, outputs and states lie where they
     do for all sizes.
@@ -220,7 +220,7 @@ class ProgramRegions:
 
     @property
     def parts(self) -> tuple[tuple[str, str], ...]:
-        """The same with code in other flash; weights there have their section anyway."""
+        """Sections in other memory: of weights that are copied to RAM, and of code."""
         weights = sorted(set(self.constants.values()) & self.ram)
         code = sorted(set(self.functions.values()))
         return (*(("weights", region) for region in weights), *(("code", r) for r in code))

@@ -52,7 +52,7 @@ CompileKernels = Callable[[str, str], Images]
 
 @dataclass(frozen=True)
 class FirmwareText:
-    """What CMakeLists.txt says about the board's program."""
+    """The values of CMakeLists.txt for the board's program."""
 
     core: str
     core_flags: str

@@ -41,7 +41,7 @@ class Registers:
         return buffer in self._arrays
 
     def undeclared(self) -> Registers:
-        """The same with what is declared until now, for writing a statement twice."""
+        """A copy that knows the same declarations, to write a statement twice."""
         other = copy(self)
         other._declared = set(self._declared)
         return other

@@ -121,7 +121,7 @@ class _Memories:
         return [name for name, _ in placed if name not in written], written
 
     def taken(self, side: int, names: Sequence[str]) -> tuple[Copy, ...]:
-        """What a side has to copy to have these buffers; it then has them."""
+        """The copies that bring these buffers to a side, which then has them."""
         found = []
         for name in names:
             start, stop = self._span(name)

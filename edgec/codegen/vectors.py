@@ -97,7 +97,7 @@ class Lanes:
         return name
 
     def _anywhere(self, dtype: str) -> str:
-        """The same at any address."""
+        """The vector type for loads and stores at any address."""
         name = f"{self.type_of(dtype)}_at"
         declared = f"typedef {name[:-3]} {name} __attribute__((aligned(1), may_alias));"
         self.types.setdefault(name, declared)

@@ -115,7 +115,7 @@ def _joined(program: Program, other: Program, words: str, where: str) -> Program
 
 
 def _areas(one: Program, other: Program) -> tuple[Area, ...]:
-    """What each region has to have for both."""
+    """The areas of memory that are large enough for both programs."""
     sizes = {area.region: area.nbytes for area in one.areas}
     for area in other.areas:
         sizes[area.region] = max(area.nbytes, sizes.get(area.region, 0))
@@ -123,7 +123,7 @@ def _areas(one: Program, other: Program) -> tuple[Area, ...]:
 
 
 class _Names:
-    """What things of a version are called in the program: inputs and states as there."""
+    """The names in the program of a version's buffers; inputs and states keep theirs."""
 
     def __init__(self, program: Program, other: Program, words: str, where: str) -> None:
         self.words, self.where = words, where

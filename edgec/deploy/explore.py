@@ -75,7 +75,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Job:
-    """What one process builds."""
+    """The build that one process does."""
 
     module: Module
     form: str

@@ -59,7 +59,7 @@ class _Way:
 
     @property
     def rank(self) -> tuple[float, int, int]:
-        """Those that keep the limits first, then what breaks them the least; then the cheapest."""
+        """Order: builds within the limits first, then the smallest excess, then the lowest cost."""
         return self.excess, self.estimate, self.figures.ram_bytes
 
 

@@ -1,4 +1,4 @@
-"""What quantized functions take on a board, from real builds of them."""
+"""The instructions and memory of quantized functions on a board, measured on real builds."""
 
 from __future__ import annotations
 

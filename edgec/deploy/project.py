@@ -49,7 +49,7 @@ class Built:
     figures: Figures | None = None
 
     def moved(self, folder: Path) -> Built:
-        """The same where the project's folder has got another name."""
+        """The build after its project's folder was renamed."""
 
         def there(path: Path | None) -> Path | None:
             return None if path is None else folder / path.relative_to(self.project)

@@ -47,7 +47,7 @@ class FallsBack(UserWarning):
 
 @dataclass(frozen=True)
 class Part:
-    """What became of one graph: its operators as traced, and why PyTorch runs it ("" if not)."""
+    """One graph: its traced operators, and why PyTorch runs it ("" if edgec does)."""
 
     operators: tuple[str, ...]
     why: str

@@ -1,4 +1,4 @@
-"""What every package contains: a model's own C files, and what the manifest says of them."""
+"""The content of every package: a model's own C files and their entries of the manifest."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ class Library:
 
     @property
     def functions(self) -> tuple[str, ...]:
-        """Those that the model's header declares: what a shared library shows."""
+        """The functions that the model's header declares, which a shared library exports."""
         text = self.headers[f"{self.name}.h"].decode("utf-8")
         lines = (
             line for line in text.splitlines() if not line.startswith(("static", "#", " ", "/"))
@@ -66,7 +66,7 @@ class Library:
 
     @property
     def compile_flags(self) -> str:
-        """What GCC and clang need for its vectors and sums of floats, separated by spaces."""
+        """The flags of GCC and clang for its vectors and float sums, separated by spaces."""
         return compile_flags(self.manifest.target, self.manifest.float_sums).replace(";", " ")
 
     @property

@@ -1,4 +1,4 @@
-"""Kernels of the user's: C functions in the place of ours. See docs/own_kernels.md.
+"""Kernels of the user's: C functions that replace ours. See docs/own_kernels.md.
 
 import edgec.external as external
 

@@ -130,7 +130,7 @@ class _Use:
     def run(
         self, text: str, files: Mapping[str, str], cases: Sequence[Mapping[str, Array]]
     ) -> list[dict[str, Array]]:
-        """What the C makes of each case, by output."""
+        """The results of the C for each case, by output."""
         arguments = [self.arguments(case) for case in cases]
         with work_folder("kernel") as folder:
             try:
@@ -146,7 +146,7 @@ class _Use:
         self, folder: Path, text: str, files: Mapping[str, str],
         arguments: Sequence[Mapping[str, Array]],
     ) -> list[dict[str, Array]]:  # fmt: skip
-        """The same in a folder, on what can run the core's code here."""
+        """Build in a folder and run there, on this computer or a simulated core."""
         if is_this_computer(self.core):
             return self.on_host(self.core, folder, text, files, arguments)
         if simulated_as(self.core.name) in CORES:
@@ -166,7 +166,7 @@ class _Use:
         return frozenset().union(*(k.needs | ({k.isa} if k.isa else set()) for k in found))
 
     def arguments(self, case: Mapping[str, Array]) -> dict[str, Array]:
-        """What each parameter points at; names of what is written end in `_out`."""
+        """The array of each parameter; the names of written ones end in `_out`."""
         found: dict[str, Array] = {}
         for param in self.variant.function.params:
             if param.scope == "constant":

@@ -69,7 +69,7 @@ def import_shared_out(
 
 
 def _format(path: Path) -> str:
-    """What kind of file it is: tflite, torch, onnx or features. ImportFailed for another."""
+    """The format of a file: tflite, torch, onnx or features. Raises ImportFailed for others."""
     hint = "give the path of a .tflite, .onnx or .pt2 file"
     try:
         with plain_file(path).open("rb") as stream:

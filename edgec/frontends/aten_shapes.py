@@ -38,7 +38,7 @@ def copy(call: Call, x: Value, *_: object, **__: object) -> Result:
 
 @aten("copy.default")
 def overwrite(call: Call, x: Value, source: Value, non_blocking: bool = False) -> Result:
-    """What a buffer becomes."""
+    """The new value of a buffer."""
     return expand(call, call.cast(source, call.dtype))
 
 

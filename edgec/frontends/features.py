@@ -58,7 +58,7 @@ _RANGES: dict[str, tuple[float, float]] = {
 
 @dataclass(frozen=True)
 class FrontEnd:
-    """What a file of features says.
+    """The content of a file of features.
 
     module: from a frame of samples, int16 [1, window], to a row of features. rate: samples per
     second. window, step: samples of a frame, and from one to the next. peak: whether the loudest

@@ -389,7 +389,7 @@ class _GraphImporter:
     def inline(
         self, node: str, graphs: Mapping[str, Any], name: str, values: Sequence[Value]
     ) -> tuple[Value, ...]:
-        """The nodes of a body, as if they stood in the place of its node."""
+        """Import the nodes of a body instead of its node."""
         outside, problems = dict(self.values), self.problems
         self.problems = []
         try:

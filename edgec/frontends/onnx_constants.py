@@ -92,7 +92,7 @@ def computed(
 
 
 def _evaluated(onnx: Any, node: Any, opset: int, given: dict[str, Array]) -> Sequence[Any]:
-    """What the onnx package's evaluator gives.
+    """The results of the onnx package's evaluator.
 
     Unique in the order in which values stand first is our own: of one output alone, or along
     another axis than the first, the evaluator's is another order.
@@ -145,7 +145,7 @@ def _model_of(onnx: Any, node: Any, opset: int, given: dict[str, Array]) -> Any:
 def _output_shapes(
     onnx: Any, node: Any, opset: int, given: dict[str, Array]
 ) -> list[tuple[int, ...]]:
-    """Shapes that follow from the operands; of an output without one, nothing is said."""
+    """The shapes that follow from the operands, without outputs whose shape is unknown."""
     graph = onnx.helper.make_graph(
         [node], "shapes", [], [onnx.ValueInfoProto(name=name) for name in node.output if name],
         [onnx.numpy_helper.from_array(array, name) for name, array in given.items()],

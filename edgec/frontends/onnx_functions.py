@@ -143,7 +143,7 @@ def _renamed(node: Any, names: dict[str, str], attributes: Mapping[str, Any], ou
 def _rename_graph(
     graph: Any, names: dict[str, str], attributes: Mapping[str, Any], outer: str
 ) -> None:
-    """The same inside a branch, whose nodes read names of the body."""
+    """Rename the values of a branch, whose nodes read names of the body."""
     inside = dict(names)
     for entry in graph.input:
         inside[entry.name] = entry.name = f"{outer}/{entry.name}"

@@ -170,7 +170,7 @@ class _GraphImporter:
             self.builder.params[-1] = self.values[number]
 
     def results(self) -> list[Value]:
-        """What all operators compute for the graph's outputs; empty where there are problems."""
+        """The values of the graph's outputs; empty if there are problems."""
         for operator in self.graph.operators:
             self.operator(operator)
         if self.problems:

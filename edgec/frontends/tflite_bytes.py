@@ -81,7 +81,7 @@ class Bytes:
         return self._moved(value, type_.quant, "int8")
 
     def _moved(self, value: Value, quant: Quant, dtype: str) -> Value:
-        """The same real numbers in the other type; every one of them has a place there."""
+        """The same real numbers in the other type, which has each of them."""
         bounds = np.iinfo(dtype)
         attrs = RequantizeAttrs((1.0,), quant, int(bounds.min), int(bounds.max), "onnx", dtype)
         return self.builder.op(Requantize, [value], attrs, name=f"{value.name}/{dtype}")

@@ -88,7 +88,7 @@ def checked_archive(path: Path) -> io.BytesIO:
 
 
 def _checked_member(path: Path, archive: zipfile.ZipFile, member: zipfile.ZipInfo) -> bytes | None:
-    """What stands in the copy for one member; None where it is left out."""
+    """The bytes of one member in the copy; None to omit it."""
     _, _, name = member.filename.partition("/")
     kind = _MEMBERS.fullmatch(name)
     if kind is None or ".." in member.filename or member.filename.startswith("/"):

@@ -126,7 +126,7 @@ def _body(
 
 
 def _taken(builder: GraphBuilder, value: Value, *, is_param: bool) -> Value:
-    """What stands for an operand in a body."""
+    """The value that represents an operand in a body."""
     if isinstance(value, Constant) and not is_param:
         return builder.constant(value.name, value.data, value.type.quant, value.origin)
     return builder.param(value.name, value.type, value.origin)

@@ -128,7 +128,7 @@ class ProgramImporter:
                 self.values[node.name] = _MISSING
 
     def input(self, node: Any) -> Value:
-        """What the user gives at each run."""
+        """An input of the model."""
         value, what = node.meta.get("val"), f"input {node.name!r}"
         if not hasattr(value, "shape"):
             raise ImportFailed(f"{self.source}: {what} is no tensor")
@@ -380,7 +380,7 @@ def is_number(spec: Any) -> bool:
 
 
 def _tensors(node: Any) -> list[Any]:
-    """What torch says of the tensors among a node's results."""
+    """The tensors among a node's results, as torch describes them."""
     value = node.meta.get("val")
     parts = value if isinstance(value, (list, tuple)) else [value]
     return [part for part in parts if hasattr(part, "shape")]

@@ -188,5 +188,5 @@ def _by_input(dynamic_shapes: Any) -> list[Any]:
 
 
 def _by_axis(dims: Any) -> Iterable[tuple[int, Any]]:
-    """What `torch.export` was given for one input: a mapping, a sequence or nothing."""
+    """The dynamic shapes of one input in `torch.export`: a mapping, a sequence or nothing."""
     return dims.items() if isinstance(dims, Mapping) else enumerate(dims or ())

@@ -215,7 +215,7 @@ class Function:
             yield from node.outputs
 
     def inner_values(self) -> Iterator[tuple[str, Value]]:
-        """What nodes of bodies make, at any depth, each after its path: `node/body/value`."""
+        """The values in bodies of nodes, at any depth, each by its path: `node/body/value`."""
         for node in self.nodes:
             for body in node.bodies:
                 path = f"{node.name}/{body.name}"

@@ -1,4 +1,4 @@
-"""What one compile may take: sizes beyond which a model is refused before anything is computed.
+"""The limits of one compile: larger models are refused before anything is computed.
 
 A damaged or hostile file may claim extents that are small to write down and too large to run: the
 reference interpreter computes a golden output at compile time. No model for a small machine comes
@@ -56,7 +56,7 @@ DEFAULT_BUDGET = Budget()
 
 
 class Spending:
-    """What reading a file has taken so far: constants, and nodes that were computed."""
+    """The work of reading a file so far: bytes of constants, and nodes that were computed."""
 
     def __init__(self, budget: Budget) -> None:
         self._budget = budget

@@ -1,4 +1,4 @@
-"""What passes, quantizer, memory and writers may know of an operator: the words that it says it in.
+"""Traits of operators: the facts that passes, quantizer, memory and writers may ask for.
 
 `Operator` holds the answers, with defaults by family; `edgec/ops/<op>.py` sets those that differ.
 """

@@ -51,7 +51,7 @@ class Quant:
         return replace(self, axis=axis)
 
     def taken(self, axis: int, indices: Sequence[int]) -> Quant:
-        """Those of these indices along `axis`, in this order; all if they have another axis."""
+        """The entries at these indices along `axis`, in this order; all for another axis."""
         if self.axis != axis:
             return self
         scale = tuple(self.scale[i] for i in indices)

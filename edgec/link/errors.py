@@ -1,4 +1,4 @@
-"""What can be wrong with a link, by name."""
+"""The errors of a link, by name."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ _KEY = re.compile(r"#define EC_LINK_KEY \\\s*\{((?:\s*0x[0-9a-f]{2},?){16})\s*\}
 
 
 class SealedSession:
-    """What follows from a key and the nonces of both ends; all of them bytes."""
+    """The keys that are derived from a key and the nonces of both ends; all of them bytes."""
 
     def __init__(self, key: bytes, host_nonce: bytes, device_nonce: bytes) -> None:
         nonces = host_nonce + device_nonce

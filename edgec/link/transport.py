@@ -47,7 +47,7 @@ class Transport(Protocol):
 
 
 class TransportOwner:
-    """What speaks over a transport: a context manager; closing it closes the transport."""
+    """A protocol over a transport: a context manager that closes the transport at its end."""
 
     def __init__(self, transport: Transport) -> None:
         self._transport = transport

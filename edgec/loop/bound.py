@@ -156,7 +156,7 @@ def in_warps(launch: Launch) -> Launch:
 
 
 def why_not_bound(func: PrimFunc) -> Iterator[str]:
-    """What breaks the contract of bound loops and barriers, each as a phrase."""
+    """The violations of the contract of bound loops and barriers, each as a phrase."""
     if launch_of(func) is None:
         if any(isinstance(stmt, Sync) for stmt in statements(func.body)):
             yield "a barrier, but no loop is bound"

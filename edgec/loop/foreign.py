@@ -129,7 +129,7 @@ def computed(foreign: Foreign, inputs: list[Any], results: Any, numbers: tuple[A
 
 
 def runner(call: Call) -> Callable[..., None] | None:
-    """What runs a call of a foreign function on flat lists; None for calls of others."""
+    """The function that runs a foreign call on flat lists; None for other calls."""
     foreign = find_foreign(call.callee)
     if foreign is None:
         return None

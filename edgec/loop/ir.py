@@ -338,7 +338,7 @@ class PrimFunc:
 
     @cached_property
     def known(self) -> dict[object, Any]:
-        """What was found out about the function, by what found it: see `remembered`."""
+        """Cached facts about the function, by the function that computed them; see `remembered`."""
         return {}
 
 

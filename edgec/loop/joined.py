@@ -134,7 +134,7 @@ def store_through(func: PrimFunc, out: Buffer, after: ElementMap, source: Buffer
 
 
 def read_through(func: PrimFunc, x: Buffer, before: ElementMap) -> PrimFunc:
-    """The function that reads what a map makes of other elements in the place of `x`.
+    """The function that reads mapped elements of other buffers instead of `x`.
 
     Raises ScheduleError where a call, or data, choose what is read.
     """
@@ -211,7 +211,7 @@ def _is_fixed(load: Load) -> bool:
 
 
 class _Instead(Rewriter):
-    """A value in the place of all that is read of a buffer."""
+    """Replaces each load from a buffer by a value."""
 
     def __init__(self, buffer: Buffer, value: Expr) -> None:
         self.of, self.value = buffer, value

@@ -88,7 +88,7 @@ def _digits_of(rest: Rest, least: int) -> tuple[dict[int, int], int, int]:
 
 
 def require_at_once(func: PrimFunc) -> None:
-    """Raise ScheduleError unless the steps of every loop may run at once whose kind says so."""
+    """Raise ScheduleError if a loop runs steps at once that depend on each other."""
     for stmt in statements(func.body):
         if isinstance(stmt, For) and stmt.kind in AT_ONCE:
             why = why_not_at_once(func, stmt)
@@ -181,7 +181,7 @@ Rest = tuple[Term, tuple[For, ...], int]
 
 
 def are_told_apart(steps: Sequence[tuple[int, int]], rests: Sequence[Rest]) -> bool:
-    """Whether an address tells in which step of each loop it is touched.
+    """Whether every step of the loops has addresses of its own.
 
     steps: how far each of the loops moves it by a step, and its extent. As digits of a number do:
     what all that moves it less adds up to never reaches the next digit. In a tile of a matrix, the

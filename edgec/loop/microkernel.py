@@ -223,7 +223,7 @@ def register(kernel: Microkernel) -> Microkernel:
 
 
 def register_again(kernel: Microkernel) -> None:
-    """Make a microkernel of the user's known, in the place of one with its name."""
+    """Make a microkernel of the user's known; it replaces one with its name."""
     _REGISTRY[kernel.name] = kernel
 
 

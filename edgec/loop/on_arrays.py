@@ -84,7 +84,7 @@ class Trace:
             self.buffers[name] = ArrayValue.traced(self.tape, slot, dtype)
 
     def program(self, outputs: Sequence[str]) -> Program:
-        """What was traced, up to these buffers."""
+        """The traced function, with these buffers as results."""
         slots = [self.buffers[name].slot_in(self.tape) for name in outputs]
         return Program(self.tape, self.inputs, slots)
 

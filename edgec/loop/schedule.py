@@ -397,7 +397,7 @@ class Schedule:
             self.packed[packed.name] = packed
 
     def call_foreign(self, symbol: str, arguments: Sequence[Argument]) -> None:
-        """Run one call of a user's function in the place of the nest; comes alone."""
+        """Replace the nest by one call of a user's function; no other primitive may follow."""
         self.func, arrays = call_foreign(self.func, symbol, arguments)
         self.trace.append(Step("call_foreign", {"symbol": symbol}))
         for name, array in arrays.items():

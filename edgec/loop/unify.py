@@ -173,7 +173,7 @@ class Unifier:
 
 
 def _same(versions: Sequence[Any]) -> Any:
-    """What all versions are."""
+    """The one value of all versions. Raises ScheduleError if they differ."""
     if any(each != versions[0] for each in versions):
         raise ScheduleError(f"{versions[0]} is {versions[-1]} at other sizes")
     return versions[0]

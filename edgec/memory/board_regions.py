@@ -49,7 +49,7 @@ class BoardRegions:
         return tuple(sorted(own, key=lambda region: region.name != self.board.data))
 
     def taken_bytes(self, name: str) -> int:
-        """What else lies in a region: stack, variables, the rest of the program."""
+        """The other content of a region: stack, variables, the rest of the program."""
         if name in self.reserved:
             return self.reserved[name]
         if name == self.board.data:

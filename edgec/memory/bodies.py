@@ -270,13 +270,13 @@ class _Driver:
     def inlined(
         self, variant: Variant, given: Mapping[Buffer, Spot], body: Stmt
     ) -> tuple[dict[str, str], Stmt]:
-        """What the callees of a function are called here, and its code in the place of a call."""
+        """The names of a function's callees here, and its code where the call was."""
         renamed = {name: self.callee(function) for name, function in variant.callees.items()}
         self.calls_inlined += 1
         return renamed, _Inlined(given, renamed, f"_{self.calls_inlined}").stmt(body)
 
     def inline(self, variant: Variant, given: Mapping[Buffer, Spot], path: str, times: int) -> Stmt:
-        """The code of a node with bodies inside a body, in the place of a call."""
+        """The code of a node with bodies inside a body, instead of a call."""
         constants = {p.name: given[p].buffer.name for p in given if p.scope == "constant"}
         inner = _Numbers(len(variant.parts), variant.function.body)
         body = inner.moved(len(self.parts), len(self.rows))

@@ -29,7 +29,7 @@ def live_bytes(buffers: Sequence[Buffer]) -> int:
 
 
 def apart_bytes(buffers: Sequence[Buffer]) -> int | None:
-    """What buffers that are all live at once need without overlaps: the last ends unpadded.
+    """The bytes of buffers that are live at once, without overlaps: the last one ends unpadded.
 
     None where they have several alignments, or offsets are given.
     """
@@ -41,7 +41,7 @@ def apart_bytes(buffers: Sequence[Buffer]) -> int | None:
 
 
 def stacked_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> int:
-    """What buffers that are all live at once need, where overlaps are with one buffer only.
+    """The bytes of buffers that are live at once, where all overlaps are with one buffer.
 
     Each that may overlap it must end below a line, relative to its start. To stack them in the
     order of these lines is best (as jobs by their due dates); the others lie apart.

@@ -107,7 +107,7 @@ def choose_alone(
 
 
 class _Choosing:
-    """What all choices for one function have in common."""
+    """The data that all choices for one function share."""
 
     def __init__(
         self, function: Function, groups: Groups, target: Target, options: Options,
@@ -142,7 +142,7 @@ class _Choosing:
         return max((min(p.need_bytes for p in own) for own in spans.starting), default=0)
 
     def values_bytes(self) -> float:
-        """What values take without any scratch between; no limit where that costs much time."""
+        """The bytes of values without any scratch; no limit where that costs much time."""
         function, io, groups = self.function, self.options.io, self.groups
         plain = [min(g.variants, key=lambda v: v.scratch_bytes) for g in groups]
         values = lower_bound_bytes(placement_problem(function, groups, plain, io=io).buffers)
@@ -184,7 +184,7 @@ class _Choosing:
         return replace(found, front=known.front, is_complete=known.is_complete)
 
     def reordered(self, found: _Found) -> _Found:
-        """What streams leaves other steps the hungriest, so another order may be good now."""
+        """With streaming, other steps have the peak, so another order may be better."""
         groups, variants = found.costs.groups, found.variants
         order = best_order(self.function, groups, variants)
         if order == tuple(range(len(order))):

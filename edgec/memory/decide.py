@@ -28,7 +28,7 @@ STYLE_MARGIN = 0.1
 
 @dataclass(frozen=True)
 class Decision:
-    """What runs. function: as its kernels need it."""
+    """The chosen program. function: as its kernels need it."""
 
     function: Function
     choice: Choice
@@ -42,7 +42,7 @@ class Decision:
 def decide(
     function: Function, core: Core, options: Options, limit_bytes: int | None = None
 ) -> Decision:
-    """What runs. limit_bytes: what the arena should not exceed. Raises PlanError as `choose`."""
+    """The chosen program. limit_bytes: of the arena. Raises PlanError as `choose`."""
     prices = options.prices
     best = _of_style(function, core, options, limit_bytes, prices)
     if prices.least_gain:

@@ -43,7 +43,7 @@ Move = Mapping[int, Variant]
 
 
 class Costs:
-    """What choices for these groups, in this order, cost."""
+    """The cost of choices for these groups in this order."""
 
     def __init__(
         self, function: Function, groups: Sequence[LoweredGroup], objective: Objective, io: Io
@@ -82,7 +82,7 @@ class Costs:
         return self._peak(self.problem(variants)) or 0
 
     def problem(self, variants: Variants) -> Problem:
-        """What has to be placed."""
+        """The placement problem."""
         return placement_problem(self.function, self.groups, variants, io=self.io)
 
     def _peak(self, problem: Problem) -> int | None:
@@ -108,7 +108,7 @@ class Costs:
 
 
 def _steps(problem: Problem) -> object:
-    """What every step of a problem has to place, however the steps follow each other."""
+    """The buffers that each step places, in any order of the steps."""
     permitted: dict[str, list[tuple[str, int]]] = {}
     for overlap in problem.overlaps:
         permitted.setdefault(overlap.second, []).append((overlap.first, overlap.distance_bytes))

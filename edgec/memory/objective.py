@@ -215,7 +215,7 @@ def _parts_of(*functions: PrimFunc) -> tuple[Part, ...]:
 
 @remembered
 def _key(function: PrimFunc) -> object:
-    """What stands for a function and for all that equal it, and is cheap to compare."""
+    """A key that equal functions share and that is cheap to compare."""
     return object()
 
 

@@ -87,7 +87,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Problem:
-    """What to place, what may overlap, and where; raises PlanError if it contradicts itself."""
+    """Buffers, permitted overlaps and regions; raises PlanError if they contradict each other."""
 
     buffers: tuple[Buffer, ...]
     overlaps: tuple[Overlap, ...] = ()

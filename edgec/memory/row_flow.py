@@ -1,4 +1,4 @@
-"""What streaming a segment would need, from the windows of its members alone.
+"""The memory that streaming a segment needs, computed from the windows of its members alone.
 
 `edgec.passes.stream_groups` makes the loops of a segment and proves everything from them. To choose
 among hundreds of segments that is too slow; this runs the rows by number only: which row is made

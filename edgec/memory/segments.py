@@ -1,4 +1,4 @@
-"""What segments of a network are made of, once for all orders of its groups and all covers.
+"""The parts of a network's segments, computed once for all orders of groups and all covers.
 
 Row functions and the loops of a segment do not depend on what runs before or after it.
 """

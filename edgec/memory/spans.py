@@ -196,7 +196,7 @@ class Spans:
         return found
 
     def outputs(self, last: int) -> list[Buffer]:
-        """What group `last` makes, unless it lies elsewhere."""
+        """The result of group `last`, unless it lies elsewhere."""
         return [
             self._buffers[value]
             for value in self.groups[last].group.outputs

@@ -39,7 +39,7 @@ class Static:
         return self.names[0]
 
     def cycles_in(self, region: MemoryRegion) -> float:
-        """What one inference waits for it in a region."""
+        """The wait cycles of one inference in a region."""
         waits = wait_cycles(self.accesses, region.wait_states, region.width_bytes)
         return waits + self.instructions * region.fetch_wait_states
 

@@ -1,4 +1,4 @@
-"""What convolutions and dense share when they are lowered: ranges, offsets, rescaling."""
+"""Shared by the lowering of convolutions and dense layers: ranges, offsets, rescaling."""
 
 from __future__ import annotations
 

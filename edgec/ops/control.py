@@ -143,7 +143,7 @@ class If(Control):
     def macs_of_bodies(
         self, attrs: NoAttrs, macs: Sequence[int], inputs: Sequence[TensorType]
     ) -> int:
-        """Those of the larger body."""
+        """The work of the larger body."""
         return max(macs)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
@@ -211,7 +211,7 @@ class While(Control):
     def macs_of_bodies(
         self, attrs: WhileAttrs, macs: Sequence[int], inputs: Sequence[TensorType]
     ) -> int:
-        """Those of one round: how many there are is up to the data."""
+        """The work of one round: data decide how many there are."""
         return sum(macs)
 
     def ends(self, attrs: WhileAttrs) -> bool:
@@ -305,7 +305,7 @@ class Scan(Control):
     def macs_of_bodies(
         self, attrs: ScanAttrs, macs: Sequence[int], inputs: Sequence[TensorType]
     ) -> int:
-        """Those of all steps."""
+        """The work of all steps."""
         return attrs.steps * sum(macs)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
@@ -313,7 +313,7 @@ class Scan(Control):
         write_scan(out, node)
 
     def arrange(self, attrs: ScanAttrs, bodies: Bodies) -> Stmt:
-        """What is carried lies where the first outputs do from the start."""
+        """Carried values lie in the first outputs from the start."""
         last, step = attrs.carried + attrs.scanned, Var("step", 0, attrs.steps)
         starts = map(bodies.copy, bodies.inputs, bodies.outputs[: attrs.carried])
         scanned = [x.slice(step, attrs.steps) for x in bodies.inputs[attrs.carried : last]]
@@ -376,11 +376,11 @@ class Call(Control):
     def macs_of_bodies(
         self, attrs: NoAttrs, macs: Sequence[int], inputs: Sequence[TensorType]
     ) -> int:
-        """Those of the function."""
+        """The work of the function."""
         return sum(macs)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
-        """What its body is."""
+        """The nodes of its body."""
         write_call(out, node)
 
     def arrange(self, attrs: NoAttrs, bodies: Bodies) -> Stmt:

@@ -164,7 +164,7 @@ def _rescaled_sums(
 
 
 def cumulate_attrs(raw: RawNode, is_product: bool = False) -> CumulateAttrs:
-    """Those of ONNX's and TFLite's nodes; the axis is a constant input."""
+    """The attributes of ONNX's and TFLite's nodes; the axis is a constant input."""
     axis = int(raw.constant(1, "the axis").data.reshape(-1)[0])
     exclusive, reverse = (bool(raw.attribute(key, 0)) for key in ("exclusive", "reverse"))
     return CumulateAttrs(axis_of(axis, len(raw.operand(0).type.shape)), exclusive, reverse,

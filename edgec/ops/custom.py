@@ -63,7 +63,7 @@ class Custom(Op[CustomAttrs]):
         return tuple(map(TensorType, attrs.shapes, attrs.dtypes, attrs.quants))
 
     def macs(self, attrs: CustomAttrs, inputs: Sequence[TensorType]) -> int:
-        """Those of the operators that an accelerator runs."""
+        """The products of the operators that an accelerator runs."""
         return attrs.macs
 
     def evaluate(

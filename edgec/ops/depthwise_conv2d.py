@@ -21,7 +21,7 @@ from edgec.ops.window import pad_hw, taps, tflite_padding
 
 
 class DepthwiseConv2dAttrs(Conv2dAttrs):
-    """Those of conv2d."""
+    """The attributes of conv2d."""
 
 
 @register

@@ -125,7 +125,7 @@ class _RowLoops:
         return cast(self._wide_scale(n), "float32")
 
     def inverse(self, n: Any) -> Value:
-        """What values are multiplied by, in float32."""
+        """The factor that scales values to integers, in float32."""
         if not self.asymmetric:
             return 127.0 / self.ranges[0][n]
         return 1.0 / self.scale(n)

@@ -51,7 +51,7 @@ class Gather(Moved[AxisAttrs]):
         axis: int,
         result: TensorType,
     ) -> int | None:
-        """Axes of the indices stand in the place of the one that they pick of."""
+        """The axes of the indices replace the axis that they pick from."""
         return picked_axis(attrs.axis, inputs[1], position, axis)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:

@@ -83,7 +83,7 @@ class Gru(Op[GruAttrs]):
         return TensorType((x.shape[0], 1, units), x.dtype, attrs.output), hidden
 
     def macs(self, attrs: GruAttrs, inputs: Sequence[TensorType]) -> int:
-        """Those of all weights, in each step."""
+        """The products of all weights, in each step."""
         return inputs[0].shape[0] * (inputs[2].elements + inputs[3].elements)
 
     def steps(self, attrs: GruAttrs, inputs: Sequence[TensorType]) -> int:
@@ -269,7 +269,7 @@ def _stored(attrs: GruAttrs, state: Value, dtype: str) -> Value:
 
 
 def _ends(x: TensorType, weights: Operand, bias: Operand) -> Interval:
-    """What sums of products of all that x can hold can be."""
+    """The interval of the sums of products for any x."""
     assert weights.data is not None and bias.data is not None
     info, zero_point = np.iinfo(x.dtype), x.scalar_quant()[1]
     ends = [weights.data * (np.int64(end) - zero_point) for end in (info.min, info.max)]

@@ -75,7 +75,7 @@ class _Recurrence(Op[Any]):
         return 1.0
 
     def macs(self, attrs: Any, inputs: Sequence[TensorType]) -> int:
-        """Those of all weights, in each step."""
+        """The products of all weights, in each step."""
         steps, batch, _ = inputs[0].shape
         return steps * batch * (inputs[2].elements + inputs[3].elements)
 

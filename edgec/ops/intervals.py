@@ -57,7 +57,7 @@ def centred_interval(attrs: Any, x: Operand) -> Interval | None:
 def accumulated_interval(
     products: Products | None, attrs: Any, operands: Sequence[Operand]
 ) -> Interval | None:
-    """What sums of products can be, before they wrap; None if unknown."""
+    """The interval of sums of products, before they wrap; None if unknown."""
     if products is None or products.scatters:
         return None
     ends, weights, bias = centred_interval(attrs, operands[0]), operands[1].data, operands[2].data

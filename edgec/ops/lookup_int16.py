@@ -121,7 +121,7 @@ class LookupInt16(Op[LookupInt16Attrs]):
         return max(int(rises.max()) / (1 << attrs.part_bits), 1.0)
 
     def steps_off(self, attrs: LookupInt16Attrs) -> int:
-        """What interpolation is off by."""
+        """The error of the interpolation."""
         return attrs.off
 
 

@@ -79,7 +79,7 @@ def _cell_bits(cell: TensorType) -> int:
 
 
 def _sums(x: TensorType, weights: Operand, start: Array) -> Interval:
-    """What sums of products of all that x can hold, from the zero point on, can be."""
+    """The interval of the sums of products for any x, less its zero point."""
     assert weights.data is not None
     info, zero_point = np.iinfo(x.dtype), x.scalar_quant()[1]
     ends = [weights.data * (np.int64(end) - zero_point) for end in (info.min, info.max)]
@@ -165,7 +165,7 @@ class Lstm(Op[LstmAttrs]):
         return y, hidden.astype(dtype), cell.astype(np.int16)
 
     def macs(self, attrs: LstmAttrs, inputs: Sequence[TensorType]) -> int:
-        """Those of all weights, in each step."""
+        """The products of all weights, in each step."""
         return inputs[0].shape[0] * (inputs[3].elements + inputs[4].elements)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:

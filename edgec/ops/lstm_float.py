@@ -65,7 +65,7 @@ class LstmFloat(Op[LstmFloatAttrs]):
 
     @property
     def weight_inputs(self) -> tuple[int, ...]:
-        """Those of the sequence and of the hidden state."""
+        """The weights of the sequence and of the hidden state."""
         return (3, 4)
 
     def infer(self, attrs: LstmFloatAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
@@ -116,7 +116,7 @@ class LstmFloat(Op[LstmFloatAttrs]):
         return 1.0
 
     def macs(self, attrs: LstmFloatAttrs, inputs: Sequence[TensorType]) -> int:
-        """Those of all weights, in each step."""
+        """The products of all weights, in each step."""
         steps, batch, _ = inputs[0].shape
         return steps * batch * (inputs[3].elements + inputs[4].elements)
 

@@ -1,4 +1,4 @@
-"""What inputs and hidden values add to the gates of an integer LSTM, in loops.
+"""Loops that add the products of inputs and hidden values to the gates of an integer LSTM.
 
 Gates of one unit lie side by side, [unit, gate], and share every input.
 """

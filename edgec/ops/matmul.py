@@ -65,7 +65,7 @@ class Matmul(Op[NoAttrs]):
     def whole_axes(
         self, attrs: NoAttrs, inputs: Sequence[TensorType], position: int
     ) -> Collection[int]:
-        """That of the products that are added: the columns of x, the rows of y."""
+        """The axis of the summed products: the columns of x, the rows of y."""
         return (len(inputs[position].shape) - (2 if position else 1),)
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:

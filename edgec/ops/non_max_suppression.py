@@ -62,7 +62,7 @@ class SoftNonMaxSuppression(Op[NonMaxSuppressionAttrs]):
         return numbers, TensorType(numbers.shape, "float32")
 
     def steps(self, attrs: NonMaxSuppressionAttrs, inputs: Sequence[TensorType]) -> int:
-        """Those of all choices."""
+        """The steps of all choices."""
         return _steps(attrs, inputs)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
@@ -129,7 +129,7 @@ class NonMaxSuppression(Op[NonMaxSuppressionAttrs]):
         """ONNX has it with `chosen_boxes` only, which writes both."""
 
     def steps(self, attrs: NonMaxSuppressionAttrs, inputs: Sequence[TensorType]) -> int:
-        """Those of all choices."""
+        """The steps of all choices."""
         return _steps(attrs, inputs)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:

@@ -210,7 +210,7 @@ def channel_constant(node: Node, computes: Arithmetic) -> tuple[Value, Array] | 
 
 
 def _number(value: Value) -> float | None:
-    """That of a constant of one element."""
+    """The number in a constant of one element; None for other values."""
     if not isinstance(value, Constant) or value.type.elements != 1:
         return None
     return float(value.data.reshape(()))

@@ -232,7 +232,7 @@ class _FloatTables(_Neighbours):
         self._lower = None if is_rest else target.table(f"{name}_low_weight", axis.low_weight)
 
     def weights(self, at: Any) -> tuple[Value, Value]:
-        """Those of the lower and the upper neighbour of a position."""
+        """The weights of the lower and the upper neighbour of a position."""
         upper = self.weight(self._upper, at, 0.5)
         return (1.0 - upper if self._lower is None else self.weight(self._lower, at, 0.5)), upper
 

@@ -59,7 +59,7 @@ class OpenConstant(Moved[PartAttrs]):
         return PartAttrs(begin, extents)
 
     def shape(self, attrs: PartAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
-        """That of the attributes. TypeMismatch where an index leaves the constant."""
+        """The shape in the attributes. TypeMismatch where an index leaves the constant."""
         shape = tuple(term.offset for term in attrs.extents)
         counts = (*(1 for _ in range(len(x.shape) - len(shape))), *shape)
         axes = zip(attrs.begin, counts, x.shape, strict=True)
@@ -75,7 +75,7 @@ class OpenConstant(Moved[PartAttrs]):
 
 
 def with_cuts(function: Function, found: Mapping[Value, tuple[Array, PartAttrs]]) -> Function:
-    """The function with cuts of these arrays in the place of constants, one for each use.
+    """The function with cuts of these arrays instead of constants, one for each use.
 
     A loop that uses one reads it where it lies: nothing is held for others.
     """
@@ -124,7 +124,7 @@ def without_cuts(function: Function) -> tuple[Function, dict[str, PartAttrs]]:
 
 
 def with_cuts_again(function: Function, cuts: Mapping[str, PartAttrs]) -> Function:
-    """The function with these cuts in the place of constants of this provenance.
+    """The function with these cuts instead of constants of this provenance.
 
     Raises ImportFailed where one is not there in its own shape.
     """

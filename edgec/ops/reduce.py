@@ -81,13 +81,13 @@ class Reduce(Op[ReduceAttrs]):
         return attrs if row.chooses else replace(attrs, output=result.quant, rounding=rounding)
 
     def scale(self, attrs: ReduceAttrs, *scales: float) -> float:
-        """That of the input: only sums are larger, and their errors with them."""
+        """The scale of the input; sums are larger, and so are their errors."""
         return scales[0]
 
     def whole_axes(
         self, attrs: ReduceAttrs, inputs: Sequence[TensorType], position: int
     ) -> Collection[int]:
-        """Those that are reduced."""
+        """The axes that are reduced."""
         return attrs.axes
 
     def infer(self, attrs: ReduceAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:

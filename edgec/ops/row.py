@@ -100,7 +100,7 @@ class RowOp(Op[Any]):
         return get_op(self.row.of_stored or self)
 
     def attrs_for_integers(self, attrs: Any, inputs: Sequence[TensorType], result: StoredAs) -> Any:
-        """Those of the operator on stored integers; bounds are its own, if it has any."""
+        """The attributes of the operator on stored integers; it keeps its own bounds, if any."""
         if self.integer_form is not IntegerForm.OPERANDS:
             return attrs
         made = self.integer_op(result.dtype).attrs_class

@@ -71,7 +71,7 @@ class Slice(Moved[SliceAttrs]):
         return replace(attrs, moves=tuple(moves) if any(moves) else ())
 
     def shape(self, attrs: SliceAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
-        """That of the attributes; TypeMismatch where an index leaves the input."""
+        """The shape in the attributes; TypeMismatch where an index leaves the input."""
         if not len(attrs.begin) == len(attrs.stride) == len(attrs.shape) == len(x.shape):
             raise TypeMismatch(f"slice with {len(attrs.begin)} axes of {x}")
         for extent, begin, stride, count in zip(

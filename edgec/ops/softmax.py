@@ -250,7 +250,7 @@ class Softmax(Op[SoftmaxAttrs]):
     def attrs_for_integers(
         self, attrs: SoftmaxAttrs, inputs: Sequence[TensorType], result: StoredAs
     ) -> Any:
-        """Those of the fixed point of TFLite, whatever the rounding; with its parameters alone."""
+        """The attributes of TFLite's fixed point, for any rounding, with its parameters alone."""
         if result.quant != self.fixed_quant(result.dtype) or not result.is_whole:
             return None
         if result.dtype == "int16":

@@ -85,7 +85,7 @@ class TopK(Op[TopKAttrs]):
         return np.take_along_axis(x, indices, attrs.axis), indices.astype(attrs.dtype)
 
     def steps(self, attrs: TopKAttrs, inputs: Sequence[TensorType]) -> int:
-        """Those of a merge of rows with a NaN: a bisection at each level, on whole arrays."""
+        """The steps of a merge of rows with a NaN: a bisection at each level, on whole arrays."""
         levels = merge_levels(inputs[0].shape[attrs.axis])
         return levels * (levels + 1) // 2 * (4 + inputs[0].elements // 1024)
 

@@ -40,7 +40,7 @@ WEIGHT_QUANTIZER = "WeightBiasQuantization"
 
 @dataclass(frozen=True)
 class OracleResult:
-    """What one inference gave.
+    """The result of one inference.
 
     `outputs` are the model's outputs in file order. `tensors` maps the source tensor's name to
     its value, for the inputs and every tensor that an operator computes (constants are left

@@ -207,7 +207,7 @@ def merge_equal_quantize(graph: OnnxGraph) -> set[str]:
 
 
 def _content(graph: OnnxGraph, name: str) -> tuple[Any, ...]:
-    """What distinguishes a constant from others, except its name."""
+    """The content of a constant, without its name: equal ones are one constant."""
     tensor, array = graph.initializers[name], graph.array(name)
     return (name,) if array is None else (tensor.data_type, tuple(tensor.dims), array.tobytes())
 

@@ -37,7 +37,7 @@ def intervals_of(params: Sequence[Value], nodes: Sequence[Node]) -> dict[Value, 
 
 
 def node_interval(node: Node, found: Mapping[Value, Interval]) -> Interval | None:
-    """What one node makes of values with these intervals; None if it cannot say."""
+    """The interval of a node's result for inputs with these intervals; None if unknown."""
     if len(node.outputs) != 1:
         return None
     return node.op.interval(node.attrs, operands_of(node, found), node.output.type)

@@ -217,7 +217,7 @@ def _arithmetic(
 def _operands(
     above: Node, integers: list[Value | None], result: StoredAs
 ) -> Sequence[Value] | None:
-    """What arithmetic on stored integers reads; None if it cannot be had."""
+    """The operands of arithmetic on stored integers; None if there are none."""
     operands = _stored_operands(above, integers)
     if len(operands) != len(above.inputs) or not _are_finite(operands):
         return None

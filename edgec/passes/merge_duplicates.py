@@ -149,7 +149,7 @@ def _equal_products(
 
 
 def _operand(value: Value, found: dict[Value, Keys], channels: int) -> Sequence[Hashable] | None:
-    """What each channel reads of an operand; of one that is broadcast, all the same."""
+    """The part of an operand that each channel reads; all of it if it is broadcast."""
     if not isinstance(value, Constant):
         return found[value] if len(found[value]) == channels else None
     if value.type.shape[-1:] == (channels,):

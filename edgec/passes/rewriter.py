@@ -46,7 +46,7 @@ class Rewriter:
         return eliminate_dead(self.builder.finish(results, states, self.old.counts))
 
     def new(self, value: Value) -> Value:
-        """What stands for an old value in the new function."""
+        """The value of the new function that replaces an old one."""
         return self._new.get(value, value)
 
     def producer(self, value: Value) -> Node | None:

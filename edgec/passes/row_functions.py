@@ -34,7 +34,7 @@ class RowKind:
 
 
 class RowGroup:
-    """What computing a group row by row needs; made by `row_group`."""
+    """A group that is computed row by row; made by `row_group`."""
 
     def __init__(self, group: Group, window: RowWindow, policy: Target) -> None:
         self.group = group

@@ -39,7 +39,7 @@ MULTIPLE = 4
 
 @dataclass(frozen=True)
 class Shrinkage:
-    """What was removed from one value of this many channels.
+    """The channels that were removed from one value.
 
     constants: channel -> the one integer of its interval. duplicates: channel -> the equal one that
     is read in its stead. unread: channels that vary but that nothing depends on.

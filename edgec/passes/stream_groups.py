@@ -311,7 +311,7 @@ def _part_end(number: int) -> Call:
 
 
 def _edge(rows: RowGroup, kind: RowKind) -> str:
-    """What names of the kind end in."""
+    """The suffix of names of this kind."""
     return "" if kind is rows.middle else f"_{rows.kinds.index(kind)}"
 
 

@@ -1,4 +1,4 @@
-"""What `edgec tune` found, as variants of a group's menu.
+"""The winners of `edgec tune`, as variants of a group's menu.
 
 1. Variants whose functions were measured cost what was measured, in proportion: the first that was
    measured keeps its estimate, so that what was not measured can be compared.
@@ -45,7 +45,7 @@ MOST_CHARACTERS, MOST_CODE_BYTES, MOST_NUMBER = 50_000, 100_000, 1 << 16
 
 
 def nest_digest(lowered: LoweredGroup) -> str:
-    """What stands for the nest of a group in a file."""
+    """The key of a group's nest in a file."""
     return digest(print_func(lowering_of(lowered.group)[0].build()))
 
 

@@ -89,7 +89,7 @@ def least_loss(
 
 
 def front_of(points: Sequence[Point]) -> list[Point]:
-    """Those that no other is as good as in bytes and loss, whatever their instructions."""
+    """The points that no other point matches in both bytes and loss; instructions do not count."""
     found: list[Point] = []
     for point in sorted(points, key=lambda p: (p.size_bytes, p.loss)):
         if not found or point.loss < found[-1].loss:

@@ -52,7 +52,7 @@ class Batch:
         return [known[value] for value in self.function.results]
 
     def step(self, node: Node, known: Mapping[Value, Array], count: int) -> Sequence[Array]:
-        """What one node makes of what its inputs are for `count` samples."""
+        """The results of one node for `count` samples."""
         if self.count == 1:
             wide = node
         else:

@@ -112,7 +112,7 @@ def _both(halves: Sequence[_Some]) -> tuple[Sequence[Array], ...]:
 
 
 class _Collector:
-    """What one function's values are, for both halves of the samples."""
+    """The statistics of one function's values, for both halves of the samples."""
 
     def __init__(self, function: Function) -> None:
         self.function = function
@@ -153,7 +153,7 @@ class _Collector:
     def statistics(
         self, kept: tuple[_Some, _Some], followed: tuple[_Some, _Some], count: int
     ) -> Statistics:
-        """What was seen of `count` samples, some of them in their halves."""
+        """The statistics of `count` samples; of some values for each half of the samples."""
         first, second = (
             Seen(
                 histograms, tuple(kept[n].samples), tuple(followed[n].samples), (count + 1 - n) // 2

@@ -1,4 +1,4 @@
-"""What quantizing cost: each value's signal against its error, and the layers to blame.
+"""The loss of quantizing: each value's signal against its error, and the layers that cause it.
 
 The integers are those of the device: the passes' integer form runs beside the float function.
 """

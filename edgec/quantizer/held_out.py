@@ -86,12 +86,12 @@ class Deviation:
 
     @property
     def judged(self) -> float:
-        """What ways are compared by: the mean of both, in decibels."""
+        """The figure that ways are compared by: the mean of both tests, in decibels."""
         return float(np.mean(np.sqrt(self.before * self.outputs)))
 
 
 def fitted_to(statistics: Statistics) -> Sequence[Seen]:
-    """What ranges are fitted to for each of the tests."""
+    """The statistics that ranges are fitted to in each test."""
     if min(half.count for half in statistics.halves) < LEAST_HALF:
         return [statistics]
     return statistics.halves
@@ -131,7 +131,7 @@ def after_softmax(function: Function) -> Function | None:
 
 
 def held(function: Function, samples: Sequence[Sequence[Array]]) -> Held:
-    """What these samples are to give, of a function with its softmax."""
+    """The expected outputs of these samples, with the function's softmax."""
     before = before_softmax(function)
     expected = [interpret(before, sample) for sample in samples]
     return Held(samples, expected, after_softmax(function))

@@ -83,7 +83,7 @@ class Histogram:
 
 
 def joined(first: Histogram, second: Histogram) -> Histogram:
-    """What both have counted, in one."""
+    """One histogram with the counts of both."""
     made = Histogram()
     parts = [part for part in (first, second) if part.total]
     if not parts:

@@ -125,7 +125,7 @@ class _Search:
         shared = Counter(node for nodes in beside for node in nodes)
 
         def added(kind: int) -> Array:
-            """What choices add to nodes beside them, [1, choices]."""
+            """The resource that each choice adds to its neighbouring nodes, [1, choices]."""
             more = [
                 sum((other[n.name][kind] - plain[n.name][kind]) / shared[n] for n in nodes
                     if n.name in plain and n.name in other)

@@ -30,7 +30,7 @@ class Measured:
     costs: tuple[GroupCost, ...]
 
     def least(self, resource: str) -> int | None:
-        """What counts for a limit: of RAM the compiler takes as much as it may."""
+        """The figure that a limit applies to; the compiler uses all RAM that it may."""
         return self.least_ram_bytes if resource == "RAM" else self.figures.of(resource)
 
 

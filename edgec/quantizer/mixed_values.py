@@ -117,7 +117,7 @@ class _Search:
         return self._trimmed(min(good, key=self._cost))
 
     def _trimmed(self, point: Point) -> Point:
-        """The point with choices back at fewer bits, as long as it has decibels to spare.
+        """The point after choices return to fewer bits, while it still meets the goal.
 
         Losses do not quite add up: where one sample makes up most of several, they overlap.
         """

@@ -123,7 +123,7 @@ class Recipe:
             )
 
     def integer_nodes(self, function: Function) -> IntegerNodes:
-        """What becomes integers of which dtype. Raises EdgecError for names that are not known."""
+        """The nodes and values that become integers. Raises EdgecError for unknown names."""
         kept = named_layers(function, self.keep_float)
         wide = named_values(function, self.int16, kept)
         return decide_integer_nodes(function, self.activations, kept, wide)
@@ -375,7 +375,7 @@ class Plan:
         return scheme, ranges
 
     def deviation(self, tests: Sequence[Held]) -> Deviation:
-        """That of integers on samples held out, with ranges that each time the others show."""
+        """The deviation of integers on held-out samples, with ranges from the other samples."""
         integers = []
         for seen in fitted_to(self.statistics):
             scheme, _ = self.scheme(seen)

@@ -1,4 +1,4 @@
-"""What quantizing decides before it changes anything: parameters, weights and biases.
+"""The decisions of quantizing before it changes the graph: parameters, weights and biases.
 
 A range [low, high] that holds 0 becomes scale = (high - low) / 255 and the zero point that makes 0
 exact; weights are symmetric, one scale for each output channel (arXiv:1806.08342, 2.1 and 2.5).

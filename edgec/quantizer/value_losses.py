@@ -46,7 +46,7 @@ class Choice:
 
 
 def choices_of(integer_nodes: IntegerNodes) -> list[Choice]:
-    """What can be chosen for, in order: each stored value is in one of them."""
+    """The choices, in order: each stored value belongs to one."""
     stored = integer_nodes.stored_values()
     above: dict[Value, Value] = {}
 

@@ -170,7 +170,7 @@ class ValueMixes:
         int8_error: float,
         points: Sequence[Point],
     ) -> MixedValues:
-        """What was chosen, and the front of these points."""
+        """The chosen point, and the front of these points."""
         layers = []
         for choice, loss, bits in zip(self.choices, lost, self.bits(point), strict=True):
             value = choice.values[0]

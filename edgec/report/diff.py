@@ -30,7 +30,7 @@ PROFILE_FIGURES = (
 
 
 def compare_reports(old: Mapping[str, Any], new: Mapping[str, Any]) -> dict[str, Any]:
-    """What changed from one project's report to another's.
+    """The changes from one project's report to another's.
 
     `figures`, `functions` and `layers` are rows with `name`, `before`, `after` and `delta`; a
     side is None if the build lacks the row; for figures `delta` is then None too. Layers

@@ -304,7 +304,7 @@ def _word(path: Path) -> str:
 
 
 def _forbidden(device: Path) -> tuple[str, str]:
-    """What keeps this user from a device file, and how to change that; empty where nothing does."""
+    """Why this user cannot open a device file, and how to change that; empty if he can."""
     if os.name != "posix" or not device.exists() or os.access(device, os.R_OK | os.W_OK):
         return "", ""
     import grp

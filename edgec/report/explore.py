@@ -90,7 +90,7 @@ def _command(model: Path, samples: Sequence[str], point: Point) -> str:
 
 
 def _advice(point: Point, points: Explored) -> str:
-    """What would make a point fit its board; nothing if it does."""
+    """Changes that would make a point fit its board; empty if it fits."""
     if point.fits:
         return ""
     others = [p for p in points if p.board == point.board and p.fits]

@@ -173,7 +173,7 @@ def _ram(report: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _arena_parts(report: Mapping[str, Any], region: str, size: int) -> list[Part]:
-    """What fills a region's arena where it is fullest."""
+    """The buffers at the peak of a region's arena."""
     kinds = {buffer["name"]: buffer["kind"] for buffer in report["buffers"]}
     regions = report["certificate"]["regions"]
     live: Sequence[Mapping[str, Any]] = next(

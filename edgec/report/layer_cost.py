@@ -1,4 +1,4 @@
-"""What each layer costs, for the page: rows with bars, and a chart of shares."""
+"""The cost of each layer, for the page: rows with bars, and a chart of shares."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ def blamed_rows(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def inaccurate_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[str, Any] | None:
-    """What to say of outputs below LOW_SQNR_DB, or None if there is none.
+    """The warning about outputs below LOW_SQNR_DB; None if there is no such output.
 
     report: `edgec quantize`'s object. again: the words of a command that makes the same file with
     int8 or int16 values, whichever is needed.

@@ -21,7 +21,7 @@ Pair = tuple[Mapping[str, Any], Mapping[str, Any]]
 
 
 def buffer_label(buffer: Mapping[str, Any]) -> str:
-    """What people call a buffer: the source tensor's own short name."""
+    """The name of a buffer for people: the source tensor's own short name."""
     if buffer["kind"] == "scratch":
         return "scratch"
     return short_name(buffer["tensor"] or buffer["name"])

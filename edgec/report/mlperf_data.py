@@ -93,7 +93,7 @@ def wake_words(folder: Path, most: int) -> Iterator[Sample]:
 
 @dataclass(frozen=True)
 class Benchmark:
-    """What its model is called by a device, and its samples."""
+    """The name of its model on a device, and its samples."""
 
     id: str
     samples: Callable[[Path, int], Iterator[Sample]]

@@ -71,7 +71,7 @@ def model_html(manifest: Manifest, report: BuildReport) -> str:
 
 
 def verification_html(report: Mapping[str, Any]) -> str:
-    """What was compared and what differs, of the object of `edgec verify --json`."""
+    """The comparison and the differences in the object of `edgec verify --json`."""
     first = report["first_difference"]
     rows = [
         ("against", report["reference"]), ("on", report["engine"]),

@@ -1,4 +1,4 @@
-"""What `edgec bench --peers` measured, as a table and as a page."""
+"""The measurements of `edgec bench --peers`, as a table and as a page."""
 
 from __future__ import annotations
 

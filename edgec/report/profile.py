@@ -1,4 +1,4 @@
-"""What each layer costs over several runs, and exports for viewers of profiles.
+"""The cost of each layer over several runs, and exports for viewers of profiles.
 
 A run that is looked into costs more than one that is not. Reading the clock is measured and
 subtracted by the device; calling the hook at the end of steps and at values is what the profiled
@@ -21,7 +21,7 @@ from edgec.runners.engine import RunCost, RunResult
 
 @dataclass(frozen=True)
 class LayerCost:
-    """What one layer cost over the runs, measuring subtracted."""
+    """The cost of one layer over the runs, without that of measuring."""
 
     least: int
     median: int

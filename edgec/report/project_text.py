@@ -73,7 +73,7 @@ def print_diff(diff: Mapping[str, Any]) -> None:
 
 
 def print_changes(diff: Mapping[str, Any]) -> None:
-    """What differs in a comparison, and nothing else; or that nothing does."""
+    """The differences of a comparison; a line of text if there is none."""
     figures = [row for row in diff["figures"] if _differs(row)]
     figure = _layer_figure(diff["layers"])
     layers = [row for row in diff["layers"] if _differs(row[figure])]

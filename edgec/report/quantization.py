@@ -1,4 +1,4 @@
-"""What `edgec quantize` found: as an object for JSON, as text, and as one HTML page."""
+"""The report of `edgec quantize`: as an object for JSON, as text, and as one HTML page."""
 
 from __future__ import annotations
 

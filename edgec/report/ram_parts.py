@@ -1,4 +1,4 @@
-"""What fills a board's RAM: parts whose bytes add up to RAM in all."""
+"""The parts of a board's RAM, whose bytes add up to all of it."""
 
 from __future__ import annotations
 

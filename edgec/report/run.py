@@ -102,7 +102,7 @@ def _energy(built: Built, result: RunResult) -> float | None:
 
 
 def _measuring(profile: Profile) -> dict[str, Any]:
-    """What measuring cost, which is subtracted from the layers."""
+    """The cost of measuring, which is subtracted from the layers."""
     return {
         "unit": profile.unit,
         "clock_overhead": profile.clock_overhead,

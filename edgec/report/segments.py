@@ -1,4 +1,4 @@
-"""What of a model runs on the GPU and what on the processor beside it, with modelled times."""
+"""The parts of a model that run on the GPU and on the processor, with modelled times."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ def segment_rows(program: Program) -> list[dict[str, Any]]:
 
 
 def _steps_us(program: Program, steps: tuple[Step, ...], gpu: Gpu) -> float:
-    """What steps of one side take, a start of the GPU included."""
+    """The time of one side's steps, with a start of the GPU."""
     if not steps:
         return 0.0
     if steps[0].on_processor:

@@ -217,7 +217,7 @@ def _live_lines(certificate: dict[str, Any]) -> list[str]:
 
 
 def _front_lines(front: list[dict[str, Any]], is_complete: bool) -> list[str]:
-    """What less memory would cost, where there is a choice."""
+    """The cost of using less memory, where there is a choice."""
     if len(front) < 2:
         return []
     fastest = front[0]["instructions"]

@@ -1,4 +1,4 @@
-"""What edgec prints: names come from model files, and must not control the terminal."""
+"""Output on a terminal: names come from model files, and must not control it."""
 
 from __future__ import annotations
 

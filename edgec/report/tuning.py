@@ -1,4 +1,4 @@
-"""What `edgec tune` found, as an object and as a table."""
+"""The results of `edgec tune`, as an object and as a table."""
 
 from __future__ import annotations
 

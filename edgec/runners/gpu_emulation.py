@@ -105,7 +105,7 @@ def build_emulated(project: Path, model: str, folder: Path, *, traced: bool = Fa
 
 
 def _stand_ins() -> list[str]:
-    """What the model's C is told of libraries in the place of the system's."""
+    """Defines that replace the names of NVIDIA's libraries, which the model's C opens."""
     given = {"EC_CUDNN_LIBRARY": CUDNN, "EC_TENSORRT_LIBRARY": TENSORRT}
     return [f'{name}="{path}"' for name, path in given.items() if path]
 

@@ -134,7 +134,7 @@ def _named_arrays(
     steps: int,
     media: tuple[tuple[float, float], Hear | None],
 ) -> dict[str, Any]:
-    """What one word of the command line gives: arrays by the name of the input."""
+    """The arrays of one word of the command line, by the name of the input."""
     from edgec.runners.media_files import MEDIA, read_media
 
     known = [port.name for port in ports]

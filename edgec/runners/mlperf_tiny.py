@@ -38,7 +38,7 @@ _DEFAULT_BAUD = 115200
 
 @dataclass(frozen=True)
 class Inference:
-    """What one `infer` said: microseconds of all its measured runs, and the results."""
+    """The answer to one `infer`: microseconds of all its measured runs, and the results."""
 
     microseconds: int
     runs: int

@@ -50,13 +50,13 @@ _MOST_TIMEOUT_S = 3600.0
 
 
 def simulated_as(core: str) -> str:
-    """The core that is simulated in the place of one that runs the same code."""
+    """The simulated core for a core that runs the same code."""
     return _SIMULATED_AS.get(core, core)
 
 
 @dataclass(frozen=True)
 class FunctionCost:
-    """What one function cost by itself, callees apart.
+    """The cost of one function itself, without its callees.
 
     `calls` is how often its first instruction was executed.
     """
@@ -83,7 +83,7 @@ class TraceEvent:
 
 @dataclass(frozen=True)
 class CallResult:
-    """What one call returned and cost.
+    """The result of one call and its cost.
 
     `value` is r0 and `high_value` r1, unsigned (the two halves of a 64-bit result).
     `instructions` are those executed, skipped ones of IT blocks included, as QEMU counts; not

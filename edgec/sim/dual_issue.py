@@ -20,7 +20,7 @@ from edgec.sim.timing import Cycles, Timing, exactly
 
 
 class Use(NamedTuple):
-    """What an instruction takes of the core.
+    """The parts of the core that an instruction uses.
 
     width: how many of its kind start in one cycle; latency: cycles until its result can be read;
     busy: cycles until the next instruction can start, if more than those of the pair.

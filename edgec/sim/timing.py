@@ -1,4 +1,4 @@
-"""What instructions take on each simulated core, by its manual, with memory that never waits.
+"""The cycles of instructions on each simulated core, by its manual, without waits for memory.
 
 Where a manual gives a range, `Cycles` has its ends and what is usual, so that a sum of them has
 ends, too. Arm publishes no timings of the Cortex-M23, M33 and M7: `spread` says by how much the sum
@@ -38,7 +38,7 @@ ONE = exactly(1)
 
 @dataclass(frozen=True)
 class Timing:
-    """What instructions take on one core.
+    """The cycles of instructions on one core.
 
     costs: of kinds that take another time than one cycle, 1 + registers for those of several.
     load: of one register; load_next: right after another single load or store. taken: what a taken

@@ -86,7 +86,7 @@ class Core:
 
     @property
     def gpu_architecture(self) -> str:
-        """What CUDA's compilers call the GPU: "sm_87"; empty without one."""
+        """The name of the GPU for CUDA's compilers: "sm_87"; empty without a GPU."""
         return self.name.removeprefix("cuda-") if self.has_gpu else ""
 
     @property
@@ -313,7 +313,7 @@ _TABLE = (
         "m+c+zve32x+zvl128b",
         "and vectors (RV32IMC with Zve32x and Zvl128b, or V)",
     ),
-    # Only gcc is there for it, told to put no bytes between instructions. What its libgcc leaves
+    # Only gcc supports it; its flag stops padding between instructions. What its libgcc leaves
     # out (the ESP8266 has it in ROM) is in the port.
     Core(
         name="lx106",

@@ -1,4 +1,4 @@
-"""Functions of the user's in the place of ours: how they are declared, and the rules they make.
+"""Functions of the user's that replace ours: how they are declared, and the rules they make.
 
 A `Kernel` takes a whole group: it looks at the nest and says with what its C function is called to
 do the same. A `NestKernel` has a nest as its meaning, as our kernels have, and a schedule calls it
@@ -86,7 +86,7 @@ class Kernel(_Source):
 
     @cached_property
     def costs(self) -> dict[tuple[Any, ...], Use]:
-        """What calls cost, by their arguments."""
+        """The cost of calls, by their arguments."""
         return {}
 
     def register(self) -> None:
@@ -98,7 +98,7 @@ class Kernel(_Source):
         )  # fmt: skip
 
     def schedules(self, nest: Nest) -> list[Schedule]:
-        """A call in the place of the nest, or none."""
+        """The schedule that replaces the nest by a call, or none."""
         found = self.use(nest)
         if found is None:
             return []
@@ -142,7 +142,7 @@ class NestKernel(_Source):
         )
 
     def schedules(self, nest: Nest) -> list[Schedule]:
-        """Those of the user that call the kernel, or none."""
+        """The user's schedules that call the kernel, or none."""
         return list(self.use(nest))
 
 
@@ -150,7 +150,7 @@ AnyKernel = Kernel | NestKernel
 
 
 class Accelerator:
-    """What runs groups of a model by command streams of its own, which are found as it is read."""
+    """An accelerator that runs groups of a model by its own command streams, found at import."""
 
     def partition(self, model: RawModel, data: bytes, meaning: Meaning) -> RawModel:
         """A TFLite model with an operator for each group; `meaning` reads one as a function."""
@@ -210,7 +210,7 @@ def _listed(given: Iterable[AnyKernel | Accelerator | Path]) -> Iterator[AnyKern
 
 @cache
 def _loaded(path: Path) -> tuple[AnyKernel | Accelerator, ...]:
-    """What a file lists; it runs once in a process."""
+    """The kernels that a file lists; it runs once in a process."""
     try:
         names = runpy.run_path(str(path))
     except EdgecError:

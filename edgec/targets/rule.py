@@ -140,12 +140,12 @@ def as_defined(nest: Nest) -> Nest:
 
 
 def never(nest: Nest, found: list[Schedule]) -> bool:
-    """What a rule finds is one choice among others."""
+    """The rule's schedules are one choice among others."""
     return False
 
 
 def always(nest: Nest, found: list[Schedule]) -> bool:
-    """What a rule finds is better than all that comes after it."""
+    """The rule's schedules are better than those of all later rules."""
     return True
 
 

@@ -51,7 +51,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Target:
-    """What schedules the loops for a core, as the options say.
+    """Schedules the loops for a core, by the options.
 
     in_rows: functions are single rows of images, as layers that stream run. paired: channels
     stand in an order that kernels can take two by two. It brings weights of -128 to kernels that
@@ -70,7 +70,7 @@ class Target:
 
     @property
     def rules(self) -> tuple[Rule, ...]:
-        """Those of its instruction set that it may use, the best first."""
+        """The rules of its instruction set that it may use, the best first."""
         known = RULES["cuda" if self.core.has_gpu else self.core.isa]
         known = loops.LOOPS if self.only_loops else known
         is_alone = self.only_loops or self.only_ours or self.in_rows
@@ -122,7 +122,7 @@ class Target:
 
 
 def _schedules(rules: Iterable[Rule], nest: Nest) -> Iterator[Schedule]:
-    """Those of all rules, up to one that ends the menu."""
+    """The schedules of all rules, up to one that ends the menu."""
     for rule in rules:
         found = rule.apply(nest)
         yield from found

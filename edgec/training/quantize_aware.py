@@ -103,7 +103,7 @@ class QuantizeAware(torch.nn.Module):
         return results[0] if len(results) == 1 else tuple(results)
 
     def integers(self, *inputs: Any) -> dict[str, Array]:
-        """What every value is stored as for these samples, by its name in the integer graph."""
+        """The stored integers of every value for these samples, by name in the integer graph."""
         arrays = [self._checked(x, param) for x, param in self._pairs(inputs)]
         return _run(run_passes(self._quantized()[0].function, "onnx"), arrays)
 

@@ -64,7 +64,7 @@ class Candidates:
 
     @cached_property
     def defaults(self) -> tuple[Found, ...]:
-        """What the rules offer, the fastest first."""
+        """The schedules of the rules, the fastest first."""
         variants = lower_group(self.group, self.target).variants
         return tuple(Found(v, digest(print_func(v.function)), {}, {}) for v in variants)
 
@@ -75,7 +75,7 @@ class Candidates:
         return find_sketch(nest) is not None
 
     def draw(self, given: Made, rng: random.Random) -> Found | None:
-        """What decisions make; those that are not given are drawn. None where they do not fit."""
+        """The candidate of these decisions; missing ones are drawn. None if they do not fit."""
         ask = Decisions(given, rng)
         rescaling = ask.choose("rescaling", self._rescalings)
         nest = self._nest(rescaling)
@@ -92,7 +92,7 @@ class Candidates:
         return Found(variant, made, ask.made, ask.choices, winner)
 
     def candidate(self, found: Found, position: int) -> Candidate:
-        """What a worker needs to measure it as a function of this number."""
+        """The candidate as a worker measures it, as a function of this number."""
         variant = found.variant
         names = {id(v): name for name, v in self._lowered[1].items()}
         arguments = []

@@ -1,4 +1,4 @@
-"""What candidates take on a simulated core: instructions, modelled cycles, bytes of code.
+"""Measures candidates on a simulated core: instructions, modelled cycles, bytes of code.
 
 A job is all that a worker needs, as plain bytes and text, so that any process on any computer with
 the same compiler can do it. Every candidate's outputs are compared with the reference: what differs

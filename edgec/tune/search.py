@@ -75,7 +75,7 @@ class GroupSearch:
 
     @property
     def unknown(self) -> tuple[Found, ...]:
-        """Those of the batch without figures."""
+        """The candidates of the batch without figures."""
         return tuple(f for f in self.batch if f.digest not in self.group.figures)
 
     def learn(self, figures: Mapping[str, Figures | None]) -> None:
@@ -94,7 +94,7 @@ class GroupSearch:
         return self.figures_of(ranked[0]) if ranked else None
 
     def figures_of(self, found: Found) -> Figures | None:
-        """What was measured of a candidate."""
+        """The measured figures of a candidate."""
         return self.group.figures.get(found.digest)
 
     @property
@@ -157,7 +157,7 @@ class GroupSearch:
         return (min(near, key=lambda f: code[f.digest]),) if near else ()
 
     def _ranked(self) -> list[Found]:
-        """Those with figures, the fastest first; of equals, the one that was met first."""
+        """The measured candidates, the fastest first; of equals, the one that was met first."""
         known = [f for f in self.met.values() if self.figures_of(f) is not None]
         return sorted(known, key=lambda f: _takes(self, f))
 

@@ -44,7 +44,7 @@ class Workers:
         self.lost = 0
 
     def measure(self, jobs: Sequence[Job]) -> list[tuple[Outcome, ...]]:
-        """What came out of each job, in order. Raises RunFailed for one whose workers all died."""
+        """The results of the jobs, in order. Raises RunFailed for a job whose workers all died."""
         done: dict[int, tuple[Outcome, ...]] = {}
         for _ in range(MOST_STARTS):
             waiting = [i for i in range(len(jobs)) if i not in done]

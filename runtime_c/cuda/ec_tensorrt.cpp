@@ -1,14 +1,15 @@
-/* TensorRT behind two functions of C, for models built with --external tensorrt: ec_tensorrt.h opens
- * them when a model is set up. Compiled once where TensorRT (8.6 or newer) is:
+/* Two C functions that run layers by TensorRT, for models built with --external tensorrt.
+ * ec_tensorrt.h loads them when a model is set up. Compile this file where TensorRT 8.6 or newer is
+ * installed:
  *
  *     g++ -std=c++17 -O2 -shared -fPIC ec_tensorrt.cpp -I/usr/local/cuda/include -lnvinfer \
  *         -o libedgec_tensorrt.so
  *
- * Each layer is an engine, which TensorRT's builder makes on the GPU when a model is set up. Products are
- * of float32, not of TF32. Nothing is timed to choose among kernels: the first that runs is taken, so
- * that every start makes the same engines. Where EDGEC_TENSORRT_PLANS names a folder, they are timed,
- * and kept there: the next start reads them, and has the same bits. The folder is this GPU's alone, and
- * nobody else may write there.
+ * TensorRT's builder makes one engine for each layer, on the GPU, when a model is set up. Products are
+ * float32, not TF32. The builder takes the first kernel that runs and measures none, so that every
+ * start makes the same engines. If EDGEC_TENSORRT_PLANS names a folder, the builder measures kernels
+ * and keeps the engines there: the next start reads them and computes the same bits. The folder belongs
+ * to this GPU alone, and nobody else may write to it.
  *
  * Names and meanings: NVIDIA, TensorRT C++ API Reference (8.6 and 10).
  *

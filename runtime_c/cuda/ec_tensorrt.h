@@ -1,10 +1,11 @@
-/* Layers of float32 by NVIDIA's TensorRT, of which a model built with --external tensorrt has some.
- * TensorRT has an interface of C++ alone: ec_tensorrt.cpp puts it behind two functions of C, in a library
- * that is opened when the model is set up, as the driver is. Included by the model's .c only.
+/* float32 layers that NVIDIA's TensorRT computes, in models built with --external tensorrt. Included
+ * by the model's .c only.
  *
- * The first error is kept in the model's ec_cuda: EC_TENSORRT_MISSING where that library, or TensorRT
- * itself, is absent, EC_TENSORRT_ERROR where TensorRT refuses something; what it says of it is on
- * the error stream.
+ * TensorRT has a C++ interface only. The library of ec_tensorrt.cpp exports two C functions, and
+ * ec_tensorrt_open loads it when the model is set up.
+ *
+ * The model's ec_cuda keeps the first error: EC_TENSORRT_MISSING if that library or TensorRT itself
+ * is absent, EC_TENSORRT_ERROR if TensorRT reports an error, which it prints to stderr.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -20,7 +21,7 @@
 #define EC_TENSORRT_MISSING 20000
 #define EC_TENSORRT_ERROR 20001
 
-/* Functions of ec_tensorrt.cpp, by their place in a table. */
+/* Functions of ec_tensorrt.cpp, by their index in a table. */
 enum {
     EC_TENSORRT_START,
     EC_TENSORRT_FORGET

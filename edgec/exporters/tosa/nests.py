@@ -152,7 +152,7 @@ class _Nest:
         return cast(out, gathered(out, table, binary(out, "add", row, second)), "int8")
 
     def reduction(self) -> Either:
-        """What all steps come to."""
+        """The result of all steps."""
         stage = self.stage
         assert stage.update is not None
         terms = list(map(as_term, self.axes))

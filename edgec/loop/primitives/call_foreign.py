@@ -1,4 +1,4 @@
-"""Primitive: a function of the user's in the place of a whole nest."""
+"""Primitive: a function of the user's that replaces a whole nest."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from edgec.numerics.term import as_term
 
 @dataclass(frozen=True)
 class Room:
-    """Memory that a call may write as it likes: so many elements, of undefined content."""
+    """Scratch memory of a call: a number of elements, undefined before it and after it."""
 
     elements: int
     dtype: str = "int8"
@@ -27,7 +27,7 @@ Argument = str | Array | Room | int | float
 def call_foreign(
     func: PrimFunc, symbol: str, arguments: Sequence[Argument]
 ) -> tuple[PrimFunc, Mapping[str, Array]]:
-    """Run one call in the place of all that a function does.
+    """Replace the body of a function by one call.
 
         for i in 0..16 { out[i] = x[i] * w[i] }     ->     call f(&x[0], &out[0], &given[0], 16)
 

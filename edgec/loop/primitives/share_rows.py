@@ -97,7 +97,7 @@ class _Fold:
 
     @property
     def neutral(self) -> Const:
-        """What changes nothing."""
+        """The neutral element."""
         dtype = self.acc.dtype
         if self.op == "add":
             return Const(0.0 if is_float(dtype) else 0, dtype)

@@ -86,7 +86,7 @@ def _match(target: For) -> _Sum:
 
 
 def _operation(outer: For, acc: Buffer) -> str:
-    """What joins the sum and each of its terms; nothing else may be written inside."""
+    """The operation that joins the sum and each term; nothing else may be written inside."""
     inside = [stmt for stmt in statements(outer)]
     if not all(isinstance(stmt, (For, Seq, Store)) for stmt in inside):
         raise ScheduleError("share_sum: the sum is made under conditions")

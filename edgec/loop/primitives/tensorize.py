@@ -220,7 +220,7 @@ def _tidied(buffer: Buffer, indices: tuple[Term, ...]) -> tuple[Term, ...]:
 
 @dataclass
 class _Match:
-    """What has been matched: the meaning's variables, and where its buffers begin."""
+    """The match so far: the meaning's variables, and where its buffers begin."""
 
     values: dict[Var, TermLike] = field(default_factory=dict)
     starts: dict[Var, TermLike] = field(default_factory=dict)

@@ -253,7 +253,7 @@ class _Lines:
 
     @property
     def nothing(self) -> Const:
-        """What adds nothing to a sum."""
+        """The value that adds nothing to a sum."""
         return Const(0.0 if is_float(self.to.dtype) else -self.operand.offset, self.to.dtype)
 
     def width(self, inner: For) -> int:
@@ -305,7 +305,7 @@ class _Builder:
         return _each("tile_b", steps_in(self.product.batch), in_batch, "block_z")
 
     def _threads(self, part: str, make: Callable[[], Stmt]) -> Stmt:
-        """What each thread does between two barriers."""
+        """The work of each thread between two barriers."""
         self.q, self.g = Var(f"{part}_q", 0, 4), Var(f"{part}_g", 0, GROUP)
         self.warp = Var(f"{part}_warp", 0, WARPS)
         body = make()

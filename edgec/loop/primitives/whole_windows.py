@@ -186,7 +186,7 @@ def _element(term: SumTerm, positions: dict[int, Term], padded: list[int]) -> Ex
 
 
 def _fill(term: SumTerm) -> int:
-    """What adds nothing to the sum."""
+    """The value that adds nothing to the sum."""
     if not is_integer(term.source.dtype):
         return 0
     limits = {"int8": 1 << 7, "int16": 1 << 15}.get(term.source.dtype, 0)
@@ -284,7 +284,7 @@ def _leaving(term: SumTerm) -> tuple[int, ...]:
 
 
 def _require_outside(term: SumTerm) -> None:
-    """What loops leave out must be just what is outside of the buffer."""
+    """Require that the loops omit exactly the elements outside of the buffer."""
     load = term.read
     assert isinstance(load, Load)
     bindings = {axis.var: axis.binding for axis in term.block.axes}

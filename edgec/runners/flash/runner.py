@@ -1,4 +1,4 @@
-"""What all flashing tools share: a job, a plan of command lines, and how a result is reported.
+"""Shared by all flashing tools: a job, a plan of command lines, and how a result is reported.
 
 A tool is a `FlashTool`. Most are programs: these only say which command lines they would run
 (`ProgramTool.plan`), so that a test can compare them without the program, `--dry-run` can show

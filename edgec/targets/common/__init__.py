@@ -1,1 +1,1 @@
-"""What all targets share: plain loops, and facts of nests that rules ask for."""
+"""Shared by all targets: plain loops, and facts of nests that rules ask for."""

@@ -1,4 +1,4 @@
-"""What only moves elements, in rows that lie side by side: each row is one copy."""
+"""Nests that only move elements, in contiguous rows: each row is one copy."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def _elements(loops: list[For]) -> int:
 
 
 def _spends_code(nest: Nest) -> bool:
-    """Whether the faster copy is worth its bytes: for time, and where values grow in place.
+    """Whether to spend code on the faster copy: for time, and where values grow in place.
 
     On cores that cannot load words anywhere it always is.
     """

@@ -118,7 +118,7 @@ def _placed(nest: Nest, sort: Sort) -> dict[str, Any] | None:
 
 
 def _offset(nest: Nest) -> int | None:
-    """What is added to each input, as the nest has it."""
+    """The number that the nest adds to each input."""
     block = blocks_of(nest.func.body)["acc"]
     if not isinstance(block.body, Store) or not isinstance(block.body.value, Binary):
         return None

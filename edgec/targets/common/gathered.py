@@ -108,7 +108,7 @@ def padded_rows(nest: Nest) -> Nest:
 
 
 def copy_padded(nest: Nest) -> tuple[Schedule, Window | None, str]:
-    """The same as a schedule, the window, and the name of what windows are read of."""
+    """The schedule that copies with padding, the window, and the buffer that windows read."""
     if nest.window is None or nest.window.is_pixel:
         raise ScheduleError("there are no windows")
     schedule, window, source = Schedule(nest.func), nest.window, "x"

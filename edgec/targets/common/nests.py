@@ -1,4 +1,4 @@
-"""What default schedules share: names of loops and parameters, and where temporaries go."""
+"""Shared by default schedules: names of loops and parameters, and where temporaries go."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ def find_param(func: PrimFunc, name: str) -> Buffer:
 
 
 def stored_value(func: PrimFunc) -> Expr | None:
-    """What the only statement that stores into the first output stores."""
+    """The value that the only store into the first output stores; None if there are several."""
     stores = [s for s in statements(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
     return stores[0].value if len(stores) == 1 else None
 

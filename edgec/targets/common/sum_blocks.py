@@ -85,7 +85,7 @@ def _in_blocks(nest: Nest, block: Block, depth: int, is_gathered: bool) -> Sched
 
 
 def _block(features: frozenset[str], pixels: int, channels: int) -> Block | None:
-    """The first of the core's blocks that so many pixels and channels fill."""
+    """The first of the core's blocks that these pixels and channels fill."""
     key = next((key for key in BLOCKS if key in features), "")
     fitting = (b for b in BLOCKS[key] if b.pixels <= pixels and channels % b.channels == 0)
     return next(fitting, None)

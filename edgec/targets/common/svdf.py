@@ -1,4 +1,4 @@
-"""What filters over time remember moves on by one place."""
+"""The memory of filters over time, which moves by one element at each run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Loops on several threads, where they take long enough to be worth it.
+"""Loops on several threads, where they take long enough.
 
 `on_threads` marks what threads could share; `worth_threads` then leaves to one thread what would
 start threads for too little.
@@ -53,7 +53,7 @@ def worth_threads(
 
 
 def _alone(func: PrimFunc) -> PrimFunc:
-    """The function as it is worth threads of its own."""
+    """The function, with loops in serial where it is too short for threads of its own."""
     if not _shared(func.body) or _is_long(func):
         return func
     return replace(func, body=_Serial().stmt(func.body))
@@ -101,7 +101,7 @@ def _even(parts: int, threads: int) -> float:
 
 
 def share_of(steps: int, threads: int, least: int = 1) -> int:
-    """The steps of each part that threads take of a loop; all where that is not worth it.
+    """The steps of the parts of a loop that threads take; all steps if it stays serial.
 
     The largest parts of which all threads have about as many: of 33 steps two threads take 11
     parts of 3.
@@ -115,7 +115,7 @@ def share_of(steps: int, threads: int, least: int = 1) -> int:
 
 
 def _outermost(body: Stmt) -> list[For]:
-    """Those of several steps."""
+    """The outermost serial loops of several steps."""
     statements = body.stmts if isinstance(body, Seq) else (body,)
     loops = [stmt for stmt in statements if isinstance(stmt, For) and stmt.kind == "serial"]
     return [loop for loop in loops if (constant_extent(loop) or 1) > 1]

@@ -114,7 +114,7 @@ def _plan(nest: Nest, size: int) -> _Plan:
 
 
 def _block(group: Tile, rows: int, columns: int, most: int) -> tuple[int, int]:
-    """The rows and columns of groups in a block of at most so many tiles; whole rows first."""
+    """The rows and columns of groups in a block of at most `most` tiles; whole rows first."""
     across = largest_divisor(columns // group.columns, max(most // (group.rows * group.columns), 1))
     wide = across * group.columns
     down = largest_divisor(rows // group.rows, max(most // (group.rows * wide), 1))
@@ -188,7 +188,7 @@ def _products(schedule: Schedule, group: Tile) -> None:
 
 
 def _unroll(schedule: Schedule, *loops: str) -> None:
-    """Those of several steps: others are no loops."""
+    """Unroll the loops of several steps; those of one step are gone."""
     for loop in loops:
         if loop in loops_of(schedule.func.body):
             schedule.unroll(loop)

@@ -92,7 +92,7 @@ def float_schedules(nest: Nest) -> list[Schedule]:
 
 
 def _is_one_row(nest: Nest) -> bool:
-    """Whether a kernel of its own is worth its code: few channels are left beside fours.
+    """Whether one row has a kernel of its own: many weights, and few channels beside fours.
 
     On vectors the kernel of convolutions takes sixteen channels at once.
     """
@@ -103,7 +103,7 @@ def _is_one_row(nest: Nest) -> bool:
 
 
 def narrow_halves(nest: Nest, weights: Array) -> list[Schedule]:
-    """The same with weights stored as float16, where they are such and a kernel reads them."""
+    """Schedules with weights stored as float16, where no weight changes and a kernel reads them."""
     if not fits_halves(weights):
         return []
     schedule = Schedule(nest.func)
@@ -112,7 +112,7 @@ def narrow_halves(nest: Nest, weights: Array) -> list[Schedule]:
 
 
 def narrow_steps(nest: Nest, weights: Array) -> list[Schedule]:
-    """The same with weights stored as int8, or four bits, that count the steps of their channel.
+    """Schedules with weights stored as int8 or int4, multiples of a scale for each channel.
 
     Where groups of inputs have steps of their own, they are stored in four bits and in eight. What
     needs none is offered with the kernel of groups, too, which others of the model may call. Those

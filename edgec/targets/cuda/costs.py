@@ -1,4 +1,4 @@
-"""What launches, copies, kernels and layers on the processor beside a GPU cost, in microseconds.
+"""Model of costs, in microseconds: launches, copies, kernels, and layers on the processor.
 
 Models, to choose between ways of running a program, and no measurements: no GPU has run them yet. A
 kernel of few threads takes as long as one of its threads; one of many is shared out among the lanes
@@ -87,7 +87,7 @@ class Work:
     longest: float
 
     def cycles(self, rounds: int, gpu: Gpu, multiprocessors: int) -> float:
-        """Clock cycles on some multiprocessors, whose threads do their work in so many rounds."""
+        """Clock cycles on some multiprocessors whose threads do their work in `rounds` rounds."""
         alone = self.longest * rounds * LATENCY_CYCLES
         return max(alone, self.instructions / (gpu.lanes * multiprocessors))
 
@@ -98,7 +98,7 @@ def kernels_us(func: PrimFunc, gpu: Gpu, callees: Mapping[str, PrimFunc] | None 
 
 
 def kernel_us(work: Work, gpu: Gpu) -> float:
-    """What a kernel takes as a node of a graph."""
+    """The time of a kernel as a node of a graph."""
     cycles = FIRST_CYCLES + work.cycles(1, gpu, gpu.multiprocessors)
     return gpu.node_us + cycles / gpu.clock_mhz
 
@@ -106,7 +106,7 @@ def kernel_us(work: Work, gpu: Gpu) -> float:
 def beside_us(
     parts: Sequence[PrimFunc], gpu: Gpu, callees: Mapping[str, PrimFunc] | None = None
 ) -> float:
-    """What kernels take as one node, whose blocks run beside each other, with the most threads."""
+    """The time of kernels in one node: blocks run beside each other, with the most threads."""
     works = [work_of(part, callees) for part in parts]
     launches = [launch_of(part) or ONE_THREAD for part in parts]
     threads = max(launch.threads for launch in launches) * sum(each.blocks for each in launches)
@@ -121,12 +121,12 @@ def on_processor_us(instructions: float, gpu: Gpu) -> float:
 
 
 def copy_us(nbytes: int, gpu: Gpu) -> float:
-    """What a copy between the memories of processor and GPU takes."""
+    """The time of a copy between the memories of processor and GPU."""
     return gpu.copy_us + nbytes / gpu.copy_bytes_us
 
 
 def ports_us(nbytes: Iterable[int], gpu: Gpu, is_one_launch: bool) -> float:
-    """What inputs and outputs of so many bytes take: copies, or the one launch's own accesses."""
+    """The time to move inputs and outputs of these sizes: by copies, or by the launch."""
     sizes = tuple(nbytes)
     if not gpu.has_own_memory:
         return 0.0

@@ -70,7 +70,7 @@ class Crew:
         return max((self.groups(part) * group_bytes(part) for part in waiting), default=0)
 
     def why_not(self, parts: Sequence[PrimFunc], gpu: Gpu) -> Iterator[str]:
-        """What keeps the crew from running these kernels, each as a phrase.
+        """The reasons why the crew cannot run these kernels, each as a phrase.
 
         The blocks of a grid wait for each other, so all of them are on the GPU at once: one on each
         multiprocessor, which the kernel's bound of threads keeps registers for.
@@ -85,7 +85,7 @@ class Crew:
                 )
 
     def us(self, part: PrimFunc, gpu: Gpu, callees: Mapping[str, PrimFunc] | None = None) -> float:
-        """What a kernel takes between two barriers, by the model of costs."""
+        """The time of a kernel between two barriers, by the model of costs."""
         work = work_of(part, callees)
         at_once = self.blocks * BLOCK_THREADS
         if does_wait(part):
@@ -94,7 +94,7 @@ class Crew:
         return work.cycles(-(-work.threads // at_once), gpu, self.blocks) / gpu.clock_mhz
 
     def waiting_us(self, gpu: Gpu) -> float:
-        """What a barrier takes, and the first result after it."""
+        """The time of a barrier and of the first result after it."""
         if self.blocks == 1:
             return BARRIER_CYCLES / gpu.clock_mhz
         barrier_us = CLUSTER_CYCLES / gpu.clock_mhz if self.is_cluster else gpu.barrier_us

@@ -65,7 +65,7 @@ class Tile:
     chunks: int
 
     def us(self, sizes: Sizes, gpu: Gpu, at_once: int) -> float:
-        """What it takes of a product of these sizes."""
+        """The time of a product of these sizes."""
         steps = -(-sizes.steps // at_once)
         blocks = sizes.batch * -(-sizes.rows // self.rows) * (sizes.columns // self.columns)
         products = self.rows * self.columns // (ROWS * COLUMNS * WARPS)
@@ -187,7 +187,7 @@ def _outermost(schedule: Schedule) -> str:
 
 
 def _call_kernels(schedule: Schedule, kernel: str, steps: int, sizes: Sizes) -> None:
-    """Put calls in the place of what the instruction means, and of copies of four elements."""
+    """Replace the instruction's meaning, and copies of four elements, by calls."""
     names = loops_of(schedule.func.body)
     of_call = {"x_step": GROUP * steps, "w_step": steps}
     if kernel == MMA:

@@ -91,7 +91,7 @@ def _with_all_weights(
 
 @dataclass(frozen=True)
 class _Chosen:
-    """What a kernel of products is called with.
+    """The arguments of a product kernel.
 
     stored: what its name says of its weights and scales. sizes: all but that of the inputs.
     """

@@ -231,7 +231,7 @@ def _require_room(tables: Mapping[str, Array]) -> None:
 
 
 def _column_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
-    """The same, with the windows of a row side by side: few inputs in a run of them."""
+    """Products of gathered windows that lie side by side: runs of inputs are short."""
     if window is None or window.is_pixel or not is_gathered(window):
         raise ScheduleError("the windows are not gathered")
     if not any(param.name == "col" for param in schedule.func.params):

@@ -238,7 +238,7 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
     "vpop {d8-d15}\n" \
     "pop {r4-r11, lr}\n"
 
-/* Assembly: dense, all of it; `rescale` makes results of the sums in q0 and q1 that `sums` makes. */
+/* Assembly of the whole dense layer: `sums` computes eight sums in q0 and q1, `rescale` their results. */
 #define EC_DENSE_MVE(sums, rescale) \
     sums \
     rescale \
@@ -350,8 +350,8 @@ static inline EC_UNUSED void ec_plan_dense_mve(int32_t *given, const int8_t *x, 
 
 /* Assembly: convolution, all of it. `lanes` makes the predicate of first slices, and sets q5 if they
  * use it. The slices, of so many bytes of code: `first` of a window, `more` of its other rows, `whole`
- * after these. `store` makes results of the sums in q0 and q1, so many bytes of each; it leaves q5
- * alone. */
+ * after these. `store` rescales the sums in q0 and q1 and stores the results, four in `bytes` bytes;
+ * it does not change q5. */
 #define EC_CONV_WINDOWS_MVE(lanes, slice, first, more, whole, store, bytes) \
     EC_CONV_BEGIN_MVE(lanes " r1\nvpnot\n", slice) \
     "vpstt\n" \

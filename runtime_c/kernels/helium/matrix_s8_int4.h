@@ -109,7 +109,7 @@ static inline EC_INLINE void ec_s4_c_mve(int8_t *out, const int8_t *x, const int
     op " r6, q0, q3\n" \
     op " lr, q1, q3\n"
 
-/* Assembly: convolution, all of it; `rescale` makes results of the sums in q0 and q1. */
+/* Assembly of the whole convolution; `rescale` turns the sums in q0 and q1 into results. */
 #define EC_CONV_S4_MVE(rescale) \
     EC_CONV_WINDOWS_MVE("vmov.i8 q5, #0xF0\n" "vctp.8", "64", \
         EC_CONV_SLICE_S4_MVE("vldrbt.8", "vmladav.s8"), \

@@ -1,4 +1,4 @@
-"""What calls of kernels cost, as numbers: about how many instructions, as the simulator counts.
+"""The cost of kernels' calls: about how many instructions, as the simulator counts them.
 
 `python tests/runtime_c/kernel_costs.py` measures kernels beside what these say.
 """

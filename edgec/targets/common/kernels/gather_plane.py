@@ -1,4 +1,4 @@
-"""What depthwise convolutions are made of: planes of single channels with padding around them."""
+"""Planes of single channels with padding around them, which depthwise convolutions read."""
 
 from __future__ import annotations
 

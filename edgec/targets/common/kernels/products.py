@@ -116,7 +116,7 @@ def _fields(
 
 
 def _prepare(vectors: Vectors, rescaling: Rescaling, *, is_depthwise: bool) -> Change:
-    """Biases without what offsets of inputs add to sums, and lines in the place of factors."""
+    """Biases less the sums of input offsets, and lines instead of factors."""
 
     def prepare(arrays: Mapping[str, Array], channels: int, **sizes: int) -> Mapping[str, Array]:
         shape = (1, -1, channels) if is_depthwise else (channels, -1)
@@ -137,7 +137,7 @@ def _prepare(vectors: Vectors, rescaling: Rescaling, *, is_depthwise: bool) -> C
 
 
 def _restore(vectors: Vectors, rescaling: Rescaling, *, is_depthwise: bool) -> Change:
-    """What `_prepare` took."""
+    """The arrays before `_prepare`."""
 
     def restore(found: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
         bias = found["moved_bias"]
@@ -210,7 +210,7 @@ def register_depthwise(
     vectors: Vectors, header: str, meaning: Meaning, instructions: Callable[..., float],
     code_bytes: int,
 ) -> None:  # fmt: skip
-    """The same of depthwise ones."""
+    """Register a depthwise convolution for each way to rescale sums."""
     for rescaling in vectors.ways:
         register(
             Microkernel(

@@ -68,7 +68,7 @@ class Rescaling:
 
     @property
     def file(self) -> str:
-        """What the names of files with such kernels end in."""
+        """The end of the names of files with such kernels."""
         other = f"_to_{_short(self.stored)}" if self.stored else ""
         return f"{self.short_dtype}{other}{self.suffix}.h"
 

@@ -1,4 +1,4 @@
-"""What kernels of products mean: sums of products of integers, rescaled, limited and stored."""
+"""The meaning of product kernels: sums of products of integers, rescaled, limited and stored."""
 
 from __future__ import annotations
 

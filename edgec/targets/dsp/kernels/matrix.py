@@ -106,7 +106,7 @@ def product_fields(
     zero_point: int = 0,
     is_plain: bool = False,
 ) -> list[Field]:
-    """What streams of products have: of each unit the biases, the weights, what rescales.
+    """The fields of product streams: of each unit the biases, the weights, the rescaling.
 
     Requires what `edgec.targets.dsp.matrix` checks; see the headers for the order. A half-word has
     the weights of both channels of a pair for one input.
@@ -164,7 +164,7 @@ def scale_fields(
     zero_point: int,
     is_wide: Sequence[bool],
 ) -> list[Field]:
-    """What rescales each channel of the units [units, unit]: its scale, or M, C, e.
+    """The rescaling of each channel of the units [units, unit]: its scale, or M, C, e.
 
     factors: how many times themselves sums come that a scale is for. is_wide: of M, C, e, which
     channels take sums of 256 times themselves, where the zero point is -128.

@@ -102,7 +102,7 @@ def matrix_1(
 
 
 def shifted_down(lanes: Array) -> list[Field]:
-    """What rescales each channel of the units: M, half of what is shifted out, the shift."""
+    """The rescaling of each channel of the units: M, half of the divisor, the shift."""
     each = [lanes[:, place : place + 1] for place in range(lanes.shape[1])]
     names = ("multiplier", "half", "shift")
     return [Field(name, lane) for lane in each for name in names]

@@ -83,7 +83,7 @@ register(
 
 
 def dense_to_int16(depth: int, channels: int, added: int) -> PrimFunc:
-    """The same on vectors, in units of eight channels."""
+    """The meaning of the vector kernel, in units of eight channels."""
     if channels % DENSE_UNIT:
         raise ScheduleError(f"{channels} channels are no multiple of {DENSE_UNIT}")
     b = Definition("dense_to_int16")

@@ -35,7 +35,7 @@ class Products:
 
     @property
     def size(self) -> str:
-        """What its first size counts: inputs by four or by eight."""
+        """The unit of its first size: four inputs or eight."""
         return "quads" if self.channels == PAIR else "octets"
 
 

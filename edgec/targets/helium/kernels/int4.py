@@ -57,7 +57,7 @@ class Int4(Storage):
 
 @dataclass(frozen=True)
 class Groups(Int4):
-    """The same, and after every `count` slices a byte for each channel: how far up sums go.
+    """Int4 weights, and after every `count` slices a byte for each channel: its sums' left shift.
 
     Sums of low halves are 16 times themselves.
     """

@@ -92,7 +92,7 @@ class Storage:
         return arrays
 
     def restore(self, found: Mapping[str, Array], count: int) -> Mapping[str, Array]:
-        """What `prepare` was given."""
+        """The arrays before `prepare`."""
         return found
 
 
