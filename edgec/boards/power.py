@@ -12,7 +12,7 @@ ENERGY_NOTE = (
     " and modelled time: wait states, temperature and the single chip make this wrong by up to"
     " about a half either way, and the rest of the board is not in it."
 )
-"""What is said wherever energy is shown."""
+"""The note beside every energy figure."""
 
 
 @dataclass(frozen=True)

@@ -236,8 +236,8 @@ _COMPILE_OPTIONS = (
                  help="ordered: floats with the same bits on every machine; free: faster, by"
                  " default on PCs and 64-bit Arm, with bits of their own."),
     click.option("--offload", multiple=True, metavar="auto|all|none|LAYER",
-                 help="What runs on the GPU of a board that has one, by default all; auto:"
-                 " what is faster there, and all on the processor where there is no GPU."),
+                 help="Layers to run on the board's GPU, by default all; auto: those that are"
+                 " faster there, or none where there is no GPU."),
     click.option("--driver", type=click.Choice(["auto", "graph", "block", "grid"]), default="auto",
                  show_default=True, help="How a GPU runs kernels: one by one, or all in one launch,"
                  " of one block with all activations in its shared memory or of a grid."),
@@ -250,7 +250,7 @@ _COMPILE_OPTIONS = (
     click.option("--input-shape", type=INPUT_SHAPE, multiple=True,
                  help="Shape of an input that the file leaves open; 1..8 stays open within it."),
     click.option("--input-value", type=INPUT_VALUE, multiple=True,
-                 help="What an ONNX input always is; it is no input any more."),
+                 help="A constant value for an ONNX input, which is then no input."),
     click.option("--specialize", type=SPECIAL_SIZES, multiple=True,
                  help="Values of an open size that get fast code of their own."),
     click.option("--place", type=PLACE, multiple=True,

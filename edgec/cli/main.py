@@ -39,7 +39,7 @@ COMMANDS = {
     "boards": "List the boards, or show one.",
     "debug": "Debug a project's program with GDB, emulated or on its board.",
     "monitor": "Show what a serial port says.",
-    "doctor": "Check which tools and packages are installed, and say how to fix what is not.",
+    "doctor": "Check which tools and packages are installed, and say how to install missing ones.",
     "report": "Show what a build costs and why, or compare two, as text, JSON or HTML.",
     "explore": "Build a model for many boards and options, and compare them.",
     "bench": "Measure the sample models and compare them with the baselines.",

@@ -76,7 +76,7 @@ class _WithWords(click.Command):
 @click.option("--int16", multiple=True, metavar="LAYER",
               help="A layer whose values are int16 among int8; may be given often.")  # fmt: skip
 @click.option("--from-start", is_flag=True,
-              help="Each sample is a sequence of its own, from the first state on.")  # fmt: skip
+              help="Reset the states before each sample.")  # fmt: skip
 @click.option("--max-weights", type=LIMIT, metavar="SIZE|PERCENT",
               help="For mixed: at most this many bytes of weights, or part of int8's.")  # fmt: skip
 @click.option("--board", metavar="B",
@@ -107,7 +107,7 @@ class _WithWords(click.Command):
 @click.option("--input-shape", type=INPUT_SHAPE, multiple=True,
               help="Shape of an ONNX input that is left open.")  # fmt: skip
 @click.option("--input-value", type=INPUT_VALUE, multiple=True,
-              help="What an ONNX input always is; it is no input any more.")  # fmt: skip
+              help="A constant value for an ONNX input, which is then no input.")  # fmt: skip
 @custom_ops_option
 @compile_budget_option
 @json_option

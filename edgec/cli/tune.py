@@ -56,7 +56,7 @@ class WorkersType(WordType):
 @click.option("--merge", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
               help="Take in what another file knows; without MODEL, do nothing else.")  # fmt: skip
 @click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE",
-              help="Write a page of what was tried.")  # fmt: skip
+              help="Write an HTML page of the tried schedules.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
               help="What was found; MODEL.tune.json beside MODEL by default. What it knows already"
               " is not measured again.")  # fmt: skip
@@ -73,7 +73,7 @@ def command(model: Path | None, output: Path | None, **given: Any) -> None:
         _merge(given["merge"], output)
         return
     if (given["board"] is None) == (given["target"] is None):
-        raise click.UsageError("give --board or --target: what is found is for one core")
+        raise click.UsageError("give --board or --target: tuning is for one core")
     _tune(model, output or model.with_suffix(SUFFIX), given)
 
 

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
               "installed and can be the board; else core.")  # fmt: skip
 @sanitize_option
 @click.option("--port", metavar="P", help="Serial port of a real board (engine serial).")
-@click.option("--flash", is_flag=True, help="First flash what is compared (engine serial).")
+@click.option("--flash", is_flag=True, help="First flash the build to the board (engine serial).")
 @click.option("--runner", metavar="R", help="The tool to flash with.")
 @click.option("--pool", "pool_file", type=click.Path(path_type=Path), metavar="POOL.toml",
               help="Spread the cases over several devices.")  # fmt: skip

@@ -133,7 +133,7 @@ def _why_not(program: Program, driver: str) -> str:
     if any(step.on_processor for step in program.general_steps):
         return "the processor runs a part of it"
     if any(library_call(step.function) for step in program.general_steps):
-        return "a library starts kernels of its own"
+        return "a library starts its own kernels"
     if driver == "block" and program.arena_bytes > gpu.shared_bytes:
         most = gpu.shared_bytes
         return f"its arena of {program.arena_bytes:,} bytes is larger than the {most:,} of a block"

@@ -197,7 +197,7 @@ class _Lazy:
             closed = _closed(self.graph, inputs, free, own, written)
             imported = from_torch(closed, [inputs[place].detach().clone() for place in free])
         if imported.module.main.states:  # of which torch does not say that they are written to
-            raise EdgecError("a layer changes its statistics: call .eval() for what is not trained")
+            raise EdgecError("a layer changes its statistics: call .eval() unless you train")
         model = imported.build(board="host", io="caller", optimize="time", float_sums="free")
         assert model.built.artefact is not None
         host = HostModel(model.built.artefact, model.built.manifest)

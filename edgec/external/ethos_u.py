@@ -98,7 +98,7 @@ class EthosU(Accelerator):
         offsets = np.frombuffer(metadata(compiled, OFFSETS), "<i4")[OFFSETS_HEAD:]
         if not any(operator.kind == KIND for operator in shared.main.operators):
             raise ImportFailed(
-                f"{self.accelerator} can run nothing of this model",
+                f"{self.accelerator} can run no part of this model",
                 hint="it takes int8 and int16: see `edgec quantize`",
             )
         operators = [

@@ -139,7 +139,7 @@ class _GraphImporter:
                 details=tuple(self.problems),
                 hint=f"--input-value {min(self.wanted)}=… makes an input a constant"
                 if self.wanted
-                else "`edgec ops` lists what is supported; --custom-ops adds operators of your own",
+                else "`edgec ops` lists the supported operators; --custom-ops adds your own",
             )
             failure.inputs = tuple(sorted(self.wanted))
             raise failure

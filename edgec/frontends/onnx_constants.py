@@ -164,7 +164,7 @@ def _output_shapes(
         if tensor.HasField("shape"):
             found.append(tuple(d.dim_value for d in tensor.shape.dim))
     if not found and sum(array.size for array in given.values()) > 0 and node.op_type in _MAKERS:
-        raise ImportFailed(f"the size of what {node.op_type} makes is not known")
+        raise ImportFailed(f"the size of the result of {node.op_type} is unknown")
     return found
 
 

@@ -155,7 +155,7 @@ class _GraphImporter:
                 f"{count} operator{'s' if count > 1 else ''} of {self.file}"
                 f" {'are' if count > 1 else 'is'} not supported",
                 details=problem_lines(self.problems),
-                hint="`edgec ops` lists what is supported; --custom-ops adds operators of your own",
+                hint="`edgec ops` lists the supported operators; --custom-ops adds your own",
             )
         return self.builder.finish(with_pauses(self.builder, results))
 

@@ -131,7 +131,7 @@ class Variables:
             handle, value = operator.inputs
             tensor = graph.tensors[value] if value >= 0 else None
             if handle not in handles or tensor is None or tensor.data is None:
-                raise ImportFailed(f"calls subgraph {number}, which assigns what is not constant")
+                raise ImportFailed(f"calls subgraph {number}, which assigns computed values")
             self.initial[handles[handle]] = tensor
 
     def _initial_data(self, key: Key, type_: TensorType) -> Array:

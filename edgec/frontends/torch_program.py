@@ -64,7 +64,7 @@ class ProgramImporter:
                 f"{count} operator{'s' if count > 1 else ''} of {source}"
                 f" {'are' if count > 1 else 'is'} not supported",
                 details=tuple(self.problems),
-                hint="`edgec ops` lists what is supported",
+                hint="`edgec ops` lists the supported operators",
             )
         if len(self.broken) == 1 and not count:
             raise self.broken[0]

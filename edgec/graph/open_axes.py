@@ -33,7 +33,7 @@ def axes_after(node: Node, known: Mapping[Value, Mapping[int, Value]]) -> dict[i
                 continue
             after = _axis_after(node, position, axis)
             if found.setdefault(after, number) is not number:
-                raise TypeMismatch(f"data decide two sizes of axis {after} of what it makes")
+                raise TypeMismatch(f"data decide two sizes of axis {after} of its result")
     if found:
         _require_met(node, known, found)
     return found

@@ -41,7 +41,7 @@ def special_sizes(
     if len(choices) > MOST_CHOICES:
         raise ImportFailed(
             f"--specialize makes {len(choices)} choices of sizes, {MOST_CHOICES} are the most",
-            hint="give fewer values: each choice is a model's worth of code",
+            hint="give fewer values: each adds the code of a whole model",
         )
     return tuple(choices)
 
@@ -56,7 +56,7 @@ def _require_names(symbols: Sequence[Var], values: dict[str, tuple[int, ...]]) -
     missing = [name for name in names if name not in values]
     if missing:
         raise ImportFailed(
-            f"--specialize leaves the size {missing[0]!r} open: code of its own needs them all",
+            f"--specialize leaves the size {missing[0]!r} open: a version needs all sizes",
             hint=known,
         )
 

@@ -14,8 +14,8 @@ _OPEN_HINTS = {
     errno.EACCES: "you may not use it: `edgec doctor` says how to get the right to",
     errno.EPERM: "you may not use it: `edgec doctor` says how to get the right to",
     errno.EBUSY: "another program holds it: end that first",
-    errno.ENOTTY: "it is no serial port; `edgec doctor` lists those there are",
-    errno.EISDIR: "it is no serial port; `edgec doctor` lists those there are",
+    errno.ENOTTY: "it is no serial port; `edgec doctor` lists the serial ports",
+    errno.EISDIR: "it is no serial port; `edgec doctor` lists the serial ports",
 }
 
 

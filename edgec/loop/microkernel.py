@@ -236,5 +236,5 @@ def get_microkernel(name: str) -> Microkernel:
 
 
 def all_microkernels() -> tuple[Microkernel, ...]:
-    """Every microkernel, by name."""
-    return tuple(_REGISTRY[name] for name in sorted(_REGISTRY))
+    """Every microkernel of `runtime_c/kernels/`, by name; the user's have no header there."""
+    return tuple(_REGISTRY[name] for name in sorted(_REGISTRY) if _REGISTRY[name].header)

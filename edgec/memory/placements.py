@@ -62,7 +62,7 @@ class Placements:
             pattern = what.partition(":")[2]
             near = difflib.get_close_matches(pattern, names, n=5, cutoff=0.3) or list(names)[:5]
             raise PlanError(
-                f"--place {what}: the model has nothing of that name",
+                f"--place {what}: the model has no part of that name",
                 details=("there are: " + ", ".join(near),) if near else (),
                 hint="`*` stands for any letters; edgec report lists all names",
             )

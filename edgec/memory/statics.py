@@ -94,7 +94,7 @@ def _require_room(name: str, inside: Sequence[Static], room: Mapping[str, int]) 
     if need > room[name]:
         largest = sorted(inside, key=lambda s: (-s.size_bytes, s.name))[:5]
         raise PlanError(
-            f"what is pinned to region {name} needs {need:,} bytes, {room[name]:,} are left there",
+            f"the data placed in region {name} needs {need:,} bytes, {room[name]:,} are left there",
             details=tuple(f"  {s.size_bytes:>9,} {s.kind} {s.name}" for s in largest),
             hint="pin less of it there",
         )

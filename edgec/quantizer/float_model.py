@@ -31,13 +31,13 @@ def float_function(module: Module, *, from_start: bool = False) -> Function:
     if any(value.type.is_quantized for value in function.values()):
         raise ImportFailed(
             f"{module.source} is quantized already",
-            hint="build it as it is; to quantize anew, start from the float model",
+            hint="build it without quantizing; to quantize again, start from the float model",
         )
     if function.states:
         raise ImportFailed(
             f"{module.source} keeps state from run to run: such models cannot be quantized yet",
-            hint="if every run is a sequence of its own, use --from-start: the states are then"
-            " what they are at first",
+            hint="if every run starts a new sequence, use --from-start: each run then begins"
+            " with the initial states",
         )
     return prepare(function)
 

@@ -268,7 +268,7 @@ def _region(report: Mapping[str, Any], region: Mapping[str, Any]) -> dict[str, A
     names = list({layer["step"]: layer["name"] for layer in report["layers"]}.values())
     labels = {buffer["name"]: buffer for buffer in report["buffers"]}
     proofs = {
-        "live bytes": f"what is live together at step {region['peak_step']} needs all of it",
+        "live bytes": f"the buffers that are live at step {region['peak_step']} needs all of it",
         "search": "every other arrangement was searched and excluded",
     }
     peak, bound = count(region["peak_bytes"]), count(region["lower_bound_bytes"])

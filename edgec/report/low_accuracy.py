@@ -41,7 +41,7 @@ def inaccurate_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[
     elif values is not None:
         advice = "mixed values keep their goal on samples held out: calibrate with more samples"
     elif recipe["weights"] == "float16":
-        advice = "float16 does not hold these weights: build the float model as it is"
+        advice = "float16 cannot represent these weights: build the float model"
     elif recipe["weights"] != "int8":
         advice = f"weights of {recipe['weights']} are coarse: try --weights int8"
     elif recipe["activations"] == "int8":

@@ -176,7 +176,7 @@ def _left(compiled: Compiled) -> dict[str, int]:
 def _special_lines(specialized: list[dict[str, int]]) -> list[str]:
     """The sizes that have code of their own."""
     words = (", ".join(f"{name}={n}" for name, n in sizes.items()) for sizes in specialized)
-    return [f"code of its own at {each}" for each in words]
+    return [f"specialized at {each}" for each in words]
 
 
 def _tuned_lines(tuned: list[str], left_out: int) -> list[str]:

@@ -357,7 +357,7 @@ def require_engine(engine: str, board: Board | None, *, what: str = "") -> None:
         )
     if engine == "host" and board is not None and not is_this_computer(board.core):
         raise RunFailed(
-            f"what is built for {board.name} runs on a computer with {board.core.title}",
+            f"a build for {board.name} runs on a computer with {board.core.title}",
             hint="copy the project there and run it there, or "
             + (
                 "use --engine gpu_emulation" if board.core.has_gpu else "build for the board 'host'"

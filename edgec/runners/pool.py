@@ -308,7 +308,7 @@ def _result_of(future: Future[R]) -> R | _Failure:
         return _Failure(
             f"the executor lost its worker ({type(error).__name__}: {text})",
             (),
-            "is its computer still there, and has it memory enough?",
+            "check that its computer is reachable and has enough memory",
         )
 
 

@@ -75,7 +75,7 @@ def test_sizes_with_code_of_their_own(tmp_path: Path, edgec: Callable) -> None:
     (tmp_path / "edgec.toml").write_text('specialize = ["batch=1,5"]\n', "utf-8")
     words = ("build", path, "--board", "host", "--input-shape", "x=1..5,4", "-o", tmp_path / "out")
     built = edgec(*words)
-    assert built.status == 0 and "code of its own at batch=5" in built.out, built.err
+    assert built.status == 0 and "specialized at batch=5" in built.out, built.err
     for text, status, message in (
         ("batch=6", 1, "--specialize batch=6: 1 to 5 are possible"),
         ("batch", 2, "is no size with values"),

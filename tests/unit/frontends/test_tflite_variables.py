@@ -141,7 +141,7 @@ def damaged(case: str) -> tuple[VariableModel, int]:
         ("number", "calls subgraph 3 of 1"),
         ("late", "stands after operators that use variables"),
         ("computed", "only assignments of constants are supported"),
-        ("not constant", "which assigns what is not constant"),
+        ("not constant", "which assigns computed values"),
         ("shape", "its initial value is int8[3]"),
         ("handle", "its variable is not the result of a VAR_HANDLE before it"),
         ("type", "assigns int8[1, 6] quant(0.25, 0) to a variable of int8[1, 6] quant(0.5, -3)"),
