@@ -132,10 +132,7 @@ def sanitizer_runtime(toolchain: Toolchain) -> Path | None:
 def sanitizer_of(command: Sequence[str]) -> Path | None:
     """The AddressSanitizer library of a gcc with this command."""
     done = subprocess.run(
-        [*command, "-print-file-name=libasan.so"],
-        capture_output=True,
-        text=True,
-        check=False,
+        [*command, "-print-file-name=libasan.so"], capture_output=True, text=True, check=False
     )
     path = Path(done.stdout.strip())
     return path if path.is_absolute() and path.exists() else None

@@ -65,10 +65,7 @@ def write_levels(
 
 
 def _front(
-    model: str,
-    programs: Sequence[Program],
-    cores: Sequence[Core],
-    emitted: Sequence[EmittedModel],
+    model: str, programs: Sequence[Program], cores: Sequence[Core], emitted: Sequence[EmittedModel]
 ) -> ModelText:
     """What the application sees: the best level's interface, with memory for every level."""
     best = emitted[0].text

@@ -212,11 +212,7 @@ def _read_main(path: Path) -> str:
 
 
 def _board_files(
-    program: Program,
-    emitted: EmittedModel,
-    board: Board,
-    harness: Harness,
-    link_key: bytes | None,
+    program: Program, emitted: EmittedModel, board: Board, harness: Harness, link_key: bytes | None
 ) -> dict[str, str]:
     text = emitted.text
     files = {

@@ -18,13 +18,7 @@ import numpy as np
 
 import edgec.ops
 from edgec.errors import EdgecError, ImportFailed, TooLarge
-from edgec.frontends.imported import (
-    imported,
-    is_made,
-    mentions,
-    put_in_place,
-    require_open,
-)
+from edgec.frontends.imported import imported, is_made, mentions, put_in_place, require_open
 from edgec.frontends.pauses import with_pauses
 from edgec.frontends.tflite_bytes import Bytes, signed_type
 from edgec.frontends.tflite_reader import (

@@ -225,11 +225,7 @@ class _Reader:
         return RawModel(graphs)
 
     def graph(
-        self,
-        graph: Any,
-        buffers: list[Array | None],
-        kinds: list[str],
-        type_names: dict[int, str],
+        self, graph: Any, buffers: list[Array | None], kinds: list[str], type_names: dict[int, str]
     ) -> RawGraph:
         tensors = tuple(
             self.tensor(index, tensor, buffers, type_names)

@@ -104,11 +104,7 @@ class GraphBuilder:
         self.nodes.append(node)
 
     def constant(
-        self,
-        name: str,
-        data: Array,
-        quant: Quant | None = None,
-        origin: Origin | None = None,
+        self, name: str, data: Array, quant: Quant | None = None, origin: Origin | None = None
     ) -> Constant:
         """Make a constant with the data's own shape and dtype."""
         type_ = TensorType(tuple(data.shape), data.dtype.name, quant)

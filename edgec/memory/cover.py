@@ -58,11 +58,7 @@ def _shortest_path(spans: Spans, limit_bytes: int | None) -> tuple[Span, ...] | 
             rest = best[span.last + 1]
             if rest is None or (limit_bytes is not None and span.need_bytes > limit_bytes):
                 continue
-            found = (
-                span.instructions + span.code + rest[0],
-                max(span.need_bytes, rest[1]),
-                span,
-            )
+            found = (span.instructions + span.code + rest[0], max(span.need_bytes, rest[1]), span)
             known = best[position]
             if known is None or found[:2] < known[:2]:
                 best[position] = found

@@ -54,10 +54,7 @@ def widened(x: Value, accumulator: Value, offset: int) -> Value:
 
 
 def rescale(
-    target: Lowering,
-    multipliers: Sequence[float],
-    rounding: str,
-    dtype: str = "int32",
+    target: Lowering, multipliers: Sequence[float], rounding: str, dtype: str = "int32"
 ) -> Callable[[Value, Any], Value]:
     """A function (accumulator, channel) -> rounded integer; one or per-channel multipliers.
 

@@ -59,11 +59,7 @@ def activation_range(kind: str, output: TensorType) -> tuple[int, int]:
 
 
 def append_activation(
-    builder: GraphBuilder,
-    raw: RawNode,
-    op: str,
-    inputs: Sequence[Value],
-    attrs: Any = None,
+    builder: GraphBuilder, raw: RawNode, op: str, inputs: Sequence[Value], attrs: Any = None
 ) -> Value:
     """Append a float operator and, where the TFLite node has a fused activation, its clip.
 

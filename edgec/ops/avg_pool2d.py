@@ -26,14 +26,7 @@ from edgec.ops.intervals import clamped
 from edgec.ops.onnx_graph import OnnxGraph, write_pool
 from edgec.ops.onnx_pool import real_element, stored_value
 from edgec.ops.op import Op, RawNode, SumParts, from_tflite
-from edgec.ops.window import (
-    NO_PADDING,
-    Padding,
-    Pair,
-    output_extent,
-    tflite_padding,
-    window_steps,
-)
+from edgec.ops.window import NO_PADDING, Padding, Pair, output_extent, tflite_padding, window_steps
 
 
 @dataclass(frozen=True)

@@ -289,10 +289,7 @@ def _append(
         )
     constants = [
         builder.constant(f"{raw.name}.{key}", np.ascontiguousarray(data))
-        for key, data in (
-            ("bias", biases[: gates * size]),
-            ("own_bias", biases[gates * size :]),
-        )
+        for key, data in (("bias", biases[: gates * size]), ("own_bias", biases[gates * size :]))
     ]
     y, hidden = builder.node(
         name, [x, start, *rows, *constants], attrs, name=f"{raw.name}/sequence",

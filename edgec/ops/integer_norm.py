@@ -193,9 +193,7 @@ def _bit_length(value: Value) -> Value:
     """Of an int64 above 0."""
     upper, lower = cast(value >> 32, "uint32"), cast(value, "uint32")
     return select(
-        upper.equals(0),
-        intrinsic("bit_length_u32", lower),
-        intrinsic("bit_length_u32", upper) + 32,
+        upper.equals(0), intrinsic("bit_length_u32", lower), intrinsic("bit_length_u32", upper) + 32
     )
 
 

@@ -45,10 +45,7 @@ def leaky_multipliers(alpha: float, x: float, y: float) -> tuple[float, float]:
     one in 5000, theirs are one off from their golden files.
     """
     single = np.float32
-    return (
-        float(single(x) / single(y)),
-        float(single(single(x) * single(alpha)) / single(y)),
-    )
+    return (float(single(x) / single(y)), float(single(single(x) * single(alpha)) / single(y)))
 
 
 @register

@@ -39,11 +39,7 @@ def offset_scales(weights: Constant, channels: int) -> tuple[float, ...]:
 
 
 def append_products(
-    builder: GraphBuilder,
-    raw: RawNode,
-    op: str,
-    operands: Sequence[Value],
-    attrs: Any = None,
+    builder: GraphBuilder, raw: RawNode, op: str, operands: Sequence[Value], attrs: Any = None
 ) -> Value:
     """The accumulators `<node>.acc` of an operator on (x, weights, bias), all stored integers.
 

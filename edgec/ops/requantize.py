@@ -236,10 +236,7 @@ def tflite_operands(
 
 
 def append_requantize(
-    builder: GraphBuilder,
-    raw: RawNode,
-    accumulators: Value,
-    multiplier: tuple[float, ...],
+    builder: GraphBuilder, raw: RawNode, accumulators: Value, multiplier: tuple[float, ...]
 ) -> Value:
     """Append the requantize of a TFLite node with its fused activation; `raw` declares the output.
 

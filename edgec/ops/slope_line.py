@@ -42,10 +42,7 @@ class SlopeLine:
 
 
 def find_slope_line(
-    x: IntArray,
-    results: IntArray,
-    factors: tuple[float, npt.NDArray[np.float64]],
-    zero_point: int,
+    x: IntArray, results: IntArray, factors: tuple[float, npt.NDArray[np.float64]], zero_point: int
 ) -> SlopeLine | None:
     """The line that gives all int8 `results` [len(x), slopes]; None if none is found.
 

@@ -36,7 +36,7 @@ def print_quantization(report: Mapping[str, Any]) -> None:
     said = [
         f"outputs: {_outputs(report)}; the same answer as in float for"
         f" {100 * report['agreement']:.2f} % of {plural(report['samples'], 'sample')}"
-        f"{'' if report['is_tested'] else ' that it was calibrated on'}",
+        f"{'' if report['is_tested'] else ' that it was calibrated on'}"
     ]
     if report["held_out_sqnr_db"] is not None:
         said.append(

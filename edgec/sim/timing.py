@@ -60,11 +60,7 @@ class Timing:
 _BRANCHES = (Kind.BRANCH, Kind.CONDITIONAL_BRANCH, Kind.CALL, Kind.EXCHANGE)
 #: "P: the number of cycles required for a pipeline refill. This ranges from 1 to 3."
 _REFILL = Cycles(1, 2, 3)
-_COMMON = {
-    Kind.DUAL: exactly(3),
-    Kind.TABLE_BRANCH: Cycles(3, 4, 5),
-    Kind.DIVIDE: Cycles(2, 8, 12),
-}
+_COMMON = {Kind.DUAL: exactly(3), Kind.TABLE_BRANCH: Cycles(3, 4, 5), Kind.DIVIDE: Cycles(2, 8, 12)}
 _FLOATS = {
     Kind.VECTOR_DIVIDE: exactly(14),
     Kind.VECTOR_MULTIPLY_ADD: exactly(3),

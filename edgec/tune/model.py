@@ -115,12 +115,7 @@ def distinct_layers(module: Module, core: Core, options: Options) -> tuple[Targe
 
 
 def tune(
-    module: Module,
-    plan: Plan,
-    workers: Workers,
-    known: Tuned,
-    watch: Watch,
-    save: Save,
+    module: Module, plan: Plan, workers: Workers, known: Tuned, watch: Watch, save: Save
 ) -> tuple[Tuned, list[TunedLayers]]:
     """Search each nest of a model. known: figures of before, which are not measured again.
 

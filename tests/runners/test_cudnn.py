@@ -22,7 +22,7 @@ from foreign_layers import (
     emulated,
     theirs,
     written,
-)  # fmt: skip
+)
 
 from edgec import external
 from edgec.codegen.one_launch import plan_of

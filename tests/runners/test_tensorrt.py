@@ -23,7 +23,7 @@ from foreign_layers import (
     emulated,
     theirs,
     written,
-)  # fmt: skip
+)
 
 from edgec import external
 from edgec.boards.board import load_board

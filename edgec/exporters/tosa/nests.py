@@ -50,11 +50,7 @@ _REDUCTIONS = {
 
 
 def write_nests(
-    out: TosaText,
-    definition: Definition,
-    buffers: dict[str, Either],
-    *,
-    keeps_bits: bool,
+    out: TosaText, definition: Definition, buffers: dict[str, Either], *, keeps_bits: bool
 ) -> None:
     """Write every stage; `buffers` gets what each stores.
 

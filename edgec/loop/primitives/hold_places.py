@@ -6,18 +6,7 @@ from collections.abc import Iterator
 from dataclasses import replace
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import (
-    Buffer,
-    Const,
-    Expr,
-    For,
-    Gather,
-    IndexValue,
-    Load,
-    PrimFunc,
-    Stmt,
-    Store,
-)
+from edgec.loop.ir import Buffer, Const, Expr, For, Gather, IndexValue, Load, PrimFunc, Stmt, Store
 from edgec.loop.primitives.lookup import find_loop, fresh, with_changes
 from edgec.loop.rewrite import Rewriter, expressions, sequence, statements, subexpressions
 from edgec.numerics.term import Var, as_term

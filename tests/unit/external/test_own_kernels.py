@@ -17,6 +17,7 @@ from edgec.errors import BuildFailed, EdgecError, KernelRefused
 from edgec.exporters.library import read_library
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc, Seq
+from edgec.loop.microkernel import all_microkernels
 from edgec.loop.schedule import Schedule
 from edgec.options import Options
 from edgec.pipeline import compile_model
@@ -217,5 +218,6 @@ def test_a_kernel_with_a_nest_as_its_meaning(
     )
     if is_right:
         assert taken(small, HOST, own) == ["my_dot_f32"] == taken(small, M4, own)
+        assert own.symbol not in {kernel.name for kernel in all_microkernels()}, "it is not ours"
     else:
         assert "my_dot_f32 for" in refused(small, own)
