@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from edgec.codegen.c_term import flat_term
+from edgec.loop.access import flat_term
 from edgec.loop.ir import Buffer, Cast, Const, Expr, Gather, IndexValue, Load, Store
 from edgec.loop.rewrite import subexpressions
 from edgec.numerics.term import Term, as_term

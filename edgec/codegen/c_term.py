@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from edgec.loop.ir import Buffer
-from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Product, Term, Var, as_term
+from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Product, Term, Var
 
 # Binding strength of C's operators, from loose to tight.
 TERNARY, OR, AND, BIT_OR, BIT_XOR, BIT_AND, EQUALITY, RELATION, SHIFT, SUM, PRODUCT, UNARY, ATOM = (
@@ -88,14 +88,6 @@ def flat_index(indices: Sequence[Term], shape: Sequence[int], name: VarName) -> 
     if out is None:
         return Text("0")
     return _scaled(out, stride)
-
-
-def flat_term(indices: Sequence[Term], shape: Sequence[int]) -> Term:
-    """The flat offset as one term, to compare offsets and to separate constants."""
-    total = as_term(0)
-    for index, extent in zip(indices, shape, strict=True):
-        total = total * extent + index
-    return total
 
 
 def _sum(left: Text, right: Text) -> Text:

@@ -16,7 +16,7 @@ import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 
-from edgec.codegen.c_term import flat_term
+from edgec.loop.access import flat_term
 from edgec.loop.ir import Branch, Buffer, BufferRef, Expr, For, If, Load, Seq, Stmt, Store, While
 from edgec.loop.rewrite import Rewriter, Substitute
 from edgec.numerics.term import Term, Var, as_term

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from edgec.codegen.c_term import flat_term
 from edgec.codegen.c_types import INT_RANGE, is_integer
+from edgec.loop.access import flat_term
 from edgec.loop.ir import (
     Binary,
     Buffer,

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from copy import copy
 
-from edgec.codegen.c_term import flat_term
+from edgec.loop.access import flat_term
 from edgec.loop.ir import Buffer, BufferRef, Call, Expr, Gather, Load, Stmt, Store
 from edgec.loop.rewrite import children, expressions, subexpressions
 from edgec.numerics.term import Term

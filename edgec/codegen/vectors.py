@@ -20,9 +20,10 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 from edgec.codegen.c_expr import ExprPrinter
-from edgec.codegen.c_term import flat_term, term_text
+from edgec.codegen.c_term import term_text
 from edgec.codegen.c_types import C_TYPE, is_integer
 from edgec.errors import ContractError
+from edgec.loop.access import flat_term
 from edgec.loop.dtype import bits
 from edgec.loop.intrinsics import get_intrinsic
 from edgec.loop.ir import (

@@ -173,8 +173,13 @@ def _reads(
 
 def flat_address(buffer: Buffer, indices: tuple[Term, ...]) -> Term:
     """The position of an element in memory."""
+    return flat_term(indices, buffer.shape)
+
+
+def flat_term(indices: Sequence[Term], shape: Sequence[int]) -> Term:
+    """The position of an element in an array of this shape."""
     total = as_term(0)
-    for index, extent in zip(indices, buffer.shape, strict=True):
+    for index, extent in zip(indices, shape, strict=True):
         total = total * extent + index
     return total
 

@@ -28,7 +28,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ContractError
-from edgec.loop.access import reads, writes
+from edgec.loop.access import flat_address, reads, writes
 from edgec.loop.bound import ONE_THREAD, kernel_parts, launch_of
 from edgec.loop.dtype import bits
 from edgec.loop.ir import (
@@ -55,7 +55,7 @@ from edgec.loop.microkernel import Microkernel, get_microkernel, meaning_of, wri
 from edgec.loop.rewrite import statements, subexpressions
 from edgec.loop.simplify import lower_blocks
 from edgec.loop.unify import closed_at
-from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Product, Term, TermLike, Var, as_term
+from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Product, Term, TermLike, Var
 
 IntArray = npt.NDArray[np.int64]
 # Smallest and largest value of something, for every iteration of the loops that are enumerated.
@@ -334,7 +334,7 @@ class _Walk:
         found = _nothing(steps.count)
         read, write = self.lowest_read(store.value, steps), found.write
         if store.buffer == self.output:
-            write = _end(store.buffer, _flat(store.buffer, store.indices), 1, steps)
+            write = _end(store.buffer, flat_address(store.buffer, store.indices), 1, steps)
         return _Summary(read, write, found.distance)
 
     def lowest_read(self, expr: Expr, steps: _Steps) -> IntArray:
@@ -343,7 +343,7 @@ class _Walk:
         offsets: dict[tuple[tuple[Atom, int], ...], int] = {}  # of addresses that differ in it only
         for part in subexpressions(expr):
             if isinstance(part, Load) and part.buffer == self.input:
-                flat = _flat(part.buffer, part.indices)
+                flat = flat_address(part.buffer, part.indices)
                 offsets[flat.parts] = min(offsets.get(flat.parts, flat.offset), flat.offset)
             elif isinstance(part, Gather) and part.buffer == self.input:
                 lowest = np.zeros_like(lowest)
@@ -382,12 +382,12 @@ class _Walk:
         for param, pointer in zip(kernel.pointers(meaning), pointers, strict=True):
             if pointer.buffer not in (self.input, self.output):
                 continue
-            base = _start(pointer.buffer, _flat(pointer.buffer, pointer.indices), steps)
+            base = _start(pointer.buffer, flat_address(pointer.buffer, pointer.indices), steps)
             inside = _Walk(param, param).summary(body, replace(steps, in_order=False))
             if pointer.buffer == self.input:
                 read = np.minimum(read, base + inside.read)
             else:
-                base = _end(pointer.buffer, _flat(pointer.buffer, pointer.indices), 0, steps)
+                base = _end(pointer.buffer, flat_address(pointer.buffer, pointer.indices), 0, steps)
                 write = np.maximum(write, base + inside.write)
         whole = _Summary(read, write, np.full(steps.count, -NEVER))
         return whole if kernel.reads_first else whole.mixed()
@@ -397,9 +397,9 @@ class _Walk:
     ) -> _Summary:
         """Each pointer's box, in any order."""
         for pointer in pointers:
-            first = _flat(pointer.buffer, pointer.indices)
+            first = flat_address(pointer.buffer, pointer.indices)
             corner = tuple(i + n - 1 for i, n in zip(pointer.indices, pointer.box, strict=True))
-            last = _flat(pointer.buffer, corner)
+            last = flat_address(pointer.buffer, corner)
             if pointer.buffer == self.input and pointer.use != "writes":
                 read = np.minimum(read, _start(pointer.buffer, first, steps))
             if pointer.buffer == self.output and pointer.use != "reads":
@@ -423,7 +423,7 @@ class _Walk:
         for param, pointer in zip(params, pointers, strict=True):
             if pointer.buffer not in (self.input, self.output):
                 continue
-            flat = _flat(pointer.buffer, pointer.indices)
+            flat = flat_address(pointer.buffer, pointer.indices)
             inside = _Walk(param, param).summary(loop.body, inner)
             if pointer.buffer == self.input:
                 base = np.repeat(_start(pointer.buffer, flat, steps), groups * at_once)
@@ -495,13 +495,6 @@ def _numbers(call: Call) -> tuple[TermLike, ...]:
 
 def _nbytes(buffer: Buffer) -> int:
     return buffer.elements * (bits(buffer.dtype) // 8)
-
-
-def _flat(buffer: Buffer, indices: tuple[Term, ...]) -> Term:
-    flat = as_term(0)
-    for index, extent in zip(indices, buffer.shape, strict=True):
-        flat = flat * extent + index
-    return flat
 
 
 def _start(buffer: Buffer, flat: Term, steps: _Steps) -> IntArray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -15,15 +14,14 @@ from edgec.graph.traits import IntegerForm, Movement
 from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.values import int32
-from edgec.ops.moved import Moved
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import RawNode, axis_of, from_onnx, from_tflite
 from edgec.ops.parts import Parts
-from edgec.ops.scattered import AxisAttrs, GatherAt, picked_axis
+from edgec.ops.scattered import AxisAttrs, GatherAt, PicksRows
 
 
 @register
-class Gather(Moved[AxisAttrs]):
+class Gather(PicksRows):
     """data of any dtype, indices int32 within the axis; quantization per tensor stays."""
 
     name = "gather"
@@ -42,17 +40,6 @@ class Gather(Moved[AxisAttrs]):
         """The index comes from the table."""
         first, last = attrs.axis, attrs.axis + len(others[0].shape)
         return (*at[:first], int32(others[0][at[first:last]]), *at[last:])
-
-    def axis_after(
-        self,
-        attrs: AxisAttrs,
-        inputs: Sequence[TensorType],
-        position: int,
-        axis: int,
-        result: TensorType,
-    ) -> int | None:
-        """The axes of the indices replace the axis that they pick from."""
-        return picked_axis(attrs.axis, inputs[1], position, axis)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """Gather, by constants."""

@@ -10,7 +10,7 @@ from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import register
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.loop.values import Value, clamp
 from edgec.numerics.fixed_point import (
     IntArray,
@@ -18,7 +18,6 @@ from edgec.numerics.fixed_point import (
     quantize_multiplier,
     rounding_divide_by_power_of_two,
 )
-from edgec.numerics.float_math import float_maximum, float_minimum
 from edgec.ops.op import RawNode, from_onnx, from_tflite
 from edgec.ops.table import ByTable, tflite_unary
 
@@ -114,14 +113,8 @@ class HardSwish(ByTable[HardSwishAttrs]):
         result = rounding_divide_by_power_of_two(product, -exponent)
         return result + attrs.output.zero_point[0]
 
-    def of_floats(self, attrs: HardSwishAttrs, x: Array) -> Array:
-        """The function of a float32 array."""
-        zero, six = np.float32(0), np.float32(6)
-        limited = float_minimum(float_maximum(x + np.float32(3), zero), six)
-        return np.asarray(x * limited / six)
-
     def of_float(self, attrs: HardSwishAttrs, x: Value) -> Value:
-        """The same in a loop, in every bit."""
+        """The function of a float32 value."""
         return x * clamp(x + 3.0, 0.0, 6.0) / 6.0
 
 

@@ -12,7 +12,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import register
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, intrinsic, select
 from edgec.numerics.fixed_point import IntArray, Rounding, quantize_multiplier, requantize
@@ -90,12 +90,8 @@ class LeakyRelu(ByTable[LeakyReluAttrs]):
 
         return result
 
-    def of_floats(self, attrs: LeakyReluAttrs, x: Array) -> Array:
-        """The function of a float32 array."""
-        return np.where(x > 0, x, x * np.float32(attrs.alpha))
-
     def of_float(self, attrs: LeakyReluAttrs, x: Value) -> Value:
-        """The same in a loop, in every bit."""
+        """The function of a float32 value."""
         return select(x > 0.0, x, x * attrs.alpha)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:

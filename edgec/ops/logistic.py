@@ -11,7 +11,7 @@ from edgec.errors import TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import register
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, intrinsic
 from edgec.numerics import float_math
@@ -132,12 +132,8 @@ class Logistic(ByTable[LogisticAttrs]):
         loops, factor = SigmoidLoops(target), input_factor(x)
         return lambda value: loops.logistic(value, factor)
 
-    def of_floats(self, attrs: LogisticAttrs, x: Array) -> Array:
-        """The function of a float32 array."""
-        return float_math.sigmoid(x)
-
     def of_float(self, attrs: LogisticAttrs, x: Value) -> Value:
-        """The same in a loop, in every bit."""
+        """The function of a float32 value."""
         return intrinsic("sigmoid_f32", x)
 
 

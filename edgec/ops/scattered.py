@@ -63,13 +63,23 @@ def wrapped_index(value: Value, extent: int) -> Value:
     return select(limited < 0, limited + extent, limited)
 
 
-def picked_axis(along: int, indices: TensorType, position: int, axis: int) -> int | None:
-    """Where an axis of the data, or of the indices, stands in what is gathered along another."""
-    if position == 1:
-        return along + axis
-    if axis == along:
-        return None
-    return axis if axis < along else axis + len(indices.shape) - 1
+class PicksRows(Moved[AxisAttrs]):
+    """A movement whose result has the axes of the indices instead of the axis of the data."""
+
+    def axis_after(
+        self,
+        attrs: AxisAttrs,
+        inputs: Sequence[TensorType],
+        position: int,
+        axis: int,
+        result: TensorType,
+    ) -> int | None:
+        """The axes after it move; the axis itself is gone."""
+        if position == 1:
+            return attrs.axis + axis
+        if axis == attrs.axis:
+            return None
+        return axis if axis < attrs.axis else axis + len(inputs[1].shape) - 1
 
 
 def _check(name: str, data: TensorType, indices: TensorType) -> None:
@@ -127,7 +137,7 @@ class Gathered(Moved[AxisAttrs]):
 
 
 @register
-class GatherAt(Gathered):
+class GatherAt(PicksRows, Gathered):
     """Rows of data at computed indices along an axis: gather, but with negative indices too."""
 
     name = "gather_at"
@@ -143,17 +153,6 @@ class GatherAt(Gathered):
         """The axis at what the indices hold."""
         first, last = attrs.axis, attrs.axis + len(others[0].shape)
         return (*at[:first], wrapped_index(others[0][at[first:last]], x.shape[first]), *at[last:])
-
-    def axis_after(
-        self,
-        attrs: AxisAttrs,
-        inputs: Sequence[TensorType],
-        position: int,
-        axis: int,
-        result: TensorType,
-    ) -> int | None:
-        """Axes of the indices stand in the place of the one that they pick of."""
-        return picked_axis(attrs.axis, inputs[1], position, axis)
 
 
 @register

@@ -55,12 +55,8 @@ class ByTable(Op[AttrsT]):
         """`stored` of an int16 value that is widened to int32, in the loop IR."""
         raise NotImplementedError
 
-    def of_floats(self, attrs: AttrsT, x: Array) -> Array:
-        """The function of a float32 array."""
-        raise NotImplementedError
-
     def of_float(self, attrs: AttrsT, x: Value) -> Value:
-        """The same in a loop, in every bit."""
+        """The function of a float32 value."""
         raise NotImplementedError
 
     def check(self, attrs: AttrsT, x: TensorType) -> None:

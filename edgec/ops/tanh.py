@@ -11,10 +11,9 @@ import numpy as np
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import register
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Quant, TensorType
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, intrinsic
-from edgec.numerics import float_math
 from edgec.numerics.fixed_point import IntArray, Rounding, rounding_divide_by_power_of_two, tanh
 from edgec.ops.logistic import (
     INPUT_INTEGER_BITS,
@@ -75,12 +74,8 @@ class Tanh(ByTable[TanhAttrs]):
         loops, factor = SigmoidLoops(target), input_factor(x, POWERS)
         return lambda value: loops.tanh(value, factor)
 
-    def of_floats(self, attrs: TanhAttrs, x: Array) -> Array:
-        """The function of a float32 array."""
-        return float_math.tanh(x)
-
     def of_float(self, attrs: TanhAttrs, x: Value) -> Value:
-        """The same in a loop, in every bit."""
+        """The function of a float32 value."""
         return intrinsic("tanh_f32", x)
 
 

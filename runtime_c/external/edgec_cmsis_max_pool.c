@@ -3,14 +3,6 @@
 
 void edgec_cmsis_max_pool_s8(const int8_t *x, int8_t *out, const int32_t *sizes, int8_t *room);
 
-static cmsis_nn_pool_params pool(const int32_t *s) {
-    cmsis_nn_pool_params made;
-    made.stride = tile(s[STRIDE_H], s[STRIDE_W]);
-    made.padding = tile(s[TOP], s[LEFT]);
-    made.activation = limits(s[LOW], s[HIGH]);
-    return made;
-}
-
 void edgec_cmsis_max_pool_s8(const int8_t *x, int8_t *out, const int32_t *sizes, int8_t *room) {
     const cmsis_nn_pool_params params = pool(sizes);
     const cmsis_nn_dims in = input(sizes);

@@ -84,4 +84,12 @@ static inline cmsis_nn_per_channel_quant_params channels(const int32_t *multipli
     return made;
 }
 
+static inline cmsis_nn_pool_params pool(const int32_t *s) {
+    cmsis_nn_pool_params made;
+    made.stride = tile(s[STRIDE_H], s[STRIDE_W]);
+    made.padding = tile(s[TOP], s[LEFT]);
+    made.activation = limits(s[LOW], s[HIGH]);
+    return made;
+}
+
 #endif
