@@ -170,24 +170,21 @@ def import_filter_bank(builder: GraphBuilder, raw: RawNode) -> Value:
     x, *others = raw.operands()
     constants = [c for c in others if isinstance(c, Constant) and c.type.dtype == "int16"]
     if len(constants) < len(others):
-        raise ImportFailed("its weights and positions are not int16 constants")
-    weights, unweights, firsts, positions, widths = (c.data.astype(np.int64) for c in constants)
+        raise ImportFailed("its weights and offsets are not int16 constants")
+    weights, unweights, firsts, offsets, widths = (c.data.astype(np.int64) for c in constants)
     channels = raw.attribute("num_channels", 0)
-    if (
-        not 0 < channels < min(len(firsts), len(positions), len(widths)) + 1
-        or len(x.type.shape) != 1
-    ):
+    if not 0 < channels < min(len(firsts), len(offsets), len(widths)) + 1 or len(x.type.shape) != 1:
         raise ImportFailed(f"{channels} channels of {len(firsts) - 1}")
     dense = np.zeros((channels, x.type.elements), np.int64)
     for part in range(channels + 1):
         for step in range(int(widths[part])):
-            frequency, position = firsts[part] + step, positions[part] + step
-            if not (0 <= frequency < dense.shape[1] and 0 <= position < len(weights)):
+            frequency, offset = firsts[part] + step, offsets[part] + step
+            if not (0 <= frequency < dense.shape[1] and 0 <= offset < len(weights)):
                 raise ImportFailed(f"channel {part} reads outside of its energies or weights")
             if part > 0:
-                dense[part - 1, frequency] += weights[position]
+                dense[part - 1, frequency] += weights[offset]
             if part < channels:
-                dense[part, frequency] += unweights[position]
+                dense[part, frequency] += unweights[offset]
     if np.abs(dense).max() > 32767:
         raise ImportFailed("two weights of one frequency add up to more than 16 bits")
     used = [np.flatnonzero(row) if row.any() else np.zeros(1, np.int64) for row in dense]
