@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from edgec.errors import ScheduleError
-from edgec.loop.in_place import same_place_inputs
+from edgec.loop.in_place import in_place_inputs
 from edgec.loop.schedule import Schedule
 from edgec.loop.window import Window
 from edgec.targets.common.gathered import fuse_pixels, padded_rows, plain_matrix, whole_windows
@@ -145,7 +145,7 @@ def _planes(nest: Nest, ends: dict[str, int]) -> Schedule:
     schedule.compute_at("padded", block, scope="scratch")
     decompose(schedule, "acc")
     schedule.simplify()
-    schedule.same_place = same_place_inputs(schedule.func)
+    schedule.in_place = in_place_inputs(schedule.func)
     sizes = {name: window.sizes[name] for name in ("height", "width", "top", "left")}
     height, width, channels = inner.shape
     sizes |= {"step": channels, "fill": window.zero_point}
