@@ -208,8 +208,9 @@ class _GraphImporter:
                     value.name, value.data, value.type.quant, value.origin
                 )
             elif value is not None:
-                self.values[name] = self.builder.param(value.name, value.type, value.origin)
-                self.captured[value] = self.values[name]
+                if value not in self.captured:
+                    self.captured[value] = self.builder.param(value.name, value.type, value.origin)
+                self.values[name] = self.captured[value]
         return self.values.get(name)
 
     def node(self, node: Any, name: str) -> None:

@@ -249,6 +249,8 @@ class OnnxWriter:
         for param, tensor in zip(body.params, given, strict=True):
             self._define(param, False, tensor)
         self._write(body.nodes)
+        if any(map(self.open_axes, body.results)):
+            raise ImportFailed("a body makes values whose sizes data decide")
         return [self.own(result) for result in body.results]
 
     def graph(

@@ -10,7 +10,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from edgec.errors import TypeMismatch
+from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
@@ -73,7 +73,9 @@ class FillBeyond(Op[FillBeyondAttrs]):
         return target.compute("element", output.shape, output.dtype, element)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
-        """The input itself: in ONNX a tensor is as large as what is in use."""
+        """The input itself, where in ONNX it is as large as what is in use."""
+        if node.attrs.axis not in out.open_axes(node.inputs[0]):
+            raise ImportFailed(f"{node.name}: in ONNX its input is as large as it can be")
         x, _ = own_operands(out, node)
         out.emit("Identity", [x], out.define_own(node.output))
 

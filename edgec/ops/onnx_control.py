@@ -19,6 +19,7 @@ from edgec.ops.bodies import Body, closed
 from edgec.ops.concat import ConcatAttrs
 from edgec.ops.control import If, Scan, ScanAttrs, While, WhileAttrs
 from edgec.ops.op import NotConstant, RawNode, from_onnx
+from edgec.ops.pad import PadAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.slice import sliced
 from edgec.ops.slice_at import UpdateSlice, limited_count
@@ -45,8 +46,52 @@ def import_if(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     branches = [raw.read_body(name, ()) for name in names]
     for name, branch in zip(names, branches, strict=True):
         _require_outputs(raw, name, len(branch.results))
+    opened = _made_alike(branches)
     outside, bodies = closed(branches)
-    return builder.node(If, [condition, *outside], name=raw.name, bodies=bodies).outputs
+    outputs = builder.node(If, [condition, *outside], name=raw.name, bodies=bodies).outputs
+    for (output, axis), number in zip(opened, outputs[len(raw.outputs) :], strict=True):
+        builder.open(outputs[output], axis, number)
+    return outputs[: len(raw.outputs)]
+
+
+def _made_alike(branches: Sequence[Body]) -> list[tuple[int, int]]:
+    """Pad each result to the larger of two sizes along an axis.
+
+    Returns the outputs and axes of which data decide the size; how much of each is in use is
+    appended to the results, in this order.
+    """
+    opened: list[tuple[int, int]] = []
+    known = [dict(branch.builder.open_axes) for branch in branches]
+    for branch in branches:
+        branch.builder.open_axes.clear()
+    for output, results in enumerate(list(zip(*(b.results for b in branches), strict=True))):
+        shapes = [result.type.shape for result in results]
+        if len({len(shape) for shape in shapes}) > 1:
+            continue  # which is refused
+        largest = tuple(map(max, *shapes))
+        counts = [found.get(result, {}) for found, result in zip(known, results, strict=True)]
+        axes = [
+            axis for axis in range(len(largest))
+            if len({shape[axis] for shape in shapes}) > 1 or any(axis in each for each in counts)
+        ]  # fmt: skip
+        for branch, result, own in zip(branches, results, counts, strict=True):
+            branch.results[output] = _padded(branch.builder, result, largest)
+            branch.results += [
+                own.get(axis) or branch.builder.constant(
+                    f"{result.name}.extent{axis}", np.array([result.type.shape[axis]], np.int32)
+                )
+                for axis in axes
+            ]  # fmt: skip
+        opened += [(output, axis) for axis in axes]
+    return opened
+
+
+def _padded(builder: GraphBuilder, value: Value, shape: tuple[int, ...]) -> Value:
+    """A value with zeros after it, up to a shape."""
+    pairs = tuple((0, most - own) for own, most in zip(value.type.shape, shape, strict=True))
+    if not any(after for _, after in pairs):
+        return value
+    return builder.op("pad", [value], PadAttrs(pairs), name=f"{value.name}.whole", sources=())
 
 
 @from_onnx("Loop")

@@ -9,8 +9,10 @@ import numpy as np
 import onnx
 import onnxruntime
 import pytest
+from click.testing import CliRunner
 
 from edgec.boards.board import load_board
+from edgec.cli.main import cli
 from edgec.deploy.project import deploy
 from edgec.errors import EdgecError, ImportFailed
 from edgec.frontends import import_model
@@ -18,7 +20,7 @@ from edgec.graph.interpret import Interpretation
 from edgec.graph.ir import Module
 from edgec.graph.types import Array
 from edgec.options import Options
-from edgec.pipeline import compile_module
+from edgec.pipeline import compile_model, compile_module
 from edgec.runners.engine import open_session
 
 HEAD = '<ir_version: 9, opset_import: ["":17]>\n'
@@ -215,6 +217,59 @@ LOOP = """m (int64 n, bool go, float[2] x) => (float[2] y, float[k,2] rows) {
     row = Identity(next) }> }"""
 
 
+#: Sizes of the two branches, and of a selection in one of them.
+SIZES = """m (bool flag, float[3] x) => (float[n] y, float[m] most, int64[1] size) {
+  above = Identity(x)
+  y = If(flag) <
+    then_branch = t () => (float[3] a) { a = Neg(x) },
+    else_branch = e () => (float[6] b) { b = Concat<axis = 0>(x, above) }>
+  most = ReduceMax<axes = [0]>(y)
+  size = Shape(y) }"""
+NEGATES = "(float[3] a) { a = Neg(x) }"
+SELECTS = """(float[p] a) {
+      zero = Constant<value = float {0.0}>()
+      holds = Greater(above, zero)
+      a = Compress<axis = 0>(above, holds) }"""
+
+
+@pytest.mark.parametrize("branch", [NEGATES, SELECTS])
+@pytest.mark.parametrize(("engine", "board"), [("host", "host"), ("core", "stm32")])
+def test_branches_give_other_sizes(engine: str, board: str, branch: str, tmp_path: Path) -> None:
+    """Results are as large as the larger one, and each run says how much of them is in use."""
+    path, text = tmp_path / "m.onnx", SIZES.replace(NEGATES, branch)
+    path.write_bytes(onnx.parser.parse_model(HEAD + text).SerializeToString())
+    main = import_model(path).main
+    compiled = compile_model(path, load_board(board).core, board=load_board(board))
+    built = deploy(compiled, load_board(board), tmp_path / "project")
+    oracle = onnxruntime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+    with open_session(engine, built) as session:
+        for flag in (True, False):
+            for row in ([1, -2, 3], [-3, -2, 1], [1, 2, 3]):
+                x = np.array(row, np.float32)
+                wanted = oracle.run(None, {"flag": np.array(flag), "x": x})
+                found, bits = session.run([np.array(flag), x]).outputs, Interpretation(main)
+                for mine, own, theirs in zip(
+                    found, bits.run([np.array(flag), x]), wanted, strict=True
+                ):
+                    np.testing.assert_array_equal(own, theirs, strict=True)
+                    np.testing.assert_array_equal(mine, theirs, strict=True)
+
+
+def test_branches_of_other_sizes_are_written(tmp_path: Path) -> None:
+    path, written = tmp_path / "m.onnx", tmp_path / "written.onnx"
+    path.write_bytes(onnx.parser.parse_model(HEAD + SIZES).SerializeToString())
+    done = CliRunner().invoke(cli, ["export", str(path), "--format", "onnx", "-o", str(written)])
+    assert done.exit_code == 0, done.output
+    ours, theirs = (
+        onnxruntime.InferenceSession(str(each), providers=["CPUExecutionProvider"])
+        for each in (written, path)
+    )
+    for flag in (True, False):
+        given = {"flag": np.array(flag), "x": np.array([-1, -2, -3], np.float32)}
+        for mine, wanted in zip(ours.run(None, given), theirs.run(None, given), strict=True):
+            np.testing.assert_array_equal(mine, wanted, strict=True)
+
+
 @pytest.mark.parametrize(
     ("text", "words"),
     [
@@ -222,7 +277,7 @@ LOOP = """m (int64 n, bool go, float[2] x) => (float[2] y, float[k,2] rows) {
         (
             """m (bool flag, float[3] x) => (float[n] y) { y = If(flag) <
               then_branch = t () => (float[3] a) { a = Neg(x) },
-              else_branch = e () => (float[6] b) { b = Concat<axis = 0>(x, x) }> }""",
+              else_branch = e () => (int64[3] b) { b = Cast<to = 7>(x) }> }""",
             "the two bodies give other types",
         ),
         (
