@@ -9,7 +9,7 @@ from edgec.boards.toolchain import find_toolchain
 from edgec.errors import ToolMissing
 from edgec.options import Options
 from edgec.resources import resource_dir
-from edgec.targets.core import Core
+from edgec.targets.core import Core, find_core
 from edgec.tuned import SUFFIX, Tuned, read_tuned
 
 
@@ -33,7 +33,7 @@ def with_usable(options: Options, core: Core) -> Options:
     What ships with edgec is for the compiler that it was measured with alone.
     """
     given = options.tuned
-    ours = Tuned() if given.is_alone else shipped(core)
+    ours = Tuned() if given.is_alone else _offered(core)
     if not given.groups and not ours.groups:
         return options
     try:
@@ -45,8 +45,22 @@ def with_usable(options: Options, core: Core) -> Options:
     return replace(options, tuned=replace(given, groups=usable, shipped=known))
 
 
+#: Cores without a file, by one that has the same instructions for the rules: on these its schedules
+#: of floats save as much (`tests/models/budgets.toml`, `time`).
+ALIKE = dict.fromkeys(("cortex-m7", "cortex-m7+nofp.dp", "cortex-m33"), "cortex-m4")
+
+
 @cache
 def shipped(core: Core) -> Tuned:
     """What ships with edgec for a core."""
     path = resource_dir("tuned") / f"{core.name}{SUFFIX}"
     return read_tuned(path) if path.is_file() else Tuned()
+
+
+def _offered(core: Core) -> Tuned:
+    """What ships for a core, or for the one that it is like."""
+    like = ALIKE.get(core.name)
+    if like is None:
+        return shipped(core)
+    groups = shipped(find_core(like)).groups.values()
+    return Tuned({g.key: g for g in (replace(group, core=core.name) for group in groups)})

@@ -33,6 +33,18 @@ def test_every_winner_beats_the_first_of_the_rules(path: Path) -> None:
             assert figures.instructions < default.instructions
 
 
+def test_cores_with_the_same_instructions_share_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    ours = shipped(find_core("cortex-m4"))
+    (compiler,) = {group.compiler for group in ours.groups.values()}
+    monkeypatch.setattr(compiler_name, "compiler_of", lambda core, options: compiler)
+    for name in ("cortex-m7", "cortex-m33"):
+        found = with_usable(Options(), find_core(name)).tuned.shipped
+        assert {key[0] for key in found} == {group.nest for group in ours.groups.values()}
+        assert {group.core for group in found.values()} == {name}
+        assert not shipped(find_core(name)).groups, "the tuner measures them anew"
+    assert not with_usable(Options(), find_core("cortex-m55")).tuned.shipped
+
+
 def test_they_are_for_the_compiler_that_they_were_measured_with(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -45,4 +57,4 @@ def test_they_are_for_the_compiler_that_they_were_measured_with(
     assert not with_usable(alone, core).tuned.shipped
     monkeypatch.setattr(compiler_name, "compiler_of", lambda core, options: f"{compiler} else")
     assert not with_usable(Options(), core).tuned.shipped
-    assert not with_usable(Options(), replace(core, name="cortex-m7")).tuned.shipped
+    assert not with_usable(Options(), replace(core, name="cortex-m0")).tuned.shipped
