@@ -10,7 +10,7 @@
  * A stream holds all constants in the order of use. Per unit of channels (four or eight): the
  * weights, 16 of each channel in turn, for every slice of every run; then, as words, bias,
  * multiplier M and shift of each. The last unit overlaps the one before where the channels are no
- * whole number of units.
+ * whole number of units. Dense with gemmlowp's rounding has the biases before the weights.
  *
  * Rescaling an accumulator x by M * 2^(shift - 31), shift <= 0, with gemmlowp's double rounding:
  * VQRDMULH(x, M), minus one where that is negative and shift < 0 (ties away from zero), shifted by
@@ -68,11 +68,14 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
     for (int32_t p = 0; p < n->pixels; ++p) {
         const int32_t *at = stream;
         for (int32_t o = 0; o < channels; o += unit) {
-            const int8_t *const weights = (const int8_t *)at;
+            /* Biases stand before the weights where assembly takes them so. */
+            const int32_t ahead = unit == 8 && bytes == 1 && n->stored == 1 && n->tables == 2;
+            const int8_t *const weights = (const int8_t *)(at + 8 * ahead);
             const int32_t *const end = at + n->kernel_h * row / 4;
+            const int32_t *const bias = ahead != 0 ? at : end;
             const int32_t first = o + unit > channels ? channels - unit : o;
             for (int32_t i = 0; i < unit; ++i) {
-                uint32_t sum = (uint32_t)end[i];
+                uint32_t sum = (uint32_t)bias[i];
                 for (int32_t k = 0; k < n->kernel_h * run; ++k) {
                     const int32_t lane = k % run + below;
                     const int32_t from = k / run * n->pitch + p * n->step + k % run;
@@ -100,15 +103,15 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
 
 /* clang-format off */
 
-/* Runs the assembly `code` of dense with out, `given` and the stream in r0 to r2. */
+/* Runs the assembly `code` of dense with out, `given` and the stream in r0, r1 and r3. */
 #define EC_DENSE_RUN_MVE(out, given, stream, code) \
     register void *r0 __asm__("r0") = (out); \
     register const int32_t *r1 __asm__("r1") = (given); \
-    register const int32_t *r2 __asm__("r2") = (stream); \
+    register const int32_t *r3 __asm__("r3") = (stream); \
     __asm__ volatile(".syntax unified\n" code \
-                     : "+r"(r0), "+r"(r1), "+r"(r2) \
+                     : "+r"(r0), "+r"(r1), "+r"(r3) \
                      : \
-                     : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory")
+                     : "r2", "r12", "q0", "q1", "q2", "q3", "cc", "memory")
 
 /* The same of convolutions, with what is given in r0. */
 #define EC_CONV_RUN_MVE(given, code) \
@@ -131,6 +134,15 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
     op " \\d, q0, q2\n" \
     ".endr\n"
 
+/* Assembly: what is taken off negative sums that are shifted, by shifts in q2 and q3. */
+#define EC_DENSE_TIES_MVE \
+    "vand q4, q0, q2\n" \
+    "vand q5, q1, q3\n" \
+    "vshr.s32 q4, q4, #31\n" \
+    "vshr.s32 q5, q5, #31\n" \
+    "vadd.i32 q0, q0, q4\n" \
+    "vadd.i32 q1, q1, q5\n"
+
 /* Assembly: eight sums rescaled with gemmlowp's rounding. */
 #define EC_DENSE_TFLM_MVE \
     "ldr r0, [sp, #12]\n" \
@@ -145,12 +157,7 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
     "vldrw.32 q2, [r3], #16\n" \
     "vldrw.32 q3, [r3], #16\n" \
     "cbz r0, 6f\n" \
-    "vand q4, q0, q2\n" \
-    "vand q5, q1, q3\n" \
-    "vshr.s32 q4, q4, #31\n" \
-    "vshr.s32 q5, q5, #31\n" \
-    "vadd.i32 q0, q0, q4\n" \
-    "vadd.i32 q1, q1, q5\n" \
+    EC_DENSE_TIES_MVE \
     "6:\n" \
     "vrshl.s32 q0, q0, q2\n" \
     "vrshl.s32 q1, q1, q3\n"
@@ -164,20 +171,18 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
 
 /* Assembly: dense until eight channels begin; `more` may load lr, which is kept at [sp, #16]. A slice
  * is this many bytes of code; `none` may name where the loop is entered that has none. */
-#define EC_DENSE_BEGIN_MVE(more, lanes, slice, none) \
+#define EC_DENSE_BEGIN_MVE(more, lanes, limits, slice, none) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "ldm r1, {r4-r12}\n" \
     more \
-    "mov r3, r2\n" \
     lanes \
-    "vdup.32 q6, r9\n" \
-    "vdup.32 q7, r10\n" \
+    "vdup." limits " q6, r9\n" \
+    "vdup." limits " q7, r10\n" \
     "movs r1, #" slice "\n" \
-    "adr.w r6, 4f\n" \
+    "adr.w r6, 4f + 1\n" \
     "mls r6, r12, r1, r6\n" \
     none \
-    "orr r6, r6, #1\n" \
     "push {r4-r6, r11, lr}\n" \
     "add r9, r0, r7\n" \
     "subs r9, #8\n" \
@@ -186,13 +191,8 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
     "0:\n" \
     "ldrd r1, r5, [sp]\n"
 
-/* Assembly: dense up to the sums of eight channels, in q0 and q1; `lanes` makes the predicate of the
- * first slice. */
-#define EC_DENSE_SUMS_MVE(more, lanes, first, whole) \
-    EC_DENSE_BEGIN_MVE(more, lanes " r6\nvpnot\n", "68", \
-        "cmp r12, #0\n" \
-        "it eq\n" \
-        "adreq.w r6, 5f\n") \
+/* Assembly: eight channels' slices up to the end of a round. */
+#define EC_DENSE_ROUND_MVE(first, whole) \
     "vpst\n" \
     first \
     "ldr pc, [sp, #8]\n" \
@@ -200,7 +200,16 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
     ".rept 4\n" \
     whole \
     ".endr\n" \
-    "4:\n" \
+    "4:\n"
+
+/* Assembly: dense up to the sums of eight channels, in q0 and q1; `lanes` makes the predicate of the
+ * first slice. */
+#define EC_DENSE_SUMS_MVE(more, lanes, first, whole) \
+    EC_DENSE_BEGIN_MVE(more, lanes " r6\nvpnot\n", "32", "68", \
+        "cmp r12, #0\n" \
+        "it eq\n" \
+        "adreq.w r6, 5f + 1\n") \
+    EC_DENSE_ROUND_MVE(first, whole) \
     "subs r5, #1\n" \
     "bne.w 3b\n" \
     "5:\n" \
@@ -256,6 +265,40 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
     EC_DENSE_STORE_S16_MVE \
     EC_DENSE_NEXT_MVE("16")
 
+/* Assembly: dense with gemmlowp's rounding, all of it. Biases come first in a stream, so that sums
+ * begin with them. Even channels are in q0 and odd ones in q1, which narrowing puts in order. What is
+ * left of the rounds tells at their end whether ties matter; see ec_plan_dense_tflm_mve. */
+#define EC_DENSE_TFLM_S8_MVE \
+    EC_DENSE_BEGIN_MVE("", "vctp.8 r6\nvpnot\n", "16", "68", "") \
+    "ldmia.w r3!, {r0, r2, r4, r6, r8, r10, r12, lr}\n" \
+    EC_DENSE_ROUND_MVE( \
+        EC_DENSE_SLICE_MVE("vldrbt.8", "vldrw.32", "16", "vmladava.s8"), \
+        EC_DENSE_SLICE_MVE("vldrb.8", "vldrw.32", "16", "vmladava.s8")) \
+    "subs r5, #2\n" \
+    "bhi.w 3b\n" \
+    "vmov q0[2], q0[0], r0, r8\n" \
+    "vmov q0[3], q0[1], r4, r12\n" \
+    "vmov q1[2], q1[0], r2, r10\n" \
+    "vmov q1[3], q1[1], r6, lr\n" \
+    "vld20.32 {q2, q3}, [r3]\n" \
+    "vld21.32 {q2, q3}, [r3]!\n" \
+    "vqrdmulh.s32 q0, q0, q2\n" \
+    "vqrdmulh.s32 q1, q1, q3\n" \
+    "vld20.32 {q2, q3}, [r3]\n" \
+    "vld21.32 {q2, q3}, [r3]!\n" \
+    "beq 6f\n" \
+    EC_DENSE_TIES_MVE \
+    "6:\n" \
+    "vrshl.s32 q0, q0, q2\n" \
+    "vrshl.s32 q1, q1, q3\n" \
+    "vqmovnb.s32 q0, q0\n" \
+    "vqmovnt.s32 q0, q1\n" \
+    "vqadd.s16 q0, q0, r11\n" \
+    "vmax.s16 q0, q0, q6\n" \
+    "vmin.s16 q0, q0, q7\n" \
+    "vstrb.16 q0, [r7], #8\n" \
+    EC_DENSE_NEXT_MVE("8")
+
 /* clang-format on */
 
 /* What the assembly of dense is given. */
@@ -273,6 +316,23 @@ static inline EC_UNUSED void ec_plan_dense_mve(int32_t *given, const int8_t *x, 
     given[6] = maximum;
     given[7] = minimum < zero_point;
     given[8] = cut[3];
+}
+
+/* The same with gemmlowp's rounding. Rounds are at least one, the first of which may take no slice; twice
+ * as many, less one where ties matter, tell at their end whether they do. */
+static inline EC_UNUSED void ec_plan_dense_tflm_mve(int32_t *given, const int8_t *x, int32_t depth,
+                                                    int32_t channels, int32_t zero_point,
+                                                    int32_t minimum, int32_t maximum) {
+    const int32_t whole = (depth - 1) >> 4;
+    given[2] = (int32_t)(-(uint32_t)depth & 15u);
+    given[0] = (int32_t)((uintptr_t)x - (uintptr_t)given[2]);
+    given[1] = 2 * (whole >> 2) + (minimum < zero_point ? 1 : 2);
+    given[3] = channels;
+    given[4] = zero_point;
+    given[5] = minimum;
+    given[6] = maximum;
+    given[7] = depth; /* not used */
+    given[8] = whole & 3;
 }
 
 /* clang-format off */
@@ -483,8 +543,8 @@ static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const void *x,
 #define EC_MOVED int32_t zero_point,
 #define EC_BY zero_point
 #define EC_ASM EC_MVE_ASM
-#define EC_PLAN ec_plan_dense_mve
-#define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_TFLM_MVE)
+#define EC_PLAN ec_plan_dense_tflm_mve
+#define EC_DENSE_CODE EC_DENSE_TFLM_S8_MVE
 #define EC_CONV_CODE EC_CONV_MVE(EC_CONV_TFLM_MVE)
 #define EC_SUMS_C ec_windows_to_c_mve
 #define EC_DENSE_FORM 8, 1, 1, 2, ec_rescale_sum_tflm

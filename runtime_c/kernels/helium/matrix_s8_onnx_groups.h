@@ -55,7 +55,7 @@
 
 /* Assembly: dense up to the sums of eight channels, in q0 and q1, by way of q4 and q5. */
 #define EC_DENSE_SUMS_GROUPS_MVE \
-    EC_DENSE_BEGIN_MVE("", "", "84", "") \
+    EC_DENSE_BEGIN_MVE("", "", "32", "84", "") \
     EC_STEP_GROUPS_MVE(EC_DENSE_SLICE_GROUPS_MVE, "8", \
         "vldrb.s32 q2, [r3], #4\n" \
         "vldrb.s32 q3, [r3], #4\n", "q3") \

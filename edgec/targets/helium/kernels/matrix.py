@@ -23,6 +23,7 @@ from edgec.loop.stream import Field, Stream, lanes_of, rows_at
 from edgec.targets.common.kernels.rescaling import (
     ONNX_TO_16,
     RESCALINGS,
+    TFLM,
     TFLM16_HIGH,
     TFLM16_TO_8,
     Rescaling,
@@ -124,13 +125,23 @@ def vector_fields(
     rescaling: Rescaling, shape: tuple[int, int], channels: int, unit: int,
     storage: Storage = BYTES, count: int = 0,
 ) -> list[Field]:  # fmt: skip
-    """A unit's weights of this shape (runs, inputs of a run) in slices, biases and tables."""
+    """A unit's weights of this shape (runs, inputs of a run) in slices, biases and tables.
+
+    Of dense layers with gemmlowp's rounding biases come first, where sums begin.
+    """
     lanes = lanes_of(channels, unit)
-    return [
+    fields = [
         *storage.fields(slices_at(lanes, *shape, slice_of(rescaling)), count),
         Field("bias", lanes),
         *(table_field(rescaling, name, lanes) for name in rescaling.tables),
     ]
+    if _has_biases_first(rescaling, unit, storage):
+        fields.sort(key=lambda field: field.source != "bias")
+    return fields
+
+
+def _has_biases_first(rescaling: Rescaling, unit: int, storage: Storage) -> bool:
+    return rescaling is TFLM and unit == DENSE_UNIT and storage is BYTES
 
 
 #: The runs of the weights of a channel and the inputs of a run, by the sizes of a kernel.
@@ -164,11 +175,12 @@ def _tail(minimum: int, zero_point: int = 0) -> int:
 
 
 def dense_instructions(
-    rescaling: Rescaling, depth: int, channels: int, minimum: int, maximum: int, **at: int
-) -> float:
-    """About how many instructions a call of `dense` takes."""
+    rescaling: Rescaling, depth: int, channels: int, minimum: int, maximum: int, *,
+    unit: int = 50, **at: int,
+) -> float:  # fmt: skip
+    """About how many instructions a call of `dense` takes; unit: of eight channels, once."""
     whole = slices_of(depth, slice_of(rescaling)) - 1
-    each = 50 + 17 * whole + 2 * -(-whole // 4) + _tail(minimum, **at)
+    each = unit + 17 * whole + 2 * -(-whole // 4) + _tail(minimum, **at)
     return 80 + each * -(-channels // DENSE_UNIT)
 
 
@@ -263,5 +275,6 @@ class Products:
 
 for _rescaling in (*RESCALINGS, TFLM16_HIGH, ONNX_TO_16, TFLM16_TO_8):
     _products = Products(_rescaling, f"helium/matrix_{_rescaling.short_dtype}{_rescaling.suffix}.h")
-    _products.register_dense(dense_instructions, 680)
+    _unit = 44 if _has_biases_first(_rescaling, DENSE_UNIT, BYTES) else 50
+    _products.register_dense(partial(dense_instructions, unit=_unit), 680)
     _products.register_conv(conv_instructions, 890)
