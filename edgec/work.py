@@ -1,6 +1,6 @@
 """The work of one compile, counted where it is done: no model takes hours or all memory.
 
-What a file asks for is refused by `edgec.graph.limits` where it can be told from sizes alone. The
+What a file asks for is refused by `edgec.graph.limits` where sizes alone show it. The
 rest is counted here while the reference runs: calls of NumPy, large arrays as more than one, and
 the bytes of what is kept of them.
 """

@@ -386,7 +386,7 @@ class FunctionPrinter:
 
     def require_at_once(self, loop: For) -> None:
         func = replace(self.func, body=Seq(self.body))
-        if loop.kind == "parallel":  # as scheduled: expanded, its steps are harder to tell apart
+        if loop.kind == "parallel":  # as scheduled: expanded, its steps are harder to separate
             func = self.func
             loop = next((s for s in statements(func.body) if isinstance(s, For)
                          and (s.kind, s.var) == ("parallel", loop.var)), loop)  # fmt: skip

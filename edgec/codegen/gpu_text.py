@@ -88,7 +88,7 @@ class GpuText:
 
     source: the kernels. launches: by step. step_functions: by step, the first kernel. segments: of
     a run, in order. is_graph: whether every run starts the same, which is then recorded once.
-    whole: the launch of the whole model, in the place of those of all steps. maps_ports: whether it
+    whole: the launch of the whole model, instead of those of all steps. maps_ports: whether it
     takes inputs from the host's arena and leaves outputs there, where the driver lets it.
     """
 

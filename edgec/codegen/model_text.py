@@ -302,7 +302,7 @@ def make_text(program: Program) -> EmittedModel:
     pointers = Pointers(program, weights)
     calls = _calls(program, emitted, pointers)
     if gpu is not None:
-        at = gpu.launches  # kernels in the place of a step's call
+        at = gpu.launches  # kernels instead of a step's call
         calls = tuple(replace(c, lines=(), launches=at[c.id]) if c.id in at else c for c in calls)
     # What one core's branch of an #if calls is unused on others, of which clang would warn.
     processor = program.processor or program.target

@@ -242,7 +242,7 @@ class Program:
     `versions` are for some values of the sizes; the steps
     before theirs run at all others. Of a program for a GPU, `driver` says how its kernels are
     started (`edgec.codegen.one_launch`), `processor` is the core beside it where that runs steps,
-    and `without_gpu` has those that run in the place of all others where there is no GPU. A program
+    and `without_gpu` has those that run instead of all others if there is no GPU. A program
     of a processor is `beside_gpu` where none of its steps is faster on one: it has the same API.
     """
 

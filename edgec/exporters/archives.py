@@ -7,7 +7,7 @@ import tarfile
 import zipfile
 from collections.abc import Mapping
 
-#: The earliest time that a zip file can hold, in the place of the clock's.
+#: The earliest time that a zip file can hold, instead of the current one.
 _ZIP_TIME = (1980, 1, 1, 0, 0, 0)
 
 

@@ -74,7 +74,7 @@ def import_tflite(
     rounds FULLY_CONNECTED once, with a multiplier in double; `single` has 31 bits of it, which
     shows on about one in a thousand accumulators that are next to a tie.
 
-    partition: what puts operators of an accelerator in the place of groups.
+    partition: replaces groups by operators of an accelerator.
 
     Raises ImportFailed for a file that cannot be read, is damaged, or uses what no importer
     knows (all of it is listed).

@@ -103,7 +103,7 @@ class RawModel:
 
 #: Reads a model's main graph as a function.
 Meaning = Callable[[RawModel], Function]
-#: What puts operators of an accelerator in the place of groups: of a model, its file's bytes, and
+#: Replaces groups by operators of an accelerator: of a model, its file's bytes, and
 #: what reads a group.
 Partition = Callable[[RawModel, bytes, Meaning], RawModel]
 

@@ -208,7 +208,7 @@ def children(stmt: Stmt) -> tuple[Stmt, ...]:
     return _CHILDREN[type(stmt)](stmt)
 
 
-#: By class: a statement with others in the place of its children.
+#: By class: a statement with other children.
 _REBUILD: dict[type, Callable[[Any, tuple[Stmt, ...]], Stmt]] = {
     For: lambda loop, inside: For(loop.var, loop.start, loop.stop, loop.kind, *inside),
     Block: lambda b, inside: Block(b.name, b.axes, *(() if b.init else (None,)), *inside),

@@ -169,7 +169,7 @@ Change = Callable[..., Mapping[str, Array]]
 class Stream:
     """Constants of a meaning that a C function reads as one array of `dtype`.
 
-    The array stands in the place of the first of `sources`. `fields(**sizes)` lists what is in it.
+    The array replaces the first of `sources`. `fields(**sizes)` lists what is in it.
     `prepare(arrays, **sizes)` adds what fields store that is computed, and `restore(arrays,
     **sizes)` takes back what it changed.
     """

@@ -159,7 +159,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ...]:
 
 
 def _in_use(builder: GraphBuilder, raw: RawNode, axis: int, most: int) -> GraphValue | None:
-    """How many of at most so many results are in use; None: all."""
+    """How many of the results are in use; None: all."""
     x, count = raw.operands(2)
     there_are = builder.open_axes.get(x, {}).get(axis)
     if not isinstance(count, Constant):

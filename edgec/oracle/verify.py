@@ -163,7 +163,7 @@ class Runner:
     """Where builds run, and how they get there.
 
     prepare: brings a built project onto a real board; without it the board holds the program that
-    is compared. pool: the devices to run on, in the place of `engine` and `port`. transfer: hears
+    is compared. pool: the devices to run on, instead of `engine` and `port`. transfer: hears
     of every tensor that moves over a serial port. dump: a folder for the stages as text. progress:
     hears what is done, and how much of how much (0 of 0 where nobody knows).
     """

@@ -33,7 +33,7 @@ Run = Callable[[Sequence[Array]], Sequence[Array]]
 #: A way is tried on as many samples as take this many multiply-accumulates, 16 at least.
 TRIAL_MACS = 4e9
 LEAST_TRIALS = 16
-#: The most samples of each half; and how many are enough to tell good ways from bad ones.
+#: The most samples of each half; and how many suffice to compare ways.
 MOST_TRIALS, FEW_TRIALS = 64, 12
 #: With fewer samples in a half, ways are fitted to all samples and tried on all.
 LEAST_HALF = 4

@@ -341,7 +341,7 @@ def _require_simulator(board: Board) -> None:
 def require_engine(engine: str, board: Board | None, *, what: str = "") -> None:
     """Raise unless an engine can run what is built for a board.
 
-    `what` is shown in the place of the board's name. Raises RunFailed for an engine that cannot
+    `what` is shown instead of the board's name. Raises RunFailed for an engine that cannot
     be this board, ToolMissing where its program or package is not installed.
     """
     if engine not in ENGINES:

@@ -62,7 +62,7 @@ REGISTERS = {"avx512": (32, 24), "avx2": (16, 12), "neon": (16, 12)}
 #: In clocks of narrow vectors: a load (of 16 in one line of the cache, in two), a product, the sum
 #: that the next one waits for, an instruction, a tile and each of its sums.
 LOAD, WIDE_LOAD, SPLIT_LOAD, PRODUCT, WAIT, ISSUE, TILE, SUM = 0.5, 0.9, 1.8, 0.5, 4.0, 0.25, 15, 3
-#: A float of weights that do not stay in the first cache, beyond so many bytes.
+#: The cost of a float of weights beyond the bytes that stay in the first cache.
 FAR_FLOAT, NEAR_BYTES = 0.12, 32 << 10
 #: Of a tile: more make long code, and nothing faster; of one row, where channels have inputs of
 #: their own, of which two vectors share a line of the cache.

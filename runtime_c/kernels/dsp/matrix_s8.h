@@ -112,7 +112,7 @@
     "mov r1, r2\n"
 
 /* Assembly of some pixels: keep r7, what stores the results, and go through the pairs of channels.
- * The loop takes `times` three words, for each three of which `step` has so many bytes of code. */
+ * The loop takes `times` three words, for each three of which `step` is this many bytes of code. */
 #define EC_MATRIX_LOOP(begin, first, step, times, bytes) \
     "orr r7, r7, #1\n" \
     "str r7, [sp, #20]\n" \

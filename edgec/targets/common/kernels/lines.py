@@ -19,7 +19,7 @@ import numpy as np
 
 from edgec.loop.values import Array
 
-#: What is stored of a channel in the place of its multiplier and shift.
+#: The fields of a channel that replace its multiplier and shift.
 LINES = {"high": "float32", "low": "float32", "above": "float32", "below": "float32"}
 #: More than what rounding changes in both directions.
 ERROR = 2.0**-22
