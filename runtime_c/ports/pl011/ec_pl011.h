@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /* Set up the UART, which interrupts from now on; clock_hz: its clock. */
-void ec_uart_start(uint32_t clock_hz);
+void ec_pl011_start(uint32_t clock_hz);
 
-/* Its interrupt: take what it received. */
-void ec_uart_handler(void);
+/* Take what the UART received; call it in its interrupt. */
+void ec_pl011_receive(void);
 
 #endif /* EC_PL011_H */

@@ -21,7 +21,7 @@
 #define INT_RX (1u << 4 | 1u << 6) /* FIFO level, and bytes that waited */
 #define INT_OVERRUN (1u << 10)
 
-void ec_uart_start(uint32_t clock_hz) {
+void ec_pl011_start(uint32_t clock_hz) {
     /* 64 x clock / (16 x baud), rounded: the integer part and six bits of fraction. */
     const uint32_t divider = (clock_hz * 4u + EC_BAUD / 2u) / EC_BAUD;
     UART_CR = 0u;
@@ -38,7 +38,7 @@ void ec_port_putc(uint8_t byte) {
     UART_DR = byte;
 }
 
-void ec_uart_handler(void) {
+void ec_pl011_receive(void) {
     if ((UART_MIS & INT_OVERRUN) != 0u) {
         ec_rx_count_loss();
     }
@@ -56,6 +56,6 @@ void ec_rx_resume(void) {
     UART_IMSC = INT_RX | INT_OVERRUN;
     /* What is below the FIFO's level and has timed out already raises no interrupt again. */
     EC_DISABLE_INTERRUPTS();
-    ec_uart_handler();
+    ec_pl011_receive();
     EC_ENABLE_INTERRUPTS();
 }

@@ -60,7 +60,7 @@ static bool cycles_are_nanoseconds(void) {
 }
 
 void ec_port_init(void) {
-    ec_uart_start();
+    ec_16550_start();
     PLIC_PRIORITY(EC_UART_IRQ) = 1u;
     PLIC_ENABLE = 1u << EC_UART_IRQ;
     PLIC_THRESHOLD = 0u;
@@ -70,7 +70,7 @@ void ec_port_init(void) {
 
 void ec_interrupt(void) {
     const uint32_t source = PLIC_CLAIM;
-    ec_uart_receive();
+    ec_16550_receive();
     PLIC_CLAIM = source;
 }
 

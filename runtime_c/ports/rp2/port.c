@@ -98,7 +98,11 @@ void ec_port_init(void) {
     PAD(EC_UART_RX_PIN) = PAD_INPUT_PULL_UP;
     GPIO_CTRL(EC_UART_TX_PIN) = FUNCTION_UART;
     GPIO_CTRL(EC_UART_RX_PIN) = FUNCTION_UART;
-    ec_uart_start(clock_hz);
+    ec_pl011_start(clock_hz);
     ec_irq_enable(EC_UART_IRQ);
     ec_ticks_start(clock_hz);
+}
+
+void ec_uart_handler(void) {
+    ec_pl011_receive();
 }

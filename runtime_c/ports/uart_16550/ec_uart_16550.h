@@ -4,9 +4,9 @@
 #define EC_UART_16550_H
 
 /* Set up the UART, which interrupts from now on; call with interrupts masked. */
-void ec_uart_start(void);
+void ec_16550_start(void);
 
 /* Take what the UART received; call it in its interrupt. */
-void ec_uart_receive(void);
+void ec_16550_receive(void);
 
 #endif /* EC_UART_16550_H */

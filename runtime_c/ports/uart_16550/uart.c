@@ -24,7 +24,7 @@
 
 #define DIVISOR (EC_UART_CLOCK_HZ / (16u * EC_BAUD))
 
-void ec_uart_start(void) {
+void ec_16550_start(void) {
     UART_INTERRUPTS = 0u;
     UART_LINE_CONTROL = LINE_DIVISORS | LINE_8N1;
     UART_DIVISOR_LOW = (uint8_t)DIVISOR;
@@ -40,7 +40,7 @@ void ec_port_putc(uint8_t byte) {
     UART_DATA = byte;
 }
 
-void ec_uart_receive(void) {
+void ec_16550_receive(void) {
     uint8_t status = UART_LINE_STATUS; /* reading clears the overrun */
     while ((status & STATUS_RECEIVED) != 0u) {
         if ((status & STATUS_OVERRUN) != 0u) {
@@ -59,6 +59,6 @@ void ec_uart_receive(void) {
 void ec_rx_resume(void) {
     EC_DISABLE_INTERRUPTS();
     UART_INTERRUPTS = INTERRUPT_RECEIVED;
-    ec_uart_receive();
+    ec_16550_receive();
     EC_ENABLE_INTERRUPTS();
 }

@@ -30,7 +30,7 @@
 #define CYCLES "c9, c13, 0"        /* PMCCNTR */
 
 void ec_port_init(void) {
-    ec_uart_start(EC_UART_CLOCK_HZ);
+    ec_pl011_start(EC_UART_CLOCK_HZ);
     GIC_TARGETS(EC_UART_IRQ) = 1u << (EC_UART_IRQ % 4u * 8u);
     GIC_SET_ENABLE(EC_UART_IRQ) = 1u << (EC_UART_IRQ % 32u);
     GIC_ENABLE = 1u;
@@ -44,7 +44,7 @@ void ec_port_init(void) {
 
 void ec_interrupt(void) {
     const uint32_t source = GIC_CPU_TAKE;
-    ec_uart_handler();
+    ec_pl011_receive();
     GIC_CPU_DONE = source;
 }
 

@@ -38,46 +38,45 @@ static uint64_t size_of(int64_t value) {
 
 /* `divide`, and by it the functions that compilers call, of numbers with and without a sign. Division
  * by zero returns all ones, and the remainder is the dividend. */
-#define DIVISION(divide, bits, udiv, umod, div, mod)                                         \
-    static uint##bits##_t divide(uint##bits##_t a, uint##bits##_t b, uint##bits##_t *rest) { \
-        uint##bits##_t quotient = 0u;                                                        \
-        uint##bits##_t left = 0u;                                                            \
-        for (uint32_t bit = bits##u; bit != 0u; bit--) {                                     \
-            const uint##bits##_t carry = left >> (bits##u - 1u);                             \
-            left = (left << 1) | (a >> (bits##u - 1u));                                      \
-            a <<= 1;                                                                         \
-            quotient <<= 1;                                                                  \
-            if (carry != 0u || left >= b) {                                                  \
-                left -= b;                                                                   \
-                quotient |= 1u;                                                              \
-            }                                                                                \
-        }                                                                                    \
-        *rest = left;                                                                        \
-        return quotient;                                                                     \
-    }                                                                                        \
-    GIVEN(uint##bits##_t, udiv, uint##bits##_t a, uint##bits##_t b) {                        \
-        uint##bits##_t rest;                                                                 \
-        return divide(a, b, &rest);                                                          \
-    }                                                                                        \
-    GIVEN(uint##bits##_t, umod, uint##bits##_t a, uint##bits##_t b) {                        \
-        uint##bits##_t rest;                                                                 \
-        (void)divide(a, b, &rest);                                                           \
-        return rest;                                                                         \
-    }                                                                                        \
-    GIVEN(int##bits##_t, div, int##bits##_t a, int##bits##_t b) {                            \
-        uint##bits##_t rest;                                                                 \
-        const uint##bits##_t size =                                                          \
-            divide((uint##bits##_t)size_of(a), (uint##bits##_t)size_of(b), &rest);           \
-        return (int##bits##_t)((a < 0) != (b < 0) ? 0u - size : size);                       \
-    }                                                                                        \
-    GIVEN(int##bits##_t, mod, int##bits##_t a, int##bits##_t b) {                            \
-        uint##bits##_t rest;                                                                 \
-        (void)divide((uint##bits##_t)size_of(a), (uint##bits##_t)size_of(b), &rest);         \
-        return (int##bits##_t)(a < 0 ? 0u - rest : rest);                                    \
+#define DIVISION(divide, word, number, bits, udiv, umod, div, mod)           \
+    static word divide(word a, word b, word *rest) {                         \
+        word quotient = 0u;                                                  \
+        word left = 0u;                                                      \
+        for (uint32_t bit = (bits); bit != 0u; bit--) {                      \
+            const word carry = left >> ((bits)-1u);                          \
+            left = (left << 1) | (a >> ((bits)-1u));                         \
+            a <<= 1;                                                         \
+            quotient <<= 1;                                                  \
+            if (carry != 0u || left >= b) {                                  \
+                left -= b;                                                   \
+                quotient |= 1u;                                              \
+            }                                                                \
+        }                                                                    \
+        *rest = left;                                                        \
+        return quotient;                                                     \
+    }                                                                        \
+    GIVEN(word, udiv, word a, word b) {                                      \
+        word rest;                                                           \
+        return divide(a, b, &rest);                                          \
+    }                                                                        \
+    GIVEN(word, umod, word a, word b) {                                      \
+        word rest;                                                           \
+        (void)divide(a, b, &rest);                                           \
+        return rest;                                                         \
+    }                                                                        \
+    GIVEN(number, div, number a, number b) {                                 \
+        word rest;                                                           \
+        const word size = divide((word)size_of(a), (word)size_of(b), &rest); \
+        return (number)((a < 0) != (b < 0) ? 0u - size : size);              \
+    }                                                                        \
+    GIVEN(number, mod, number a, number b) {                                 \
+        word rest;                                                           \
+        (void)divide((word)size_of(a), (word)size_of(b), &rest);             \
+        return (number)(a < 0 ? 0u - rest : rest);                           \
     }
 
-DIVISION(divide_words, 32, __udivsi3, __umodsi3, __divsi3, __modsi3)
-DIVISION(divide_long, 64, __udivdi3, __umoddi3, __divdi3, __moddi3)
+DIVISION(divide_words, uint32_t, int32_t, 32u, __udivsi3, __umodsi3, __divsi3, __modsi3)
+DIVISION(divide_long, uint64_t, int64_t, 64u, __udivdi3, __umoddi3, __divdi3, __moddi3)
 
 typedef enum {
     ZERO,

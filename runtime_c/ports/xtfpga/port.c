@@ -35,7 +35,7 @@ static void set_timer(void) {
 }
 
 void ec_port_init(void) {
-    ec_uart_start();
+    ec_16550_start();
     EC_DISABLE_INTERRUPTS();
     set_timer();
     EC_SPECIAL_WRITE("intenable", UART_BIT | TIMER_BIT);
@@ -49,7 +49,7 @@ void ec_interrupt(void) {
         set_timer();
     }
     if ((pending & UART_BIT) != 0u) {
-        ec_uart_receive();
+        ec_16550_receive();
     }
 }
 
