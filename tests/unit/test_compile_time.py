@@ -39,7 +39,7 @@ def elements(count: int, path: Path) -> Path:
 @pytest.mark.parametrize("build", [convolutions, elements])
 def test_calls_grow_with_the_layers(build: Callable[[int, Path], Path], tmp_path: Path) -> None:
     calls, board = [], load_board("stm32")
-    for count in (5, 40, 80, 160):  # the first one fills what is kept for all models
+    for count in (20, 40, 80, 160):  # the first one fills what is kept for all models
         model = build(count, tmp_path / f"{count}.onnx")
         profile = cProfile.Profile()
         profile.runcall(compile_model, model, board.core, Options(), board=board)
