@@ -244,7 +244,7 @@ def _powers(call: Call, x: Value, axis: int) -> tuple[Value, Value]:
     return powers, call.onnx("ReduceSum", powers, ints([axis]), keepdims=1)
 
 
-@aten("grid_sampler_2d.default")
+@aten("grid_sampler_2d.default", "grid_sampler_3d.default")
 def grid_sampler(call: Call, x: Value, grid: Value, mode: int, padding: int,
                  align_corners: bool) -> Result:  # fmt: skip
     """An image at places that a grid gives, between its pixels."""
@@ -271,12 +271,31 @@ def upsample_nearest(call: Call, x: Value, size: Sequence[int] | None,
 
 @aten("upsample_bilinear2d.vec")
 def upsample_bilinear(call: Call, x: Value, size: Sequence[int] | None, align_corners: bool,
-                      factors: Sequence[float] | None) -> Result:  # fmt: skip
+                      factors: Sequence[float] | None, **more: Any) -> Result:  # fmt: skip
     """An image of another size, between four pixels each."""
     mode = "align_corners" if align_corners else "half_pixel"
     scales = None if align_corners else factors
-    return call.onnx("Resize", x, None, *_resized(call, x, scales), mode="linear",
-                     coordinate_transformation_mode=mode)  # fmt: skip
+    return call.onnx("Resize", x, None, *_resized(call, x, scales),
+                     coordinate_transformation_mode=mode, **{"mode": "linear", **more})  # fmt: skip
+
+
+@aten("_upsample_bilinear2d_aa.default")
+def upsample_smoothly(call: Call, x: Value, size: Sequence[int], align_corners: bool,
+                      *factors: float | None, **more: Any) -> Result:  # fmt: skip
+    """An image of another size; of a smaller one each pixel is made of all that it covers."""
+    if align_corners:
+        raise ImportFailed("antialias with align_corners, where torch leaves corners unaligned")
+    scales = None if None in factors else [float(f or 1) for f in factors]
+    return upsample_bilinear(call, x, size, align_corners, scales, antialias=1, exclude_outside=1,
+                             **more)  # fmt: skip
+
+
+@aten("_upsample_bicubic2d_aa.default")
+def upsample_by_cubes(call: Call, x: Value, size: Sequence[int], align_corners: bool,
+                      *factors: float | None) -> Result:  # fmt: skip
+    """The same by cubes, which torch has of another coefficient than without smoothing."""
+    return upsample_smoothly(call, x, size, align_corners, *factors, mode="cubic",
+                             cubic_coeff_a=-0.5)  # fmt: skip
 
 
 def _resized(call: Call, x: Value, factors: Sequence[float] | None) -> tuple[Operand, Operand]:

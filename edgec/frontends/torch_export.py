@@ -20,8 +20,10 @@ from typing import Any, BinaryIO
 
 import edgec.frontends.aten_elements
 import edgec.frontends.aten_layers
+import edgec.frontends.aten_linalg
 import edgec.frontends.aten_maps
 import edgec.frontends.aten_shapes
+import edgec.frontends.aten_special
 import edgec.frontends.aten_windows  # these register their operators
 import edgec.ops
 from edgec.errors import ImportFailed, ToolMissing

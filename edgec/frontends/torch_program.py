@@ -188,7 +188,7 @@ class ProgramImporter:
     def node(self, node: Any) -> None:
         """Import one call."""
         name = str(node.target) if hasattr(node.target, "_schema") else node.target.__name__
-        if self.is_empty(node) or name in CHECKS:
+        if self.is_empty(node) or name in CHECKS or _is_check(node):
             return
         if name == _GETITEM:
             self.values[node.name] = self.part(node)
@@ -367,11 +367,16 @@ class ProgramImporter:
 _MISSING = object()
 #: What torch checked when it exported.
 CHECKS = ("aten._assert_tensor_metadata.default", "aten._assert_async.msg",
-           "aten._assert_scalar.default")  # fmt: skip
+           "aten._assert_scalar.default", "aten._linalg_check_errors.default")  # fmt: skip
 #: Options that say where torch computes something, which has no meaning here.
 _IGNORED = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "dtype")
 #: A dimension without a largest value has one of 2**63 or more.
 MOST = 1 << 31
+
+
+def _is_check(node: Any) -> bool:
+    """Whether it is one of CHECKS in the place where torch keeps it: with a token for its turn."""
+    return len(node.args) > 1 and str(node.args[1]) in CHECKS
 
 
 def is_number(spec: Any) -> bool:

@@ -12,7 +12,7 @@ from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.types import TensorType
-from edgec.loop.define import Tensor
+from edgec.loop.define import Definition, Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, index, maximum, select
 from edgec.ops.broadcast import operand_tensors
@@ -45,30 +45,43 @@ class Det(Op[NoAttrs]):
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """A step for each column: find its pivot, swap rows, and subtract from those below."""
         (x,) = operand_tensors(target, inputs)
-        batch, size, define = math.prod(x.shape[:-2]), x.shape[-1], target.definition
-        strides = [math.prod(x.shape[axis + 1 : -2]) for axis in range(len(x.shape) - 2)]
+        define = target.definition
         assert target.target is not None
-        result, dtype = target.target, x.dtype
+        rows = matrices(define, x)
+        product = define.compute("product", lambda b: 1.0, shape=rows.shape[:1], dtype=x.dtype)
 
-        def given(b: Any, i: Any, j: Any) -> Value:
-            outer = zip(strides, x.shape, strict=False)
-            return x[(*(b // stride % extent for stride, extent in outer), i, j)]
-
-        rows = define.compute("rows", given, shape=(batch, size, size), dtype=dtype)
-        product = define.compute("product", lambda b: 1.0, shape=(batch,), dtype=dtype)
-
-        with define.steps("columns", size):
-            _eliminate(target, rows, product)
+        with define.steps("columns", rows.shape[1]):
+            _eliminate(define, rows, product)
 
         def element(*at: Any) -> Value:
-            return product[sum((a * s for a, s in zip(at, strides, strict=True)), 0)]
+            return product[number_of(at, x.shape[:-2])]
 
-        return define.compute(result, element, shape=x.shape[:-2])
+        return define.compute(target.target, element, shape=x.shape[:-2])
 
 
-def _eliminate(target: Lowering, rows: Tensor, product: Tensor) -> None:
-    """One step: the pivot comes to the diagonal, and into the product; rows below lose theirs."""
-    define, shape = target.definition, rows.shape
+def matrices(define: Definition, x: Tensor) -> Tensor:
+    """The last two axes of a tensor as matrices to work on, the others as one axis."""
+    outer = x.shape[:-2]
+
+    def given(b: Any, i: Any, j: Any) -> Value:
+        strides = zip(_strides(outer), outer, strict=True)
+        return x[(*(b // stride % extent for stride, extent in strides), i, j)]
+
+    return define.compute("rows", given, shape=(math.prod(outer), *x.shape[-2:]), dtype=x.dtype)
+
+
+def number_of(at: Sequence[Any], outer: Sequence[int]) -> Any:
+    """Which of the matrices stands at this place of the outer axes."""
+    return sum((a * s for a, s in zip(at, _strides(outer), strict=True)), 0)
+
+
+def _strides(outer: Sequence[int]) -> list[int]:
+    return [math.prod(outer[axis + 1 :]) for axis in range(len(outer))]
+
+
+def turned_to_pivot(define: Definition, rows: Tensor) -> tuple[Tensor, Tensor]:
+    """Step t: which row from t on has the largest element in column t; it and row t swapped."""
+    shape = rows.shape
 
     def magnitude(b: Any, i: Any, t: Any) -> Value:
         value: Value = maximum(rows[b, i, t], -rows[b, i, t])
@@ -87,7 +100,12 @@ def _eliminate(target: Lowering, rows: Tensor, product: Tensor) -> None:
         row = select(index(i).equals(index(t)), pivot[b], index(i))
         return rows[b, select(index(i).equals(pivot[b]), index(t), row), j]
 
-    turned = define.compute("turned", swapped, shape=shape, dtype=rows.dtype)
+    return pivot, define.compute("turned", swapped, shape=shape, dtype=rows.dtype)
+
+
+def _eliminate(define: Definition, rows: Tensor, product: Tensor) -> None:
+    """One step: the pivot comes to the diagonal, and into the product; rows below lose theirs."""
+    pivot, turned = turned_to_pivot(define, rows)
 
     def multiplied(t: Any, b: Any) -> Value:
         is_own = pivot[b].equals(index(t))

@@ -32,6 +32,8 @@ MOST_SAMPLES = 40
 #: Operators that return memory as it is, whose results cannot be compared.
 UNDEFINED = ("aten.empty.memory_format", "aten.empty_permuted.default",
              "aten.empty_strided.default")  # fmt: skip
+#: Absolute tolerances of entries that torch computes less exactly than edgec, against its float64.
+COARSE = {"_upsample_bilinear2d_aa": 3e-5}
 PASS, WRONG, REFUSED, OUTSIDE = "pass", "wrong", "refused", "outside"
 
 
@@ -241,6 +243,7 @@ def _outside(program: Any) -> str:
 def tolerance(entry: Any, dtype: torch.dtype) -> tuple[float, float]:
     """(rtol, atol): the loosest that the entry gives for this dtype, else torch.testing's own."""
     rtol, atol = (1.3e-6, 1e-5) if dtype.is_floating_point else (0.0, 0.0)
+    atol = max(atol, COARSE.get(entry.name, 0.0))
     for decorator in _decorators(entry):
         for given in [getattr(decorator, "d", {}).get(dtype)]:
             if given is not None:  # `precisionOverride` has a number, which is atol
