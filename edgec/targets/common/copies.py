@@ -8,7 +8,7 @@ from edgec.errors import ScheduleError
 from edgec.loop.ir import Block, Const, Expr, For, Gather, IndexValue, Load, Select, Stmt, Store
 from edgec.loop.move_rows import MOVE, PUT, SHIFT, TAKE, kernel_for
 from edgec.loop.primitives.cut import turning_points
-from edgec.loop.rewrite import loops_of, statements
+from edgec.loop.rewrite import blocks_of, loops_of, statements
 from edgec.loop.schedule import Schedule
 from edgec.numerics.term import as_term
 from edgec.targets.rule import Nest, Rule
@@ -120,10 +120,23 @@ def _cut_padding(schedule: Schedule) -> None:
     schedule.simplify()
     while points := _turning(schedule.func.body):
         (name, at), *_ = points
-        made = schedule.cut(name, at, (), f"_{at}")
+        made = schedule.cut(name, at, (), _unused_suffix(schedule, f"_{at}"))
         loop = loops_of(schedule.func.body)[made]
         schedule.split(made, (loop.stop - loop.start).offset)
         schedule.simplify()
+
+
+def _unused_suffix(schedule: Schedule, suffix: str) -> str:
+    """The suffix, or the first longer one that no loop and no block has.
+
+    Two axes that are cut at the same step would else give one name twice: the inner loop's, which
+    is copied with the outer one, too.
+    """
+    body = schedule.func.body
+    used = (*loops_of(body), *blocks_of(body))
+    while any(name.endswith(suffix) for name in used):
+        suffix += "_more"
+    return suffix
 
 
 def _turning(body: Stmt) -> list[tuple[str, int]]:
