@@ -23,9 +23,9 @@ _SYSTICK = (*_CORTEX_M, "cortex_m/systick.c")
 PORT_SOURCES: dict[str, tuple[str, ...]] = {
     "host": (),
     "esp32c3": (*_RISCV, "esp32c3/port.c"),
-    "riscv_virt": (*_RISCV, "uart_16550/uart.c", "riscv_virt/port.c"),
-    "xtfpga": (*_XTENSA, "uart_16550/uart.c", "xtfpga/port.c"),
-    "vexpress": (*_CORTEX_AR, "pl011/uart.c", "vexpress/port.c"),
+    "riscv_virt": (*_RISCV, "riscv_virt/port.c"),
+    "xtfpga": (*_XTENSA, "xtfpga/port.c"),
+    "vexpress": (*_CORTEX_AR, "vexpress/port.c"),
     "cmsdk_uart": (*_SYSTICK, "cmsdk_uart/port.c"),
     "stm32f1": (*_SYSTICK, "stm32/usart_sr.c", "stm32f1/port.c"),
     "stm32f4": (*_SYSTICK, "stm32/usart_sr.c", "stm32f4/port.c"),
@@ -37,8 +37,8 @@ PORT_SOURCES: dict[str, tuple[str, ...]] = {
     "nrf51": (*_CORTEX_M, "nordic/uart.c", "nrf51/port.c"),
     "nrf52": (*_SYSTICK, "nordic/uart.c", "nrf52/port.c"),
     "nrf53": (*_SYSTICK, "nrf53/port.c"),
-    "rp2040": (*_SYSTICK, "pl011/uart.c", "rp2/port.c", "rp2040/boot2.c"),
-    "rp2350": (*_SYSTICK, "pl011/uart.c", "rp2/port.c", "rp2350/image_def.c"),
+    "rp2040": (*_SYSTICK, "rp2/port.c", "rp2040/boot2.c"),
+    "rp2350": (*_SYSTICK, "rp2/port.c", "rp2350/image_def.c"),
 }
 """C files of each port, below `runtime_c/ports/`."""
 

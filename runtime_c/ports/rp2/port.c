@@ -106,3 +106,11 @@ void ec_port_init(void) {
 void ec_uart_handler(void) {
     ec_pl011_receive();
 }
+
+void ec_port_putc(uint8_t byte) {
+    ec_pl011_send(byte);
+}
+
+void ec_rx_resume(void) {
+    ec_pl011_resume();
+}

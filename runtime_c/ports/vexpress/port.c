@@ -68,3 +68,11 @@ void ec_port_reset(void) {
         EC_WAIT_FOR_INTERRUPT();
     }
 }
+
+void ec_port_putc(uint8_t byte) {
+    ec_pl011_send(byte);
+}
+
+void ec_rx_resume(void) {
+    ec_pl011_resume();
+}

@@ -70,3 +70,11 @@ void ec_port_reset(void) {
         EC_WAIT_FOR_INTERRUPT();
     }
 }
+
+void ec_port_putc(uint8_t byte) {
+    ec_16550_send(byte);
+}
+
+void ec_rx_resume(void) {
+    ec_16550_resume();
+}

@@ -56,6 +56,8 @@ CASES: dict[str, tuple[Make, list[int]]] = {
     "padded_rows": (lambda b: b.add("Pad", ["x", ints(b, 1, 0, 0, 2, 0, 0)]), [192]),
     "padded_image": (lambda b: b.add("Pad", ["x", ints(b, 1, 2, 0, 1, 1, 0)]), [48]),
     "padded_columns": (lambda b: b.add("Pad", ["x", ints(b, 0, 1, 3, 1, 0, 2)]), [8]),
+    "padded_to_one_step": (
+        lambda b: b.add("Pad", ["x", ints(b, 0, 3, 1, 0, 1, 1)]), [8]),  # both end at step 9
     "padded_at_the_edge": (
         lambda b: b.add("Pad", ["x", ints(b, 0, 1, 0, 0, 2, 0)], mode="edge"), [8]),
     "mirrored": (

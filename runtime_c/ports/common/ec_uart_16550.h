@@ -1,8 +1,12 @@
-/* The 16550 UART: National Semiconductor PC16550D data sheet, registers. The board's [config] says
- * how many bytes they are apart. */
-#include "ec_uart_16550.h"
+/* A 16550 UART, for the port that includes this: received bytes go to the queue by interrupt.
+ *
+ * National Semiconductor PC16550D data sheet, registers; the board's [config] says how many bytes
+ * they are apart. Functions of the port's own file take fewer bytes than those of another.
+ */
+#ifndef EC_UART_16550_H
+#define EC_UART_16550_H
+
 #include "ec_cpu.h"
-#include "ec_port.h"
 #include "ec_registers.h"
 #include "ec_rx_queue.h"
 
@@ -24,7 +28,8 @@
 
 #define DIVISOR (EC_UART_CLOCK_HZ / (16u * EC_BAUD))
 
-void ec_16550_start(void) {
+/* Set up the UART, which interrupts from now on; call with interrupts masked. */
+static inline void ec_16550_start(void) {
     UART_INTERRUPTS = 0u;
     UART_LINE_CONTROL = LINE_DIVISORS | LINE_8N1;
     UART_DIVISOR_LOW = (uint8_t)DIVISOR;
@@ -34,13 +39,15 @@ void ec_16550_start(void) {
     UART_INTERRUPTS = INTERRUPT_RECEIVED;
 }
 
-void ec_port_putc(uint8_t byte) {
+/* What `ec_port_putc` does. */
+static inline void ec_16550_send(uint8_t byte) {
     while ((UART_LINE_STATUS & STATUS_CAN_SEND) == 0u) {
     }
     UART_DATA = byte;
 }
 
-void ec_16550_receive(void) {
+/* Take what the UART received; call it in its interrupt. */
+static void ec_16550_receive(void) {
     uint8_t status = UART_LINE_STATUS; /* reading clears the overrun */
     while ((status & STATUS_RECEIVED) != 0u) {
         if ((status & STATUS_OVERRUN) != 0u) {
@@ -56,9 +63,12 @@ void ec_16550_receive(void) {
     }
 }
 
-void ec_rx_resume(void) {
+/* What `ec_rx_resume` does. */
+static inline void ec_16550_resume(void) {
     EC_DISABLE_INTERRUPTS();
     UART_INTERRUPTS = INTERRUPT_RECEIVED;
     ec_16550_receive();
     EC_ENABLE_INTERRUPTS();
 }
+
+#endif /* EC_UART_16550_H */
