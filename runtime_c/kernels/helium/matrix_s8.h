@@ -516,7 +516,10 @@ static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const void *x,
     const int32_t rounds =
         whole == 0 ? 1 : (whole + 3) >> 2; /* of a row; one also without slices */
     const int32_t unused = 16 * (whole + 1) - bytes;
-    const int32_t second = n->pixels > 1 ? -1 : 0; /* all bits where there is a second pixel */
+    int32_t second = 0; /* all bits where there is a second pixel */
+    if (n->pixels > 1) {
+        second = -1;
+    }
     given[1] = given[0] + (channels & second);
     given[2] = given[0] + channels - (4 << wide);
     given[3] = n->zero_point;
