@@ -96,5 +96,5 @@ def _require_room(name: str, inside: Sequence[Static], room: Mapping[str, int]) 
         raise PlanError(
             f"the data placed in region {name} needs {need:,} bytes, {room[name]:,} are left there",
             details=tuple(f"  {s.size_bytes:>9,} {s.kind} {s.name}" for s in largest),
-            hint="pin less of it there",
+            hint="place less there",
         )

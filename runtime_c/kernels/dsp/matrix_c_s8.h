@@ -93,32 +93,56 @@ static inline EC_UNUSED const int32_t *ec_pair_sums_3_s8_dsp(int32_t *sums, cons
 }
 
 /* Words x and y of two int16 each times the words of two pairs of channels, those for y first: added
- * to sums[0] of a, sums[1] of both, and the same of the second pair; and the products of both, which
- * sums of a have too, to sums[4]. */
+ * to sums[0] of a, with the products of x and y, sums[1] of both, and the same of the second pair. */
 static inline EC_UNUSED void ec_accumulate_1_s8_dsp(int32_t *sums, int32_t x, int32_t y,
                                                     const int32_t *weights) {
     sums[1] = ec_smlad(x, weights[2], ec_smlad(y, weights[0], sums[1]));
     sums[3] = ec_smlad(x, weights[3], ec_smlad(y, weights[1], sums[3]));
     sums[0] = ec_smlad(ec_sxtab16(x, weights[0]), ec_sxtab16(y, weights[2]), sums[0]);
     sums[2] = ec_smlad(ec_sxtab16(x, weights[1]), ec_sxtab16(y, weights[3]), sums[2]);
-    sums[4] = ec_smlad(x, y, sums[4]);
 }
 
-/* The sums of four channels from what the above added up. */
+/* The sums of four channels from what the above added up, and sums[4], products of inputs. */
 static inline EC_UNUSED void ec_keep_sums_1_s8_dsp(int32_t *sums, const int32_t *kept) {
-    sums[0] = (int32_t)((uint32_t)kept[0] - (uint32_t)kept[4]);
+    sums[0] = (int32_t)((uint32_t)kept[0] - (uint32_t)sums[4]);
     sums[1] = kept[1];
-    sums[2] = (int32_t)((uint32_t)kept[2] - (uint32_t)kept[4]);
+    sums[2] = (int32_t)((uint32_t)kept[2] - (uint32_t)sums[4]);
     sums[3] = kept[3];
 }
 
+/* The products of inputs that all channels have, to sums[4], unless sums[5] says that they are there:
+ * of words of two int16, each by the one after it. */
+static inline EC_UNUSED void ec_products_s8_dsp(int32_t *sums, const int16_t *x, int32_t octets) {
+    if (sums[5] == 0) {
+        sums[4] = 0;
+        for (const int16_t *const end = x + 8 * octets; x != end; x += 4) {
+            sums[4] = ec_smlad(ec_load_aligned(x), ec_load_aligned(x + 2), sums[4]);
+        }
+        sums[5] = 1;
+    }
+}
+
+/* The same of four int8 as they are: the even ones, each by the odd one after it. */
+static inline EC_UNUSED void ec_plain_products_s8_dsp(int32_t *sums, const int8_t *x,
+                                                      int32_t quads) {
+    if (sums[5] == 0) {
+        sums[4] = 0;
+        for (const int8_t *const end = x + 4 * quads; x != end; x += 4) {
+            const int32_t inputs = ec_load_aligned(x);
+            sums[4] = ec_smlad(ec_sxtb16(inputs), ec_sxtb16_odd(inputs), sums[4]);
+        }
+        sums[5] = 1;
+    }
+}
+
 /* The sums of four channels, as above; `from` points at their biases. Returns the end of their
- * weights. */
+ * weights. sums[4] and sums[5] stay from call to call, and are zeros before the first one. */
 static inline EC_UNUSED const int32_t *ec_four_sums_s8_dsp(int32_t *sums, const void *inputs,
                                                            const int32_t *from, int32_t octets) {
     const int16_t *x = (const int16_t *)inputs;
-    int32_t kept[5] = { from[0], from[1], from[2], from[3], 0 };
+    int32_t kept[4] = { from[0], from[1], from[2], from[3] };
     const int32_t *const end = from + 4 + 8 * octets;
+    ec_products_s8_dsp(sums, x, octets);
     for (from += 4; from != end; x += 8, from += 8) {
         ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x), ec_load_aligned(x + 2), from);
         ec_accumulate_1_s8_dsp(kept, ec_load_aligned(x + 4), ec_load_aligned(x + 6), from + 4);
@@ -137,9 +161,10 @@ static inline EC_UNUSED void ec_accumulate_quad_s8_dsp(int32_t *sums, const int8
 /* The same of int8 inputs as they are, four at a time. */
 static inline EC_UNUSED const int32_t *ec_plain_quads_s8_dsp(int32_t *sums, const int8_t *x,
                                                              const int32_t *from, int32_t quads) {
-    int32_t kept[5] = { from[0], from[1], from[2], from[3], 0 };
+    int32_t kept[4] = { from[0], from[1], from[2], from[3] };
     const int32_t *const end = from + 4 + 4 * quads;
     const int32_t *const most = from + 4 + 16 * (quads >> 2);
+    ec_plain_products_s8_dsp(sums, x, quads);
     for (from += 4; from != most; x += 16, from += 16) {
         ec_accumulate_quad_s8_dsp(kept, x, from);
         ec_accumulate_quad_s8_dsp(kept, x + 4, from + 4);
@@ -189,9 +214,9 @@ static inline EC_INLINE void ec_matrix_c_dsp(
     const int32_t *(*store)(void *out, int32_t bytes, int32_t step, int32_t unit,
                             const int32_t *sums, const int32_t *at, const int32_t *limits),
     const int32_t *limits) {
+    int32_t sums[6] = { 0, 0, 0, 0, 0, 0 };
     for (int32_t o = 0; o < n->channels; o += n->unit) {
         const int32_t first = o + n->unit > n->channels ? n->channels - n->unit : o;
-        int32_t sums[6];
         const int32_t *const end = sums_of(sums, x, stream, n->size);
         stream = store((int8_t *)out + n->bytes * first, n->bytes, n->channels, n->unit, sums, end,
                        limits);

@@ -99,9 +99,9 @@ static EC_KERNEL void ec_matrix_1_plain_s8_s16_dsp(int16_t *out, const int8_t *x
     /* clang-format on */
 #else
     const int32_t *const factors = stream;
+    int32_t sums[6] = { 0, 0, 0, 0, 0, 0 };
     stream += 20;
     for (int32_t o = 0; o < channels; o += 4) {
-        int32_t sums[4];
         stream = ec_plain_quads_s8_dsp(sums, x, stream, quads);
         for (int32_t i = 0; i < 4; ++i) {
             const int32_t *const by = factors + 5 * i;

@@ -502,7 +502,7 @@ static inline EC_UNUSED void ec_plan_dense_tflm_mve(int32_t *given, const int8_t
 /* Sizes of a convolution, in elements. */
 typedef struct {
     int32_t kernel_h, kernel_w, in_channels, pitch, step, pixels, channels;
-    int16_t zero_point, minimum, maximum;
+    int16_t zero_point, minimum, maximum, unused; /* up to a whole word */
 } ec_conv_mve_sizes;
 
 /* What the assembly of convolution is given; out and the stream are there already. `wide`, `wide_x`:

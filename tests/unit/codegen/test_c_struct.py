@@ -105,7 +105,7 @@ def test_a_struct_that_varies_counts_as_its_numbers_that_do() -> None:
 def test_a_struct_has_the_kernels_sizes_in_their_order(kernel: Microkernel) -> None:
     assert kernel.struct is not None
     found = runtime_functions()[kernel.struct.name].text
-    fields = re.findall(r"^ +int32_t (.*);", found, re.M)
+    fields = re.findall(r"^ +int(?:16|32)_t (.*);", found, re.M)
     names = tuple(name for line in fields for name in line.split(", "))
     assert tuple(n for n in names if n in kernel.struct.members) == kernel.struct.members
     first = kernel.sizes.index(kernel.struct.members[0])

@@ -122,6 +122,7 @@ PLACES = TensorType((1, 3, 4, 4), "float32"), TensorType((1, 8, 3, 3), "float32"
 FUNCTIONS: dict[str, Make] = {
     **{name: of_model(name) for name in QUICK},
     "atan2": one("atan2", FLOAT, FLOAT),
+    "cholesky": one("cholesky", TensorType((2, 2, 2), "float32")),
     "copy": one("copy", INT8),
     "deform_columns": one("deform_columns", *PLACES, TensorType((1, 4, 3, 3), "float32"),
                           attrs=DeformAttrs((2, 2), (1, 1), (1, 1), (0, 0))),
@@ -138,6 +139,7 @@ FUNCTIONS: dict[str, Make] = {
     "quotient": of_cases(test_quotient.MICRO[:2]),
     "reinterpret": one("reinterpret", INT8, attrs=ReinterpretAttrs(Quant((0.1,), (0,)))),
     "roi_max": regions,
+    "solve": one("solve", TensorType((2, 3, 5), "float32")),
     "soft_boxes": of_cases(test_tflite_found.CASES[-1:]),
     "tree_ensemble": one("tree_ensemble", TensorType((5, 3), "float32"),
                          attrs=TreeEnsembleAttrs(1), feature=np.array([2, 3], np.int32),

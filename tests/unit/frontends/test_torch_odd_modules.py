@@ -309,6 +309,6 @@ def test_what_has_no_meaning_in_c_is_refused(function: Callable[..., Any], messa
 
 def test_arithmetic_of_sizes_is_not_named_where_the_operator_before_it_is() -> None:
     with pytest.raises(ImportFailed) as caught:
-        edgec.from_torch(Calls(lambda m, x: x[x > 0].cumprod(0)), (x(),))
+        edgec.from_torch(Calls(lambda m, x: x[x > 0].lgamma()), (x(),))
     text = caught.value.render()
-    assert "aten.cumprod" in text and "sym_size" not in text and "ge  node" not in text
+    assert "aten.lgamma" in text and "sym_size" not in text and "ge  node" not in text
