@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from edgec.codegen.c_term import element_index, flat_index, flat_term, term_text
+from edgec.codegen.c_term import element_index, flat_index, term_text
+from edgec.loop.access import flat_term
 from edgec.loop.ir import Buffer
 from edgec.numerics.term import Term, Var, as_term, floor_div, floor_mod, maximum, minimum
 
