@@ -59,6 +59,8 @@ class Signature:
     results: tuple[TensorType, ...]
 
 
+#: How many rounds tolerances allow for where data decide how many there are.
+UNKNOWN_ROUNDS = 100
 #: Runs one body of a node.
 RunBody = Callable[[Sequence[Array]], Sequence[Array]]
 
@@ -215,6 +217,10 @@ class Operator(Generic[AttrsT]):
     def ends(self, attrs: AttrsT) -> bool:
         """Whether it ends after this many steps, whatever its inputs are."""
         return True
+
+    def most_rounds(self, attrs: AttrsT) -> int:
+        """How often each body of a node runs at most; UNKNOWN_ROUNDS where data decide."""
+        return 1
 
     def macs_of_bodies(
         self, attrs: AttrsT, macs: Sequence[int], inputs: Sequence[TensorType]

@@ -19,7 +19,7 @@ import numpy as np
 from edgec.errors import TypeMismatch
 from edgec.graph.extents import opened
 from edgec.graph.ir import Node
-from edgec.graph.operator import Fusion, NoAttrs, RunBody, Signature, register
+from edgec.graph.operator import UNKNOWN_ROUNDS, Fusion, NoAttrs, RunBody, Signature, register
 from edgec.graph.types import Array, TensorType
 from edgec.loop.ir import Branch, For, Stmt
 from edgec.loop.ir import While as Repeat
@@ -208,6 +208,10 @@ class While(Control):
             values[: attrs.carried] = body(values)
         return tuple(values[: attrs.carried])
 
+    def most_rounds(self, attrs: WhileAttrs) -> int:
+        """The limit."""
+        return UNKNOWN_ROUNDS if attrs.limit is None else attrs.limit
+
     def macs_of_bodies(
         self, attrs: WhileAttrs, macs: Sequence[int], inputs: Sequence[TensorType]
     ) -> int:
@@ -301,6 +305,10 @@ class Scan(Control):
             carried = list(results[: attrs.carried])
             slices.append(results[attrs.carried :])
         return (*carried, *(np.stack(each) for each in zip(*slices, strict=True)))
+
+    def most_rounds(self, attrs: ScanAttrs) -> int:
+        """Its steps."""
+        return attrs.steps
 
     def macs_of_bodies(
         self, attrs: ScanAttrs, macs: Sequence[int], inputs: Sequence[TensorType]

@@ -17,16 +17,21 @@ RANGES = {"int8": 128.0, "uint8": 128.0, "int16": 32768.0}
 ROUNDED_STEPS = {"int8": 1, "uint8": 1, "int16": 2}
 
 
-def tolerances(function: Function, some_in_floats: bool = False) -> dict[Value, float]:
+def tolerances(
+    function: Function, some_in_floats: bool = False, given: float = 0.0
+) -> dict[Value, float]:
     """How far each value may be from the framework's: the operators' tolerances on the way to it.
+
+    given: how far the float parameters may be from the framework's.
 
     To first order, and as if every operator passed on the errors of its inputs as they are, in
     parts of the largest magnitude. Integers have none, unless the framework computes some in floats
     (`_in_floats`): then these may round otherwise (ROUNDED_STEPS), and so may what reads such.
     Those are parts of the dtype's range; functions that have a scale of their
     own, as sigmoids, are no steeper than 1, and softmax passes on twice an error as a part.
+    A body adds its tolerances once for each time that it may run.
     """
-    found = dict.fromkeys(function.params, 0.0)
+    found = {value: given if value.type.is_float else 0.0 for value in function.params}
     near: set[Value] = set()  # what is computed in floats has a part in it
     ranges: dict[Value, float] = {}  # of floats that are integers times a scale
     for node in function.nodes:
@@ -37,9 +42,14 @@ def tolerances(function: Function, some_in_floats: bool = False) -> dict[Value, 
             before *= node.op.error_growth(node.attrs, len(node.inputs), reach)
             if reach and (_moves(node) or node.op.storage is Storage.DEQUANTIZE):
                 ranges.update(dict.fromkeys(node.outputs, reach))
+        own = node.op.tolerance_of(node.input_types)
+        for body in node.bodies:
+            inner, added = _of_rounds(body, node, some_in_floats, before)
+            found |= {value: max(inner[value], found.get(value, 0.0)) for value in inner}
+            own = max(own, added)
         for value in node.outputs:
             if value.type.is_float:
-                found[value] = node.op.tolerance_of(node.input_types) + before
+                found[value] = own + before
             elif value not in near:
                 found[value] = 0.0
             elif _moves(node) or value.type.dtype not in ROUNDED_STEPS:
@@ -49,6 +59,17 @@ def tolerances(function: Function, some_in_floats: bool = False) -> dict[Value, 
                 most += node.op.steps_off(node.attrs)
                 found[value] = most / RANGES[value.type.dtype]
     return found
+
+
+def _of_rounds(
+    body: Function, node: Node, some_in_floats: bool, given: float
+) -> tuple[dict[Value, float], float]:
+    """The tolerances of a body's values in its last round, and what all rounds add to `given`."""
+    first = tolerances(body, some_in_floats, given)
+    added = max(0.0, *(first.get(value, 0.0) - given for value in body.results))
+    before = added * (node.op.most_rounds(node.attrs) - 1)
+    last = {v: each + before if v.type.is_float else each for v, each in first.items()}
+    return last, before + added
 
 
 def steps_of(value: Value, tolerance: float) -> int:

@@ -14,7 +14,9 @@ from edgec import ops
 from edgec.frontends import import_model
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function
+from edgec.graph.operator import UNKNOWN_ROUNDS, NoAttrs, get_op
 from edgec.graph.types import Quant, TensorType
+from edgec.ops.control import ScanAttrs, WhileAttrs
 from edgec.ops.prelu import PreluAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.ops.resize import ResizeAttrs
@@ -76,6 +78,41 @@ def test_tolerances_add_up(tmp_path: Path) -> None:
     )
     assert found[function.params[0]] == 0
     assert found[function.results[0]] == pytest.approx(2 * dense + softmax)
+
+
+def erf_of_carried(name: str) -> Function:
+    b = GraphBuilder(name)
+    return b.finish([b.op("erf", [b.param("c", TensorType((3,), "float32"))], name="t")])
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "bodies", "rounds"),
+    [
+        ("call", NoAttrs(), 1, 1),
+        ("if", NoAttrs(), 2, 1),
+        ("scan", ScanAttrs(steps=7, carried=1), 1, 7),
+        ("while", WhileAttrs(carried=1, limit=5), 1, 5),
+        ("while", WhileAttrs(carried=1), 1, UNKNOWN_ROUNDS),
+    ],
+)
+def test_a_body_adds_its_tolerance_in_every_round(
+    op: str, attrs: object, bodies: int, rounds: int
+) -> None:
+    b = GraphBuilder()
+    x = b.op("sin", [b.param("x", TensorType((3,), "float32"))], name="s")
+    run = [erf_of_carried(f"body{n}") for n in range(bodies)]
+    given, flag = [x], TensorType((), "bool")
+    if op == "if":
+        given.insert(0, b.param("condition", flag))
+    if op == "while":
+        condition = GraphBuilder("condition")
+        condition.param("c", TensorType((3,), "float32"))
+        run.insert(0, condition.finish([condition.constant("true", np.bool_(True))]))
+    function = b.finish(b.node(op, given, attrs, name="y", bodies=tuple(run)).outputs)
+    found = tolerances(function)
+    sin, erf = get_op("sin").tolerance, get_op("erf").tolerance
+    expected = pytest.approx(sin + rounds * erf)
+    assert found[function.results[0]] == expected and found[run[-1].results[0]] == expected
 
 
 def quantized(activations: str) -> Function:
