@@ -48,7 +48,13 @@ from edgec.loop.ir import (
 from edgec.loop.rewrite import Rewriter, sequence, statements
 from edgec.loop.schedule import Schedule
 from edgec.loop.spot import Spot
-from edgec.memory.layout import merged_places, placement_problem, scratch_name, state_places
+from edgec.memory.layout import (
+    align_bytes,
+    merged_places,
+    placement_problem,
+    scratch_name,
+    state_places,
+)
 from edgec.memory.problem import Plan
 from edgec.memory.solve import plan_memory
 from edgec.numerics.narrow_float import stored_in
@@ -137,7 +143,8 @@ class _Driver:
     def scratch_buffers(self, function: PrimFunc) -> tuple[Scratch, ...]:
         """One place: the flags, then what each body needs."""
         sizes = scratch_parts(function)
-        flags_bytes = SCRATCH_ALIGN * len(self.flags)
+        align = align_bytes(buffer.dtype for buffer in self.scratch)
+        flags_bytes = -(-SCRATCH_ALIGN * len(self.flags) // align) * align
         offsets = {buffer.name: offset for buffer, offset in self.flags.items()}
         offsets |= {buffer.name: flags_bytes + offset for buffer, offset in self.scratch.items()}
         end = max((offset + sizes[name] for name, offset in offsets.items()), default=0)

@@ -15,6 +15,9 @@ RANGES = {"int8": 128.0, "uint8": 128.0, "int16": 32768.0}
 #: framework in floats: half a step for each rounding, and where the result is int16 up to one more
 #: for the multiplier, of which int16x8 has 15 bits (`edgec.numerics.fixed_point`).
 ROUNDED_STEPS = {"int8": 1, "uint8": 1, "int16": 2}
+#: What two integers that become float32 may be off by besides, as a part of the largest one: half
+#: a unit in the last place for each.
+DEQUANTIZED = 2.0**-23
 
 
 def tolerances(
@@ -40,6 +43,7 @@ def tolerances(
             near.update(node.outputs)
             reach = _range(node) or max((ranges.get(v, 0.0) for v in node.inputs), default=0.0)
             before *= node.op.error_growth(node.attrs, len(node.inputs), reach)
+            before += DEQUANTIZED if _range(node) else 0.0
             if reach and (_moves(node) or node.op.storage is Storage.DEQUANTIZE):
                 ranges.update(dict.fromkeys(node.outputs, reach))
         own = node.op.tolerance_of(node.input_types)

@@ -233,11 +233,20 @@ def variant_of(
 
 def scratch_buffers(function: PrimFunc) -> tuple[Scratch, ...]:
     """All scratch parameters one after the other."""
+    offsets, end = scratch_places(function)
+    return (Scratch("", end, offsets),) if end else ()
+
+
+def scratch_places(function: PrimFunc) -> tuple[dict[str, int], int]:
+    """Where scratch parameters lie one after the other, each aligned to its dtype, and the end."""
     offsets: dict[str, int] = {}
     end = 0
+    dtypes = {p.name: p.dtype for p in function.params}
     for name, size in scratch_parts(function).items():
-        offsets[name], end = end, end + size
-    return (Scratch("", end, offsets),) if end else ()
+        align = np.dtype(dtypes[name]).itemsize
+        offsets[name] = -(-end // align) * align
+        end = offsets[name] + size
+    return offsets, end
 
 
 def scratch_parts(function: PrimFunc) -> dict[str, int]:

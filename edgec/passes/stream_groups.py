@@ -44,7 +44,14 @@ from edgec.loop.rewrite import sequence
 from edgec.loop.schedule import Schedule
 from edgec.numerics.term import Term, TermLike, Var, as_term, maximum
 from edgec.passes.fuse_groups import Group
-from edgec.passes.lower_groups import LoweredGroup, RowPart, Scratch, Variant, scratch_parts
+from edgec.passes.lower_groups import (
+    LoweredGroup,
+    RowPart,
+    Scratch,
+    Variant,
+    scratch_parts,
+    scratch_places,
+)
 from edgec.passes.row_functions import RowGroup, RowKind, RowSum, replaced_input
 
 #: Name of the loop over the input's rows, and of what stands in it until others slide there.
@@ -215,8 +222,7 @@ class _Segment:
         output = rows.group.output
         by_name = {value.name: value for value in (*rows.inputs, output)}
         args: list[BufferRef | Expr] = []
-        end = 0
-        sizes = scratch_parts(variant.function)
+        places, _ = scratch_places(variant.function)
         for param, value in zip(variant.function.params, variant.args, strict=True):
             name = f"{param.name}_{number}{edge}"
             if value is not None:
@@ -230,7 +236,7 @@ class _Segment:
                 args.append(_whole(self.constant(name, param, array)))
             else:
                 own = self.scratch.setdefault(name, replace(param, name=name))
-                self.scratch_at[name], end = end, end + sizes[param.name]
+                self.scratch_at[name] = places[param.name]
                 args.append(_whole(own, "updates"))
         callee = _callee(number, rows, variant, kind)
         self.callees[callee] = variant.function
@@ -266,7 +272,7 @@ class _Segment:
                 buffer, _ = next(c for c in self.constants.values() if _same(c[1], array))
                 constants[buffer.name] = None
         middle = member.variants[rows.middle]
-        scratch = max(sum(scratch_parts(v.function).values()) for v in member.variants.values())
+        scratch = max(scratch_places(v.function)[1] for v in member.variants.values())
         callee = _callee(number, rows, middle, rows.middle)
         hook_calls = rows.rows * (2 if member.output in self.shown else 1)
         return RowPart(rows.group, callee, tuple(constants), scratch, hook_calls)
