@@ -211,6 +211,9 @@ def _chain(operator: str) -> Callable[[Use], str]:
         for position in range(1, len(use.types)):
             text += f"t{position} = {operator}({last}, {INPUTS[position]})\n"
             last = f"t{position}"
+        if use.kind == "Mean" and use.type(0).dtype == "float32":
+            # ONNX Runtime multiplies by the part of one, which is not rounded as a quotient is.
+            return text + number("part", 1 / len(use.types)) + f"x = Mul({last}, part)\n"
         if use.kind == "Mean":
             text += number("count", len(use.types), use.type(0).dtype)
             return text + f"x = Div({last}, count)\n"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from edgec.graph.ir import Function, Node, Value
-from edgec.graph.traits import Movement
 
 
 def index_limits(function: Function) -> list[int | None]:
@@ -18,7 +17,7 @@ def index_limits(function: Function) -> list[int | None]:
 def _limit(function: Function, value: Value) -> int | None:
     same, limits = {value}, []
     for node in function.nodes:
-        if node.op.movement is Movement.PICK and node.inputs[1] in same:
+        if len(node.inputs) > 1 and node.inputs[1] in same:
             limits.append(node.op.index_limit(node.attrs, [each.type for each in node.inputs]))
         if len(node.inputs) == 1 and node.inputs[0] in same and _keeps(node):
             same.add(node.output)

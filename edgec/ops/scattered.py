@@ -254,6 +254,12 @@ class Scatter(Op[ScatterAttrs]):
         shape, axis = inputs[1].shape, attrs.axis
         return window_steps(inputs[0], shape[:-1] if axis < 0 else shape[axis : axis + 1])
 
+    def index_limit(self, attrs: ScatterAttrs, inputs: Sequence[TensorType]) -> int | None:
+        """The extent of the axis, or the least one of those that the tuples name."""
+        x, indices, _ = inputs
+        named = x.shape[: indices.shape[-1]] if attrs.axis < 0 else [x.shape[attrs.axis]]
+        return min(named, default=None)
+
     def wanted(self, attrs: ScatterAttrs, x: TensorType, indices: TensorType) -> tuple[int, ...]:
         """The shape of the updates."""
         if attrs.axis < 0 and indices.shape:

@@ -474,10 +474,19 @@ def _tensor_type(tflite: Any, tensor: Any) -> tuple[str, tuple[int, ...], np.dty
 
 
 def _onnx_dtype(text: str) -> np.dtype[Any]:
-    """Return the dtype of ONNX Runtime's type text, such as "tensor(float)"."""
+    """Return the dtype of ONNX Runtime's type text, such as "tensor(float)".
+
+    Raises RunFailed for those that numpy lacks.
+    """
     inner = text.removeprefix("tensor(").removesuffix(")")
     names = {"float": "float32", "double": "float64"}
-    return np.dtype(names.get(inner, inner))
+    try:
+        return np.dtype(names.get(inner, inner))
+    except TypeError as error:
+        raise RunFailed(
+            f"ONNX Runtime takes no inputs of {inner} from Python",
+            hint="compare a model that has a float32 input and casts it",
+        ) from error
 
 
 def _before_quantize(model: Any) -> set[str]:

@@ -46,11 +46,8 @@ def tolerances(
             before += DEQUANTIZED if _range(node) else 0.0
             if reach and (_moves(node) or node.op.storage is Storage.DEQUANTIZE):
                 ranges.update(dict.fromkeys(node.outputs, reach))
-        own = node.op.tolerance_of(node.input_types)
-        for body in node.bodies:
-            inner, added = _of_rounds(body, node, some_in_floats, before)
-            found |= {value: max(inner[value], found.get(value, 0.0)) for value in inner}
-            own = max(own, added)
+        inside, own = _of_bodies(node, some_in_floats, before)
+        found |= {value: max(each, found.get(value, 0.0)) for value, each in inside.items()}
         for value in node.outputs:
             if value.type.is_float:
                 found[value] = own + before
@@ -65,15 +62,18 @@ def tolerances(
     return found
 
 
-def _of_rounds(
-    body: Function, node: Node, some_in_floats: bool, given: float
-) -> tuple[dict[Value, float], float]:
-    """The tolerances of a body's values in its last round, and what all rounds add to `given`."""
-    first = tolerances(body, some_in_floats, given)
-    added = max(0.0, *(first.get(value, 0.0) - given for value in body.results))
-    before = added * (node.op.most_rounds(node.attrs) - 1)
-    last = {v: each + before if v.type.is_float else each for v, each in first.items()}
-    return last, before + added
+def _of_bodies(node: Node, some_in_floats: bool, given: float) -> tuple[dict[Value, float], float]:
+    """The tolerances of values in bodies, in the last round, and what the node adds to `given`."""
+    found: dict[Value, float] = {}
+    own = node.op.tolerance_of(node.input_types)
+    rounds = node.op.most_rounds(node.attrs)
+    for body in node.bodies:
+        first = tolerances(body, some_in_floats, given)
+        added = max(0.0, *(first.get(value, 0.0) - given for value in body.results))
+        before = added * (rounds - 1)
+        found |= {v: each + before if v.type.is_float else each for v, each in first.items()}
+        own = max(own, added * rounds)
+    return found, own
 
 
 def steps_of(value: Value, tolerance: float) -> int:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 import pytest
-from onnx import AttributeProto, TensorProto, helper, load, numpy_helper, save
+from onnx import AttributeProto, TensorProto, helper, load, numpy_helper, parser, save
 
+import edgec
 from edgec.errors import EdgecError, ImportFailed, TooLarge
 from edgec.frontends import import_model
 from edgec.frontends.onnx_functions import function_body
@@ -170,3 +171,13 @@ def test_constants_that_cannot_be_meant(
     with pytest.raises(ImportFailed) as refused:
         import_model(path)
     assert why in refused.value.details[0]
+
+
+def test_a_mean_of_several_has_the_bits_of_onnx_runtime(tmp_path: Path) -> None:
+    text = """
+    <ir_version: 8, opset_import: ["":13]>
+    g (float[9] a, float[9] b, float[9] c) => (float[9] y) { y = Mean(a, b, c) }
+    """
+    file = tmp_path / "mean.onnx"
+    save(parser.parse_model(text), file)
+    assert [each.mismatches for each in edgec.verify(file, random=9).outputs] == [0]

@@ -52,6 +52,28 @@ def test_verify_generates_indices_that_the_framework_takes(
     assert all(not each.beyond for each in edgec.verify(file).outputs)
 
 
+def test_scatters_have_limits_too(tmp_path: Path) -> None:
+    file = tmp_path / "scatter.onnx"
+    text = """
+    <ir_version: 9, opset_import: ["":18]>
+    g (int64[2,1] i, int64[1,4] j, float[2,4] u) => (float[6,4] a, float[6,4] b) {
+        a = ScatterND(table, i, u)
+        v = Slice(u, zero, one, zero)
+        b = ScatterElements<axis = 0>(table, j, v)
+    }
+    """
+    parsed = onnx.parser.parse_model(text)
+    for name, array in (
+        ("table", TABLE),
+        ("zero", np.zeros(1, np.int64)),
+        ("one", np.ones(1, np.int64)),
+    ):
+        parsed.graph.initializer.append(numpy_helper.from_array(array, name))
+    onnx.save(parsed, file)
+    assert index_limits(import_model(file).main) == [6, 6, None]
+    assert all(not each.beyond for each in edgec.verify(file).outputs)
+
+
 @pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "uint64"])
 def test_within_limits(dtype: str) -> None:
     ends = np.iinfo(dtype)

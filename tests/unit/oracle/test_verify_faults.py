@@ -10,6 +10,7 @@ import numpy as np
 import onnx
 import pytest
 
+import edgec
 from edgec.boards.board import load_board
 from edgec.errors import RunFailed
 from edgec.options import Options
@@ -176,3 +177,14 @@ def test_an_output_that_the_code_does_not_write_is_found(model, tmp_path, monkey
             model, load_board("host"), Options(io=io), "host", cases, tmp_path / io
         )
         assert result.beyond > 0
+
+
+def test_inputs_that_numpy_lacks_are_one_error(tmp_path: Path) -> None:
+    text = """
+    <ir_version: 10, opset_import: ["":19]>
+    g (float8e4m3fn[3] x) => (float[3] y) { y = Cast<to = 1>(x) }
+    """
+    file = tmp_path / "narrow.onnx"
+    onnx.save(onnx.parser.parse_model(text), file)
+    with pytest.raises(RunFailed, match="takes no inputs of float8e4m3fn from Python"):
+        edgec.verify(file)
