@@ -58,6 +58,7 @@ ENTRY(Reset_Handler)
 SECTIONS {
   . = 0; .text : { KEEP(*(.text*)) *(.rodata*) }
   . = 0x20000000; .data : { *(.data*) *(.bss*) }
+  . = 0x30000000; .room : { *(COMMON) }
   __stack_limit = 0x20010000; __stack_top = 0x20020000;
   /DISCARD/ : { *(.comment) *(.ARM.attributes) *(.ARM.exidx*) *(.ARM.extab*) *(.stack_sizes) }
 }

@@ -24,6 +24,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.printer import print_func
 from edgec.loop.rescale_lines import by_line
 from edgec.loop.schedule import SAFE, replay
+from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import LoweredGroup, Variant, lowering_of, variant_of
 from edgec.targets.common.gathered import padding_adds_nothing
 from edgec.targets.common.nests import find_param
@@ -88,7 +89,7 @@ def _offered(
     taken = []
     for winner in found.winners:
         figures = _better(lowered, found, winner)
-        variant = None if figures is None else _variant(lowered, winner)
+        variant = None if figures is None else replayed(lowered.group, winner)
         if figures is not None and variant is not None and takes(variant, figures):
             count = round(per_instruction * figures.instructions)
             taken.append(replace(variant, instructions=count, is_tuned=True))
@@ -163,12 +164,12 @@ def _measured(variant: Variant, found: TunedGroup, per_instruction: float) -> Va
     return replace(variant, instructions=round(per_instruction * figures.instructions))
 
 
-def _variant(lowered: LoweredGroup, winner: Winner) -> Variant | None:
-    """What a winner's trace makes; None where it does not fit, or is not safe."""
+def replayed(group: Group, winner: Winner) -> Variant | None:
+    """What a winner's trace makes of a group; None where it does not fit, or is not safe."""
     if len(winner.trace) > MOST_CHARACTERS or not _is_safe(winner.trace):
         return None
     try:
-        lowering, values = lowering_of(lowered.group)
+        lowering, values = lowering_of(group)
         func, tables = by_line(
             lowering.build(), lowering.tables, lowering.accumulators, winner.rescaling
         )

@@ -10,11 +10,17 @@ from edgec.sim.core import CallResult, CoreSimulator, Span
 
 @dataclass(frozen=True)
 class Argument:
-    """A pointer: bytes to be read, or how many are written; `expected`: what must be there then."""
+    """A pointer: bytes to be read, or how many are written; `expected`: what must be there then.
+
+    symbol, offset: where the image itself has memory for the bytes; the function takes no pointer
+    to them then.
+    """
 
     data: bytes
     is_written: bool = False
     expected: bytes | None = None
+    symbol: str = ""
+    offset: int = 0
 
 
 def call_with(
@@ -27,14 +33,19 @@ def call_with(
     """
     spans = _spans(core, arguments)
     allow = [*spans, *core.read_only_spans()]
-    done = core.call(name, *(s.address for s in spans), allow=allow, budget_instructions=budget)
+    pointers = (s.address for s, given in zip(spans, arguments, strict=True) if not given.symbol)
+    done = core.call(name, *pointers, allow=allow, budget_instructions=budget)
     return done, [core.read(span.address, span.size) for span in spans]
 
 
 def _spans(core: CoreSimulator, arguments: Sequence[Argument]) -> list[Span]:
     spans = []
     for number, given in enumerate(arguments):
-        span = core.allocate(f"argument {number}", len(given.data), write=given.is_written)
+        name, size = f"argument {number}", len(given.data)
+        if given.symbol:
+            span = Span(name, core.symbols[given.symbol] + given.offset, size, given.is_written)
+        else:
+            span = core.allocate(name, size, write=given.is_written)
         core.write(span.address, given.data)
         spans.append(span)
     return spans

@@ -9,7 +9,7 @@ from functools import cached_property
 
 import numpy as np
 
-from edgec.build.bare_function import c_text
+from edgec.build.bare_function import constant_offsets, constants_name, text_in_model
 from edgec.errors import EdgecError
 from edgec.graph.ir import Value
 from edgec.graph.types import Array
@@ -95,10 +95,15 @@ class Candidates:
         """The candidate as a worker measures it, as a function of this number."""
         variant = found.variant
         names = {id(v): name for name, v in self._lowered[1].items()}
+        constants, offsets = (
+            constants_name(NAME.format(position)),
+            constant_offsets(variant.function),
+        )
         arguments = []
         for param, value in zip(variant.function.params, variant.args, strict=True):
             if param.scope == "constant":
-                arguments.append(Argument(variant.constants[param.name].tobytes()))
+                data, offset = variant.constants[param.name].tobytes(), offsets[param.name]
+                arguments.append(Argument(data, symbol=constants, offset=offset))
             elif value is None:
                 size = param.elements * np.dtype(param.dtype).itemsize
                 arguments.append(Argument(_STALE * size, is_written=True))
@@ -107,7 +112,7 @@ class Candidates:
             else:
                 expected = self.reference[name].tobytes()
                 arguments.append(Argument(_STALE * len(expected), True, expected))
-        text = c_text(variant, NAME.format(position))
+        text = text_in_model(variant, NAME.format(position))
         return Candidate(text, tuple(arguments), variant.scratch_bytes)
 
     @cached_property

@@ -135,7 +135,7 @@ def tune(
         measured = 0
         while not (search.is_done or search.is_settled):
             unknown = search.unknown
-            found = _measure(candidates, unknown, search.budget, plan, workers)
+            found = measure_found(candidates, unknown, search.budget, plan, workers)
             measured += len(unknown)
             search.learn(found)
             if unknown:
@@ -187,7 +187,7 @@ def _finished(
     return TunedLayers(layers, group, base, fastest, measured, offered)
 
 
-def _measure(
+def measure_found(
     candidates: Candidates, found: Sequence[Found], budget: int, plan: Plan, workers: Workers
 ) -> Mapping[str, Figures | None]:
     """The figures of candidates, by digest; None for those that are none."""

@@ -22,15 +22,16 @@ from edgec.tuned import Tuned
 
 
 @pytest.mark.parametrize(
-    ("name", "board_name"),
+    ("name", "board_name", "most"),
     [
-        pytest.param("kws", "mps2_an386", marks=pytest.mark.full),
-        ("ad", "mps2_an386"),
-        pytest.param("ad", "mps2_an385", marks=pytest.mark.full),
+        pytest.param("kws", "mps2_an386", 1.1, marks=pytest.mark.full),
+        ("ad", "mps2_an386", 1.1),  # `time` copies inputs as int16 first: 1,152 bytes of arena
+        # `time` takes schedules that ship and need more code, and blocks that need more stack.
+        pytest.param("ad", "mps2_an385", 1.14, marks=pytest.mark.full),
     ],
 )
 def test_every_preference(
-    name: str, board_name: str, sample_model: Callable[[str], Path], tmp_path: Path
+    name: str, board_name: str, most: float, sample_model: Callable[[str], Path], tmp_path: Path
 ) -> None:
     if shutil.which("arm-none-eabi-gcc") is None:
         pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
@@ -52,15 +53,16 @@ def test_every_preference(
                 assert result.outputs[0].tobytes() == want.tobytes(), optimize
         assert built.image is not None
         figures[optimize] = (
-            result.instructions, compiled.program.arena_bytes, built.image.code_bytes
+            result.instructions, compiled.program.arena_bytes, built.image.code_bytes,
+            built.image.stack_bytes,
         )  # fmt: skip
-    instructions, arena, code = (
-        {optimize: figure[n] for optimize, figure in figures.items()} for n in range(3)
+    instructions, arena, code, stack = (
+        {optimize: figure[n] for optimize, figure in figures.items()} for n in range(4)
     )
+    ram = {optimize: size + stack[optimize] for optimize, size in arena.items()}
     assert instructions["time"] == min(instructions.values()), figures
-    # AD's `time` copies inputs as int16 first: 1,152 bytes of arena, 9 % fewer instructions.
-    assert instructions["balanced"] <= 1.1 * instructions["time"], figures
-    assert arena["ram"] <= min(arena["time"], arena["balanced"]), figures
+    assert instructions["balanced"] <= most * instructions["time"], figures
+    assert ram["ram"] <= min(ram["time"], ram["balanced"]), figures
     assert code["size"] == min(code.values()), figures
 
 

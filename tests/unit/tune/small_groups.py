@@ -24,9 +24,12 @@ SAME = ((1, 1), (1, 1))
 
 def layer(
     operator: str, shape: tuple[int, ...], weights: tuple[int, ...], attrs: Attrs,
-    dtype: str = "int8",
+    dtype: str = "int8", *, per_tensor: bool = False,
 ) -> Function:  # fmt: skip
-    """A convolution or dense with random weights; of int8, its requantize as well."""
+    """A convolution or dense with random weights; of int8, its requantize as well.
+
+    per_tensor: one scale for all weights.
+    """
     rng = np.random.default_rng(1)
     builder = GraphBuilder()
     axis = len(weights) - 1 if operator == "depthwise_conv2d" else 0
@@ -37,11 +40,12 @@ def layer(
         bias = builder.constant("bias", rng.standard_normal(channels).astype(np.float32))
         return builder.finish([builder.op(operator, [x, w, bias], attrs, name="layer")])
     x = builder.param("x", TensorType(shape, dtype, Quant((0.1,), (-5,))))
-    quant = Quant((0.5,) * channels, (0,) * channels, axis)
+    scales = 1 if per_tensor else channels
+    quant = Quant((0.5,) * scales, (0,) * scales, None if per_tensor else axis)
     w = builder.constant("w", rng.integers(-127, 128, weights).astype(np.int8), quant)
     bias = builder.constant("bias", rng.integers(-999, 999, channels).astype(np.int32))
     acc = builder.op(operator, [x, w, bias], attrs, name="acc")
-    factors = tuple(float(s) for s in rng.uniform(0.0005, 0.01, channels))
+    factors = tuple(float(s) for s in rng.uniform(0.0005, 0.01, scales))
     rescaled = RequantizeAttrs(factors, Quant((0.05,), (3,)), -128, 127, "tflm")
     return builder.finish([builder.op("requantize", [acc], rescaled, name="layer")])
 
