@@ -12,6 +12,7 @@ from edgec.targets.dsp.steps import steps_on_vectors
 from edgec.targets.dsp.svdf import schedule_time
 from edgec.targets.helium.elements import schedule_linear_sum, schedule_mean, schedule_real_mean
 from edgec.targets.helium.matrix import schedule_vectors
+from edgec.targets.helium.planes import channel_planes, schedule_planes
 from edgec.targets.rule import Nest, Prepare, Rule, always, as_defined
 
 MVE = frozenset({"mve"})
@@ -37,6 +38,14 @@ RECURRENT = (
 )  # fmt: skip
 
 PRODUCTS = (
+    Rule(
+        "planes of channels",
+        rescaled("int8", Kind.CHANNEL_WINDOWS),
+        schedule_planes,
+        needs=MVE,
+        kernels=("ec_depthwise_planes_s8_mve", "ec_pack_planes_s8_mve"),
+        prepare=channel_planes,
+    ),
     _products("matrices", plain_matrix, Kind.WINDOWS, Kind.MATRIX),
     _products("channels' windows side by side", padded_columns, Kind.CHANNEL_WINDOWS),
     _products("rows of windows", padded_rows, Kind.WINDOWS, Kind.CHANNEL_WINDOWS),

@@ -66,9 +66,9 @@
     "vrshl.s32 \\a, \\a, q0\n" \
     ".endr\n"
 
-/* Assembly: all blocks of all pixels; `unlimited` and `limited` rescale the sums in q4 to q7, the first where only
- * int8 limits them. */
-#define EC_DEPTHWISE_BLOCKS_MVE(unlimited, limited) \
+/* Assembly: all blocks of all pixels. `more` puts what results of a block need on the stack, after
+ * what is there; `results` makes them of the sums in q4 to q7, as 16 int8 in q2; `end` is after it all. */
+#define EC_DEPTHWISE_BLOCKS_MVE(more, results, end) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "ldm r2!, {r6-r10, r12}\n" \
@@ -78,12 +78,7 @@
     "stm lr!, {r3-r5, r11}\n" \
     "ldm r2, {r3-r5, r11}\n" \
     "stm lr, {r3-r5, r11}\n" \
-    "cmp r10, #0\n" \
-    "ite ne\n" \
-    "adrne.w r10, 4f\n" \
-    "adreq.w r10, 5f\n" \
-    "orr r10, r10, #1\n" \
-    "str r10, [sp, #32]\n" \
+    more \
     "8:\n" /* a pixel */ \
     "ldm sp, {r2, r5, r11}\n" \
     "0:\n" /* 16 channels */ \
@@ -119,11 +114,7 @@
     "vmullt.s8 q3, q0, q1\n" \
     EC_DEPTHWISE_WIDEN_MVE \
     "3:\n" \
-    "ldr pc, [sp, #32]\n" \
-    "4:\n" /* to int8, zero point -128 */ \
-    unlimited \
-    EC_DEPTHWISE_NARROW_MVE \
-    "6:\n" \
+    results \
     "vstrb.8 q2, [r0]\n" \
     "add r0, r0, r11\n" \
     "add r1, r1, r11\n" \
@@ -139,20 +130,37 @@
     "subs r2, #1\n" \
     "str r2, [sp, #20]\n" \
     "bne.w 8b\n" \
-    "b.w 9f\n" \
-    "5:\n" /* to int8, any limits */ \
-    limited \
-    EC_DEPTHWISE_NARROW_MVE \
-    "ldrd r3, r4, [sp, #12]\n" \
-    "vdup.8 q0, r3\n" \
-    "vmax.s8 q2, q2, q0\n" \
-    "vdup.8 q0, r4\n" \
-    "vmin.s8 q2, q2, q0\n" \
-    "b 6b\n" \
-    "9:\n" \
+    end \
     "add sp, #40\n" \
     "vpop {d8-d15}\n" \
     "pop {r4-r11, lr}\n"
+
+/* Assembly: all blocks with any limits; `unlimited` and `limited` rescale, the first where only int8
+ * limits results. */
+#define EC_DEPTHWISE_ANY_BLOCKS_MVE(unlimited, limited) \
+    EC_DEPTHWISE_BLOCKS_MVE( \
+        "cmp r10, #0\n" \
+        "ite ne\n" \
+        "adrne.w r10, 4f\n" \
+        "adreq.w r10, 5f\n" \
+        "orr r10, r10, #1\n" \
+        "str r10, [sp, #32]\n", \
+        "ldr pc, [sp, #32]\n" \
+        "4:\n" /* to int8, zero point -128 */ \
+        unlimited \
+        EC_DEPTHWISE_NARROW_MVE \
+        "6:\n", \
+        "b.w 9f\n" \
+        "5:\n" /* to int8, any limits */ \
+        limited \
+        EC_DEPTHWISE_NARROW_MVE \
+        "ldrd r3, r4, [sp, #12]\n" \
+        "vdup.8 q0, r3\n" \
+        "vmax.s8 q2, q2, q0\n" \
+        "vdup.8 q0, r4\n" \
+        "vmin.s8 q2, q2, q0\n" \
+        "b 6b\n" \
+        "9:\n")
 
 /* clang-format on */
 
@@ -241,7 +249,7 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        EC_DEPTHWISE_BLOCKS_MVE(EC_DEPTHWISE_RELU_MVE, EC_DEPTHWISE_TFLM_MVE)
+        EC_DEPTHWISE_ANY_BLOCKS_MVE(EC_DEPTHWISE_RELU_MVE, EC_DEPTHWISE_TFLM_MVE)
         : "+r"(r0), "+r"(r1), "+r"(r2)
         :
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
@@ -251,24 +259,76 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
 #endif
 }
 
-/* The rows of ec_depthwise_s8_mve in blocks of channels. */
+/* The same by a struct. */
+static inline EC_INLINE void ec_depthwise_any_mve(int8_t *out, const int8_t *x,
+                                                  const int32_t *stream, const ec_blocks_sizes *n) {
+    ec_depthwise_blocks_s8_mve(out, x, stream, n->taps, n->step, n->row_step, n->rows, n->pixels,
+                               n->channels, n->zero_point, n->minimum, n->maximum);
+}
+
+/* What differs between blocks with zero point -128 that only int8 limits. */
+typedef struct {
+    int32_t taps, step, row_step, rows, pixels, channels;
+} ec_relu_blocks_sizes;
+
+/* Such blocks. */
+static EC_KERNEL void ec_depthwise_relu_blocks_s8_mve(int8_t *out, const int8_t *x,
+                                                      const int32_t *stream,
+                                                      const ec_relu_blocks_sizes *sizes) {
+    const ec_blocks_sizes n = { sizes->taps, sizes->step,   sizes->row_step,
+                                sizes->rows, sizes->pixels, sizes->channels,
+                                2,           -128,          -128,
+                                127 };
+#if EC_MVE_ASM
+    int32_t given[14];
+    ec_plan_blocks_mve(given, stream, &n);
+    register int8_t *r0 __asm__("r0") = out;
+    register const int8_t *r1 __asm__("r1") = x;
+    register const int32_t *r2 __asm__("r2") = given;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        EC_DEPTHWISE_BLOCKS_MVE("", EC_DEPTHWISE_RELU_MVE EC_DEPTHWISE_NARROW_MVE, "")
+        : "+r"(r0), "+r"(r1), "+r"(r2)
+        :
+        : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
+    /* clang-format on */
+#else
+    ec_blocks_c_mve(out, x, stream, &n, ec_rescale_sum_tflm);
+#endif
+}
+
+/* The same by the struct of all blocks. */
+static inline EC_INLINE void ec_depthwise_relu_mve(int8_t *out, const int8_t *x,
+                                                   const int32_t *stream,
+                                                   const ec_blocks_sizes *n) {
+    const ec_relu_blocks_sizes sizes = { n->taps, n->step,   n->row_step,
+                                         n->rows, n->pixels, n->channels };
+    ec_depthwise_relu_blocks_s8_mve(out, x, stream, &sizes);
+}
+
+/* The rows of ec_depthwise_s8_mve in blocks of channels, by `blocks`. */
 static inline EC_INLINE void ec_depthwise_in_blocks_mve(
     int8_t *out, const int8_t *x, const int32_t *stream, const ec_blocks_sizes *n,
-    void (*blocks)(int8_t *, const int8_t *, const int32_t *, int32_t, int32_t, int32_t, int32_t,
-                   int32_t, int32_t, int32_t, int32_t, int32_t)) {
+    void (*blocks)(int8_t *, const int8_t *, const int32_t *, const ec_blocks_sizes *)) {
     const int32_t row = n->pixels * n->channels;
-    if (n->channels >= 16) {
-        blocks(out, x, stream, n->taps, n->step, n->row_step, n->rows, n->pixels, n->channels,
-               n->zero_point, n->minimum, n->maximum);
-    } else if ((row & 15) == 0) {
-        blocks(out, x, stream, n->taps, 16, n->row_step, n->rows, row >> 4, 16, n->zero_point,
-               n->minimum, n->maximum);
+    ec_blocks_sizes some = *n;
+    if (n->channels < 16) { /* neighbouring pixels share a block */
+        some.step = 16;
+        some.channels = 16;
+        some.pixels = row >> 4;
+    }
+    if (n->channels >= 16 || (row & 15) == 0) {
+        blocks(out, x, stream, &some);
     } else { /* the last 16 of a row overlap those before */
+        ec_blocks_sizes last;
+        some.row_step = 0;
+        some.rows = 1;
+        last = some;
+        last.pixels = 1;
         for (int32_t h = 0; h < n->rows; ++h) {
-            blocks(out, x, stream, n->taps, 16, 0, 1, row >> 4, 16, n->zero_point, n->minimum,
-                   n->maximum);
-            blocks(out + row - 16, x + row - 16, stream, n->taps, 16, 0, 1, 1, 16, n->zero_point,
-                   n->minimum, n->maximum);
+            blocks(out, x, stream, &some);
+            blocks(out + row - 16, x + row - 16, stream, &last);
             out += row;
             x += n->row_step;
         }
@@ -297,10 +357,15 @@ static inline ec_blocks_sizes ec_depthwise_blocks_of(const ec_depthwise_mve_size
  *
  * Either channels >= 16; or channels divide 16, step == channels, a row has at least 16 outputs, and
  * out and x do not overlap. */
-static inline void ec_depthwise_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
-                                       const ec_depthwise_mve_sizes *n) {
+static inline EC_INLINE void ec_depthwise_s8_mve(int8_t *out, const int8_t *x,
+                                                 const int32_t *stream,
+                                                 const ec_depthwise_mve_sizes *n) {
     const ec_blocks_sizes blocks = ec_depthwise_blocks_of(n, 2);
-    ec_depthwise_in_blocks_mve(out, x, stream, &blocks, ec_depthwise_blocks_s8_mve);
+    if (n->zero_point == -128 && n->minimum == -128 && n->maximum == 127) {
+        ec_depthwise_in_blocks_mve(out, x, stream, &blocks, ec_depthwise_relu_mve);
+    } else {
+        ec_depthwise_in_blocks_mve(out, x, stream, &blocks, ec_depthwise_any_mve);
+    }
 }
 
 #endif /* EC_MVE_DEPTHWISE_S8_H */

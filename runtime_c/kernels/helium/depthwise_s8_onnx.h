@@ -41,7 +41,7 @@ static EC_KERNEL void ec_depthwise_blocks_onnx_s8_mve(int8_t *out, const int8_t 
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
-        EC_DEPTHWISE_BLOCKS_MVE(EC_DEPTHWISE_ONNX_MVE, EC_DEPTHWISE_ONNX_MVE)
+        EC_DEPTHWISE_ANY_BLOCKS_MVE(EC_DEPTHWISE_ONNX_MVE, EC_DEPTHWISE_ONNX_MVE)
         : "+r"(r0), "+r"(r1), "+r"(r2)
         :
         : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
@@ -51,11 +51,19 @@ static EC_KERNEL void ec_depthwise_blocks_onnx_s8_mve(int8_t *out, const int8_t 
 #endif
 }
 
+/* The same by a struct. */
+static inline EC_INLINE void ec_depthwise_any_onnx_mve(int8_t *out, const int8_t *x,
+                                                       const int32_t *stream,
+                                                       const ec_blocks_sizes *n) {
+    ec_depthwise_blocks_onnx_s8_mve(out, x, stream, n->taps, n->step, n->row_step, n->rows,
+                                    n->pixels, n->channels, n->zero_point, n->minimum, n->maximum);
+}
+
 /* ec_depthwise_s8_mve with ONNX Runtime's rounding. */
 static inline void ec_depthwise_onnx_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
                                             const ec_depthwise_mve_sizes *n) {
     const ec_blocks_sizes blocks = ec_depthwise_blocks_of(n, 1);
-    ec_depthwise_in_blocks_mve(out, x, stream, &blocks, ec_depthwise_blocks_onnx_s8_mve);
+    ec_depthwise_in_blocks_mve(out, x, stream, &blocks, ec_depthwise_any_onnx_mve);
 }
 
 #endif /* EC_MVE_DEPTHWISE_S8_ONNX_H */

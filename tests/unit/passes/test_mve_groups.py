@@ -80,6 +80,7 @@ def check(function: Function, kernels: set[str]) -> None:
 
 
 DEPTHWISE = {"ec_pad_rows_s8_mve", "ec_depthwise_s8_mve"}
+PLANES = {"ec_pack_planes_s8_mve", "ec_depthwise_planes_s8_mve"}
 SAME, END = ((1, 1), (1, 1)), ((0, 1), (0, 1))
 GATHERED = {"ec_pad_rows_s8_mve", "ec_columns_s8_mve", "ec_conv_s8_mve"}
 CASES = [
@@ -120,6 +121,25 @@ CASES = [
             Depthwise((1, 1), (1, 1), SAME),
         ),
         DEPTHWISE,
+    ),
+    *(
+        (
+            product(
+                "depthwise_conv2d",
+                (1, *image, channels),
+                (3, 3, channels),
+                Depthwise((1, 1), (1, 1), padding),
+                zero_point=-128,
+            ),
+            kernels,
+        )
+        for image, channels, padding, kernels in (
+            ((4, 5), 16, SAME, PLANES),
+            ((25, 5), 4, SAME, PLANES),
+            ((4, 5), 18, SAME, DEPTHWISE),
+            ((4, 5), 16, END, DEPTHWISE),
+            ((26, 26), 16, SAME, DEPTHWISE),
+        )
     ),
     (
         product(

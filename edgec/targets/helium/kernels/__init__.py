@@ -6,8 +6,9 @@ from edgec.targets.helium.kernels import (
     elements,
     int4,
     matrix,
+    planes,
     rows,
     svdf,
 )
 
-__all__ = ["depthwise", "depthwise_int16", "elements", "int4", "matrix", "rows", "svdf"]
+__all__ = ["depthwise", "depthwise_int16", "elements", "int4", "matrix", "planes", "rows", "svdf"]

@@ -1,0 +1,201 @@
+/* Depthwise 3x3 convolution of int8 for the vectors of Armv8.1-M (MVE), on planes of channels.
+ *
+ * Of each column of outputs a plane holds the three columns that its windows read, side by side, row
+ * after row; so the nine inputs of a window lie together, and those of the next one begin three bytes
+ * further. VMLADAV multiplies them by the channel's weights, of which it takes 16, the last seven 0.
+ *
+ * A stream holds the constants of four channels: biases, multipliers M and shifts, as words; nine
+ * weights of each channel.
+ *
+ * Results are int8 with zero point -128, not limited else: negative ties of gemmlowp's rounding cannot
+ * be seen. A rescaled sum and the zero point fit in int16.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MVE_PLANES_S8_H
+#define EC_MVE_PLANES_S8_H
+
+#include "edgec/ec_fixed_point.h"
+#include "edgec/ec_kernel.h"
+#include "kernels/common/rescale_sums.h"
+
+/* to[c][w][h][k] = x[h - 1][w + k - 1][c] for 4 channels, w < width, h < height + 2 and k < 3; `fill`
+ * outside of x, whose pixels are `step` bytes apart. Rows of x have less than 65,533 bytes, and planes
+ * less than 16,384. to and x need no alignment and must not overlap.
+ *
+ * Two rows of four channels are a vector. Registers: r0 where a column of x goes as the middle one, r1
+ * x, r2 as the last one, r3 x of a row, r4 as the first one, r5 6, r6 bytes of a column of x, r7
+ * columns left, r8 bytes to the second next row of x, r9 to the next pixel, r10 to the next column of a
+ * plane, q1, q2 offsets of planes, q3 of x. */
+static EC_KERNEL void ec_pack_planes_s8_mve(int8_t *to, const int8_t *x, int32_t height,
+                                            int32_t width, int32_t step, int32_t fill) {
+    const int32_t column = 3 * (height + 2);
+#if EC_MVE_ASM
+    const int32_t given[8] = { column * width, fill,  4 * column * width,
+                               4 * height,     width, width * step,
+                               step,           column };
+    register int8_t *r0 __asm__("r0") = to;
+    register const int8_t *r1 __asm__("r1") = x;
+    register const int32_t *r2 __asm__("r2") = given;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        "push {r4-r11}\n"
+        "ldm r2, {r3-r10}\n"
+        "vdup.8 q0, r4\n"
+        "mov r11, r0\n"
+        "dlstp.8 lr, r5\n"
+        "1:\n"
+        "vstrb.8 q0, [r11], #16\n"
+        "letp lr, 1b\n"
+        "movs r2, #0\n"
+        "vidup.u16 q2, r2, #1\n"
+        "vshr.u16 q2, q2, #2\n" /* the row of each lane */
+        "movs r4, #0\n"
+        "movs r5, #4\n"
+        "viwdup.u16 q3, r4, r5, #1\n" /* and its channel */
+        "vmul.i16 q1, q3, r3\n"
+        "vmla.s16 q3, q2, r8\n"
+        "movs r5, #3\n"
+        "vmla.s16 q1, q2, r5\n"
+        "lsl r8, r8, #1\n"
+        "adds r0, #4\n"
+        "mov r2, r0\n"
+        "movs r5, #6\n"
+        "2:\n" /* a column */
+        "mov r3, r1\n"
+        "vmov q2, q1\n"
+        "add r4, r0, r10\n"
+        "subs r4, #1\n"
+        "cmp r7, #1\n"
+        "it eq\n"
+        "moveq r4, r0\n" /* no column of outputs follows: to the same place twice */
+        "dlstp.16 lr, r6\n"
+        "3:\n" /* two rows, or the last one */
+        "vldrb.u16 q0, [r3, q3]\n"
+        "add r3, r3, r8\n"
+        "vstrb.16 q0, [r0, q2]\n"
+        "vstrb.16 q0, [r4, q2]\n"
+        "vstrb.16 q0, [r2, q2]\n"
+        "vadd.i16 q2, q2, r5\n"
+        "letp lr, 3b\n"
+        "adds r2, r0, #1\n"
+        "add r0, r0, r10\n"
+        "add r1, r1, r9\n"
+        "subs r7, #1\n"
+        "bne 2b\n"
+        "pop {r4-r11}\n"
+        : "+r"(r0), "+r"(r1), "+r"(r2)
+        :
+        : "r3", "lr", "q0", "q1", "q2", "q3", "cc", "memory");
+    /* clang-format on */
+#else
+    for (int32_t i = 0; i < 4 * column * width; ++i) {
+        const int32_t w = i / column % width + i % 3 - 1;
+        const int32_t h = i % column / 3 - 1;
+        const int32_t inside = h >= 0 && h < height && w >= 0 && w < width;
+        to[i] = (int8_t)(inside != 0 ? x[(h * width + w) * step + i / (column * width)] : fill);
+    }
+#endif
+}
+
+/* out[(h * width + w) * channels + c] for c < 4 and all pixels: the rescaled sum over k < 9 of
+ * plane[c][w][3 * h + k] * w[c][k] + bias[c]. stream: see the top of this file; it is aligned to 4
+ * bytes, out and plane need no alignment and must not overlap. Up to 7 bytes after the last plane are
+ * read, and not used.
+ *
+ * Registers: r0, r2, r4, r6 sums, r1, r3, r5, r8 planes, r7 out, r9 bytes to its next row, r10 stream,
+ * r11 zero point, r12 columns left, q2 multipliers, q3 shifts, q4 to q7 weights. On the stack: height,
+ * bytes from the end of a column of out to the next. */
+static EC_KERNEL void ec_depthwise_planes_s8_mve(int8_t *out, const int8_t *plane,
+                                                 const int32_t *stream, int32_t height,
+                                                 int32_t width, int32_t channels) {
+    const int32_t bytes = 3 * (height + 2) * width;
+    const int32_t row = width * channels;
+#if EC_MVE_ASM
+    const int32_t given[8] = { (int32_t)(uintptr_t)plane,
+                               (int32_t)(uintptr_t)out,
+                               row,
+                               (int32_t)(uintptr_t)stream,
+                               width,
+                               bytes,
+                               height,
+                               channels - height * row };
+    register const int32_t *r0 __asm__("r0") = given;
+    /* clang-format off */
+    __asm__ volatile(
+        ".syntax unified\n"
+        "push {r4-r11}\n"
+        "vpush {d8-d15}\n"
+        "ldm r0!, {r1, r7, r9, r10, r12}\n"
+        "ldm r0, {r2, r4, r6}\n"
+        "push {r4, r6}\n"
+        "add r3, r1, r2\n"
+        "add r5, r3, r2\n"
+        "add r8, r5, r2\n"
+        "movs r2, #9\n"
+        "vctp.8 r2\n"
+        "add r0, r10, #16\n"
+        "vldrw.32 q2, [r0], #16\n"
+        "vldrw.32 q3, [r0], #16\n"
+        "vpstttt\n"
+        "vldrbt.8 q4, [r0], #9\n"
+        "vldrbt.8 q5, [r0], #9\n"
+        "vldrbt.8 q6, [r0], #9\n"
+        "vldrbt.8 q7, [r0]\n"
+        "mvn r11, #127\n"
+        "1:\n" /* a column */
+        "ldr r0, [sp]\n"
+        "dls lr, r0\n"
+        "2:\n" /* a row */
+        "ldm r10, {r0, r2, r4, r6}\n"
+        "vldrb.8 q0, [r1], #3\n"
+        "vmladava.s8 r0, q0, q4\n"
+        "vldrb.8 q1, [r3], #3\n"
+        "vmladava.s8 r2, q1, q5\n"
+        "vldrb.8 q0, [r5], #3\n"
+        "vmladava.s8 r4, q0, q6\n"
+        "vldrb.8 q1, [r8], #3\n"
+        "vmladava.s8 r6, q1, q7\n"
+        "vmov q0[2], q0[0], r0, r4\n"
+        "vmov q0[3], q0[1], r2, r6\n"
+        "vqrdmulh.s32 q0, q0, q2\n"
+        "vrshl.s32 q0, q0, q3\n"
+        "vadd.i32 q0, q0, r11\n"
+        "vqmovnb.s16 q0, q0\n" /* the lower half of an int32 is all of it */
+        "vstrb.32 q0, [r7]\n"
+        "add r7, r7, r9\n"
+        "le lr, 2b\n"
+        "ldr r0, [sp, #4]\n"
+        "add r7, r7, r0\n"
+        "adds r1, #6\n"
+        "adds r3, #6\n"
+        "adds r5, #6\n"
+        "add r8, r8, #6\n"
+        "subs r12, r12, #1\n"
+        "bne 1b\n"
+        "add sp, #8\n"
+        "vpop {d8-d15}\n"
+        "pop {r4-r11}\n"
+        : "+r"(r0)
+        :
+        : "r1", "r2", "r3", "r12", "lr", "q0", "q1", "q2", "q3", "cc", "memory");
+    /* clang-format on */
+#else
+    const int8_t *const weights = (const int8_t *)(stream + 12);
+    for (int32_t c = 0; c < 4; ++c) {
+        for (int32_t i = 0; i < height * width; ++i) {
+            const int8_t *const from = plane + c * bytes + i / height * 3 * (height + 2);
+            uint32_t sum = (uint32_t)stream[c];
+            for (int32_t k = 0; k < 9; ++k) {
+                sum += (uint32_t)(from[i % height * 3 + k] * weights[9 * c + k]);
+            }
+            const int32_t value = ec_rescale_sum_tflm((int32_t)sum, stream + 4 + c, 4) - 128;
+            out[i % height * row + i / height * channels + c] =
+                (int8_t)ec_min_s32(ec_max_s32(value, -128), 127);
+        }
+    }
+#endif
+}
+
+#endif /* EC_MVE_PLANES_S8_H */
