@@ -10,7 +10,7 @@
  * A stream holds all constants in the order of use. Per unit of channels (four or eight): the
  * weights, 16 of each channel in turn, for every slice of every run; then, as words, bias,
  * multiplier M and shift of each. The last unit overlaps the one before where the channels are no
- * whole number of units. Dense with gemmlowp's rounding has the biases before the weights.
+ * whole number of units. With gemmlowp's rounding the biases are before the weights.
  *
  * Rescaling an accumulator x by M * 2^(shift - 31), shift <= 0, with gemmlowp's double rounding:
  * VQRDMULH(x, M), minus one where that is negative and shift < 0 (ties away from zero), shifted by
@@ -69,8 +69,8 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
         const int32_t *at = stream;
         for (int32_t o = 0; o < channels; o += unit) {
             /* Biases stand before the weights where assembly takes them so. */
-            const int32_t ahead = unit == 8 && bytes == 1 && n->stored == 1 && n->tables == 2;
-            const int8_t *const weights = (const int8_t *)(at + 8 * ahead);
+            const int32_t ahead = bytes == 1 && n->stored == 1 && n->tables == 2;
+            const int8_t *const weights = (const int8_t *)(at + unit * ahead);
             const int32_t *const end = at + n->kernel_h * row / 4;
             const int32_t *const bias = ahead != 0 ? at : end;
             const int32_t first = o + unit > channels ? channels - unit : o;
@@ -353,28 +353,9 @@ static inline EC_UNUSED void ec_plan_dense_tflm_mve(int32_t *given, const int8_t
     op " r6, q0, q5\n" \
     op " lr, q1, q5\n"
 
-/* Assembly: sums of two pixels rescaled with gemmlowp's rounding. */
-#define EC_CONV_TFLM_MVE \
-    "vldrw.32 q2, [r5], #16\n" \
-    "vadd.i32 q0, q0, q2\n" \
-    "vadd.i32 q1, q1, q2\n" \
-    "vldrw.32 q2, [r5], #16\n" \
-    "vqrdmulh.s32 q0, q0, q2\n" \
-    "vqrdmulh.s32 q1, q1, q2\n" \
-    "vldrw.32 q2, [r5], #16\n" \
-    "cbz r7, 7f\n" \
-    "vand q3, q0, q2\n" \
-    "vand q4, q1, q2\n" \
-    "vshr.s32 q3, q3, #31\n" \
-    "vshr.s32 q4, q4, #31\n" \
-    "vadd.i32 q0, q0, q3\n" \
-    "vadd.i32 q1, q1, q4\n" \
-    "7:\n" \
-    "vrshl.s32 q0, q0, q2\n" \
-    "vrshl.s32 q1, q1, q2\n"
-
-/* Assembly: convolution until four channels of two pixels begin; a slice is so many bytes of code. */
-#define EC_CONV_BEGIN_MVE(lanes, slice) \
+/* Assembly: convolution until four channels of two pixels begin; a slice is so many bytes of code, and
+ * limits have as many bits as told. */
+#define EC_CONV_BEGIN_MVE(lanes, limits, slice) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "sub sp, #56\n" \
@@ -385,12 +366,11 @@ static inline EC_UNUSED void ec_plan_dense_tflm_mve(int32_t *given, const int8_t
     "stm r12, {r1-r7}\n" \
     "ldm r0, {r1-r4, r11}\n" \
     lanes \
-    "vdup.32 q6, r3\n" \
-    "vdup.32 q7, r4\n" \
+    "vdup." limits " q6, r3\n" \
+    "vdup." limits " q7, r4\n" \
     "movs r1, #" slice "\n" \
-    "adr.w r3, 4f\n" \
+    "adr.w r3, 4f + 1\n" \
     "mls r3, r2, r1, r3\n" \
-    "orr r3, r3, #1\n" \
     "str r3, [sp, #36]\n" \
     "9:\n" /* a pair of pixels */ \
     "ldr r5, [sp, #40]\n" \
@@ -413,7 +393,7 @@ static inline EC_UNUSED void ec_plan_dense_tflm_mve(int32_t *given, const int8_t
  * after these. `store` rescales the sums in q0 and q1 and stores the results, four in `bytes` bytes;
  * it does not change q5. */
 #define EC_CONV_WINDOWS_MVE(lanes, slice, first, more, whole, store, bytes) \
-    EC_CONV_BEGIN_MVE(lanes " r1\nvpnot\n", slice) \
+    EC_CONV_BEGIN_MVE(lanes " r1\nvpnot\n", "32", slice) \
     "vpstt\n" \
     first \
     "ldr pc, [sp, #36]\n" \
@@ -497,6 +477,121 @@ static inline EC_UNUSED void ec_plan_dense_tflm_mve(int32_t *given, const int8_t
 /* Assembly: the same to int8. */
 #define EC_CONV_MVE(rescale) EC_CONV_S8_MVE(EC_CONV_STORE_S8_MVE(rescale), "4")
 
+/* Assembly: slices of two pixels by the weights of four channels, which take two vectors in turn. */
+#define EC_CONV_TFLM_SLICE_MVE(load) \
+    load " q0, [r1], #16\n" \
+    load " q1, [r3], #16\n" \
+    "vldrw.32 q2, [r5], #16\n" \
+    "vldrw.32 q3, [r5], #16\n" \
+    "vmladava.s8 r0, q0, q2\n" \
+    "vmladava.s8 r8, q1, q2\n" \
+    "vldrw.32 q2, [r5], #16\n" \
+    "vmladava.s8 r2, q0, q3\n" \
+    "vmladava.s8 r10, q1, q3\n" \
+    "vldrw.32 q3, [r5], #16\n" \
+    "vmladava.s8 r4, q0, q2\n" \
+    "vmladava.s8 r12, q1, q2\n" \
+    "vmladava.s8 r6, q0, q3\n" \
+    "vmladava.s8 lr, q1, q3\n"
+
+/* Assembly: convolution with gemmlowp's rounding, all of it. Biases come first in a stream, so that
+ * sums begin with them. Narrowing puts the two pixels' results side by side, and offsets in q5 store
+ * them where they belong; q4 are those of one pixel alone. In place of where the second pixel's
+ * outputs are, the stack has where a row begins: at its first whole slice, if there is no other. */
+#define EC_CONV_TFLM_S8_MVE \
+    EC_CONV_BEGIN_MVE( \
+        "vctp.8 r1\n" \
+        "vpnot\n" \
+        "movs r6, #0\n" \
+        "vidup.u16 q5, r6, #1\n" \
+        "vshr.u16 q4, q5, #1\n" /* the channel of each result */ \
+        "vbic.i16 q5, #0xFE\n" /* and its pixel */ \
+        "ldrd r6, r7, [sp]\n" \
+        "subs r7, r7, r6\n" \
+        "vmul.i16 q5, q5, r7\n" \
+        "vadd.i16 q5, q5, q4\n" \
+        "adr.w r7, 2f + 1\n" \
+        "cbnz r1, 1f\n" \
+        "cmp r2, #4\n" \
+        "beq 1f\n" \
+        "adr.w r7, 4f + 1\n" /* whole slices alone, one more in the first round */ \
+        "adds r6, r2, #1\n" \
+        "movs r5, #56\n" \
+        "mls r7, r6, r5, r7\n" \
+        "1:\n" \
+        "str r7, [sp, #4]\n", \
+        "16", "56") \
+    "ldm r5, {r0, r2, r4, r6}\n" \
+    "ldm r5!, {r8, r10, r12, lr}\n" \
+    "ldr pc, [sp, #4]\n" \
+    "2:\n" \
+    "vpstt\n" \
+    EC_CONV_TFLM_SLICE_MVE("vldrbt.8") \
+    "ldr pc, [sp, #36]\n" \
+    "3:\n" \
+    ".rept 4\n" \
+    EC_CONV_TFLM_SLICE_MVE("vldrb.8") \
+    ".endr\n" \
+    "4:\n" \
+    EC_CONV_ROUND_MVE \
+    "ldr pc, [sp, #4]\n" \
+    "6:\n" \
+    EC_VECTORS_OF_SUMS_MVE \
+    "ldm sp, {r0, r2, r4, r6, r7}\n" \
+    "vldrw.32 q2, [r5], #16\n" \
+    "vqrdmulh.s32 q0, q0, q2\n" \
+    "vqrdmulh.s32 q1, q1, q2\n" \
+    "vldrw.32 q2, [r5], #16\n" \
+    "cbz r7, 7f\n" \
+    "vand q3, q0, q2\n" \
+    "vshr.s32 q3, q3, #31\n" \
+    "vadd.i32 q0, q0, q3\n" \
+    "vand q3, q1, q2\n" \
+    "vshr.s32 q3, q3, #31\n" \
+    "vadd.i32 q1, q1, q3\n" \
+    "7:\n" \
+    "vrshl.s32 q0, q0, q2\n" \
+    "vrshl.s32 q1, q1, q2\n" \
+    "vqmovnb.s32 q0, q0\n" \
+    "vqmovnt.s32 q0, q1\n" \
+    "vqadd.s16 q0, q0, r6\n" \
+    "vmax.s16 q0, q0, q6\n" \
+    "vmin.s16 q0, q0, q7\n" \
+    "vstrb.16 q0, [r0, q5]\n" \
+    "adds r0, #4\n" \
+    "str r0, [sp]\n" \
+    "subs r6, r0, r4\n" \
+    "bls.w 0b\n" \
+    "cmp r6, #4\n" /* the last unit may have to step back */ \
+    "beq 8f\n" \
+    "str r4, [sp]\n" \
+    "b.w 0b\n" \
+    "8:\n" /* to the next pair; the last pixel may be alone, and is done twice */ \
+    "ldrd r6, r7, [sp, #44]\n" \
+    "subs r6, #2\n" \
+    "ble 8f\n" \
+    "ldr r4, [sp, #52]\n" \
+    "ldr r1, [sp, #24]\n" \
+    "str r6, [sp, #44]\n" \
+    "add r0, r0, r7\n" \
+    "add r1, r1, r4\n" \
+    "add r3, r1, r4\n" \
+    "cmp r6, #1\n" \
+    "bne 5f\n" \
+    "mov r3, r1\n" \
+    "vmov q5, q4\n" \
+    "5:\n" \
+    "strd r1, r3, [sp, #20]\n" \
+    "str r0, [sp]\n" \
+    "add r4, r0, r7\n" \
+    "subs r4, #4\n" \
+    "str r4, [sp, #8]\n" \
+    "b.w 9b\n" \
+    "8:\n" \
+    "add sp, #56\n" \
+    "vpop {d8-d15}\n" \
+    "pop {r4-r11, lr}\n"
+
 /* clang-format on */
 
 /* Sizes of a convolution, in elements. */
@@ -528,7 +623,7 @@ static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const void *x,
     given[6] = given[5] + ((n->step << wide_x) & second);
     given[7] = rounds;
     given[8] = n->kernel_h * rounds;
-    given[9] = 0; /* where the loop is entered */
+    given[9] = rounds; /* not used: where the loop is entered */
     given[11] = n->pixels;
     given[12] = channels;
     given[13] = n->step << wide_x;
@@ -548,7 +643,7 @@ static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const void *x,
 #define EC_ASM EC_MVE_ASM
 #define EC_PLAN ec_plan_dense_tflm_mve
 #define EC_DENSE_CODE EC_DENSE_TFLM_S8_MVE
-#define EC_CONV_CODE EC_CONV_MVE(EC_CONV_TFLM_MVE)
+#define EC_CONV_CODE EC_CONV_TFLM_S8_MVE
 #define EC_SUMS_C ec_windows_to_c_mve
 #define EC_DENSE_FORM 8, 1, 1, 2, ec_rescale_sum_tflm
 #define EC_CONV_FORM 4, 1, 1, 2, ec_rescale_sum_tflm

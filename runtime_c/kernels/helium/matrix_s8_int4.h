@@ -109,6 +109,26 @@ static inline EC_INLINE void ec_s4_c_mve(int8_t *out, const int8_t *x, const int
     op " r6, q0, q3\n" \
     op " lr, q1, q3\n"
 
+/* Assembly: sums of two pixels rescaled with gemmlowp's rounding. */
+#define EC_CONV_TFLM_MVE \
+    "vldrw.32 q2, [r5], #16\n" \
+    "vadd.i32 q0, q0, q2\n" \
+    "vadd.i32 q1, q1, q2\n" \
+    "vldrw.32 q2, [r5], #16\n" \
+    "vqrdmulh.s32 q0, q0, q2\n" \
+    "vqrdmulh.s32 q1, q1, q2\n" \
+    "vldrw.32 q2, [r5], #16\n" \
+    "cbz r7, 7f\n" \
+    "vand q3, q0, q2\n" \
+    "vand q4, q1, q2\n" \
+    "vshr.s32 q3, q3, #31\n" \
+    "vshr.s32 q4, q4, #31\n" \
+    "vadd.i32 q0, q0, q3\n" \
+    "vadd.i32 q1, q1, q4\n" \
+    "7:\n" \
+    "vrshl.s32 q0, q0, q2\n" \
+    "vrshl.s32 q1, q1, q2\n"
+
 /* Assembly of the whole convolution; `rescale` turns the sums in q0 and q1 into results. */
 #define EC_CONV_S4_MVE(rescale) \
     EC_CONV_WINDOWS_MVE("vmov.i8 q5, #0xF0\n" "vctp.8", "64", \

@@ -83,7 +83,7 @@
 
 /* Assembly: convolution, all of it; sums of four channels are in q4 and q5. */
 #define EC_CONV_GROUPS_MVE(rescale) \
-    EC_CONV_BEGIN_MVE("", "64") \
+    EC_CONV_BEGIN_MVE("", "32", "64") \
     EC_STEP_GROUPS_MVE(EC_CONV_SLICE_GROUPS_MVE, "36", "vldrb.s32 q2, [r5], #4\n", "q2") \
     EC_CONV_ROUND_MVE \
     "b.w 3b\n" \

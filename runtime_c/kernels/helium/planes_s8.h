@@ -31,9 +31,9 @@ static EC_KERNEL void ec_pack_planes_s8_mve(int8_t *to, const int8_t *x, int32_t
                                             int32_t width, int32_t step, int32_t fill) {
     const int32_t column = 3 * (height + 2);
 #if EC_MVE_ASM
-    const int32_t given[8] = { column * width, fill,  4 * column * width,
-                               4 * height,     width, width * step,
-                               step,           column };
+    const int32_t given[7] = {
+        column * width, fill, 4 * height, width, width * step, step, column
+    };
     register int8_t *r0 __asm__("r0") = to;
     register const int8_t *r1 __asm__("r1") = x;
     register const int32_t *r2 __asm__("r2") = given;
@@ -41,11 +41,17 @@ static EC_KERNEL void ec_pack_planes_s8_mve(int8_t *to, const int8_t *x, int32_t
     __asm__ volatile(
         ".syntax unified\n"
         "push {r4-r11}\n"
-        "ldm r2, {r3-r10}\n"
+        "ldm r2, {r3, r4, r6-r10}\n"
         "vdup.8 q0, r4\n"
-        "mov r11, r0\n"
-        "dlstp.8 lr, r5\n"
-        "1:\n"
+        "mov r2, r0\n"
+        "add r4, r0, r3\n"
+        "add r5, r4, r3\n"
+        "add r11, r5, r3\n"
+        "dlstp.8 lr, r3\n"
+        "1:\n" /* fill four planes at once */
+        "vstrb.8 q0, [r2], #16\n"
+        "vstrb.8 q0, [r4], #16\n"
+        "vstrb.8 q0, [r5], #16\n"
         "vstrb.8 q0, [r11], #16\n"
         "letp lr, 1b\n"
         "movs r2, #0\n"

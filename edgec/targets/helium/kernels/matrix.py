@@ -127,7 +127,7 @@ def vector_fields(
 ) -> list[Field]:  # fmt: skip
     """A unit's weights of this shape (runs, inputs of a run) in slices, biases and tables.
 
-    Of dense layers with gemmlowp's rounding biases come first, where sums begin.
+    With gemmlowp's rounding biases come first, where sums begin.
     """
     lanes = lanes_of(channels, unit)
     fields = [
@@ -135,13 +135,13 @@ def vector_fields(
         Field("bias", lanes),
         *(table_field(rescaling, name, lanes) for name in rescaling.tables),
     ]
-    if _has_biases_first(rescaling, unit, storage):
+    if _has_biases_first(rescaling, storage):
         fields.sort(key=lambda field: field.source != "bias")
     return fields
 
 
-def _has_biases_first(rescaling: Rescaling, unit: int, storage: Storage) -> bool:
-    return rescaling is TFLM and unit == DENSE_UNIT and storage is BYTES
+def _has_biases_first(rescaling: Rescaling, storage: Storage) -> bool:
+    return rescaling is TFLM and storage is BYTES
 
 
 #: The runs of the weights of a channel and the inputs of a run, by the sizes of a kernel.
@@ -275,6 +275,6 @@ class Products:
 
 for _rescaling in (*RESCALINGS, TFLM16_HIGH, ONNX_TO_16, TFLM16_TO_8):
     _products = Products(_rescaling, f"helium/matrix_{_rescaling.short_dtype}{_rescaling.suffix}.h")
-    _unit = 44 if _has_biases_first(_rescaling, DENSE_UNIT, BYTES) else 50
-    _products.register_dense(partial(dense_instructions, unit=_unit), 680)
+    _less = 6 if _has_biases_first(_rescaling, BYTES) else 0
+    _products.register_dense(partial(dense_instructions, unit=50 - _less), 680)
     _products.register_conv(conv_instructions, 890)
