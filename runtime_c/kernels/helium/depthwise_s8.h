@@ -208,8 +208,9 @@ ec_blocks_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, const ec_bl
                 uint32_t sum = (uint32_t)at[lane];
                 for (int32_t tap = 0; tap < n->taps; ++tap) {
                     const int32_t *const pair = at + 16 + 10 * (tap >> 1);
-                    const int32_t offsets = tap == n->taps - 1 && (n->taps & 1) != 0 ? 1 : 2;
-                    const int8_t *const weights = (const int8_t *)(pair + offsets + 4 * (tap & 1));
+                    const int32_t alone = tap == n->taps - 1 && (tap & 1) == 0;
+                    const int8_t *const weights =
+                        (const int8_t *)(pair + 2 - alone + 4 * (tap & 1));
                     sum += (uint32_t)(x[pair[tap & 1] + first + i] * weights[i]);
                 }
                 const int32_t value = rescale((int32_t)sum, scales, 4) + n->zero_point;
