@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgec.errors import ScheduleError
 from edgec.loop.in_place import in_place_inputs
 from edgec.loop.schedule import Schedule
+from edgec.loop.window import Window
 from edgec.targets.common.gathered import IMAGE_AXES, fold_offsets, spread_factors
 from edgec.targets.common.kernels.rescaling import TFLM
 from edgec.targets.common.limits import find_limits
@@ -24,13 +25,7 @@ def channel_planes(nest: Nest) -> Nest:
     window, shape = nest.window, find_param(nest.func, "out").shape
     if window is None or (window.kernel, window.stride, window.dilation) != ((3, 3), *[(1, 1)] * 2):
         raise ScheduleError("the windows are not 3x3, next to each other")
-    if window.corner != (1, 1) or window.shape[:2] != shape[1:3] or shape[0] != 1:
-        raise ScheduleError("the output has not the size of its input")
-    _, height, width, channels = shape
-    if window.shape[2] != channels or channels % LANES:
-        raise ScheduleError("the channels do not fill vectors")
-    if width * channels >= MOST_ROW or 3 * width * (height + 2) > MOST_PLANE:
-        raise ScheduleError("the image is too large")
+    _require_image(window, shape)
     schedule = Schedule(nest.func)
     schedule.pad_tiles("acc", "x", "plane", (0, 3, -1, 1, 2, -2), IMAGE_AXES, (2, 1, 3))
     fold_offsets(schedule, "plane")
@@ -67,3 +62,13 @@ def schedule_planes(nest: Nest) -> list[Schedule]:
     except ScheduleError:
         return []
     return [schedule]
+
+
+def _require_image(window: Window, shape: tuple[int, ...]) -> None:
+    if window.corner != (1, 1) or window.shape[:2] != shape[1:3] or shape[0] != 1:
+        raise ScheduleError("the output has not the size of its input")
+    _, height, width, channels = shape
+    if window.shape[2] != channels or channels % LANES:
+        raise ScheduleError("the channels do not fill vectors")
+    if width * channels >= MOST_ROW or 3 * width * (height + 2) > MOST_PLANE:
+        raise ScheduleError("the image is too large")
