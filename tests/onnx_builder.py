@@ -68,11 +68,14 @@ class OnnxBuilder:
         ], axis=0)  # fmt: skip
         return weights, bias, scales
 
-    def save(self, output: str, path: Path, opset: int = 17) -> Path:
+    def save(
+        self, output: str, path: Path, opset: int = 17, more: Sequence[onnx.ValueInfoProto] = ()
+    ) -> Path:
+        """more: inputs after x."""
         graph = helper.make_graph(
             self.nodes,
             "test",
-            [helper.make_tensor_value_info("x", self.element, self.input_shape)],
+            [helper.make_tensor_value_info("x", self.element, self.input_shape), *more],
             [onnx.ValueInfoProto(name=output)],
             self.initializers,
         )

@@ -3,6 +3,8 @@
 1. A sum with a constant, or a constant choice, that nothing but a softmax reads is a sum with zeros
    and -MASKED: e**-MASKED is nothing in float32, too, beside any score within that of the largest.
 2. A choice whose constant condition is the same everywhere is what it chooses.
+3. A mask that is computed, by a choice or as a number times whole numbers, has -MASKED too, where
+   softmaxes alone read what it is added to.
 
 Such sums are stored in int16 also among int8: scores keep their small steps beside -MASKED.
 """
@@ -19,6 +21,7 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.traits import Arithmetic
 from edgec.graph.types import Array
 from edgec.ops.add import Add, AddAttrs
+from edgec.ops.cast import Cast
 from edgec.passes.rewriter import Rewriter
 
 #: The magnitude of what stands for a mask, and how far below 0 a mask begins.
@@ -27,25 +30,70 @@ MASKED, LEAST_MASK = 128.0, 1e3
 
 def with_masks(function: Function) -> Function:
     """The same function with masks of finite numbers."""
-    return Rewriter(function).run(_Masks(_Readers(function)))
+    masks = frozenset(_computed_masks(function, LEAST_MASK))
+    return Rewriter(function).run(_Masks(_Readers(function), masks))
 
 
 def masked_sums(function: Function) -> tuple[Value, ...]:
     """The sums with such masks."""
-    readers = _Readers(function)
+    readers, masks = _Readers(function), _computed_masks(function, MASKED)
     return tuple(
         node.output
         for node in function.nodes
         if node.op.computes is Arithmetic.SUM
-        and any(_lowest(value) == -MASKED for value in node.inputs)
+        and any(_lowest(value) == -MASKED or value in masks for value in node.inputs)
         and readers.are_softmax(node.output)
     )
+
+
+def _computed_masks(function: Function, least: float) -> set[Value]:
+    """The values that are -`least` or lower where they are not 0, and only added to scores."""
+    readers, whole = _Readers(function), _whole_values(function)
+    found: set[Value] = set()
+    for node in function.nodes:
+        is_same = node.op.rearranges and found.issuperset(node.inputs)
+        if is_same or (_makes_mask(node, least, whole) and readers.are_added(node.output)):
+            found.update(node.outputs)
+    return found
+
+
+def _makes_mask(node: Node, least: float, whole: set[Value]) -> bool:
+    """Whether a node chooses one such number, or multiplies whole numbers by it."""
+    lows = [each for each in node.inputs if _highest(each) <= -least]
+    if len(lows) != 1:
+        return False
+    others = {*node.inputs}.difference(lows)
+    is_product = node.op.computes is Arithmetic.PRODUCT and whole.issuperset(others)
+    return is_product or (_is_choice(node) and not isinstance(node.inputs[0], Constant))
+
+
+def _whole_values(function: Function) -> set[Value]:
+    """The values that nodes make, of whole numbers whatever their dtype is."""
+    found: set[Value] = set()
+    for node in function.nodes:
+        if _keeps_whole(node) and all(_is_whole(v) or v in found for v in node.inputs):
+            found.update(node.outputs)
+    return found
+
+
+def _is_whole(value: Value) -> bool:
+    """Whether a value is of whole numbers by its dtype, or a constant of such."""
+    if isinstance(value, Constant) and value.type.is_float:
+        return bool(np.all(value.data == np.rint(value.data)))
+    return not value.type.is_float
+
+
+def _keeps_whole(node: Node) -> bool:
+    """Whether whole numbers stay whole."""
+    sums = (Arithmetic.SUM, Arithmetic.DIFFERENCE, Arithmetic.PRODUCT)
+    return node.op.computes in sums or node.op.rearranges or isinstance(node.op, Cast)
 
 
 class _Readers:
     def __init__(self, function: Function) -> None:
         self.consumers = function.consumers()
         self.results = frozenset(function.results)
+        self.added: dict[Value, bool] = {}
 
     def are_softmax(self, value: Value) -> bool:
         """Whether nothing but a softmax reads a value."""
@@ -53,22 +101,35 @@ class _Readers:
         is_own = value not in self.results and bool(readers)
         return is_own and all(node.op.normalizes for node in readers)
 
+    def are_added(self, value: Value) -> bool:
+        """Whether a value, or others with its elements, is only added to what softmaxes read."""
+        if value not in self.added:
+            readers = self.consumers.get(value, ())
+            is_own = value not in self.results and bool(readers)
+            self.added[value] = is_own and all(map(self._adds, readers))
+        return self.added[value]
+
+    def _adds(self, node: Node) -> bool:
+        if node.op.computes is Arithmetic.SUM:
+            return self.are_softmax(node.output)
+        return node.op.rearranges and len(node.inputs) == 1 and self.are_added(node.output)
+
 
 @dataclass(frozen=True)
 class _Masks:
     readers: _Readers
+    computed: frozenset[Value]
 
     def __call__(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> Sequence[Value] | None:
-        found: tuple[Value, Array] | None = None
+        if node.output in self.computed:
+            return rewriter.remake(node, [self._finite(rewriter, node, each) for each in inputs])
         if _is_choice(node):
             chosen = _only_choice(node, inputs)
             if chosen is not None:
                 return (chosen,)
-            found = _masked_choice(node, inputs)
-        elif node.op.computes is Arithmetic.SUM:
-            found = _masked_sum(inputs)
+        found = _constant_mask(node, inputs)
         if found is None or not self.readers.are_softmax(node.output):
             return None
         x, mask = found
@@ -77,6 +138,12 @@ class _Masks:
             f"{node.name}.mask", mask.astype(np.float32), origin=next(known, None)
         )
         return rewriter.remake(node, [x, constant], AddAttrs(), op=Add)
+
+    def _finite(self, rewriter: Rewriter, node: Node, value: Value) -> Value:
+        if _highest(value) > -LEAST_MASK or not isinstance(value, Constant):
+            return value
+        data = np.full_like(value.data, -MASKED)
+        return rewriter.builder.constant(f"{node.name}.mask", data, origin=value.origin)
 
 
 def _is_choice(node: Node) -> bool:
@@ -90,6 +157,13 @@ def _only_choice(node: Node, inputs: Sequence[Value]) -> Value | None:
         return None
     chosen = inputs[1 if condition.data.all() else 2]
     return chosen if chosen.type == node.output.type else None
+
+
+def _constant_mask(node: Node, inputs: Sequence[Value]) -> tuple[Value, Array] | None:
+    """What a node hides by a constant, and the mask of finite numbers."""
+    if _is_choice(node):
+        return _masked_choice(node, inputs)
+    return _masked_sum(inputs) if node.op.computes is Arithmetic.SUM else None
 
 
 def _masked_sum(inputs: Sequence[Value]) -> tuple[Value, Array] | None:

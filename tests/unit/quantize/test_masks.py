@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from onnx import TensorProto, helper
 from onnx_builder import OnnxBuilder
 from quantized_files import qdq_bytes, quantize_model
 
@@ -85,6 +86,45 @@ def test_attention_is_in_integers(make: Any, dtype: str, tmp_path: Path) -> None
         np.testing.assert_array_equal(mine, interpret(back, sample)[0])
         off = np.abs(mine - oracle.run(sample).outputs[0]).max() / step
         assert off < (40 if dtype == "int16" else 2.01)
+
+
+def padded(path: Path, kind: str, low: float) -> Path:
+    """One head whose keys an input of zeros and ones hides, as transformers are exported."""
+    b = OnnxBuilder(4, (STEPS, WIDTH))
+    given = helper.make_tensor_value_info("seen", TensorProto.INT64, (1, STEPS))
+    one, lowest = b.constant(np.float32(1), "one"), b.constant(np.float32(low), "low")
+    if kind == "chosen":
+        seen = b.add("Cast", ["seen"], to=TensorProto.BOOL)
+        mask = b.add("Where", [seen, b.constant(np.float32(0), "zero"), lowest])
+    else:
+        seen = b.add("Cast", ["seen"], to=TensorProto.FLOAT)
+        mask = b.add("Mul", [b.add("Sub", [one, seen]), lowest])
+    q, k, v = (product(b, "x", WIDTH) for _ in range(3))
+    scores = b.add("MatMul", [q, b.add("Transpose", [k], perm=[1, 0])])
+    scaled = b.add("Mul", [scores, b.constant(np.float32(0.2), "scale")])
+    shares = b.add("Softmax", [b.add("Add", [scaled, mask])], axis=-1)
+    return b.save(product(b, b.add("MatMul", [shares, v]), WIDTH), path, more=[given])
+
+
+@pytest.mark.parametrize(
+    ("kind", "low"), [("chosen", -np.inf), ("chosen", -3.4e38), ("times", -1e4), ("times", -3.4e38)]
+)
+def test_masks_that_are_inputs_cost_scores_nothing(kind: str, low: float, tmp_path: Path) -> None:
+    """3.5 dB where the range of the mask was that of the scores."""
+    path = padded(tmp_path / "m.onnx", kind, low)
+    rng = np.random.default_rng(2)
+    lengths = rng.integers(3, STEPS + 1, 32)
+    samples = [
+        [
+            rng.normal(size=(STEPS, WIDTH)).astype(np.float32),
+            (np.arange(STEPS) < n)[None] * np.int64(1),
+        ]
+        for n in lengths
+    ]
+    recipe = Recipe("minmax", equalize="never", reconstruct=False)
+    made = quantize_model(path, samples[:24], recipe)
+    assert made.explain(samples[24:]).output_sqnr_db > 24
+    assert not {"softmax", "matmul", "add"} & {node.operator for node in made.float_nodes()}
 
 
 def test_scores_that_something_else_reads_keep_their_mask(tmp_path: Path) -> None:
