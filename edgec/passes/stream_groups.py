@@ -40,7 +40,7 @@ from edgec.loop.ir import (
 )
 from edgec.loop.move_rows import COPY, kernel_for
 from edgec.loop.primitives.lookup import find_loop, with_changes
-from edgec.loop.rewrite import sequence
+from edgec.loop.rewrite import ReplaceBuffer, sequence
 from edgec.loop.schedule import Schedule
 from edgec.numerics.term import Term, TermLike, Var, as_term, maximum
 from edgec.passes.fuse_groups import Group
@@ -117,6 +117,7 @@ class _Segment:
         for name, reach in reaches.items():
             schedule.fold_storage(name, contiguous=reach > 1)
         function = _one_arrival(schedule.func) if self.fed else _without_arrival(schedule.func)
+        function = self.with_shared_scratch(function)
         runs = self.source.type.shape[1] if self.fed else 1
         group = self.group()
         variant = Variant(
@@ -235,7 +236,8 @@ class _Segment:
                 array = variant.constants[param.name]
                 args.append(_whole(self.constant(name, param, array)))
             else:
-                own = self.scratch.setdefault(name, replace(param, name=name))
+                flat = Buffer(name, (param.elements,), param.dtype, "scratch")
+                own = self.scratch.setdefault(name, flat)
                 self.scratch_at[name] = places[param.name]
                 args.append(_whole(own, "updates"))
         callee = _callee(number, rows, variant, kind)
@@ -299,6 +301,22 @@ class _Segment:
             except ScheduleError:
                 if position + 1 == len(loops):
                     raise
+
+    def with_shared_scratch(self, function: PrimFunc) -> PrimFunc:
+        """One parameter for all of the members' own scratch that begins in one place.
+
+        Each more is a word of the stack.
+        """
+        alike: dict[tuple[int, str], list[Buffer]] = {}
+        for buffer in self.scratch.values():
+            alike.setdefault((self.scratch_at[buffer.name], buffer.dtype), []).append(buffer)
+        largest = {key: max(own, key=lambda b: b.elements) for key, own in alike.items()}
+        changed = {buffer: largest[key] for key, own in alike.items() for buffer in own}
+        self.scratch = {buffer.name: buffer for buffer in largest.values()}
+        self.scratch_at = {buffer.name: at for (at, _), buffer in largest.items()}
+        params = dict.fromkeys(changed.get(param, param) for param in function.params)
+        body = ReplaceBuffer(changed).stmt(function.body)
+        return replace(function, params=tuple(params), body=body)
 
     def scratch_buffers(self, function: PrimFunc) -> tuple[Scratch, ...]:
         """A place for each rolling value, and one for the members' own scratch."""

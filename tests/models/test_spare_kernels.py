@@ -23,4 +23,4 @@ def test_one_small_dense_layer(
     compiled = compile_model(path, find_core("cortex-m4"), Options(optimize=optimize))
     names = {name for variant in compiled.chosen for name in kernels_of(variant.function)}
     assert any(name.startswith("ec_matrix_1_") for name in names) == is_used
-    assert {"ec_matrix_3_s8_dsp", "ec_depthwise_3x3_s8_dsp"} <= names
+    assert {"ec_matrix_4_s8_dsp", "ec_depthwise_3x3_s8_dsp"} <= names

@@ -17,18 +17,24 @@ pytest.importorskip("capstone")
 SOURCE = """
 #include "kernels/dsp/matrix_s8_to_s16.h"
 #include "kernels/dsp/matrix_s8_two.h"
-#include "kernels/dsp/matrix_pack_s8.h"
+#include "kernels/dsp/matrix_s8_four.h"
+#include "kernels/dsp/matrix_pack_s8_four.h"
 
 void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_2(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
+void run_pack_rows_2(int16_t *to, const int8_t *x, WORDS(n));
+void run_pack_windows_2(int16_t *to, const int8_t *x, WORDS(n));
+void run_matrix_4(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_matrix_1_to_s16(int16_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_pack_rows_3(int16_t *to, const int8_t *x, WORDS(n));
-void run_pack_rows_2(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_row(int16_t *to, const int8_t *x, WORDS(n));
+void run_pack_rows_4(int8_t *to, const int8_t *x, WORDS(n));
+void run_pack_windows_4(int8_t *to, const int8_t *x, WORDS(n));
+void run_pack_taps_4(int8_t *to, const int8_t *x, WORDS(n));
+void run_pack_few_taps_4(int8_t *to, const int8_t *x, WORDS(n));
 void run_pack_windows_3(int16_t *to, const int8_t *x, WORDS(n));
-void run_pack_windows_2(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_taps_3(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_few_taps_3(int16_t *to, const int8_t *x, WORDS(n));
 void run_pad(int8_t *to, const int8_t *x, WORDS(n));
@@ -37,6 +43,13 @@ void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_3_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_2(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_2_s8_dsp(out, x, s, n[0], n[1], n[2]); }
+void run_pack_rows_2(int16_t *to, const int8_t *x, WORDS(n))
+{ ec_pack_rows_2_s8_dsp(to, x, n[0]); }
+void run_pack_windows_2(int16_t *to, const int8_t *x, WORDS(n))
+{ ec_pack_windows_2_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
+                           n[10], n[11], n[12], n[13], n[14]); }
+void run_matrix_4(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_4_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
@@ -45,14 +58,9 @@ void run_matrix_1_to_s16(int16_t *out, const int8_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_plain_s8_s16_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_pack_rows_3(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_rows_3_s8_dsp(to, x, n[0]); }
-void run_pack_rows_2(int16_t *to, const int8_t *x, WORDS(n))
-{ ec_pack_rows_2_s8_dsp(to, x, n[0]); }
 void run_pack_row(int16_t *to, const int8_t *x, WORDS(n)) { ec_pack_row_s8_dsp(to, x, n[0]); }
 void run_pack_windows_3(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_windows_3_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
-                           n[10], n[11], n[12], n[13], n[14]); }
-void run_pack_windows_2(int16_t *to, const int8_t *x, WORDS(n))
-{ ec_pack_windows_2_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
                            n[10], n[11], n[12], n[13], n[14]); }
 void run_pack_taps_3(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_taps_3_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
@@ -60,6 +68,13 @@ void run_pack_taps_3(int16_t *to, const int8_t *x, WORDS(n))
 void run_pack_few_taps_3(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_few_taps_3_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
                             n[10], n[11], n[12], n[13], n[14]); }
+void run_pack_rows_4(int8_t *to, const int8_t *x, WORDS(n)) { ec_pack_rows_4_s8_dsp(to, x, n[0]); }
+void run_pack_windows_4(int8_t *to, const int8_t *x, WORDS(n))
+{ ec_pack_windows_4_s8_dsp(to, x, (const ec_window_sizes *)n, n[14]); }
+void run_pack_taps_4(int8_t *to, const int8_t *x, WORDS(n))
+{ ec_pack_taps_4_s8_dsp(to, x, (const ec_window_sizes *)n, n[14]); }
+void run_pack_few_taps_4(int8_t *to, const int8_t *x, WORDS(n))
+{ ec_pack_few_taps_4_s8_dsp(to, x, (const ec_window_sizes *)n, n[14]); }
 void run_pad(int8_t *to, const int8_t *x, WORDS(n))
 { ec_pad_s8(to, x, (const ec_pad_sizes *)n); }
 """
@@ -71,11 +86,19 @@ def core(request, tmp_path_factory):
         yield simulator
 
 
-def tables(rng, channels, quads, *, extreme=False):
+def packed_by_four(x):
+    """Inputs [quad][s][room for 6][r] of four pixels as kernels pack them: half-words of a pixel
+    plus 128 and 256 times another one."""
+    p, q, r, s = np.moveaxis(x.reshape(-1, 2, 6, 2)[:, :, :4].astype(np.int64), 2, 0)
+    words = np.stack([p + 128 + 256 * q, r + 128 + 256 * s, s + 128 + 256 * p], axis=2)
+    return np.ascontiguousarray(words.astype(np.int16)).reshape(-1).view(np.int8)
+
+
+def tables(rng, channels, quads, *, extreme=False, least=-127):
     """Constants that the policy accepts."""
-    w = rng.integers(-127, 128, (channels, quads, 2, 2))
+    w = rng.integers(least, 128, (channels, quads, 2, 2))
     if extreme:
-        w = np.where(rng.random(w.shape) < 0.5, -127, 127)
+        w = np.where(rng.random(w.shape) < 0.5, least, 127)
     shift = rng.integers(-15, 0, channels)
     return {
         "bias": rng.integers(-(1 << 20), 1 << 20, channels).astype(np.int32),
@@ -98,10 +121,13 @@ def check_product(core, name, size, channels, zero_point, x, constants):
     out = np.full(next(p.elements for p in func.params if p.name == "out"), 77, np.int8)
     numbers = (size, channels, zero_point)
     expected = meant(kernel, out, [x, stream], numbers)
-    assert np.array_equal(run_on_core(core, f"run_{name}", out, [x, stream], numbers), expected)
+    given = packed_by_four(x) if name == "matrix_4" else x
+    assert np.array_equal(run_on_core(core, f"run_{name}", out, [given, stream], numbers), expected)
 
 
 def inputs_of(rng, name, size):
+    if name == "matrix_4":
+        return rng.integers(-128, 128, 24 * size).astype(np.int8)
     if name == "matrix_1_plain":
         return rng.integers(-128, 128, 8 * size).astype(np.int8)
     count = 12 * size if name == "matrix_3" else 8 * size
@@ -110,7 +136,7 @@ def inputs_of(rng, name, size):
 
 #: Kernels of several pixels, two channels at a time, told by quads of inputs; the others do one
 #: pixel and four, told by twice as many.
-PAIRS = ("matrix_3", "matrix_2")
+PAIRS = ("matrix_4", "matrix_3", "matrix_2")
 PRODUCTS = (*PAIRS, "matrix_1", "matrix_1_plain")
 
 
@@ -166,10 +192,24 @@ def test_extremes_ties_and_saturation(core, name, zero_point):
     check_product(core, name, size, channels, zero_point, edges, constants)
 
 
+@pytest.mark.parametrize("zero_point", [-128, -3])
+def test_four_pixels_take_all_weights_and_sums_of_24_bits(core, zero_point):
+    """Weights of -128; each pixel's sum at either limit, beside others at any."""
+    rng = np.random.default_rng(9)
+    for quads in (1, 4, 40):
+        x = rng.choice(np.array([-128, -1, 0, 127], np.int8), (quads, 2, 6, 2))
+        constants = tables(rng, 40, quads, extreme=True, least=-128)
+        sums = np.einsum("qspr,oqsr->op", x[:, :, :4].astype(np.int64), constants["w"])
+        most, least = (1 << 23) - 1 - sums.max(axis=1), -(1 << 23) - sums.min(axis=1)
+        constants["bias"] = np.where(rng.random(40) < 0.5, most, least).astype(np.int32)
+        check_product(core, "matrix_4", quads, 40, zero_point, x.reshape(-1), constants)
+
+
 def test_streams_give_their_constants_back():
     rng = np.random.default_rng(6)
     for name, size, channels in (
-        ("matrix_3", 5, 7), ("matrix_1", 2, 9), ("matrix_1", 3, 4), ("matrix_1_plain", 2, 5),
+        ("matrix_3", 5, 7), ("matrix_4", 5, 7), ("matrix_4", 1, 4), ("matrix_1", 2, 9),
+        ("matrix_1", 3, 4), ("matrix_1_plain", 2, 5),
     ):  # fmt: skip
         kernel = get_microkernel(f"ec_{name}_s8_dsp")
         for zero_point in (-128, 5):
@@ -244,6 +284,8 @@ def check_packing(core, name, numbers, x_elements, to_elements, kernel_name=None
     x = rng.integers(-128, 128, x_elements).astype(np.int8)
     to = np.full(to_elements, 99, dtype)
     expected = meant(kernel, to, [x], numbers)
+    if name.endswith("_4"):
+        expected = packed_by_four(expected)
     assert np.array_equal(run_on_core(core, f"run_{name}", to, [x], numbers), expected)
 
 
@@ -252,6 +294,7 @@ def test_rows(core):
         for pixels in (2, 3):
             words = -(-depth // 4) * pixels
             check_packing(core, f"pack_rows_{pixels}", (depth,), pixels * depth, 4 * words)
+        check_packing(core, "pack_rows_4", (depth,), 4 * depth, -(-depth // 4) * 24, dtype=np.int8)
         check_packing(core, "pack_row", (depth,), depth, -(-depth // 8) * 8)
 
 
@@ -273,20 +316,27 @@ TAPS = [
 
 
 @pytest.mark.parametrize(
-    "name", ["pack_windows_3", "pack_windows_2", "pack_taps_3", "pack_few_taps_3"]
-)
+    "name",
+    [
+        "pack_windows_4", "pack_windows_3", "pack_windows_2",
+        "pack_taps_4", "pack_few_taps_4", "pack_taps_3", "pack_few_taps_3",
+    ],
+)  # fmt: skip
 def test_windows(core, name):
     width = int(name[-1])
     for window in TAPS if "taps" in name else WINDOWS:
+        if name == "pack_few_taps_4" and window.depth > 28:
+            continue
         x_elements = int(np.prod(window.shape))
-        to_elements = -(-window.depth // 4) * 4 * width
+        to_elements = -(-window.depth // 4) * 4 * (6 if width == 4 else width)
         span = (window.kernel[0] - 1) * window.dilation[0]
         bottom = window.corner[0] if window.is_padded else 0
         height = window.shape[0] + window.corner[0] + bottom - span
         pixels = -(-height // window.stride[0]) * window.out_width
         for pixel in range(0, pixels - width + 1, 2):
             numbers = (*window.sizes.values(), pixel)
-            check_packing(core, name, numbers, x_elements, to_elements)
+            dtype = np.int8 if width == 4 else np.int16
+            check_packing(core, name, numbers, x_elements, to_elements, dtype=dtype)
 
 
 @pytest.mark.parametrize(

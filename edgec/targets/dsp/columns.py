@@ -1,4 +1,5 @@
-"""First steps of products: what each pixel sums, gathered as pairs of int16.
+"""First steps of products: what each pixel sums, gathered as pairs of int16, or of int8 for kernels
+that pack those of four pixels.
 
 Input k = 4 * q + 2 * r + s of a pixel is element r of the pair s of the quad q, because that is
 what SXTB16 makes of four int8. Weights are in the same order. Where the inputs are no whole number
@@ -12,13 +13,14 @@ from edgec.loop.schedule import Schedule
 from edgec.targets.common.gathered import copy_padded, read_whole
 from edgec.targets.common.nests import find_param
 from edgec.targets.common.sum_blocks import flatten_sums
+from edgec.targets.dsp.kernels.matrix_four import FOUR
 from edgec.targets.rule import Nest
 
 #: What a step of each axis counts, in the order of use.
 PARTS = {"q": 4, "s": 1, "r": 2}
 #: Axes of a gathered copy: pixels side by side, or one after the other.
 SIDE_BY_SIDE, ONE_BY_ONE = "qspr", "pqsr"
-#: Pixels that kernels take at once.
+#: Pixels that kernels take at once; the others take one, where there are fewer.
 BLOCK = 3
 
 
@@ -27,35 +29,47 @@ def columns(nest: Nest) -> Nest:
     return _gathered(nest, SIDE_BY_SIDE, 4)
 
 
+def fours(nest: Nest) -> Nest:
+    """As `columns`, for four pixels at a time."""
+    return _gathered(nest, SIDE_BY_SIDE, 4, pixels=FOUR)
+
+
+def padded_fours(nest: Nest) -> Nest:
+    """As `padded_columns`, for four pixels at a time."""
+    return padded_columns(nest, FOUR)
+
+
 def row(nest: Nest) -> Nest:
     """The inputs of one pixel after the other, as int16, an even number of quads."""
     return _gathered(nest, ONE_BY_ONE, 8)
 
 
-def padded_columns(nest: Nest) -> Nest:
+def padded_columns(nest: Nest, pixels: int = BLOCK) -> Nest:
     """As `columns`, of a copy with padding: for few channels, so that taps at edges are slow."""
     window = nest.window
     if window is None or not window.is_padded or window.shape[2] % 4 == 0:
         raise ScheduleError("a copy with padding does not help")
-    return _gathered(nest, SIDE_BY_SIDE, 4, in_copy=True)
+    return _gathered(nest, SIDE_BY_SIDE, 4, in_copy=True, pixels=pixels)
 
 
-def _gathered(nest: Nest, order: str, multiple: int, in_copy: bool = False) -> Nest:
+def _gathered(
+    nest: Nest, order: str, multiple: int, in_copy: bool = False, pixels: int = BLOCK
+) -> Nest:
     """Inputs gathered in this order, in multiples; of a copy with padding, if it has any."""
-    _require(nest, is_block=order == SIDE_BY_SIDE)
+    _require(nest, pixels, is_block=order == SIDE_BY_SIDE)
     schedule, window, source = copy_padded(nest) if in_copy else (*read_whole(nest), "x")
     if in_copy and source == "x":
         raise ScheduleError("no window reaches outside")
     _as_matrix(schedule, source, multiple)
-    schedule.gather("acc", source, "col", order, "int16")
+    schedule.gather("acc", source, "col", order, "int8" if pixels == FOUR else "int16")
     return nest.after(schedule, window)
 
 
-def _require(nest: Nest, is_block: bool) -> None:
-    """ScheduleError where a kernel of one pixel or of three has too few pixels or channels."""
+def _require(nest: Nest, pixels: int, is_block: bool) -> None:
+    """ScheduleError where a kernel of one pixel or of several has too few pixels or channels."""
     out = find_param(nest.func, "out")
     channels = out.shape[-1]
-    if channels < (2 if is_block else 4) or is_block != (out.elements // channels >= BLOCK):
+    if channels < (2 if is_block else 4) or is_block != (out.elements // channels >= pixels):
         raise ScheduleError("too few channels, or another number of pixels")
 
 

@@ -27,17 +27,24 @@ from edgec.targets.common.constant_channels import (
 from edgec.targets.common.kernels.rescaling import ONNX, ONNX_TO_16, RESCALINGS, TFLM, Rescaling
 from edgec.targets.common.limits import find_limits
 from edgec.targets.common.nests import find_param
-from edgec.targets.dsp.columns import SIDE_BY_SIDE
+from edgec.targets.dsp.columns import BLOCK, SIDE_BY_SIDE
 from edgec.targets.dsp.kernels.matrix import can_share_words
+from edgec.targets.dsp.kernels.matrix_four import FOUR, ROOM
 from edgec.targets.dsp.kernels.matrix_int4 import MOST_INT4_SUM, step_of
 from edgec.targets.dsp.kernels.products import GROUPS, INT4
 from edgec.targets.rule import Nest
 
 #: What the names of loops over the last pixels of a row end in.
 END = "_end"
-#: Kernels that gather windows byte by byte, by the most inputs of a window, the smallest first:
-#: the copies that they make are on the stack.
-BY_TAPS = {32: "ec_pack_few_taps_3_s8_dsp", 80: "ec_pack_taps_3_s8_dsp"}
+#: Up to so many pixels, three at a time may take less than four at a time, of which the last block
+#: overlaps the one before.
+MOST_BY_THREE = 6
+#: Kernels that gather windows byte by byte, by how many pixels they take and the most inputs of a
+#: window, the smallest first: the copies that they make are on the stack.
+BY_TAPS = {
+    BLOCK: {32: "ec_pack_few_taps_3_s8_dsp", 80: "ec_pack_taps_3_s8_dsp"},
+    FOUR: {28: "ec_pack_few_taps_4_s8_dsp", 80: "ec_pack_taps_4_s8_dsp"},
+}
 
 
 def product_schedules(nest: Nest) -> list[Schedule]:
@@ -51,7 +58,7 @@ def plain_schedules(nest: Nest) -> list[Schedule]:
     if depth % 8 or channels < 4 or find_param(nest.func, "out").elements // channels > 2:
         return []
 
-    def scheduled(in_rows: bool, stored: str) -> Schedule | None:
+    def scheduled(stored: str) -> Schedule | None:
         chosen = _choose(
             nest.func, nest.tables, nest.core.features, quads=2, paired=nest.paired, stored=stored
         )
@@ -72,21 +79,16 @@ def plain_schedules(nest: Nest) -> list[Schedule]:
     return _with_all_weights(nest, scheduled)
 
 
-def _with_all_weights(
-    nest: Nest, scheduled: Callable[[bool, str], Schedule | None]
-) -> list[Schedule]:
-    """What `scheduled` (in rows, how weights are stored) makes, the fastest first.
+def _with_all_weights(nest: Nest, scheduled: Callable[[str], Schedule | None]) -> list[Schedule]:
+    """What `scheduled` makes of how weights are stored, the fastest first.
 
     One pixel by int4 weights without shifts is also offered to the kernel of groups, which other
     layers of the model may call.
     """
-    ways = [(False, INT4), (False, GROUPS)] if 4 in nest.weight_bits else []
-    short = [scheduled(*way) for way in ways]
+    short = [scheduled(way) for way in (INT4, GROUPS) if 4 in nest.weight_bits]
     if any(short) and 8 not in nest.weight_bits:
         return [product for product in short if product is not None]
-    found = [scheduled(True, "")] if nest.in_rows else []
-    found += [scheduled(False, ""), *short]
-    return [product for product in found if product is not None]
+    return [product for product in (scheduled(""), *short) if product is not None]
 
 
 @dataclass(frozen=True)
@@ -111,17 +113,21 @@ def _choose(
     tables: Mapping[str, Array],
     features: frozenset[str],
     *,
+    shares_words: bool = True,
     quads: int,
     paired: bool,
     stored: str,
 ) -> _Chosen | None:
-    """The kernel for these sums, whose inputs come in `quads` of four; None where none fits."""
+    """The kernel for these sums, whose inputs come in `quads` of four; None where none fits.
+
+    shares_words: whether two channels share words of weights.
+    """
     found = find_limits(func)
     if found is None or not found.rescaling.needs <= features:
         return None
     rescaling, zero_point = found.rescaling, found.zero_point
     constants = fold_constant_channels(tables, rescaling, zero_point)
-    if not fits_products(constants, paired):
+    if not (fits_products(constants, paired) if shares_words else has_small_sums(constants)):
         return None
     if not fits_rescaling(constants, rescaling, zero_point):
         return None
@@ -134,33 +140,38 @@ def _choose(
     return _Chosen(rescaling, constants, sizes, suffix)
 
 
-def schedule_product(nest: Nest, in_rows: bool, stored: str) -> Schedule | None:
+def schedule_product(nest: Nest, stored: str) -> Schedule | None:
     """Products of inputs that are gathered, on microkernels; None where they cannot do it.
 
-    in_rows: the function is one row of many, so that its last pixels matter: where three do not
-    divide them, two or four of them are done by two. stored: INT4 or GROUPS, where the weights
-    stay in four bits, with a shift for each group of them; or nothing.
+    stored: INT4 or GROUPS, where the weights stay in four bits, with a shift for each group of
+    them; or nothing.
     """
     axes = [axis.var.name for axis in blocks_of(nest.func.body)["col"].axes]
-    by_three = axes == [*SIDE_BY_SIDE]
-    if stored and in_rows:
+    is_block = axes == [*SIDE_BY_SIDE]
+    by_four = find_param(nest.func, "col").dtype == "int8"
+    if by_four and (stored or not is_worth_four(nest)):
         return None
-    quads = 1 if by_three else 2
+    quads = 1 if is_block else 2
     chosen = _choose(
-        nest.func, nest.tables, nest.core.features, quads=quads, paired=nest.paired, stored=stored
-    )
-    if chosen is None:
+        nest.func, nest.tables, nest.core.features, shares_words=not by_four, quads=quads,
+        paired=nest.paired, stored=stored,
+    )  # fmt: skip
+    if chosen is None or (by_four and chosen.rescaling is not TFLM):
+        return None
+    pixels = find_param(nest.func, "out").shape[0]
+    if is_block and not by_four and not stored and _is_for_four(nest, chosen, pixels):
         return None
     schedule = nest.schedule()
     try:
-        if by_three:
-            pixels = find_param(nest.func, "out").shape[0]
-            by_two = pixels_by_two(pixels) if in_rows and chosen.rescaling is TFLM else 0
-            _schedule_blocks(schedule, chosen, by_two)
+        if is_block:
+            ends = nest.in_rows and chosen.rescaling is TFLM and not by_four
+            by_two = pixels_by_two(pixels) if ends else 0
+            blocks = _Blocks(FOUR if by_four else BLOCK, pixels, by_two)
+            _schedule_blocks(schedule, chosen, blocks)
             window = nest.window
             if "padded" in nest.temporaries and window is not None:
                 window = _pad(schedule, pixels, window)
-            _pack_columns(schedule, pixels, window, by_two)
+            _pack_columns(schedule, blocks, window)
         else:
             _schedule_row(schedule, chosen)
     except ScheduleError:
@@ -169,21 +180,48 @@ def schedule_product(nest: Nest, in_rows: bool, stored: str) -> Schedule | None:
     return schedule
 
 
-def _schedule_blocks(schedule: Schedule, chosen: _Chosen, by_two: int) -> None:
-    """Three pixels at a time, the last `by_two` of them two at a time."""
-    pixels = find_param(schedule.func, "out").shape[0]
+def is_worth_four(nest: Nest) -> bool:
+    """Whether time has the higher price than RAM: for that, narrow rows go by three and two."""
+    return nest.options.prices.time > nest.options.prices.ram
+
+
+def _is_for_four(nest: Nest, chosen: _Chosen, pixels: int) -> bool:
+    """Whether a kernel of three pixels would be one more, for too little.
+
+    Others of the model take four at a time, as they do where rows of three are no rows.
+    """
+    has_kernel = chosen.rescaling is TFLM and not nest.options.no_asm and is_worth_four(nest)
+    return has_kernel and (nest.in_rows or pixels > MOST_BY_THREE)
+
+
+@dataclass(frozen=True)
+class _Blocks:
+    """So many pixels, `width` at a time, but the last `by_two` of them two at a time."""
+
+    width: int
+    pixels: int
+    by_two: int
+
+    @property
+    def parts(self) -> list[tuple[str, int]]:
+        """What the names of loops end in, and how many pixels are taken at a time."""
+        return [("", self.width)] + [(END, 2)] * bool(self.by_two)
+
+
+def _schedule_blocks(schedule: Schedule, chosen: _Chosen, blocks: _Blocks) -> None:
     quads = find_param(schedule.func, "w").shape[1]
-    if by_two:
-        _cut(schedule, pixels - by_two)
-    blocks = [("", 3)] + [(END, 2)] * bool(by_two)
-    for end, width in blocks:
-        tail: Tail = "exact" if by_two else "shift"
+    if blocks.by_two:
+        schedule.cut("out_p", blocks.pixels - blocks.by_two, ("col", "acc"), END)
+    for end, width in blocks.parts:
+        tail: Tail = "exact" if blocks.by_two else "shift"
         block, _ = schedule.split(f"out_p{end}", width, tail=tail)
         schedule.compute_at(f"acc{end}", f"out_c{end}")
         schedule.compute_at(f"col{end}", block, scope="scratch")
         schedule.decompose_reduction(f"acc{end}", f"acc_q{end}")
     schedule.simplify()
-    for end, width in blocks:
+    if blocks.width == FOUR:
+        schedule.storage_align("col", -2, ROOM)
+    for end, width in blocks.parts:
         kernel = chosen.kernel(f"matrix_{width}")
         schedule.tensorize(f"out_p{end}_i", kernel, {"quads": quads, **chosen.sizes})
 
@@ -236,15 +274,12 @@ def pixels_by_two(pixels: int) -> int:
     return 2 * (-pixels % 3) if pixels > 4 else 0
 
 
-def _cut(schedule: Schedule, at: int) -> None:
-    schedule.cut("out_p", at, ("col", "acc"), END)
-
-
-def _pack_columns(schedule: Schedule, pixels: int, window: Window | None, by_two: int) -> None:
-    """Pack on microkernels: three pixels at a time, the last `by_two` of them two at a time."""
-    begin = pixels - by_two
-    last = begin - 3 if not by_two else None
-    _pack_block(schedule, "", 3, _first("out_p_o", 0, begin, 3, last), window)
+def _pack_columns(schedule: Schedule, blocks: _Blocks, window: Window | None) -> None:
+    """Pack on microkernels."""
+    width, by_two = blocks.width, blocks.by_two
+    begin = blocks.pixels - by_two
+    last = begin - width if not by_two else None
+    _pack_block(schedule, "", width, _first("out_p_o", 0, begin, width, last), window)
     if by_two:
         _pack_block(schedule, END, 2, _first(f"out_p{END}_o", begin, by_two, 2, None), window)
 
@@ -262,21 +297,26 @@ def _pack_block(
     schedule: Schedule, end: str, width: int, first: str, window: Window | None
 ) -> None:
     # Where the outer loop has one step, it is gone.
-    name = f"col{end}"
-    loop = f"col_q{end}" if find_param(schedule.func, name).elements > 4 * width else f"col_s{end}"
+    room = ROOM if width == FOUR else width
+    elements = find_param(schedule.func, f"col{end}").elements
+    loop = f"col_q{end}" if elements > 4 * room else f"col_s{end}"
     if window is None or window.is_pixel:
         depth = find_param(schedule.func, "x").shape[-1]
         schedule.tensorize(loop, f"ec_pack_rows_{width}_s8_dsp", {"depth": depth})
         return
+    schedule.tensorize(loop, _window_kernel(width, window), window.sizes, {"pixel": first})
+
+
+def _window_kernel(width: int, window: Window) -> str:
+    """The kernel that packs windows of so many pixels; ScheduleError if there is none."""
     channels, (_, kernel_w) = window.shape[2], window.kernel
     in_words = kernel_w * channels % 4 == 0 and not window.is_padded and window.dilation[1] == 1
-    kernel = f"ec_pack_windows_{width}_s8_dsp"
-    if channels % 4 != 0 and not in_words:
-        fits = [name for most, name in BY_TAPS.items() if window.depth <= most]
-        if width != 3 or not fits or window.dilation[1] > 1:
-            raise ScheduleError("the inputs of a window are no whole words")
-        kernel = fits[0]
-    schedule.tensorize(loop, kernel, window.sizes, {"pixel": first})
+    if channels % 4 == 0 or in_words:
+        return f"ec_pack_windows_{width}_s8_dsp"
+    fits = [name for most, name in BY_TAPS.get(width, {}).items() if window.depth <= most]
+    if not fits or window.dilation[1] > 1:
+        raise ScheduleError("the inputs of a window are no whole words")
+    return fits[0]
 
 
 def _pad(schedule: Schedule, pixels: int, window: Window) -> Window:
@@ -289,10 +329,15 @@ def _pad(schedule: Schedule, pixels: int, window: Window) -> Window:
     return inner
 
 
+def has_small_sums(tables: Mapping[str, Array]) -> bool:
+    """Whether all sums have 24 bits."""
+    least, most = sum_bounds(tables)
+    return bool(most.max() < MOST_SUM and least.min() >= -MOST_SUM)
+
+
 def fits_products(tables: Mapping[str, Array], paired: bool = False) -> bool:
     """Whether the weights of two channels can share words."""
-    least, most = sum_bounds(tables)
-    if most.max() >= MOST_SUM or least.min() < -MOST_SUM:
+    if not has_small_sums(tables):
         return False
     w = tables["w"]
     if w.min(initial=0) >= -127 or not paired:

@@ -8,7 +8,7 @@ from edgec.targets.common.elements import schedule_mul
 from edgec.targets.common.gathered import plain_matrix, whole_windows
 from edgec.targets.common.recurrent import is_filter, is_lstm
 from edgec.targets.common.sums import Kind
-from edgec.targets.dsp.columns import columns, padded_columns, row
+from edgec.targets.dsp.columns import columns, fours, padded_columns, padded_fours, row
 from edgec.targets.dsp.depthwise import column_planes, column_schedules, window_schedules
 from edgec.targets.dsp.elements import schedule_add
 from edgec.targets.dsp.int16 import schedule_short_windows, schedule_shorts
@@ -105,9 +105,12 @@ PRODUCTS = (
     *(
         Rule(
             f"products: {prepare.__name__}", rescaled("int8", *kinds), product_schedules,
-            needs=DSP, kernels=kernels, prepare=prepare,
+            needs=DSP, kernels=kernels, is_assembly=prepare in (fours, padded_fours),
+            prepare=prepare,
         )
         for prepare, kinds, kernels in (
+            (padded_fours, [Kind.WINDOWS], ("ec_pad_s8", "ec_pack_*")),
+            (fours, [Kind.WINDOWS], ("ec_matrix_4_s8_dsp",)),
             (padded_columns, [Kind.WINDOWS], ("ec_pad_s8", "ec_pack_*")),
             (columns, [Kind.WINDOWS], ("ec_matrix_3*_dsp", "ec_matrix_2*_dsp")),
             (row, [Kind.WINDOWS, Kind.MATRIX], ("ec_matrix_1*_dsp", "ec_pack_row_s8_dsp")),

@@ -9,6 +9,7 @@
 #define EC_MATRIX_PACK_S8_H
 
 #include "edgec/ec_kernel.h"
+#include "kernels/common/window_sizes.h"
 
 /* Four int8 as two pairs, which begin `step` int16 apart. */
 static inline EC_UNUSED void ec_store_four_s8_dsp(int16_t *to, int32_t step, int32_t four) {
@@ -371,39 +372,33 @@ static inline void ec_pack_windows_2_s8_dsp(int16_t *to, const int8_t *x, int32_
     }
 }
 
-/* Gather three windows, each padded with zeros to whole quads and `stride` bytes after the last. */
-static inline void ec_gather_taps_3_s8_dsp(int8_t *windows, int32_t stride, const int8_t *x,
-                                           int32_t height, int32_t width, int32_t channels,
-                                           int32_t kernel_h, int32_t kernel_w, int32_t stride_h,
-                                           int32_t stride_w, int32_t dilation_h, int32_t top,
-                                           int32_t left, int32_t out_width, int32_t padded,
-                                           int32_t zero_point, int32_t pixel) {
-    const int32_t row = width * channels;
-    const int32_t run = kernel_w * channels;
-    for (int32_t p = 0; p < 3; ++p) {
-        const int32_t h = (pixel + p) / out_width * stride_h - top;
-        const int32_t w = (pixel + p) % out_width * stride_w - left;
-        int8_t *at = windows + p * stride;
-        EC_FILL(at + (kernel_h * run + 3) / 4 * 4 - 4, 0, 4u);
-        if (!padded || (h >= 0 && h + (kernel_h - 1) * dilation_h < height && w >= 0 &&
-                        w + kernel_w <= width)) {
-            const int8_t *from = x + h * row + w * channels;
-            for (int32_t kh = 0; kh < kernel_h; ++kh) {
-                EC_COPY(at, from + kh * dilation_h * row, (size_t)run);
-                at += run;
-            }
-            continue;
-        }
-        const int32_t begin = ec_max_s32(-w, 0) * channels;
-        const int32_t end = ec_min_s32(width - w, kernel_w) * channels;
-        EC_FILL(at, zero_point, (size_t)(kernel_h * run));
-        for (int32_t kh = 0; kh < kernel_h; ++kh) {
-            const int32_t y = h + kh * dilation_h;
-            for (int32_t i = begin; y >= 0 && y < height && i < end; ++i) {
-                at[i] = x[y * row + w * channels + i];
-            }
+/* Gather the window of output pixel `pixel`, padded with zeros to whole quads. */
+static inline EC_INLINE void ec_gather_taps_s8_dsp(int8_t *to, const int8_t *x,
+                                                   const ec_window_sizes *n, int32_t pixel) {
+    const int32_t row = n->width * n->channels;
+    const int32_t run = n->kernel_w * n->channels;
+    const int32_t h = pixel / n->out_width * n->stride_h - n->top;
+    const int32_t w = pixel % n->out_width * n->stride_w - n->left;
+    int8_t *at = to;
+    EC_FILL(at + (n->kernel_h * run + 3) / 4 * 4 - 4, 0, 4u);
+    if (!n->padded || (h >= 0 && h + (n->kernel_h - 1) * n->dilation_h < n->height && w >= 0 &&
+                       w + n->kernel_w <= n->width)) {
+        const int8_t *from = x + h * row + w * n->channels;
+        for (int32_t kh = 0; kh < n->kernel_h; ++kh) {
+            EC_COPY(at, from + kh * n->dilation_h * row, (size_t)run);
             at += run;
         }
+        return;
+    }
+    const int32_t begin = ec_max_s32(-w, 0) * n->channels;
+    const int32_t end = ec_min_s32(n->width - w, n->kernel_w) * n->channels;
+    EC_FILL(at, n->zero_point, (size_t)(n->kernel_h * run));
+    for (int32_t kh = 0; kh < n->kernel_h; ++kh) {
+        const int32_t y = h + kh * n->dilation_h;
+        for (int32_t i = begin; y >= 0 && y < n->height && i < end; ++i) {
+            at[i] = x[y * row + w * n->channels + i];
+        }
+        at += run;
     }
 }
 
@@ -415,11 +410,13 @@ static inline void ec_pack_taps_3_s8_dsp(int16_t *to, const int8_t *x, int32_t h
                                          int32_t dilation_h, int32_t dilation_w, int32_t top,
                                          int32_t left, int32_t out_width, int32_t padded,
                                          int32_t zero_point, int32_t pixel) {
+    const ec_window_sizes n = { height,   width,     channels,   kernel_h,   kernel_w,
+                                stride_h, stride_w,  dilation_h, dilation_w, top,
+                                left,     out_width, padded,     zero_point };
     int8_t windows[3][80];
-    (void)dilation_w;
-    ec_gather_taps_3_s8_dsp(windows[0], 80, x, height, width, channels, kernel_h, kernel_w,
-                            stride_h, stride_w, dilation_h, top, left, out_width, padded,
-                            zero_point, pixel);
+    for (int32_t p = 0; p < 3; ++p) {
+        ec_gather_taps_s8_dsp(windows[p], x, &n, pixel + p);
+    }
     ec_pack_3_s8_dsp(to, windows[0], windows[1], windows[2],
                      (kernel_h * kernel_w * channels + 3) / 4);
 }
@@ -431,11 +428,13 @@ static inline void ec_pack_few_taps_3_s8_dsp(int16_t *to, const int8_t *x, int32
                                              int32_t dilation_h, int32_t dilation_w, int32_t top,
                                              int32_t left, int32_t out_width, int32_t padded,
                                              int32_t zero_point, int32_t pixel) {
+    const ec_window_sizes n = { height,   width,     channels,   kernel_h,   kernel_w,
+                                stride_h, stride_w,  dilation_h, dilation_w, top,
+                                left,     out_width, padded,     zero_point };
     int8_t windows[3][32];
-    (void)dilation_w;
-    ec_gather_taps_3_s8_dsp(windows[0], 32, x, height, width, channels, kernel_h, kernel_w,
-                            stride_h, stride_w, dilation_h, top, left, out_width, padded,
-                            zero_point, pixel);
+    for (int32_t p = 0; p < 3; ++p) {
+        ec_gather_taps_s8_dsp(windows[p], x, &n, pixel + p);
+    }
     ec_pack_3_s8_dsp(to, windows[0], windows[1], windows[2],
                      (kernel_h * kernel_w * channels + 3) / 4);
 }

@@ -17,7 +17,7 @@ from edgec.loop.window import Window, clipped
 from edgec.options import Options
 from edgec.targets.common.kernels.rescaling import ONNX, TFLM
 from edgec.targets.core import CORES
-from edgec.targets.dsp.columns import columns, padded_columns, row
+from edgec.targets.dsp.columns import columns, fours, padded_columns, padded_fours, row
 from edgec.targets.dsp.matrix import (
     fold_constant_channels,
     plain_schedules,
@@ -103,12 +103,14 @@ class Case:
         core = replace(CORES["cortex-m4"], features=self.features)
         return Nest(func, self.tables, self.shape, core, Options())
 
-    def schedule(self, *, in_rows=False, stored="", paired=False):
+    def schedule(self, *, in_rows=False, stored="", paired=False, no_asm=True, level="balanced"):
+        options = Options(no_asm=no_asm, optimize=level)
+        nest = replace(self.nest, paired=paired, in_rows=in_rows, options=options)
         try:
-            nest = self.prepare(replace(self.nest, paired=paired))
+            nest = self.prepare(nest)
         except ScheduleError:
             return None
-        return schedule_product(nest, in_rows, stored)
+        return schedule_product(nest, stored)
 
     def check(self, schedule, choose=None):
         """Its bits are those of the nest; returns the streams."""
@@ -130,27 +132,76 @@ def window(shape, kernel=(1, 1), stride=(1, 1), corner=(0, 0), out_width=1, padd
 CASES = [
     (columns, window((3, 4, 8), out_width=4), 3, "ec_pack_rows_3_s8_dsp"),
     (columns, window((5, 7, 8), out_width=7), 5, "ec_pack_rows_3_s8_dsp"),
-    (columns, window((4, 4, 4), (3, 3), corner=(1, 1), out_width=4, padded=True), 4,
-     "ec_pack_windows_3_s8_dsp"),
+    (
+        columns,
+        window((4, 4, 4), (3, 3), corner=(1, 1), out_width=4, padded=True),
+        4,
+        "ec_pack_windows_3_s8_dsp",
+    ),
     (columns, window((7, 7, 4), stride=(2, 2), out_width=4), 4, "ec_pack_windows_3_s8_dsp"),
-    (columns, window((4, 5, 2), (2, 2), corner=(1, 1), out_width=5, padded=True), 4,
-     "ec_pack_few_taps_3_s8_dsp"),
-    (columns, window((6, 5, 3), (3, 4), corner=(1, 1), out_width=4, padded=True), 5,
-     "ec_pack_taps_3_s8_dsp"),
-    (padded_columns, window((6, 5, 1), (3, 4), corner=(1, 1), out_width=4, padded=True), 5,
-     "ec_pad_s8"),
+    (
+        columns,
+        window((4, 5, 2), (2, 2), corner=(1, 1), out_width=5, padded=True),
+        4,
+        "ec_pack_few_taps_3_s8_dsp",
+    ),
+    (
+        columns,
+        window((6, 5, 3), (3, 4), corner=(1, 1), out_width=4, padded=True),
+        5,
+        "ec_pack_taps_3_s8_dsp",
+    ),
+    (
+        padded_columns,
+        window((6, 5, 1), (3, 4), corner=(1, 1), out_width=4, padded=True),
+        5,
+        "ec_pad_s8",
+    ),
     (row, window((1, 1, 16)), 1, "ec_pack_row_s8_dsp"),
+]
+#: The same for four pixels at a time; the last block may overlap the one before.
+FOURS = [
+    (fours, window((3, 4, 8), out_width=4), 3, "ec_pack_rows_4_s8_dsp"),
+    (fours, window((5, 7, 8), out_width=7), 5, "ec_pack_rows_4_s8_dsp"),
+    (fours, window((2, 2, 4), out_width=2), 2, "ec_pack_rows_4_s8_dsp"),
+    (fours, window((4, 4, 4), (3, 3), corner=(1, 1), out_width=4, padded=True), 4,
+     "ec_pack_windows_4_s8_dsp"),
+    (fours, window((7, 7, 4), stride=(2, 2), out_width=4), 4, "ec_pack_windows_4_s8_dsp"),
+    (fours, window((4, 5, 2), (2, 2), corner=(1, 1), out_width=5, padded=True), 4,
+     "ec_pack_few_taps_4_s8_dsp"),
+    (fours, window((6, 5, 3), (3, 4), corner=(1, 1), out_width=4, padded=True), 5,
+     "ec_pack_taps_4_s8_dsp"),
+    (padded_fours, window((6, 5, 1), (3, 4), corner=(1, 1), out_width=4, padded=True), 5,
+     "ec_pad_s8"),
 ]  # fmt: skip
 
 
 @pytest.mark.parametrize("zero_point", [-128, 9])
-@pytest.mark.parametrize(("form", "shape", "height", "kernel"), CASES)
+@pytest.mark.parametrize(("form", "shape", "height", "kernel"), [*CASES, *FOURS])
 def test_schedules_keep_the_meaning(form, shape, height, kernel, zero_point):
     case = Case(form, shape, height, tables(5, shape.depth // 4), zero_point)
     schedule = case.schedule()
     assert schedule is not None
     assert kernel in print_func(schedule.func)
     case.check(schedule)
+
+
+def test_four_pixels_take_least_weights_and_three_half_words():
+    """Two channels share no words; what four pixels have is stored as three."""
+    shape = window((3, 4, 8), out_width=4)
+    constants = tables(6, 2)
+    constants["w"][:, 1, 0, 1] = np.array([-128, 5, -1, -128, -9, 3])
+    case = Case(fours, shape, 3, constants)
+    assert replace(case, prepare=columns).schedule() is None
+    schedule = case.schedule()
+    assert schedule is not None
+    case.check(schedule, [-128, 127])
+    (col,) = [param for param in schedule.func.params if param.name == "col"]
+    assert (col.dtype, col.elements) == ("int8", 12 * 8 // 2)
+    assert case.schedule(in_rows=True) is not None
+    assert case.schedule(stored="s4") is None
+    high = {**constants, "bias": constants["bias"] + (1 << 23), "shift": constants["shift"] - 8}
+    assert replace(case, constants=high, zero_point=9).schedule() is None
 
 
 def four_bits(channels, quads):
@@ -292,6 +343,42 @@ def test_rows_that_three_do_not_divide_end_by_two(form, shape, kernel):
     assert kernel in text and "ec_matrix_2_s8_dsp" in text and "min(" not in text
     first, second = case.check(schedule)
     assert np.array_equal(first, second)
+
+
+ROWS_BY_FOUR = [
+    (fours, window((1, 8, 8), out_width=8), "ec_pack_rows_4_s8_dsp"),
+    (fours, window((3, 11, 4), (3, 3), corner=(0, 1), out_width=11, padded=True),
+     "ec_pack_windows_4_s8_dsp"),
+    (padded_fours, window((3, 10, 1), (3, 4), corner=(0, 1), out_width=8, padded=True),
+     "ec_pack_windows_4_s8_dsp"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("form", "shape", "kernel"), ROWS_BY_FOUR)
+def test_rows_take_four_pixels_at_a_time(form, shape, kernel):
+    case = Case(form, shape, 1, tables(5, shape.depth // 4), 9)
+    schedule = case.schedule(in_rows=True)
+    assert schedule is not None
+    text = print_func(schedule.func)
+    assert kernel in text and "ec_matrix_4_s8_dsp" in text
+    case.check(schedule)
+
+
+def test_few_pixels_three_at_a_time_and_others_four():
+    """A model should need one of these kernels, where C has assembly."""
+    constants = tables(5, 2)
+    for pixels, in_rows, by_three in ((3, False, True), (6, False, True), (7, False, False),
+                                      (6, True, False)):  # fmt: skip
+        shape = window((1, pixels, 8), out_width=pixels)
+        case = Case(columns, shape, 1, constants)
+        assert (case.schedule(in_rows=in_rows, no_asm=False) is not None) == by_three
+        assert case.schedule(in_rows=in_rows) is not None
+        schedule = replace(case, prepare=fours).schedule(in_rows=in_rows)
+        assert (schedule is not None) == (pixels > 3)
+        # For RAM, narrow rows stream by three and two.
+        assert case.schedule(in_rows=in_rows, no_asm=False, level="ram") is not None
+        by_four = replace(case, prepare=fours)
+        assert by_four.schedule(in_rows=in_rows, no_asm=False, level="ram") is None
 
 
 @pytest.mark.parametrize(

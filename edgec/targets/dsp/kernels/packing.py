@@ -1,4 +1,6 @@
-"""Inputs of matrix products as pairs of int16 (`runtime_c/kernels/dsp/matrix_pack_s8.h`)."""
+"""Inputs of matrix products as pairs of int16 (`runtime_c/kernels/dsp/matrix_pack_s8.h`), or packed
+as those of four pixels are (`runtime_c/kernels/dsp/matrix_pack_s8_four.h`).
+"""
 
 from __future__ import annotations
 
@@ -6,12 +8,14 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from edgec.loop.define import Definition
+from edgec.loop.define import Definition, Tensor
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.values import Value, index, int16, minimum, select
 from edgec.loop.window import Window
 from edgec.numerics.term import TermLike
+from edgec.targets.common.kernels.window import WINDOW_SIZES
+from edgec.targets.dsp.kernels.matrix_four import FOUR, ROOM
 
 
 def paired(x: Any, p: Any, q: Any, s: Any, r: Any, depth: int, quads: int) -> Value:
@@ -23,14 +27,30 @@ def paired(x: Any, p: Any, q: Any, s: Any, r: Any, depth: int, quads: int) -> Va
     return select(index(k) < depth, x[p, minimum(k, depth - 1)], 0)
 
 
+def _output(b: Definition, pixels: int, quads: int) -> Tensor:
+    """Where the inputs of this many pixels go."""
+    if pixels == FOUR:
+        return b.output("to", (quads, 2, ROOM, 2), "int8")
+    return b.output("to", (quads, 2, pixels, 2), "int16")
+
+
+def _packed(b: Definition, pixels: int, to: Tensor, element: Callable[..., Value]) -> PrimFunc:
+    """to[q, s, p, r] = element(q, s, p, r), which is an int8."""
+    if pixels == FOUR:
+        shape = (to.shape[0], 2, FOUR, 2)
+        b.compute(to, element, shape=shape, at=lambda q, s, p, r: (q, s, p, r))
+    else:
+        b.compute(to, lambda q, s, p, r: int16(element(q, s, p, r)))
+    return b.build()
+
+
 def pack_rows(pixels: int, depth: int) -> PrimFunc:
     """to[q, s, p, r] = x[p, k] of this many rows."""
     quads = -(-depth // 4)
     b = Definition(f"pack_rows_{pixels}")
-    to = b.output("to", (quads, 2, pixels, 2), "int16")
+    to = _output(b, pixels, quads)
     x = b.input("x", (pixels, depth), "int8")
-    b.compute(to, lambda q, s, p, r: int16(paired(x, p, q, s, r, depth, quads)))
-    return b.build()
+    return _packed(b, pixels, to, lambda q, s, p, r: paired(x, p, q, s, r, depth, quads))
 
 
 def pack_row(depth: int) -> PrimFunc:
@@ -49,19 +69,16 @@ def pack_windows(pixels: int, pixel: TermLike, **sizes: int) -> PrimFunc:
     depth = window.depth
     quads = -(-depth // 4)
     b = Definition(f"pack_windows_{pixels}")
-    to = b.output("to", (quads, 2, pixels, 2), "int16")
+    to = _output(b, pixels, quads)
     x = b.input("x", (1, *window.shape), "int8")
 
     def element(q: Any, s: Any, p: Any, r: Any) -> Value:
         k = 4 * q + 2 * r + s
         if 4 * quads == depth:
-            return int16(window.read(x, 0, p + pixel, k))
-        return int16(
-            select(index(k) < depth, window.read(x, 0, p + pixel, minimum(k, depth - 1)), 0)
-        )
+            return window.read(x, 0, p + pixel, k)
+        return select(index(k) < depth, window.read(x, 0, p + pixel, minimum(k, depth - 1)), 0)
 
-    b.compute(to, element)
-    return b.build()
+    return _packed(b, pixels, to, element)
 
 
 def pad(
@@ -85,20 +102,24 @@ def pad(
     return b.build()
 
 
+#: Instructions for each input, in long runs.
+_EACH = {2: 2.75, 3: 2.75, FOUR: 5.75}
+
+
 def _windows_instructions(pixels: int, **sizes: int) -> float:
     window = Window.from_sizes(sizes)
     kernel_h, kernel_w = window.kernel
     if kernel_w * window.shape[2] == 4:
-        return 70 + (1 + 5 * pixels) * kernel_h
+        return 70 + (23 if pixels == FOUR else 1 + 5 * pixels) * kernel_h
     calls = kernel_h * (kernel_w if window.dilation[1] > 1 else 1)
     slow = 100 * pixels * kernel_h * kernel_w / 3 * window.part_outside
-    return 50 + 25 * calls + 2.75 * window.depth + slow
+    return 50 + 25 * calls + _EACH[pixels] * window.depth + slow
 
 
-def _taps_instructions(**sizes: int) -> float:
+def _taps_instructions(pixels: int, **sizes: int) -> float:
     window = Window.from_sizes(sizes)
     slow = 8 * window.depth * window.part_outside
-    return 60 + 2.75 * window.depth + 3 * (15 + window.depth + slow)
+    return 60 + _EACH[pixels] * window.depth + pixels * (15 + window.depth + slow)
 
 
 def _of_rows(at_once: int, call: float, each: float, rest: float) -> Callable[..., float]:
@@ -110,13 +131,16 @@ def _of_rows(at_once: int, call: float, each: float, rest: float) -> Callable[..
 _ROWS: tuple[tuple[str, Callable[..., PrimFunc], Callable[..., float]], ...] = (
     ("ec_pack_rows_2_s8_dsp", partial(pack_rows, 2), _of_rows(4, 30, 11, 25)),
     ("ec_pack_rows_3_s8_dsp", partial(pack_rows, 3), _of_rows(4, 30, 11, 30)),
+    ("ec_pack_rows_4_s8_dsp", partial(pack_rows, FOUR), _of_rows(4, 40, 23, 60)),
     ("ec_pack_row_s8_dsp", pack_row, _of_rows(8, 20, 9, 50)),
 )
-_WINDOWS: tuple[tuple[str, Callable[..., PrimFunc], Callable[..., float]], ...] = (
-    ("ec_pack_windows_3_s8_dsp", partial(pack_windows, 3), partial(_windows_instructions, 3)),
-    ("ec_pack_windows_2_s8_dsp", partial(pack_windows, 2), partial(_windows_instructions, 2)),
-    ("ec_pack_taps_3_s8_dsp", partial(pack_windows, 3), _taps_instructions),
-    ("ec_pack_few_taps_3_s8_dsp", partial(pack_windows, 3), _taps_instructions),
+_WINDOWS: tuple[tuple[str, Callable[..., PrimFunc], Callable[..., float]], ...] = tuple(
+    (f"ec_pack_{of}_{pixels}_s8_dsp", partial(pack_windows, pixels), partial(cost, pixels))
+    for pixels, of, cost in (
+        (2, "windows", _windows_instructions),
+        *((p, "windows", _windows_instructions) for p in (3, FOUR)),
+        *((p, taps, _taps_instructions) for p in (3, FOUR) for taps in ("taps", "few_taps")),
+    )
 )
 for _kernels, _sizes, _indices in ((_ROWS, ("depth",), ()), (_WINDOWS, Window.SIZES, ("pixel",))):
     for _name, _meaning, _instructions in _kernels:
@@ -126,10 +150,11 @@ for _kernels, _sizes, _indices in ((_ROWS, ("depth",), ()), (_WINDOWS, Window.SI
                 _meaning,
                 sizes=_sizes,
                 indices=_indices,
-                header="dsp/matrix_pack_s8.h",
+                header=f"dsp/matrix_pack_s8{'_four' if '_4_' in _name else ''}.h",
                 needs=frozenset({"dsp"}),
                 alignment=(("to", 4),),
                 instructions=_instructions,
+                struct=WINDOW_SIZES if _indices and "_4_" in _name else None,
             )
         )
 _PAD_SIZES = (

@@ -21,6 +21,7 @@ from edgec.targets.dsp.kernels.matrix import (
     product_stream,
     shared_stream,
 )
+from edgec.targets.dsp.kernels.matrix_four import four_pixels, four_stream
 from edgec.targets.dsp.kernels.matrix_int4 import int4_stream
 
 
@@ -40,6 +41,7 @@ class Products:
 
 
 THREE, TWO = Products("matrix_3", 3, PAIR), Products("matrix_2", 2, PAIR)
+FOUR = Products("matrix_4", 4, PAIR)
 ONE, PLAIN = Products("matrix_1", 1, TWO_PAIRS), Products("matrix_1_plain", 1, TWO_PAIRS, True)
 
 #: What names have for int4 weights, for such with a shift for each group, and where all
@@ -57,6 +59,7 @@ TABLE: tuple[tuple[Products, Rescaling, str, UnitCost, int], ...] = (
     (THREE, ONNX, INT4, UnitCost(PAIR, 40, 65, 19, eights=3), 980),
     (THREE, ONNX, GROUPS, UnitCost(PAIR, 40, 64, 19, group=21), 1000),
     (TWO, TFLM, "", UnitCost(PAIR, 60, 38, 12 + 13 / 15, rescale=6), 1160),
+    (FOUR, TFLM, "", UnitCost(PAIR, 60, 61, 19.2, rescale=17), 1650),
     (ONE, TFLM, "", UnitCost(TWO_PAIRS, 55, 39, 23 + 3 / 8, rescale=5, inputs=5), 1110),
     (ONE, ONNX, "", UnitCost(TWO_PAIRS, 55, 51, 23 + 3 / 8, inputs=5), 1060),
     (ONE, ONNX, SHARED_SCALE, UnitCost(TWO_PAIRS, 55, 51, 23 + 3 / 8, inputs=5), 1060),
@@ -88,6 +91,8 @@ def _meaning(
     limits = (sizes["minimum"], sizes["maximum"]) if "minimum" in sizes else None
     if products.is_plain:
         return matrix_plain(rescaling, whole, channels, zero_point, limits)
+    if products is FOUR:
+        return four_pixels(rescaling, whole, channels, zero_point)
     return matrix_block(products.pixels, rescaling, whole, channels, zero_point, limits)
 
 
@@ -95,6 +100,8 @@ def _stream(products: Products, rescaling: Rescaling, stored: str) -> Stream:
     unit, is_plain = products.channels, products.is_plain
     if stored in (INT4, GROUPS):
         return int4_stream(rescaling, unit, is_plain, has_groups=stored == GROUPS)
+    if products is FOUR:
+        return four_stream(rescaling)
     if stored == SHARED_SCALE:
         return shared_stream(unit, is_plain)
     # Where others have one scale for all channels, these have two words that are not used.
@@ -107,7 +114,8 @@ def _file(products: Products, rescaling: Rescaling, stored: str) -> str:
     """What the name of the header ends in."""
     if stored == GROUPS:
         return f"{rescaling.suffix}_groups"
-    other = {INT4: "_int4"}.get(stored, "_two" if products is TWO else "")
+    ends = {TWO.name: "_two", FOUR.name: "_four"}
+    other = {INT4: "_int4"}.get(stored, ends.get(products.name, ""))
     return rescaling.suffix or other
 
 

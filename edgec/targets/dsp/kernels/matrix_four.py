@@ -1,0 +1,74 @@
+"""Four pixels in three sums (`runtime_c/kernels/dsp/matrix_s8_four.h`): meanings and the stream."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from edgec.loop.define import Definition
+from edgec.loop.ir import PrimFunc
+from edgec.loop.stream import Field, Stream, lanes_of
+from edgec.loop.values import Array
+from edgec.targets.common.kernels.rescaling import Rescaling
+from edgec.targets.common.kernels.sums import Results
+from edgec.targets.dsp.kernels.matrix import (
+    PAIR,
+    add_constants,
+    product_nest,
+    scale_fields,
+    weights_at,
+)
+
+#: How many pixels, and how many there is room for: only these kernels know how inputs are packed,
+#: three half-words for those of four pixels.
+FOUR, ROOM = 4, 6
+#: How often a sum has a bias: once and 256 times, or in the other order; and what undoes that.
+_TIMES = 257
+_INVERSE = pow(_TIMES, -1, 1 << 32)
+#: What bytes without a sign are too large by.
+_OFFSET = 128
+
+
+def four_pixels(rescaling: Rescaling, quads: int, channels: int, zero_point: int = 0) -> PrimFunc:
+    """Four pixels, their inputs packed."""
+    b = Definition("matrix_4")
+    out = b.output("out", (FOUR, channels), rescaling.result)
+    x = b.input("x", (quads, 2, ROOM, 2), "int8")
+    return product_nest(
+        b, rescaling, lambda p, q, s, r: x[q, s, p, r], out, quads, Results(zero_point)
+    )
+
+
+def four_stream(rescaling: Rescaling) -> Stream:
+    """Pairs of channels: what sums begin with, the weights, what rescales."""
+
+    def fields(quads: int, channels: int, zero_point: int, **_: int) -> list[Field]:
+        lanes = lanes_of(channels, PAIR)
+        w = weights_at(lanes, quads, is_plain=False)  # [units, 2, quads, 2 (s), 2 (r)]
+        wide = (zero_point == -128,) * PAIR
+        return [
+            Field("first_sum", lanes),
+            Field("w", w.transpose(0, 2, 3, 4, 1), "int8"),
+            *scale_fields(rescaling, lanes, (256, 256), zero_point, wide),
+        ]
+
+    return Stream(rescaling.sources, fields, _add_first_sums, _take_first_sums)
+
+
+def _offsets(w: Array, channels: int) -> Array:
+    """What offsets of inputs add to the sums of each channel."""
+    return np.asarray(_OFFSET * w.astype(np.int64).reshape(channels, -1).sum(axis=1))
+
+
+def _add_first_sums(
+    arrays: Mapping[str, Array], channels: int, zero_point: int, **_: int
+) -> Mapping[str, Array]:
+    first = _TIMES * arrays["bias"].astype(np.int64) - _offsets(arrays["w"], channels)
+    return {**add_constants(arrays, zero_point), "first_sum": first}
+
+
+def _take_first_sums(found: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
+    times = found["first_sum"].astype(np.int64) + _offsets(found["w"], channels)
+    bias = (times.astype(np.uint32) * np.uint32(_INVERSE)).astype(np.int32)
+    return {**found, "bias": bias}

@@ -1,0 +1,200 @@
+/* Inputs of matrix products of int8 for four pixels p to s, as matrix_s8_four.h sums them: three words
+ * of each two inputs k and k + 2 in 12 bytes, [k or k + 2][2] of p + 128 and q; r + 128 and s; s + 128
+ * and p. The bytes of 0x80 are that offset: it flips the highest bit. Inputs 0 and 2 of four come
+ * first, then 1 and 3.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MATRIX_PACK_S8_FOUR_H
+#define EC_MATRIX_PACK_S8_FOUR_H
+
+#include "kernels/dsp/matrix_pack_s8.h"
+
+/* A byte of each pixel, from its bit `at` on, to the first of two places. */
+static inline EC_UNUSED void ec_place_4_s8_dsp(int8_t *to, const int32_t *pixels, int32_t at) {
+    int8_t x[4];
+    for (int32_t p = 0; p < 4; ++p) {
+        x[p] = (int8_t)((uint32_t)pixels[p] >> at & 0xFFu);
+    }
+    to[0] = (int8_t)(x[0] ^ -128);
+    to[1] = x[1];
+    to[4] = (int8_t)(x[2] ^ -128);
+    to[5] = x[3];
+    to[8] = (int8_t)(x[3] ^ -128);
+    to[9] = x[0];
+}
+
+/* The next `words` words of int8 of four pixels, which begin `first` bytes after from[p] and need no
+ * alignment; words lie `stride` bytes apart; words >= 1. The last pixel may lie at the end of `to`. */
+static EC_KERNEL void ec_pack_4_s8_dsp(int8_t *to, const int8_t *const *from, int32_t first,
+                                       int32_t words, int32_t stride) {
+#if EC_DSP_ASM
+    register int8_t *r0 __asm__("r0") = to;
+    register const int8_t *const *r1 __asm__("r1") = from;
+    register int32_t r2 __asm__("r2") = first;
+    register int32_t r3 __asm__("r3") = words;
+    register int32_t r12 __asm__("r12") = stride;
+    __asm__ volatile(".syntax unified\n"
+                     "push {r4-r11, lr}\n"
+                     "mov lr, r3\n"
+                     "mov r11, r12\n"
+                     "ldmia r1, {r3-r5, r12}\n"
+                     "adds r1, r3, r2\n"
+                     "subs r2, r5, r3\n"
+                     "sub r12, r12, r3\n"
+                     "subs r3, r4, r3\n"
+                     "mov r4, #0xff00ff00\n"
+                     "uadd8 r4, r4, r4\n" /* now SEL takes odd bytes from its first operand */
+                     "0:\n"
+                     "ldr r4, [r1]\n"
+                     "ldr r5, [r1, r3]\n"
+                     "ldr r6, [r1, r2]\n"
+                     "ldr r7, [r1, r12]\n"
+                     "add r1, r1, r11\n"
+                     "eor r9, r4, #0x80808080\n"
+                     "lsr r8, r9, #8\n"
+                     "sel r8, r5, r8\n"
+                     "lsls r5, r5, #8\n"
+                     "sel r5, r5, r9\n"
+                     "eor r6, r6, #0x80808080\n"
+                     "lsr r9, r6, #8\n"
+                     "sel r9, r7, r9\n"
+                     "lsl r10, r7, #8\n"
+                     "sel r6, r10, r6\n"
+                     "eor r7, r7, #0x80808080\n"
+                     "lsr r10, r7, #8\n"
+                     "sel r10, r4, r10\n"
+                     "lsls r4, r4, #8\n"
+                     "sel r7, r4, r7\n"
+                     "stmia r0!, {r5-r10}\n"
+                     "subs lr, #1\n"
+                     "bne.n 0b\n"
+                     "pop {r4-r11, lr}\n"
+                     : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r12)
+                     :
+                     : "cc", "memory");
+#else
+    for (int32_t word = 0; word < words; ++word, to += 24, first += stride) {
+        int32_t pixels[4];
+        for (int32_t p = 0; p < 4; ++p) {
+            pixels[p] = ec_load_word(from[p] + first);
+        }
+        for (int32_t i = 0; i < 4; ++i) {
+            ec_place_4_s8_dsp(to + 12 * (i & 1) + (i & 2), pixels, 8 * i);
+        }
+    }
+#endif
+}
+
+/* Four neighbouring rows of `depth` int8; zeros fill the last four. */
+static inline void ec_pack_rows_4_s8_dsp(int8_t *to, const int8_t *x, int32_t depth) {
+    const int32_t whole = depth & ~3;
+    const int8_t *from[4] = { x, x + depth, x + 2 * depth, x + 3 * depth };
+    if (whole != 0) {
+        ec_pack_4_s8_dsp(to, from, 0, whole / 4, 4);
+    }
+    if (whole != depth) {
+        int8_t last[4][4] = { { 0 } };
+        for (int32_t p = 0; p < 4; ++p) {
+            for (int32_t i = whole; i < depth; ++i) {
+                last[p][i - whole] = x[p * depth + i];
+            }
+            from[p] = last[p];
+        }
+        ec_pack_4_s8_dsp(to + 6 * whole, from, 0, 1, 4);
+    }
+}
+
+/* ec_pack_windows_4_s8_dsp where some inputs are outside. What is there is kept at the end of `to`, where
+ * the last pack reads it before it writes. */
+static EC_KERNEL void ec_pack_edges_4_s8_dsp(int8_t *to, const int8_t *x, const ec_window_sizes *n,
+                                             int32_t pixel) {
+    const int32_t channels = n->channels;
+    int8_t *const around = to + (6 * n->kernel_h * n->kernel_w - 1) * channels;
+    EC_FILL(around, n->zero_point, (size_t)channels);
+    for (int32_t tap = 0; tap < n->kernel_h * n->kernel_w; ++tap) {
+        const int32_t top = tap / n->kernel_w * n->dilation_h - n->top;
+        const int32_t left = tap % n->kernel_w * n->dilation_w - n->left;
+        const int8_t *from[4];
+        for (int32_t p = 0; p < 4; ++p) {
+            const int32_t y = (pixel + p) / n->out_width * n->stride_h + top;
+            const int32_t z = (pixel + p) % n->out_width * n->stride_w + left;
+            const int32_t is_in =
+                (uint32_t)y < (uint32_t)n->height && (uint32_t)z < (uint32_t)n->width;
+            from[p] = is_in ? x + (y * n->width + z) * channels : around;
+        }
+        ec_pack_4_s8_dsp(to, from, 0, channels / 4, 4);
+        to += 6 * channels;
+    }
+}
+
+/* The windows of output pixels `pixel` to `pixel` + 3; ec_pack_windows_3_s8_dsp says which there are. */
+static inline EC_INLINE void ec_pack_windows_4_s8_dsp(int8_t *to, const int8_t *x,
+                                                      const ec_window_sizes *n, int32_t pixel) {
+    const int32_t row = n->width * n->channels;
+    const int8_t *from[4];
+    if (n->padded) {
+        int32_t is_inside = 1;
+        for (int32_t p = 0; p < 4; ++p) {
+            const int32_t h = (pixel + p) / n->out_width * n->stride_h - n->top;
+            const int32_t w = (pixel + p) % n->out_width * n->stride_w - n->left;
+            is_inside &= h >= 0 && h + (n->kernel_h - 1) * n->dilation_h < n->height && w >= 0 &&
+                         w + (n->kernel_w - 1) * n->dilation_w < n->width;
+        }
+        if (!is_inside) {
+            ec_pack_edges_4_s8_dsp(to, x, n, pixel);
+            return;
+        }
+    }
+    for (int32_t p = 0; p < 4; ++p) {
+        const int32_t h = (pixel + p) / n->out_width * n->stride_h - n->top;
+        const int32_t w = (pixel + p) % n->out_width * n->stride_w - n->left;
+        from[p] = x + h * row + w * n->channels;
+    }
+    const int32_t taps = n->dilation_w == 1 ? 1 : n->kernel_w;
+    const int32_t run = n->kernel_w / taps * n->channels; /* bytes that lie one after the other */
+    if (taps == 1 && run == 4) {
+        ec_pack_4_s8_dsp(to, from, 0, n->kernel_h, n->dilation_h * row);
+        return;
+    }
+    for (int32_t kh = 0; kh < n->kernel_h; ++kh) {
+        for (int32_t tap = 0; tap < taps; ++tap, to += 6 * run) {
+            ec_pack_4_s8_dsp(to, from, kh * n->dilation_h * row + tap * n->dilation_w * n->channels,
+                             run / 4, 4);
+        }
+    }
+}
+
+/* Three windows of `words` words, `stride` bytes apart, and a fourth one at the end of `to`. */
+static EC_KERNEL void ec_pack_gathered_4_s8_dsp(int8_t *to, const int8_t *windows, int32_t stride,
+                                                int32_t words) {
+    const int8_t *const from[4] = { windows, windows + stride, windows + 2 * stride,
+                                    to + 20 * words };
+    ec_pack_4_s8_dsp(to, from, 0, words, 4);
+}
+
+/* The same for any number of channels, at most 80 inputs in a window, not dilated in width; zeros fill
+ * the last four. */
+static inline EC_INLINE void ec_pack_taps_4_s8_dsp(int8_t *to, const int8_t *x,
+                                                   const ec_window_sizes *n, int32_t pixel) {
+    const int32_t words = (n->kernel_h * n->kernel_w * n->channels + 3) / 4;
+    int8_t windows[3][80];
+    for (int32_t p = 0; p < 4; ++p) {
+        ec_gather_taps_s8_dsp(p < 3 ? windows[p] : to + 20 * words, x, n, pixel + p);
+    }
+    ec_pack_gathered_4_s8_dsp(to, windows[0], 80, words);
+}
+
+/* The same for any number of channels, at most 28 inputs in a window, not dilated in width; zeros fill
+ * the last four. They take 156 bytes less of the stack. */
+static inline EC_INLINE void ec_pack_few_taps_4_s8_dsp(int8_t *to, const int8_t *x,
+                                                       const ec_window_sizes *n, int32_t pixel) {
+    const int32_t words = (n->kernel_h * n->kernel_w * n->channels + 3) / 4;
+    int8_t windows[3][28];
+    for (int32_t p = 0; p < 4; ++p) {
+        ec_gather_taps_s8_dsp(p < 3 ? windows[p] : to + 20 * words, x, n, pixel + p);
+    }
+    ec_pack_gathered_4_s8_dsp(to, windows[0], 28, words);
+}
+
+#endif /* EC_MATRIX_PACK_S8_FOUR_H */

@@ -1,0 +1,236 @@
+/* Matrix products of int8 for the DSP extension of Armv7E-M: four pixels by two channels in six sums.
+ *
+ * Sums have 24 bits, so that those of four pixels p, q, r and s fit three words, modulo 2^32:
+ *   S = p + 256 * q, T = r + 256 * s, U = s + 256 * p.
+ * T - 256 * U is r - 65536 * p, whose lower half is that of r; its upper half and S give the rest of r.
+ * Then T gives s, U gives p, and S gives q: all four, times 256, in seven instructions.
+ *
+ * Inputs are packed as these sums want them (matrix_pack_s8_four.h): half-words of p + 128 + 256 * q,
+ * and so on. A byte without a sign below one with a sign fills all of int16, so that no input is too
+ * small; the products of 128 are taken off the biases. Weights are bytes of both channels in turn,
+ * which SXTB16 extends. Four inputs take 12 SMLAD, 4 SXTB16 and 3 loads for 32 products: 0.59 a
+ * product, where three pixels by words that two channels share take 0.69.
+ *
+ * A stream holds all constants in the order of use. Per pair of channels, in words: 257 * bias - 128 *
+ * (sum of weights) of each; the weights (a[k], b[k], a[k+2], b[k+2]), k = 0, 1, 4, 5, 8, ...; then M, C,
+ * e of a, and of b, which are as matrix_s8.h says; with a zero point of -128 they are those for sums
+ * times 256. The last pair overlaps the one before where the number of channels is odd.
+ *
+ * Licence: Apache-2.0, part of edgec's runtime.
+ */
+#ifndef EC_MATRIX_S8_FOUR_H
+#define EC_MATRIX_S8_FOUR_H
+
+#include "kernels/dsp/matrix_s8.h"
+
+/* Assembly: a word of weights. */
+#define EC_MATRIX_4_STEP(w)      \
+    "ldmia r0!, {r2-r4}\n"       \
+    "sxtb16 r7, " w "\n"         \
+    "smlad r8, r2, r7, r8\n"     \
+    "smlad r9, r3, r7, r9\n"     \
+    "smlad r10, r4, r7, r10\n"   \
+    "sxtb16 r7, " w ", ror #8\n" \
+    "smlad r11, r2, r7, r11\n"   \
+    "smlad r12, r3, r7, r12\n"   \
+    "smlad lr, r4, r7, lr\n"
+
+/* clang-format off */
+
+/* Assembly: both biases, and the first two words of weights; sums begin. */
+#define EC_MATRIX_4_FIRST \
+    "ldmia r1!, {r5-r7, lr}\n" \
+    "ldmia r0!, {r2-r4}\n" \
+    "sxtb16 r8, r7\n" \
+    "smlad r9, r3, r8, r5\n" \
+    "smlad r10, r4, r8, r5\n" \
+    "smlad r8, r2, r8, r5\n" \
+    "sxtb16 r11, r7, ror #8\n" \
+    "smlad r12, r3, r11, r6\n" \
+    "sxtb16 r5, lr\n" \
+    "sxtb16 r7, lr, ror #8\n" \
+    "smlad lr, r4, r11, r6\n" \
+    "smlad r11, r2, r11, r6\n" \
+    "ldmia r0!, {r2-r4}\n" \
+    "smlad r8, r2, r5, r8\n" \
+    "smlad r9, r3, r5, r9\n" \
+    "smlad r10, r4, r5, r10\n" \
+    "smlad r11, r2, r7, r11\n" \
+    "smlad r12, r3, r7, r12\n" \
+    "smlad lr, r4, r7, lr\n"
+
+/* Assembly: the sums S, T and U in three registers to 256 times those of q, s and p there, and of r in
+ * a fourth one; `x` is free. */
+#define EC_MATRIX_4_APART(s, t, u, r, x) \
+    "sub " r ", " t ", " u ", lsl #8\n" \
+    "add " x ", " s ", " r ", asr #16\n" \
+    "pkhbt " r ", " r ", " x ", lsl #16\n" \
+    "lsl " r ", " r ", #8\n" \
+    "sub " t ", " t ", " r ", asr #8\n" \
+    "sub " u ", " u ", " t ", asr #8\n" \
+    "sub " s ", " s ", " u ", asr #8\n"
+
+/* Assembly: the results of one channel for a zero point of -128. */
+#define EC_MATRIX_4_RELU(registers) \
+    "ldmia r1!, {r4-r6}\n" \
+    ".irp x, " registers "\n" \
+    "smmla \\x, \\x, r4, r5\n" \
+    "asr \\x, \\x, r6\n" \
+    "ssat \\x, #8, \\x\n" \
+    ".endr\n"
+
+/* Assembly: the results of one channel for any zero point; r0 is free. */
+#define EC_MATRIX_4_ANY(registers) \
+    "ldmia r1!, {r4-r6}\n" \
+    ".irp x, " registers "\n" \
+    "asr \\x, \\x, #7\n" \
+    "smmlar r0, \\x, r4, r5\n" \
+    "add r0, r0, \\x, asr #31\n" \
+    "asr r0, r0, r6\n" \
+    "ssat \\x, #8, r0\n" \
+    ".endr\n"
+
+/* clang-format on */
+
+/* 256 times the sums of pixels p to s, in that order, from the words S, T and U. */
+static inline EC_UNUSED void ec_take_apart_4_s8_dsp(int32_t *above, const int32_t *sums) {
+    const uint32_t s = (uint32_t)sums[0];
+    const uint32_t t = (uint32_t)sums[1];
+    const uint32_t u = (uint32_t)sums[2];
+    const uint32_t low = t - (u << 8);
+    const uint32_t high = s + (uint32_t)((int32_t)low >> 16);
+    above[2] = (int32_t)((low & 0xFFFFu) << 8 | high << 24);
+    above[3] = (int32_t)(t - (uint32_t)(above[2] >> 8));
+    above[0] = (int32_t)(u - (uint32_t)(above[3] >> 8));
+    above[1] = (int32_t)(s - (uint32_t)(above[0] >> 8));
+}
+
+/* A word of weights of one channel times a word of each sum. */
+static inline EC_UNUSED void ec_accumulate_4_s8_dsp(int32_t *sums, const int8_t *x,
+                                                    int32_t weights) {
+    sums[0] = ec_smlad(ec_load_aligned(x), weights, sums[0]);
+    sums[1] = ec_smlad(ec_load_aligned(x + 4), weights, sums[1]);
+    sums[2] = ec_smlad(ec_load_aligned(x + 8), weights, sums[2]);
+}
+
+/* The results of one channel from its sums, `step` apart; `at` points at M. */
+static inline EC_UNUSED void ec_store_4_s8_dsp(int8_t *out, int32_t step, const int32_t *sums,
+                                               const int32_t *at, int32_t zero_point) {
+    int32_t above[4];
+    ec_take_apart_4_s8_dsp(above, sums);
+    for (int32_t p = 0; p < 4; ++p) {
+        const int32_t sum = above[p] >> 8;
+        const int32_t high = ec_high_of_double(sum, at[0]) + (sum >> 31);
+        out[p * step] = zero_point == -128 ? ec_rescale_relu_s8_dsp(above[p], at[0], at[1], at[2])
+                                           : ec_saturate_s8((high + at[1]) >> at[2]);
+    }
+}
+
+/* out[p * channels + o] for four pixels and all channels: the rescaled sum over k of x[k] * w[o][k] +
+ * bias[o], with gemmlowp's rounding.
+ *
+ * x: quads * 2 * 3 words, as matrix_pack_s8_four.h packs inputs. stream: see above. channels >= 2. out
+ * and x must not overlap. x and stream are aligned to 4 bytes.
+ *
+ * Registers: r0 x, r1 stream, r2-r4 a word of each sum, r5, r6 weights, r7 these extended, r8-r10 S, T,
+ * U of a, r11, r12, lr of b. On the stack: where the loop begins, x, its end, what makes the results,
+ * out, channels, the last out. */
+static EC_KERNEL void ec_matrix_4_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
+                                         int32_t quads, int32_t channels, int32_t zero_point) {
+#if EC_DSP_ASM
+    /* clang-format off */
+    EC_MATRIX_RUN(quads,
+        "sub sp, #28\n"
+        "adds r7, r0, r5\n"
+        "subs r7, #2\n"
+        "str r7, [sp, #24]\n"
+        EC_MATRIX_CHOOSE
+        "orr r7, r7, #1\n"
+        "strd r7, r0, [sp, #12]\n"
+        "str r5, [sp, #20]\n"
+        "add r7, r4, r4, lsl #1\n"
+        "add r7, r1, r7, lsl #3\n"
+        "strd r1, r7, [sp, #4]\n"
+        "mov r1, r2\n"
+        /* The first quad is done apart; the loop takes 15, and is entered so that it ends with the last. */
+        "adr.w r7, 5f\n"
+        "subs r4, #1\n"
+        "beq 8f\n"
+        "subs r4, #1\n"
+        "movs r5, #15\n"
+        "udiv r3, r4, r5\n"
+        "mls r4, r3, r5, r4\n"
+        "adds r4, #1\n"
+        "movs r5, #70\n" /* bytes of code for one */
+        "adr.w r7, 4f\n"
+        "mls r7, r4, r5, r7\n"
+        "8:\n"
+        "orr r7, r7, #1\n"
+        "str r7, [sp]\n"
+        "0:\n" /* a pair of channels */
+        "ldr r0, [sp, #4]\n"
+        EC_MATRIX_4_FIRST
+        "ldr pc, [sp]\n"
+        "3:\n"
+        ".rept 15\n"
+        "ldmia r1!, {r5, r6}\n"
+        EC_MATRIX_4_STEP("r5")
+        EC_MATRIX_4_STEP("r6")
+        ".endr\n"
+        "4:\n"
+        "ldr r2, [sp, #8]\n"
+        "cmp r0, r2\n"
+        "bne.w 3b\n"
+        "5:\n"
+        EC_MATRIX_4_APART("r8", "r9", "r10", "r2", "r3")
+        EC_MATRIX_4_APART("r11", "r12", "lr", "r3", "r4")
+        "ldr pc, [sp, #12]\n"
+        "7:\n" /* any zero point */
+        EC_MATRIX_4_ANY("r8, r9, r10, r2")
+        EC_MATRIX_4_ANY("r11, r12, lr, r3")
+        "b 8f\n"
+        "6:\n" /* zero point -128 */
+        EC_MATRIX_4_RELU("r8, r9, r10, r2")
+        EC_MATRIX_4_RELU("r11, r12, lr, r3")
+        "8:\n"
+        "ldrd r0, r7, [sp, #16]\n"
+        "strb r8, [r0, r7]\n"
+        "strb r2, [r0, r7, lsl #1]\n"
+        "add r2, r7, r7, lsl #1\n"
+        "strb r9, [r0, r2]\n"
+        "strb r10, [r0], #1\n"
+        "strb r11, [r0, r7]\n"
+        "strb r3, [r0, r7, lsl #1]\n"
+        "strb r12, [r0, r2]\n"
+        "strb lr, [r0], #1\n"
+        "ldr r3, [sp, #24]\n"
+        "str r0, [sp, #16]\n"
+        "cmp r0, r3\n"
+        "bls.w 0b\n"
+        /* To the next pair, which may have to step back by one. */
+        "subs r2, r0, r3\n"
+        "str r3, [sp, #16]\n"
+        "cmp r2, #1\n"
+        "beq.w 0b\n"
+        "add sp, #28\n",
+        "r12");
+    /* clang-format on */
+#else
+    for (int32_t o = 0; o < channels; o += 2) {
+        int8_t *const to = out + (o + 2 > channels ? channels - 2 : o);
+        int32_t sums[2][3] = { { stream[0], stream[0], stream[0] },
+                               { stream[1], stream[1], stream[1] } };
+        stream += 2;
+        for (int32_t k = 0; k < 2 * quads; ++k) {
+            ec_accumulate_4_s8_dsp(sums[0], x + 12 * k, ec_sxtb16(stream[k]));
+            ec_accumulate_4_s8_dsp(sums[1], x + 12 * k, ec_sxtb16_odd(stream[k]));
+        }
+        stream += 2 * quads;
+        ec_store_4_s8_dsp(to, channels, sums[0], stream, zero_point);
+        ec_store_4_s8_dsp(to + 1, channels, sums[1], stream + 3, zero_point);
+        stream += 6;
+    }
+#endif
+}
+
+#endif /* EC_MATRIX_S8_FOUR_H */
