@@ -6,6 +6,7 @@ functions do that do not check.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any
 
@@ -22,7 +23,7 @@ from edgec.ops.op import Op
 from edgec.ops.row import FLOATS
 
 
-class _ByColumns(Op[NoAttrs]):
+class _ByColumns(Op[NoAttrs], ABC):
     """What is computed column by column. tolerance: of matrices that are easy to invert."""
 
     fusion = Fusion.OPAQUE
@@ -61,17 +62,17 @@ class _ByColumns(Op[NoAttrs]):
 
     needs: str
 
+    @abstractmethod
     def fits(self, height: int, width: int) -> bool:
         """Whether matrices can be of this size."""
-        raise NotImplementedError
 
+    @abstractmethod
     def columns(self, height: int, width: int) -> int:
         """How many columns the result has."""
-        raise NotImplementedError
 
+    @abstractmethod
     def step(self, define: Definition, rows: Tensor) -> None:
         """What is done to the matrices for column t."""
-        raise NotImplementedError
 
     def result(self, value: Value, at: tuple[Any, ...]) -> Value:
         """What becomes of an element at the end."""

@@ -67,13 +67,9 @@ class PicksRows(Moved[AxisAttrs]):
     """A movement whose result has the axes of the indices instead of the axis of the data."""
 
     def axis_after(
-        self,
-        attrs: AxisAttrs,
-        inputs: Sequence[TensorType],
-        position: int,
-        axis: int,
+        self, attrs: AxisAttrs, inputs: Sequence[TensorType], position: int, axis: int,
         result: TensorType,
-    ) -> int | None:
+    ) -> int | None:  # fmt: skip
         """The axes after it move; the axis itself is gone."""
         if position == 1:
             return attrs.axis + axis
@@ -125,13 +121,9 @@ class Gathered(Moved[AxisAttrs]):
                  **{self.onnx_axis: node.attrs.axis})  # fmt: skip
 
     def axis_after(
-        self,
-        attrs: AxisAttrs,
-        inputs: Sequence[TensorType],
-        position: int,
-        axis: int,
+        self, attrs: AxisAttrs, inputs: Sequence[TensorType], position: int, axis: int,
         result: TensorType,
-    ) -> int | None:
+    ) -> int | None:  # fmt: skip
         """An axis of the indices stands where theirs do in the result."""
         return axis if position == 1 else None
 
@@ -197,13 +189,9 @@ class GatherNd(Gathered):
         return (*indices.shape[:-1], *x.shape[axis + indices.shape[-1] :])
 
     def axis_after(
-        self,
-        attrs: AxisAttrs,
-        inputs: Sequence[TensorType],
-        position: int,
-        axis: int,
+        self, attrs: AxisAttrs, inputs: Sequence[TensorType], position: int, axis: int,
         result: TensorType,
-    ) -> int | None:
+    ) -> int | None:  # fmt: skip
         """The axes of the tuples stay."""
         return axis if position == 1 and attrs.axis <= axis < len(inputs[1].shape) - 1 else None
 

@@ -267,8 +267,8 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
     EC_DENSE_NEXT_MVE("16")
 
 /* Assembly: dense with gemmlowp's rounding, all of it. Biases come first in a stream, so that sums
- * begin with them. Even channels are in q0 and odd ones in q1, which narrowing puts in order. What is
- * left of the rounds tells at their end whether ties matter; see ec_plan_dense_tflm_mve. */
+ * begin with them. Even channels are in q0 and odd ones in q1, which narrowing puts in order. After
+ * the last round its counter says whether ties matter; see ec_plan_dense_tflm_mve. */
 #define EC_DENSE_TFLM_S8_MVE \
     EC_DENSE_BEGIN_MVE("", "vctp.8 r6\nvpnot\n", "16", "68", "") \
     "ldmia.w r3!, {r0, r2, r4, r6, r8, r10, r12, lr}\n" \
@@ -319,8 +319,8 @@ static inline EC_UNUSED void ec_plan_dense_mve(int32_t *given, const int8_t *x, 
     given[8] = cut[3];
 }
 
-/* The same with gemmlowp's rounding. Rounds are at least one, the first of which may take no slice; twice
- * as many, less one where ties matter, tell at their end whether they do. */
+/* The same with gemmlowp's rounding. There is at least one round; the first may take no slice. The counter
+ * starts at twice the rounds, less one where ties matter, and its rest after the last round says so. */
 static inline EC_UNUSED void ec_plan_dense_tflm_mve(int32_t *given, const int8_t *x, int32_t depth,
                                                     int32_t channels, int32_t zero_point,
                                                     int32_t minimum, int32_t maximum) {

@@ -100,7 +100,10 @@ def pack_two(
 
 
 def _stream(of_taps: Callable[..., int], first: int = 0) -> Stream:
-    """Units of channels, each with so many weights, filled up with zeros; or the first alone."""
+    """The stream, per 16 channels; channels that the last 16 lack have zeros.
+
+    of_taps: how many weights a channel has, from the sizes. first: the channels, where not all.
+    """
 
     def fields(outputs: int = 0, **sizes: int) -> list[Field]:
         depth = of_taps(**sizes)
