@@ -21,6 +21,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import ctypes
 import json
 import mmap
 import os
@@ -66,6 +67,8 @@ SAFE_COMPILER = ("gcc", "-std=c99", "-O1", "-fno-strict-aliasing", "-ffp-contrac
 SAFE_EVERY = 12
 
 
+#: `omp_pause_hard` of OpenMP 5.0, section 6.1.
+OMP_PAUSE_HARD = 2
 #: 1 while a framework runs, for who looks at a process that has crashed.
 IN_FRAMEWORK = mmap.mmap(-1, 1)
 
@@ -291,6 +294,12 @@ def run_seeds(seeds: Sequence[int], tally: Tally) -> None:
         tally.results["compared"] += len(ready)
 
 
+def end_threads() -> None:
+    """End the threads that OpenMP keeps: a forked process has none of them and waits for them."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL("libgomp.so.1").omp_pause_resource_all(OMP_PAUSE_HARD)
+
+
 def run_apart(seeds: Sequence[int], tally: Tally) -> None:
     """The same in a process of its own, so that one that crashes does not end all.
 
@@ -298,6 +307,7 @@ def run_apart(seeds: Sequence[int], tally: Tally) -> None:
     its framework has crashed.
     """
     IN_FRAMEWORK[0] = 0
+    end_threads()
     with tempfile.TemporaryFile() as answer:
         child = os.fork()
         if child == 0:

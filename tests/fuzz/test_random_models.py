@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import ctypes
+import os
+import signal
+import subprocess
 from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
@@ -12,7 +16,7 @@ import numpy as np
 import pytest
 import random_onnx
 from against_frameworks import Wrong, check_nodes
-from compare_models import Case, case_of, failure, inputs_of, run, shrink
+from compare_models import Case, case_of, end_threads, failure, inputs_of, run, shrink
 from random_models import Model, Step, Tensor
 from random_onnx import MAKERS
 from random_tflite import KINDS
@@ -42,6 +46,25 @@ def test_random_models_equal_their_frameworks() -> None:
 @pytest.mark.full
 def test_more_random_models_equal_their_frameworks() -> None:
     check(COUNT, FULL)
+
+
+def test_a_forked_process_has_threads_of_its_own(tmp_path: Path) -> None:
+    """It waited for ever for those of OpenMP that its parent had kept."""
+    source, library = tmp_path / "count.c", tmp_path / "count.so"
+    source.write_text(
+        "int count(int n) {\n    int found = 0;\n"
+        "#pragma omp parallel num_threads(n) reduction(+ : found)\n    {\n        found += 1;\n"
+        "#pragma omp barrier\n    }\n    return found;\n}\n"
+    )
+    subprocess.run(["gcc", "-fopenmp", "-shared", "-fPIC", source, "-o", library], check=True)
+    count = ctypes.CDLL(str(library)).count
+    assert count(3) == 3
+    end_threads()
+    child = os.fork()
+    if child == 0:
+        signal.alarm(20)
+        os._exit(count(2))
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 2
 
 
 def test_a_seed_stands_for_one_model() -> None:
