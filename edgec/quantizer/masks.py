@@ -123,7 +123,7 @@ class _Masks:
     def __call__(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> Sequence[Value] | None:
-        if node.output in self.computed:
+        if not self.computed.isdisjoint(node.outputs):
             return rewriter.remake(node, [self._finite(rewriter, node, each) for each in inputs])
         if _is_choice(node):
             chosen = _only_choice(node, inputs)
