@@ -48,8 +48,14 @@ BY_TAPS = {
 
 
 def product_schedules(nest: Nest) -> list[Schedule]:
-    """Products of gathered inputs, with weights of all bits that they may have."""
-    return _with_all_weights(nest, partial(schedule_product, nest))
+    """Products of gathered inputs, with weights of all bits that they may have.
+
+    Rows whose last pixels are taken two at a time are also offered with a last block that overlaps
+    the one before: two pixels need a kernel of their own, which windows of odd bytes lack.
+    """
+    found = _with_all_weights(nest, partial(schedule_product, nest))
+    overlapping = schedule_product(nest, "", overlaps=True) if nest.in_rows else None
+    return [*found, overlapping] if overlapping is not None else found
 
 
 def plain_schedules(nest: Nest) -> list[Schedule]:
@@ -140,11 +146,12 @@ def _choose(
     return _Chosen(rescaling, constants, sizes, suffix)
 
 
-def schedule_product(nest: Nest, stored: str) -> Schedule | None:
+def schedule_product(nest: Nest, stored: str, overlaps: bool = False) -> Schedule | None:
     """Products of inputs that are gathered, on microkernels; None where they cannot do it.
 
     stored: INT4 or GROUPS, where the weights stay in four bits, with a shift for each group of
-    them; or nothing.
+    them; or nothing. overlaps: nothing is made but blocks of three pixels of a row whose last
+    pixels two at a time would be.
     """
     axes = [axis.var.name for axis in blocks_of(nest.func.body)["col"].axes]
     is_block = axes == [*SIDE_BY_SIDE]
@@ -161,16 +168,23 @@ def schedule_product(nest: Nest, stored: str) -> Schedule | None:
     pixels = find_param(nest.func, "out").shape[0]
     if is_block and not by_four and not stored and _is_for_four(nest, chosen, pixels):
         return None
+    has_ends = is_block and nest.in_rows and chosen.rescaling is TFLM and not by_four
+    by_two = pixels_by_two(pixels) if has_ends else 0
+    if overlaps and not by_two:
+        return None
+    blocks = _Blocks(FOUR if by_four else BLOCK, pixels, 0 if overlaps else by_two)
+    return _scheduled(nest, chosen, blocks if is_block else None)
+
+
+def _scheduled(nest: Nest, chosen: _Chosen, blocks: _Blocks | None) -> Schedule | None:
+    """The sums on a kernel of several pixels, or of one; None where it cannot do them."""
     schedule = nest.schedule()
     try:
-        if is_block:
-            ends = nest.in_rows and chosen.rescaling is TFLM and not by_four
-            by_two = pixels_by_two(pixels) if ends else 0
-            blocks = _Blocks(FOUR if by_four else BLOCK, pixels, by_two)
+        if blocks is not None:
             _schedule_blocks(schedule, chosen, blocks)
             window = nest.window
             if "padded" in nest.temporaries and window is not None:
-                window = _pad(schedule, pixels, window)
+                window = _pad(schedule, blocks.pixels, window)
             _pack_columns(schedule, blocks, window)
         else:
             _schedule_row(schedule, chosen)
