@@ -15,6 +15,9 @@ RANGES = {"int8": 128.0, "uint8": 128.0, "int16": 32768.0}
 #: framework in floats: half a step for each rounding, and where the result is int16 up to one more
 #: for the multiplier, of which int16x8 has 15 bits (`edgec.numerics.fixed_point`).
 ROUNDED_STEPS = {"int8": 1, "uint8": 1, "int16": 2}
+#: What one operator may be off by where results are rounded to so few bits, as a part of the
+#: largest one: a unit in the last place. Frameworks round in other places on the way.
+NARROW = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
 #: What two integers that become float32 may be off by besides, as a part of the largest one: half
 #: a unit in the last place for each.
 DEQUANTIZED = 2.0**-23
@@ -50,7 +53,7 @@ def tolerances(
         found |= {value: max(each, found.get(value, 0.0)) for value, each in inside.items()}
         for value in node.outputs:
             if value.type.is_float:
-                found[value] = own + before
+                found[value] = max(own, _narrow(node, before)) + before
             elif value not in near:
                 found[value] = 0.0
             elif _moves(node) or value.type.dtype not in ROUNDED_STEPS:
@@ -87,6 +90,12 @@ def _range(node: Node) -> float:
         return 0.0
     x = node.inputs[0].type
     return RANGES.get(x.dtype, 0.0) * max(x.quant.scale) if x.quant is not None else 0.0
+
+
+def _narrow(node: Node, before: float) -> float:
+    """What rounding to narrow floats adds where what is rounded may be off."""
+    unit = NARROW.get(node.outputs[0].type.dtype, 0.0)
+    return unit if before and not _moves(node) else 0.0
 
 
 def _moves(node: Node) -> bool:

@@ -49,6 +49,10 @@ class Batch:
             for value in node.inputs:
                 if last_use[value] == index and value not in keep:
                     known.pop(value, None)
+        samples = len(inputs[0]) if inputs else 1
+        for value in self.function.results:
+            if isinstance(value, Constant):
+                known.setdefault(value, np.stack([value.data] * samples))
         return [known[value] for value in self.function.results]
 
     def step(self, node: Node, known: Mapping[Value, Array], count: int) -> Sequence[Array]:

@@ -16,11 +16,13 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function
 from edgec.graph.operator import UNKNOWN_ROUNDS, NoAttrs, get_op
 from edgec.graph.types import Quant, TensorType
+from edgec.ops.cast import CastAttrs
 from edgec.ops.control import ScanAttrs, WhileAttrs
 from edgec.ops.prelu import PreluAttrs
 from edgec.ops.requantize import RequantizeAttrs
 from edgec.ops.resize import ResizeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
+from edgec.ops.transpose import TransposeAttrs
 from edgec.oracle.tolerances import scales, steps_of, tolerances
 from edgec.oracle.verify import Comparison
 from edgec.passes.sequence import run_passes
@@ -78,6 +80,18 @@ def test_tolerances_add_up(tmp_path: Path) -> None:
     )
     assert found[function.params[0]] == 0
     assert found[function.results[0]] == pytest.approx(2 * dense + softmax)
+
+
+@pytest.mark.parametrize(("dtype", "unit"), [("float16", 2**-10), ("bfloat16", 2**-7)])
+def test_narrow_floats_may_differ_by_their_last_place(dtype: str, unit: float) -> None:
+    b = GraphBuilder()
+    x = b.param("x", TensorType((2, 3), "float32"))
+    exact = b.op("cast", [x], CastAttrs(dtype), name="exact")
+    near = b.op("cast", [b.op("erf", [x], name="e")], CastAttrs(dtype), name="near")
+    moved = b.op("transpose", [near], TransposeAttrs((1, 0)), name="moved")
+    found = tolerances(b.finish([exact, moved]))
+    assert found[exact] == 0
+    assert found[near] == found[moved] == unit + get_op("erf").tolerance
 
 
 def erf_of_carried(name: str) -> Function:

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import onnx
 import pytest
 from small_network import images, network
 
+import edgec
 from edgec import ops
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Function
@@ -73,3 +77,18 @@ def test_layers_that_the_user_keeps() -> None:
     assert found["relu2"] == "what it reads is in float"
     assert found["x.nhwc"] == "it moves floats at the model's edge"
     assert {"first", "third", "fourth"}.isdisjoint(found)
+
+
+def test_an_output_that_is_a_constant_stays_one(tmp_path: Path) -> None:
+    text = """
+    <ir_version: 9, opset_import: ["":17]>
+    g (float[3,4] x) => (int64[2] shape, float[3,4] y) {
+        shape = Shape(x)
+        y = Relu(x)
+    }
+    """
+    path, made = tmp_path / "m.onnx", tmp_path / "q.onnx"
+    onnx.save(onnx.parser.parse_model(text), path)
+    samples = [[np.random.default_rng(n).normal(size=(3, 4)).astype(np.float32)] for n in range(8)]
+    edgec.quantize(path, samples, output=made)
+    assert not edgec.verify(made).beyond
