@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
+from kernel_images import DSP_BUILDS, dsp_image, meant, packed_by_four, run_on_core
 
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.errors import ScheduleError
@@ -84,14 +84,6 @@ void run_pad(int8_t *to, const int8_t *x, WORDS(n))
 def core(request, tmp_path_factory):
     with dsp_image(request, tmp_path_factory, SOURCE) as simulator:
         yield simulator
-
-
-def packed_by_four(x):
-    """Inputs [quad][s][room for 6][r] of four pixels as kernels pack them: half-words of a pixel
-    plus 128 and 256 times another one."""
-    p, q, r, s = np.moveaxis(x.reshape(-1, 2, 6, 2)[:, :, :4].astype(np.int64), 2, 0)
-    words = np.stack([p + 128 + 256 * q, r + 128 + 256 * s, s + 128 + 256 * p], axis=2)
-    return np.ascontiguousarray(words.astype(np.int16)).reshape(-1).view(np.int8)
 
 
 def tables(rng, channels, quads, *, extreme=False, least=-127):

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import DSP_BUILDS, dsp_image, meant, onnx_tables, run_on_core
+from kernel_images import (
+    DSP_BUILDS,
+    dsp_image,
+    meant,
+    onnx_tables,
+    packed_by_four,
+    run_on_core,
+)
 
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.gathered import COLUMN
@@ -16,9 +23,11 @@ pytest.importorskip("capstone")
 
 SOURCE = """
 #include "kernels/dsp/matrix_s8_onnx.h"
+#include "kernels/dsp/matrix_s8_onnx_four.h"
 #include "kernels/dsp/depthwise_s8_onnx.h"
 #include "kernels/dsp/depthwise_windows_s8_onnx.h"
 
+void run_matrix_4(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
@@ -34,6 +43,8 @@ void run_fma(float *out, const float *x, WORDS(n))
         out[i] = ec_fma_f32(x[3 * i], x[3 * i + 1], x[3 * i + 2]);
     }
 }
+void run_matrix_4(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
+{ ec_matrix_4_onnx_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_3(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_3_onnx_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
@@ -51,7 +62,8 @@ void run_depthwise_windows(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
 """
 
 SHARED = ("matrix_1_shared", "matrix_1_plain_shared")
-PRODUCTS = ("matrix_3", "matrix_1", "matrix_1_plain", *SHARED)
+PAIRS = ("matrix_4", "matrix_3")
+PRODUCTS = (*PAIRS, "matrix_1", "matrix_1_plain", *SHARED)
 
 
 @pytest.fixture(scope="module", params=DSP_BUILDS, ids=lambda b: "-".join((b[0], b[1], *b[2])))
@@ -79,7 +91,8 @@ def check(core, name, numbers, x, constants, out=None):
         func = meaning_of(kernel, numbers)
         out = np.full(next(p.elements for p in func.params if p.name == "out"), 77, np.int8)
     expected = meant(kernel, out, [x, stream], numbers)
-    assert np.array_equal(run_on_core(core, f"run_{name}", out, [x, stream], numbers), expected)
+    given = packed_by_four(x) if name == "matrix_4" else x
+    assert np.array_equal(run_on_core(core, f"run_{name}", out, [given, stream], numbers), expected)
 
 
 def product_tables(rng, name, weights, *, ties=False):
@@ -91,6 +104,8 @@ def product_tables(rng, name, weights, *, ties=False):
 
 
 def product_inputs(rng, name, size):
+    if name == "matrix_4":
+        return rng.integers(-128, 128, 24 * size).astype(np.int8)
     if "plain" in name:
         return rng.integers(-128, 128, 8 * size).astype(np.int8)
     return rng.integers(-128, 128, (12 if name == "matrix_3" else 8) * size).astype(np.int16)
@@ -112,10 +127,10 @@ def test_fused_sums(core):
 def test_products(core, name):
     """Lengths of the reduction on each way into the loops, and numbers of channels."""
     rng = np.random.default_rng(3)
-    by_three = name == "matrix_3"
-    for size in (1, 2, 3, 4, 5, 18, 19, 20) if by_three else (1, 2, 7, 8, 9):
-        quads = size if by_three else 2 * size
-        for channels in (2, 3) if by_three else (4, 6):
+    by_pairs = name in PAIRS
+    for size in (1, 2, 3, 4, 5, 18, 19, 20) if by_pairs else (1, 2, 7, 8, 9):
+        quads = size if by_pairs else 2 * size
+        for channels in (2, 3) if by_pairs else (4, 6):
             for zero_point in (-128, 5):
                 constants = product_tables(rng, name, (channels, quads, 2, 2))
                 x = product_inputs(rng, name, size)
@@ -126,7 +141,7 @@ def test_products(core, name):
 @pytest.mark.parametrize("name", PRODUCTS)
 def test_ties_of_products(core, name, zero_point):
     rng = np.random.default_rng(4)
-    size = 2 if name == "matrix_3" else 1
+    size = 2 if name in PAIRS else 1
     constants = product_tables(rng, name, (41, 2, 2, 2), ties=True)
     x = product_inputs(rng, name, size)
     check(core, name, (size, 41, zero_point), x, constants)

@@ -163,7 +163,7 @@ def schedule_product(nest: Nest, stored: str, overlaps: bool = False) -> Schedul
         nest.func, nest.tables, nest.core.features, shares_words=not by_four, quads=quads,
         paired=nest.paired, stored=stored,
     )  # fmt: skip
-    if chosen is None or (by_four and chosen.rescaling is not TFLM):
+    if chosen is None or (by_four and not _takes_four(nest, chosen)):
         return None
     pixels = find_param(nest.func, "out").shape[0]
     if is_block and not by_four and not stored and _is_for_four(nest, chosen, pixels):
@@ -199,12 +199,17 @@ def is_worth_four(nest: Nest) -> bool:
     return nest.options.prices.time > nest.options.prices.ram
 
 
+def _takes_four(nest: Nest, chosen: _Chosen) -> bool:
+    """Whether a kernel of four pixels rescales so: in rows, only with gemmlowp's rounding."""
+    return chosen.rescaling is TFLM or (chosen.rescaling is ONNX and not nest.in_rows)
+
+
 def _is_for_four(nest: Nest, chosen: _Chosen, pixels: int) -> bool:
     """Whether a kernel of three pixels would be one more, for too little.
 
     Others of the model take four at a time, as they do where rows of three are no rows.
     """
-    has_kernel = chosen.rescaling is TFLM and not nest.options.no_asm and is_worth_four(nest)
+    has_kernel = _takes_four(nest, chosen) and not nest.options.no_asm and is_worth_four(nest)
     return has_kernel and (nest.in_rows or pixels > MOST_BY_THREE)
 
 

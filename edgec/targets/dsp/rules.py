@@ -110,7 +110,7 @@ PRODUCTS = (
         )
         for prepare, kinds, kernels in (
             (padded_fours, [Kind.WINDOWS], ("ec_pad_s8", "ec_pack_*")),
-            (fours, [Kind.WINDOWS], ("ec_matrix_4_s8_dsp",)),
+            (fours, [Kind.WINDOWS], ("ec_matrix_4*_dsp",)),
             (padded_columns, [Kind.WINDOWS], ("ec_pad_s8", "ec_pack_*")),
             (columns, [Kind.WINDOWS], ("ec_matrix_3*_dsp", "ec_matrix_2*_dsp")),
             (row, [Kind.WINDOWS, Kind.MATRIX], ("ec_matrix_1*_dsp", "ec_pack_row_s8_dsp")),

@@ -90,6 +90,75 @@
     "ssat \\x, #8, r0\n" \
     ".endr\n"
 
+/* Assembly: four pixels up to 256 times their sums; `choose` makes of r6, the zero point, and from labels
+ * that follow what lies on the stack after the end of x, by r7. */
+#define EC_MATRIX_4_SUMS(choose) \
+    "sub sp, #28\n" \
+    "adds r7, r0, r5\n" \
+    "subs r7, #2\n" \
+    "str r7, [sp, #24]\n" \
+    choose \
+    "strd r7, r0, [sp, #12]\n" \
+    "str r5, [sp, #20]\n" \
+    "add r7, r4, r4, lsl #1\n" \
+    "add r7, r1, r7, lsl #3\n" \
+    "strd r1, r7, [sp, #4]\n" \
+    "mov r1, r2\n" \
+    /* The first quad is done apart; the loop takes 15, and is entered so that it ends with the last. */ \
+    "adr.w r7, 5f\n" \
+    "subs r4, #1\n" \
+    "beq 8f\n" \
+    "subs r4, #1\n" \
+    "movs r5, #15\n" \
+    "udiv r3, r4, r5\n" \
+    "mls r4, r3, r5, r4\n" \
+    "adds r4, #1\n" \
+    "movs r5, #70\n" /* bytes of code for one */ \
+    "adr.w r7, 4f\n" \
+    "mls r7, r4, r5, r7\n" \
+    "8:\n" \
+    "orr r7, r7, #1\n" \
+    "str r7, [sp]\n" \
+    "0:\n" /* a pair of channels */ \
+    "ldr r0, [sp, #4]\n" \
+    EC_MATRIX_4_FIRST \
+    "ldr pc, [sp]\n" \
+    "3:\n" \
+    ".rept 15\n" \
+    "ldmia r1!, {r5, r6}\n" \
+    EC_MATRIX_4_STEP("r5") \
+    EC_MATRIX_4_STEP("r6") \
+    ".endr\n" \
+    "4:\n" \
+    "ldr r2, [sp, #8]\n" \
+    "cmp r0, r2\n" \
+    "bne.w 3b\n" \
+    "5:\n" \
+    EC_MATRIX_4_APART("r8", "r9", "r10", "r2", "r3") \
+    EC_MATRIX_4_APART("r11", "r12", "lr", "r3", "r4")
+
+/* Assembly: the results stored, and on to the next pair, which may have to step back by one. */
+#define EC_MATRIX_4_STORE \
+    "ldrd r0, r7, [sp, #16]\n" \
+    "strb r8, [r0, r7]\n" \
+    "strb r2, [r0, r7, lsl #1]\n" \
+    "add r2, r7, r7, lsl #1\n" \
+    "strb r9, [r0, r2]\n" \
+    "strb r10, [r0], #1\n" \
+    "strb r11, [r0, r7]\n" \
+    "strb r3, [r0, r7, lsl #1]\n" \
+    "strb r12, [r0, r2]\n" \
+    "strb lr, [r0], #1\n" \
+    "ldr r3, [sp, #24]\n" \
+    "str r0, [sp, #16]\n" \
+    "cmp r0, r3\n" \
+    "bls.w 0b\n" \
+    "subs r2, r0, r3\n" \
+    "str r3, [sp, #16]\n" \
+    "cmp r2, #1\n" \
+    "beq.w 0b\n" \
+    "add sp, #28\n"
+
 /* clang-format on */
 
 /* 256 times the sums of pixels p to s, in that order, from the words S, T and U. */
@@ -111,6 +180,21 @@ static inline EC_UNUSED void ec_accumulate_4_s8_dsp(int32_t *sums, const int8_t 
     sums[0] = ec_smlad(ec_load_aligned(x), weights, sums[0]);
     sums[1] = ec_smlad(ec_load_aligned(x + 4), weights, sums[1]);
     sums[2] = ec_smlad(ec_load_aligned(x + 8), weights, sums[2]);
+}
+
+/* The sums of a pair of channels, as words; returns what of the stream follows the weights. */
+static inline EC_UNUSED const int32_t *ec_sums_4_s8_dsp(int32_t sums[2][3], const int8_t *x,
+                                                        const int32_t *stream, int32_t quads) {
+    for (int32_t i = 0; i < 3; ++i) {
+        sums[0][i] = stream[0];
+        sums[1][i] = stream[1];
+    }
+    stream += 2;
+    for (int32_t k = 0; k < 2 * quads; ++k) {
+        ec_accumulate_4_s8_dsp(sums[0], x + 12 * k, ec_sxtb16(stream[k]));
+        ec_accumulate_4_s8_dsp(sums[1], x + 12 * k, ec_sxtb16_odd(stream[k]));
+    }
+    return stream + 2 * quads;
 }
 
 /* The results of one channel from its sums, `step` apart; `at` points at M. */
@@ -140,50 +224,7 @@ static EC_KERNEL void ec_matrix_4_s8_dsp(int8_t *out, const int8_t *x, const int
 #if EC_DSP_ASM
     /* clang-format off */
     EC_MATRIX_RUN(quads,
-        "sub sp, #28\n"
-        "adds r7, r0, r5\n"
-        "subs r7, #2\n"
-        "str r7, [sp, #24]\n"
-        EC_MATRIX_CHOOSE
-        "orr r7, r7, #1\n"
-        "strd r7, r0, [sp, #12]\n"
-        "str r5, [sp, #20]\n"
-        "add r7, r4, r4, lsl #1\n"
-        "add r7, r1, r7, lsl #3\n"
-        "strd r1, r7, [sp, #4]\n"
-        "mov r1, r2\n"
-        /* The first quad is done apart; the loop takes 15, and is entered so that it ends with the last. */
-        "adr.w r7, 5f\n"
-        "subs r4, #1\n"
-        "beq 8f\n"
-        "subs r4, #1\n"
-        "movs r5, #15\n"
-        "udiv r3, r4, r5\n"
-        "mls r4, r3, r5, r4\n"
-        "adds r4, #1\n"
-        "movs r5, #70\n" /* bytes of code for one */
-        "adr.w r7, 4f\n"
-        "mls r7, r4, r5, r7\n"
-        "8:\n"
-        "orr r7, r7, #1\n"
-        "str r7, [sp]\n"
-        "0:\n" /* a pair of channels */
-        "ldr r0, [sp, #4]\n"
-        EC_MATRIX_4_FIRST
-        "ldr pc, [sp]\n"
-        "3:\n"
-        ".rept 15\n"
-        "ldmia r1!, {r5, r6}\n"
-        EC_MATRIX_4_STEP("r5")
-        EC_MATRIX_4_STEP("r6")
-        ".endr\n"
-        "4:\n"
-        "ldr r2, [sp, #8]\n"
-        "cmp r0, r2\n"
-        "bne.w 3b\n"
-        "5:\n"
-        EC_MATRIX_4_APART("r8", "r9", "r10", "r2", "r3")
-        EC_MATRIX_4_APART("r11", "r12", "lr", "r3", "r4")
+        EC_MATRIX_4_SUMS(EC_MATRIX_CHOOSE "orr r7, r7, #1\n")
         "ldr pc, [sp, #12]\n"
         "7:\n" /* any zero point */
         EC_MATRIX_4_ANY("r8, r9, r10, r2")
@@ -193,39 +234,14 @@ static EC_KERNEL void ec_matrix_4_s8_dsp(int8_t *out, const int8_t *x, const int
         EC_MATRIX_4_RELU("r8, r9, r10, r2")
         EC_MATRIX_4_RELU("r11, r12, lr, r3")
         "8:\n"
-        "ldrd r0, r7, [sp, #16]\n"
-        "strb r8, [r0, r7]\n"
-        "strb r2, [r0, r7, lsl #1]\n"
-        "add r2, r7, r7, lsl #1\n"
-        "strb r9, [r0, r2]\n"
-        "strb r10, [r0], #1\n"
-        "strb r11, [r0, r7]\n"
-        "strb r3, [r0, r7, lsl #1]\n"
-        "strb r12, [r0, r2]\n"
-        "strb lr, [r0], #1\n"
-        "ldr r3, [sp, #24]\n"
-        "str r0, [sp, #16]\n"
-        "cmp r0, r3\n"
-        "bls.w 0b\n"
-        /* To the next pair, which may have to step back by one. */
-        "subs r2, r0, r3\n"
-        "str r3, [sp, #16]\n"
-        "cmp r2, #1\n"
-        "beq.w 0b\n"
-        "add sp, #28\n",
+        EC_MATRIX_4_STORE,
         "r12");
     /* clang-format on */
 #else
     for (int32_t o = 0; o < channels; o += 2) {
         int8_t *const to = out + (o + 2 > channels ? channels - 2 : o);
-        int32_t sums[2][3] = { { stream[0], stream[0], stream[0] },
-                               { stream[1], stream[1], stream[1] } };
-        stream += 2;
-        for (int32_t k = 0; k < 2 * quads; ++k) {
-            ec_accumulate_4_s8_dsp(sums[0], x + 12 * k, ec_sxtb16(stream[k]));
-            ec_accumulate_4_s8_dsp(sums[1], x + 12 * k, ec_sxtb16_odd(stream[k]));
-        }
-        stream += 2 * quads;
+        int32_t sums[2][3];
+        stream = ec_sums_4_s8_dsp(sums, x, stream, quads);
         ec_store_4_s8_dsp(to, channels, sums[0], stream, zero_point);
         ec_store_4_s8_dsp(to + 1, channels, sums[1], stream + 3, zero_point);
         stream += 6;

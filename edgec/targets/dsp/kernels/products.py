@@ -60,6 +60,7 @@ TABLE: tuple[tuple[Products, Rescaling, str, UnitCost, int], ...] = (
     (THREE, ONNX, GROUPS, UnitCost(PAIR, 40, 64, 19, group=21), 1000),
     (TWO, TFLM, "", UnitCost(PAIR, 60, 38, 12 + 13 / 15, rescale=6), 1160),
     (FOUR, TFLM, "", UnitCost(PAIR, 60, 61, 19.2, rescale=17), 1650),
+    (FOUR, ONNX, "", UnitCost(PAIR, 60, 84, 19.2), 1640),
     (ONE, TFLM, "", UnitCost(TWO_PAIRS, 55, 39, 23 + 3 / 8, rescale=5, inputs=5), 1110),
     (ONE, ONNX, "", UnitCost(TWO_PAIRS, 55, 51, 23 + 3 / 8, inputs=5), 1060),
     (ONE, ONNX, SHARED_SCALE, UnitCost(TWO_PAIRS, 55, 51, 23 + 3 / 8, inputs=5), 1060),
@@ -114,8 +115,9 @@ def _file(products: Products, rescaling: Rescaling, stored: str) -> str:
     """What the name of the header ends in."""
     if stored == GROUPS:
         return f"{rescaling.suffix}_groups"
-    ends = {TWO.name: "_two", FOUR.name: "_four"}
-    other = {INT4: "_int4"}.get(stored, ends.get(products.name, ""))
+    if products is FOUR:
+        return f"{rescaling.suffix}_four"
+    other = {INT4: "_int4"}.get(stored, "_two" if products is TWO else "")
     return rescaling.suffix or other
 
 
