@@ -156,7 +156,8 @@ def schedule_product(nest: Nest, stored: str, overlaps: bool = False) -> Schedul
     axes = [axis.var.name for axis in blocks_of(nest.func.body)["col"].axes]
     is_block = axes == [*SIDE_BY_SIDE]
     by_four = find_param(nest.func, "col").dtype == "int8"
-    if by_four and (stored or not is_worth_four(nest)):
+    pixels = find_param(nest.func, "out").shape[0]
+    if by_four and (stored or not (is_worth_four(nest) or pixels % (2 * FOUR) == 0)):
         return None
     quads = 1 if is_block else 2
     chosen = _choose(
@@ -165,7 +166,6 @@ def schedule_product(nest: Nest, stored: str, overlaps: bool = False) -> Schedul
     )  # fmt: skip
     if chosen is None or (by_four and not _takes_four(nest, chosen)):
         return None
-    pixels = find_param(nest.func, "out").shape[0]
     if is_block and not by_four and not stored and _is_for_four(nest, chosen, pixels):
         return None
     has_ends = is_block and nest.in_rows and chosen.rescaling is TFLM and not by_four
@@ -195,7 +195,10 @@ def _scheduled(nest: Nest, chosen: _Chosen, blocks: _Blocks | None) -> Schedule 
 
 
 def is_worth_four(nest: Nest) -> bool:
-    """Whether time has the higher price than RAM: for that, narrow rows go by three and two."""
+    """Whether time has the higher price than RAM: for that, narrow rows go by three and two.
+
+    Rows of a multiple of eight pixels, whose blocks of four do not overlap, go by either.
+    """
     return nest.options.prices.time > nest.options.prices.ram
 
 
