@@ -207,7 +207,7 @@ class CompileOptions(TypedDict, total=False):
     input_shapes: Any
     input_values: Any
     specialize: Any
-    places: Any
+    placements: Any
     compile_budget: float
     plan_nodes: int
     tuned: Tuned | str | Path
@@ -244,10 +244,10 @@ class Options:
     input_shapes: (name, shape) of inputs whose extents the file leaves open; a range stays open.
     input_values: (name, number) of its inputs that are no inputs of the program, but always this
     number. specialize: (name, values) of sizes that are open: each choice of values gets code of
-    its own, as fast as a build with closed sizes; in Python a dictionary. places: (what, region) of
-    a board, see `edgec.memory.placements`. compile_budget: by how much a model may be larger than
-    the limits of `edgec.graph.limits.Budget`. plan_nodes: placements that are tried for the final
-    memory plan, some seconds: the same plan on every machine. kernels: functions of the
+    its own, as fast as a build with closed sizes; in Python a dictionary. placements: (what,
+    region) of a board, see `edgec.memory.placements`. compile_budget: by how much a model may be
+    larger than the limits of `edgec.graph.limits.Budget`. plan_nodes: how many partial plans the
+    final search for a memory plan visits: the same plan on every machine. kernels: functions of the
     user's that may take the place of ours (`edgec.external.Kernel`), and Python files that list
     some; in Python one of them, too.
     """
@@ -277,7 +277,7 @@ class Options:
     input_shapes: tuple[tuple[str, tuple[int | range, ...]], ...] = ()
     input_values: tuple[tuple[str, float], ...] = ()
     specialize: tuple[tuple[str, tuple[int, ...]], ...] = ()
-    places: tuple[tuple[str, str], ...] = ()
+    placements: tuple[tuple[str, str], ...] = ()
     compile_budget: float = 1.0
     plan_nodes: int = 40_000
     tuned: Tuned = field(default_factory=Tuned, repr=False, hash=False)

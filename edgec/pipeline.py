@@ -368,7 +368,7 @@ class _Job:
         module = module.with_main(decided.function)
         stages.check("order_channels", module)
         stages.write("loops", _loops_text, choice.variants)
-        regions = board_regions_of(self.board, options.places, self.reserved)
+        regions = board_regions_of(self.board, options.placements, self.reserved)
         problem = _placement(module.main, choice, regions, options)
         if beside is not None:
             problem = fix_offsets(problem, beside.plan, _same_places(module.main, beside))

@@ -193,7 +193,7 @@ class PlaceType(WordType):
             return read_placements(Path(text))
         what, found, region = text.rpartition("=")
         if not found or not what or not region:
-            raise ValueError(f"{text!r} places nothing: use WHAT=REGION or a .toml file")
+            raise ValueError(f"{text!r} is no placement: use WHAT=REGION or a .toml file")
         return ((what, region),)
 
 
@@ -364,14 +364,14 @@ def make_options(**words: Any) -> Options:
     """`Options` from the words of `compile_options`, and further fields of it."""
     from edgec.options import Options
 
-    places = words.pop("place", ())
+    placements = words.pop("place", ())
     return Options(
         offload=_offload(tuple(words.pop("offload", ()))),
         tuned=_tuned(words.pop("tuned", None)),
         input_shapes=tuple(words.pop("input_shape")),
         input_values=tuple(words.pop("input_value", ())),
         specialize=tuple(words.pop("specialize", ())),
-        places=tuple(pair for pairs in places for pair in pairs),
+        placements=tuple(entry for given in placements for entry in given),
         kernels=(*words.pop("kernels", ()), *_of_libraries(words.pop("external", ()))),
         **words,
     )

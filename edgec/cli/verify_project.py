@@ -55,7 +55,7 @@ def _options(report: Mapping[str, Any], manifest: Manifest) -> Options:
 
     words = dict(report["options"])
     shapes, values = words.pop("input_shapes"), words.pop("input_values")
-    sizes, places = words.pop("specialize"), words.pop("places")
+    sizes, placements = words.pop("specialize"), words.pop("placements")
     optimize = words.pop("optimize")
     return make_options(
         **words,
@@ -67,5 +67,5 @@ def _options(report: Mapping[str, Any], manifest: Manifest) -> Options:
         ],
         input_value=list(values.items()),
         specialize=[(name, tuple(numbers)) for name, numbers in sizes.items()],
-        place=[[tuple(place.rsplit("=", 1)) for place in places]],
+        place=[[tuple(entry.rsplit("=", 1)) for entry in placements]],
     )

@@ -30,7 +30,7 @@ def place_program(program: Program, regions: BoardRegions, *, copies: bool) -> P
     if regions.has_choice(copies=copies):
         statics = _weights(program)
         if any(what.startswith("code") for what, _ in regions.placements.entries):
-            statics += _code(make_text(program), {}, {})  # those pinned: no size is known yet
+            statics += _code(make_text(program), {}, {})  # placed by hand: sizes are unknown yet
     found = place_statics(statics, regions, peaks, copies=copies)
     return replace(
         program,

@@ -36,7 +36,7 @@ PROGRAM_BYTES = 16 * 1024
 
 @dataclass(frozen=True)
 class BoardRegions:
-    """A board, what is pinned, and by region the bytes that nothing may be placed in."""
+    """A board, the placements, and by region the bytes that nothing may be placed in."""
 
     board: Board
     placements: Placements = field(default_factory=Placements)
@@ -63,10 +63,10 @@ class BoardRegions:
     def has_choice(self, *, copies: bool) -> bool:
         """Whether weights or code may lie elsewhere than usual."""
         flash = [r for r in self.board.memory.values() if r.kind == "flash" and not r.hardware_only]
-        pinned = any(what.startswith(("weights", "code")) for what, _ in self.placements.entries)
+        has_some = any(what.startswith(("weights", "code")) for what, _ in self.placements.entries)
         usual = self.board.memory[self.board.code]
         waits = usual.wait_states or usual.fetch_wait_states or usual.width_bytes < 4
-        return pinned or len(flash) > 1 or (copies and bool(waits))
+        return has_some or len(flash) > 1 or (copies and bool(waits))
 
     def plan_name(self, region: str) -> str:
         """What the memory plan calls a region of the board."""
@@ -74,20 +74,20 @@ class BoardRegions:
 
 
 def board_regions_of(
-    board: Board | None, places: Sequence[tuple[str, str]], reserved: Mapping[str, int]
+    board: Board | None, given: Sequence[tuple[str, str]], reserved: Mapping[str, int]
 ) -> BoardRegions | None:
     """The regions of a build; None without a microcontroller board.
 
     Raises PlanError for a placement that the board cannot keep, or one without a board.
     """
     if board is None or not board.core.is_embedded:
-        if places:
+        if given:
             raise PlanError(
-                f"--place {places[0][0]}={places[0][1]}: there is no board with regions",
+                f"--place {given[0][0]}={given[0][1]}: there is no board with regions",
                 hint="give --board and a microcontroller",
             )
         return None
-    return BoardRegions(board, make_placements(board, places), reserved)
+    return BoardRegions(board, make_placements(board, given), reserved)
 
 
 def with_board_regions(
@@ -100,7 +100,7 @@ def with_board_regions(
 ) -> Problem:
     """The problem with the board's regions, and each buffer's regions and costs.
 
-    States stay together: what is pinned moves all of them. Raises PlanError for a placement of a
+    States stay together: one placement moves all of them. Raises PlanError for a placement of a
     value that has no buffer.
     """
     rams = board_regions.rams
@@ -108,7 +108,7 @@ def with_board_regions(
     inside = _names_of(function, groups, chosen, io)
     names = {n: {n} | inside.get(n, set()) for n in free}
     board_regions.placements.require_matches("tensor", sorted(set().union(*names.values())))
-    pinned_state = board_regions.placements.region("state", [])
+    chosen_state = board_regions.placements.region("state", [])
     if len(rams) < 2:
         return problem
     reserved_names = {r.name for r in rams[1:]} & {ARENA, STATE}
@@ -118,7 +118,7 @@ def with_board_regions(
     is_level = len({(r.wait_states, r.width_bytes) for r in rams}) == 1
     counted = {} if is_level else buffer_traffic(function, groups, chosen, io)
     state_bytes = sum(b.size_bytes + 16 for b in problem.buffers if b.regions == (STATE,))
-    state_region = pinned_state or board_regions.board.data
+    state_region = chosen_state or board_regions.board.data
     room = {r.name: board_regions.room_bytes(r) for r in rams}
     room[state_region] -= state_bytes
     states = {value for state in function.states for value in (state.before, state.after)}
@@ -130,8 +130,8 @@ def with_board_regions(
     def placed(buffer: Buffer) -> Buffer:
         if buffer.regions != (ARENA,):
             return buffer
-        pin = board_regions.placements.region("tensor", sorted(names[buffer.name]))
-        usable = [r for r in rams if pin is None or r.name == pin]
+        wanted = board_regions.placements.region("tensor", sorted(names[buffer.name]))
+        usable = [r for r in rams if wanted is None or r.name == wanted]
         costs = [
             wait_cycles(counted.get(buffer.name, {}), r.wait_states, r.width_bytes) for r in usable
         ]

@@ -94,6 +94,6 @@ def _cannot_fit(
 def _live_lines(buffers: Sequence[Buffer]) -> tuple[str, ...]:
     return tuple(
         f"{b.name}: {b.size_bytes:,} bytes, live in steps {b.start} to {b.stop - 1}"
-        + ("" if b.fixed_offset is None else f", pinned at {b.fixed_offset}")
+        + ("" if b.fixed_offset is None else f", fixed at {b.fixed_offset}")
         for b in sorted(buffers, key=lambda b: (-b.size_bytes, b.name))
     )

@@ -44,7 +44,7 @@ class Placements:
     general: int = 0
 
     def region(self, kind: Kind, names: Iterable[str]) -> str | None:
-        """The region that something of these names is pinned to, None if it is free."""
+        """The region that something of these names is to lie in, None if it is free."""
         known = tuple(names)
         for what, region in reversed(self.entries):
             if any(_matches(what, kind, name) for name in known):
@@ -74,7 +74,7 @@ def _matches(what: str, kind: Kind, name: str) -> bool:
 
 
 def make_placements(board: Board, given: Sequence[tuple[str, str]]) -> Placements:
-    """The board's own pins and those of the user, which are stronger.
+    """The board's own placements and those of the user, which are stronger.
 
     Raises PlanError for what does not exist, a region that the board lacks, or one of a kind that
     cannot hold it.
@@ -125,11 +125,11 @@ def read_placements(path: Path) -> tuple[tuple[str, str], ...]:
     try:
         values = parse_toml(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise PlanError(f"cannot read the places in {path}: {error}") from None
+        raise PlanError(f"cannot read the placements in {path}: {error}") from None
     table = values.pop("place", None)
     if values or not isinstance(table, dict) or not all(isinstance(v, str) for v in table.values()):
         raise PlanError(
-            f"{path} is not a file of places",
+            f"{path} is not a file of placements",
             hint='it has one table, [place], with lines such as "tensor:input" = "sram2"',
         )
     return tuple(table.items())

@@ -287,7 +287,7 @@ def _check_placements(instance: Instance) -> None:
             if b in instance.gaps[a] and gap < instance.gaps[a][b] and -gap < instance.gaps[b][a]:
                 first, second = instance.buffers[a], instance.buffers[b]
                 raise PlanError(
-                    f"{first.name} and {second.name} are live together and pinned to one place",
+                    f"{first.name} and {second.name} are live together at one fixed place",
                     details=tuple(
                         f"{x.name}: {x.size_bytes:,} bytes at {x.fixed_offset}"
                         for x in (first, second)

@@ -50,8 +50,8 @@ def place_statics(
     """By (kind, name) the region of what does not lie in the usual one, `board.code`.
 
     `peak_bytes` is what activations and states take of each region of the board. With `copies`,
-    RAM that is faster may be used. Raises PlanError for a pin that names nothing, or a region too
-    small for what is pinned to it.
+    RAM that is faster may be used. Raises PlanError for a placement that names nothing, or a region
+    too small for what is to lie in it.
     """
     board = memory.board
     for kind in ("weights", "code"):
@@ -60,27 +60,27 @@ def place_statics(
     usual = board.memory[board.code]
     regions = [usual, *(r for r in board.memory.values() if r is not usual)]
     regions = [r for r in regions if r.kind != "boot" and not r.hardware_only]
-    buffers, pinned = [], set()
+    buffers, placed = [], set()
     for number, static in enumerate(statics):
-        pin = memory.placements.region(static.kind, static.names)
+        wanted = memory.placements.region(static.kind, static.names)
         usable = [r for r in regions if _may_hold(r, static, usual, copies)]
-        if pin is not None:
-            usable = [board.memory[pin]]
-            pinned.add(number)
+        if wanted is not None:
+            usable = [board.memory[wanted]]
+            placed.add(number)
         costs = tuple(static.cycles_in(r) for r in usable)
         names = tuple(r.name for r in usable)
         buffers.append(Buffer(str(number), static.size_bytes, 0, 1, 4, names, costs=costs))
     room = {r.name: max(memory.room_bytes(r) - peak_bytes.get(r.name, 0), 0) for r in regions}
     problem = Problem(tuple(buffers), (), tuple(Region(name, n) for name, n in room.items()))
     region_of = assign_regions(problem).region_of
-    for name in {region_of[str(number)] for number in pinned} - {usual.name}:
+    for name in {region_of[str(number)] for number in placed} - {usual.name}:
         _require_room(name, [s for n, s in enumerate(statics) if region_of[str(n)] == name], room)
     found = {(s.kind, s.name): region_of[str(number)] for number, s in enumerate(statics)}
     return {key: region for key, region in found.items() if region != usual.name}
 
 
 def _may_hold(region: MemoryRegion, static: Static, usual: MemoryRegion, copies: bool) -> bool:
-    """Whether a region may hold something that is not pinned."""
+    """Whether a region may hold something that has no placement."""
     if region is usual:
         return True
     if region.kind == "flash":

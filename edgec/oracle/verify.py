@@ -237,7 +237,7 @@ def verify_model(
     first = _Comparing(result, oracle, compiled, runner, layers)
     seen = _compared(first, board, work / "fused", inputs)
     if layers and not options.unfused and runner.takes_any_build:
-        apart = replace(options, unfused=True, places=())
+        apart = replace(options, unfused=True, placements=())
         loose = compile_model(model, board.core, apart, board=board)
         rest = _tensors(loose.module.main) - seen
         if rest:

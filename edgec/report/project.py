@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 REPORT_NAME = "report.json"
 PROFILE_NAME = "profile.json"
-REPORT_FORMAT = 2
+REPORT_FORMAT = 3
 #: No figure of a build is larger; a float holds it without overflow.
 LARGEST = 1 << 62
 
@@ -120,7 +120,7 @@ def _options(options: Options) -> dict[str, Any]:
         "input_shapes": {name: [*map(_extent, shape)] for name, shape in options.input_shapes},
         "input_values": dict(options.input_values),
         "specialize": {name: [*values] for name, values in options.specialize},
-        "places": [f"{what}={region}" for what, region in options.places],
+        "placements": [f"{what}={region}" for what, region in options.placements],
     }
 
 

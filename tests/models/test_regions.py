@@ -149,12 +149,12 @@ def same_everywhere(placed: Placed, plain: Placed) -> None:
 
 @pytest.mark.parametrize("compiler", ["gcc", pytest.param("clang", marks=pytest.mark.full)])
 @pytest.mark.parametrize("name", ["mps2_an386", "mps2_an500"])
-def test_everything_pinned(name: str, compiler: str, tmp_path: Path) -> None:
+def test_everything_placed(name: str, compiler: str, tmp_path: Path) -> None:
     if compiler == "clang":
         pytest.importorskip("ziglang", reason="clang is not installed (edgec[toolchain])")
     board = load_board(name)
-    places = (("arena", "psram"), ("weights", "psram"), ("code", "sram"))
-    placed = build(DIGITS, board, tmp_path / "placed", places=places, compiler=compiler)
+    placements = (("arena", "psram"), ("weights", "psram"), ("code", "sram"))
+    placed = build(DIGITS, board, tmp_path / "placed", placements=placements, compiler=compiler)
     plain = build(DIGITS, board, tmp_path / "plain", compiler=compiler)
     assert placed.region_of("ec_main_arena_psram") == "psram"
     assert placed.weights_of("") == {"psram"}
@@ -178,21 +178,21 @@ origin = 0x2100_0000
 length = "64K"
 kind   = "ram"
 """)  # fmt: skip
-    places = (("code", "sram2"), ("arena", "sram2"))
-    placed = build(DIGITS, board, tmp_path / "placed", places=places)
+    placements = (("code", "sram2"), ("arena", "sram2"))
+    placed = build(DIGITS, board, tmp_path / "placed", placements=placements)
     plain = build(DIGITS, board, tmp_path / "plain")
     assert placed.region_of("digits_int8_dense") == "sram2"
     assert placed.region_of("ec_main_arena_sram2") == "sram2"
     same_everywhere(placed, plain)
 
 
-def test_patterns_pin_single_things(tmp_path: Path) -> None:
+def test_patterns_place_single_things(tmp_path: Path) -> None:
     board = load_board("mps2_an386")
-    places = (
+    placements = (
         ("weights:*stem*", "psram"), ("tensor:image*", "psram"), ("code:digits_int8_dense", "sram"),
         ("weights:*stem_bias", "flash"),
     )  # fmt: skip
-    placed = build(DIGITS, board, tmp_path / "placed", places=places)
+    placed = build(DIGITS, board, tmp_path / "placed", placements=placements)
     assert placed.weights_of("1_stem_w") == {"psram"}
     assert placed.weights_of("1_stem_bias") == {"flash"}  # the later entry
     assert placed.weights_of("7_logits_") == {"flash"}
@@ -288,8 +288,8 @@ def test_weights_fill_several_memories(tmp_path: Path) -> None:
 
 def test_inputs_of_the_caller(tmp_path: Path) -> None:
     board = load_board("mps2_an386")
-    places = (("arena", "psram"), ("weights", "sram"))
-    placed = build(DIGITS, board, tmp_path / "placed", io="caller", places=places)
+    placements = (("arena", "psram"), ("weights", "sram"))
+    placed = build(DIGITS, board, tmp_path / "placed", io="caller", placements=placements)
     for engine in emulators(board):
         types = [(port.shape, port.dtype) for port in placed.built.manifest.inputs]
         inputs = generate_inputs(5, types)
@@ -301,7 +301,7 @@ def test_inputs_of_the_caller(tmp_path: Path) -> None:
 
 def test_inputs_fed_by_rows(tmp_path: Path) -> None:
     board = load_board("mps2_an386")
-    options = Options(io="rows", optimize="ram", places=(("arena", "psram"), ("code", "sram")))
+    options = Options(io="rows", optimize="ram", placements=(("arena", "psram"), ("code", "sram")))
     compiled = compile_module(Module({"main": mobile()}, source="net.onnx"), board.core, options,
                               board=board)  # fmt: skip
     built = deploy(compiled, board, tmp_path / "placed")
@@ -318,9 +318,9 @@ def test_inputs_fed_by_rows(tmp_path: Path) -> None:
                 assert session.run(inputs).outputs[0].tobytes() == want.tobytes()
 
 
-def test_states_lie_where_they_are_pinned(tmp_path: Path) -> None:
+def test_states_lie_where_they_are_placed(tmp_path: Path) -> None:
     board = load_board("mps2_an386")
-    options = Options(places=(("state", "psram"), ("arena", "psram")))
+    options = Options(placements=(("state", "psram"), ("arena", "psram")))
     compiled = compile_module(module_of(in_place), board.core, options, board=board)
     built = deploy(compiled, board, tmp_path / "placed")
     assert built.artefact is not None
@@ -339,7 +339,7 @@ def test_states_lie_where_they_are_pinned(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("change", "places", "kind", "words"),
+    ("change", "placements", "kind", "words"),
     [
         (None, (("weights", "moon"),), PlanError, "no region 'moon'"),
         (None, (("arena", "flash"),), PlanError, "flash is flash, what changes needs ram"),
@@ -353,44 +353,46 @@ def test_states_lie_where_they_are_pinned(tmp_path: Path) -> None:
 )
 def test_one_clear_error(
     change: tuple[str, str] | None,
-    places: tuple[tuple[str, str], ...],
+    placements: tuple[tuple[str, str], ...],
     kind: type[EdgecError],
     words: str,
     tmp_path: Path,
 ) -> None:
     board = board_like("mps2_an386", tmp_path, *([change] if change else []))
     with pytest.raises(kind, match=words):
-        build(DIGITS, board, tmp_path / "out", places=places)
+        build(DIGITS, board, tmp_path / "out", placements=placements)
     assert not (tmp_path / "out").exists()
 
 
-def test_the_command_line_and_files_pin(
+def test_placements_of_the_command_line_and_files(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "pins.toml").write_text('[place]\nweights = "psram"\narena = "psram"\n', "utf-8")
+    (tmp_path / "placements.toml").write_text(
+        '[place]\nweights = "psram"\narena = "psram"\n', "utf-8"
+    )
     board_like("mps2_an386", tmp_path, more='\n[place]\narena = "sram"\ncode = "sram"\n')
     args = ["build", str(DIGITS), "--board", "mps2_an386_like.toml", "-o", "out"]
-    assert status([*args, "--place", "pins.toml", "--place", "weights:*_w=flash"]) == 0
+    assert status([*args, "--place", "placements.toml", "--place", "weights:*_w=flash"]) == 0
     assert "arena in psram" in capsys.readouterr().out
     board = load_board("mps2_an386_like.toml")
     elf = read_elf(tmp_path / "out" / "build" / "firmware.elf")
     placed = Placed(board, None, None, elf)  # type: ignore[arg-type]
     assert placed.region_of("ec_main_arena_psram") == "psram"  # the file is stronger than the board
     assert placed.region_of("digits_int8_conv2d") == "sram"  # of the board alone
-    # The command line pins the matrices, the file all other weights.
+    # The command line places the matrices, the file all other weights.
     assert placed.region_of("digits_int8_weights") == "flash"
     assert placed.region_of("digits_int8_weights_psram") == "psram"
     report = json.loads((tmp_path / "out" / "report.json").read_text("utf-8"))
     parts = ("arena", "weights_in_ram", "code_in_ram", "stack", "state", "variables")
     used = sum(report[f"{part}_bytes"] for part in parts) + report["areas"][0]["bytes"]
     assert report["ram_bytes"] == used and 0 < report["variables_bytes"] < 2048
-    assert report["options"]["places"][-1] == "weights:*_w=flash"
+    assert report["options"]["placements"][-1] == "weights:*_w=flash"
     assert status([*args, "--place", "weights"]) == 2
-    assert "places nothing" in capsys.readouterr().err
+    assert "is no placement" in capsys.readouterr().err
     (tmp_path / "bad.toml").write_text("[places]\n", "utf-8")
     assert status([*args, "--place", "bad.toml"]) == 1
-    assert "is not a file of places" in capsys.readouterr().err
+    assert "is not a file of placements" in capsys.readouterr().err
     host = ["build", str(DIGITS), "--board", "host", "-o", "h", "--place", "arena=sram"]
     assert status(host) == 1
     assert "no board with regions" in capsys.readouterr().err

@@ -339,7 +339,7 @@ def test_pins_that_collide_are_named(first: int) -> None:
         )))  # fmt: skip
 
     for second in (first + 16, first - 16):
-        with pytest.raises(PlanError, match="a and b are live together and pinned"):
+        with pytest.raises(PlanError, match="a and b are live together at one fixed"):
             pinned(max(second, 0))
     assert pinned(first + 32).offsets == {"a": first, "b": first + 32}
 

@@ -7,7 +7,7 @@ from typing import Any
 
 #: Two steps in place of one another, and a view; 1,000 bytes of arena.
 _REPORT: dict[str, Any] = {
-    "format": 2, "edgec_version": "0.1.0", "model": "net", "source": "net.tflite",
+    "format": 3, "edgec_version": "0.1.0", "model": "net", "source": "net.tflite",
     "board": "some_board", "board_title": "Some Board", "core": "cortex-m4", "elf": None,
     "options": {"optimize": "balanced", "match": None, "unfused": False},
     "areas": [], "weights_in_ram_bytes": 0, "code_in_ram_bytes": 0,

@@ -144,7 +144,7 @@ def test_keeping_a_profile_never_fails_a_run(compiled: Compiled, tmp_path: Path)
     ("report", "word"),
     [
         ([], "no object"),
-        ({"format": 2}, "lacks"),
+        ({"format": 3}, "lacks"),
         (make_report(macs="many"), "macs"),
         (make_report(macs=True), "macs"),
         (make_report(buffers=[{"name": 1}]), "buffers"),
@@ -164,7 +164,7 @@ def test_keeping_a_profile_never_fails_a_run(compiled: Compiled, tmp_path: Path)
             ),
             "no integers",
         ),
-        (make_report(format=3), "format 3"),
+        (make_report(format=4), "format 4"),
     ],
 )
 def test_a_broken_report_is_refused_in_words(tmp_path: Path, report: Any, word: str) -> None:
