@@ -212,7 +212,7 @@ def _tidied(buffer: Buffer, indices: tuple[Term, ...]) -> tuple[Term, ...]:
         found.append(Term(whole, rest.offset // step))
         rest = Term(tuple((a, c) for a, c in rest.parts if c % step), rest.offset % step)
     inside = all(
-        index.bounds()[0] >= 0 and index.bounds()[1] <= extent
+        index.bounds()[0] >= 0 and index.bounds()[1] < extent
         for index, extent in zip(found, buffer.shape, strict=True)
     )
     return tuple(found) if inside else indices
