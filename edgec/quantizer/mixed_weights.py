@@ -143,6 +143,23 @@ class _Search:
     def _built(
         self, points: Sequence[Point], builds: Builds
     ) -> tuple[Point, PostTraining, Figures]:
+        """The choice of least loss that keeps the limits, by estimates that builds correct.
+
+        Estimates leave out the kernels that a mix no longer calls. So where none seems to keep the
+        limits, the smallest is built, and then mixes that are larger by what it leaves.
+        """
+        point = self._first_within(points, builds)
+        if point is None:
+            point = min(points, key=lambda p: p.size_bytes)
+            if builds.over(point):
+                message = "no mix of weights of four and eight bits keeps the limits"
+                raise builds.failure(message, point)
+            left = (builds.limits.flash_bytes or 0) - builds.build(point).figures.flash_bytes
+            larger = [p for p in points if p.size_bytes <= point.size_bytes + left]
+            point = self._first_within(larger, builds) or point
+        return point, self._model(point), builds.build(point).figures
+
+    def _first_within(self, points: Sequence[Point], builds: Builds) -> Point | None:
         """The first choice whose build keeps the limits; each that does not tightens estimates."""
         flash, estimate = float("inf"), float("inf")
         for _ in range(MOST_BUILDS):
@@ -151,17 +168,14 @@ class _Search:
                 break
             over, figures = builds.over(point), builds.build(point).figures
             if not over:
-                return point, self._model(point), figures
+                return point
             if set(over) == {"RAM"}:
                 break  # weights do not change it
-            if "flash" in over:
-                flash = min(flash, point.size_bytes - over["flash"])
+            flash = min(flash, point.size_bytes - over.get("flash", float("-inf")))
             if "instructions" in over and builds.limits.instructions and figures.instructions:
                 share = builds.limits.instructions / figures.instructions
                 estimate = min(estimate, point.instructions * share)
-        smallest = min(points, key=lambda p: p.size_bytes)
-        message = "no mix of weights of four and eight bits keeps the limits"
-        raise builds.failure(message, smallest)
+        return None
 
     def _model(self, point: Point) -> PostTraining:
         pairs = zip(self.nodes, point.chosen, strict=True)

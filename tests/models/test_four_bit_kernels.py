@@ -35,8 +35,8 @@ from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
 
 BOARD = "mps2_an386"
-#: Kernels that read four bits may take so many times the instructions of others, counted.
-MOST_SLOWDOWN = 1.12
+#: Kernels of int4 take three pixels, others four: how many times the instructions and the RAM.
+MOST_SLOWDOWN, MOST_GROWTH = 1.15, 1.02
 
 ops.load()
 
@@ -166,18 +166,18 @@ def test_the_oracles_bits_in_less_flash(
     assert short.flash_bytes <= whole.flash_bytes - 0.4 * weights
     assert short.instructions is not None and whole.instructions is not None
     assert short.instructions <= MOST_SLOWDOWN * whole.instructions
-    assert short.ram_bytes <= whole.ram_bytes
+    assert short.ram_bytes <= MOST_GROWTH * whole.ram_bytes
 
 
 def test_for_time_they_are_bytes(four: tuple[PostTraining, Path]) -> None:
     core = load_board(BOARD).core
     names = used_by(compile_model(four[1], core, Options(optimize="time"), board_name=BOARD))
-    assert "ec_matrix_3_onnx_s8_dsp" in names
+    assert "ec_matrix_4_onnx_s8_dsp" in names
     assert {get_microkernel(name).weight_bits for name in names} == {8}
 
 
 def test_a_mix_keeps_a_limit_of_flash(eight: tuple[PostTraining, Path]) -> None:
-    """Which none of eight bits keeps: the estimate knows what four save on this core."""
+    """Which none of eight bits keeps: builds know what estimates leave out, unused kernels."""
     require_core()
     whole = figures_of(build(eight[1], BOARD, "gcc")[1], measured=False)
     limit = whole.flash_bytes - 6000
@@ -188,13 +188,15 @@ def test_a_mix_keeps_a_limit_of_flash(eight: tuple[PostTraining, Path]) -> None:
     assert sum(layer.bits == 4 for layer in mixed.layers) > 0
 
 
-@pytest.mark.parametrize(("board", "engine", "saved", "wanted"), [
-    (BOARD, "core", 0.4, {"ec_matrix_3_groups_onnx_s8_dsp", "ec_matrix_1_groups_onnx_s8_dsp"}),
+@pytest.mark.parametrize(("board", "engine", "optimize", "saved", "wanted"), [
+    # Where flash is dear: four pixels of bytes at a time are faster than three of groups.
+    (BOARD, "core", "time=1,flash=1", 0.4,
+     {"ec_matrix_3_groups_onnx_s8_dsp", "ec_matrix_1_groups_onnx_s8_dsp"}),
     # Where groups of 24 inputs keep their bytes.
-    ("mps3_an547", "qemu", 0.2, {"ec_dense_groups_onnx_s8_mve"}),
+    ("mps3_an547", "qemu", "balanced", 0.2, {"ec_dense_groups_onnx_s8_mve"}),
 ])  # fmt: skip
 def test_groups_are_four_bits_and_shifts(
-    folder: Path, board: str, engine: str, saved: float, wanted: set[str]
+    folder: Path, board: str, engine: str, optimize: str, saved: float, wanted: set[str]
 ) -> None:
     require_core()
     if engine == "qemu" and shutil.which("qemu-system-arm") is None:
@@ -203,7 +205,7 @@ def test_groups_are_four_bits_and_shifts(
     path = folder / "groups.onnx"
     quantized = quantize_function(deep_network(), images(12, 1), recipe)
     path.write_bytes(qdq_bytes(quantized))
-    compiled, built = build(path, board, "gcc")
+    compiled, built = build(path, board, "gcc", optimize=optimize)
     names = {name.replace("_plain", "") for name in used_by(compiled)}
     assert wanted <= names
     with open_session(engine, built) as session:
