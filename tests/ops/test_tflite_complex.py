@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-from tflite_cases import Case, In, Out, check, check_by_c, in_builds, ints
+from tflite_cases import Case, In, Out, ints, litert_tests
 
 
 def complex_numbers() -> list[Case]:
@@ -26,18 +23,4 @@ def complex_numbers() -> list[Case]:
 
 
 CASES = complex_numbers()
-
-
-def test_as_litert(tmp_path: Path) -> None:
-    check(CASES, "litert", tmp_path)
-
-
-@pytest.mark.parametrize("cases", in_builds(CASES), ids=lambda cases: cases[0].kind)
-def test_by_c(cases: list[Case], tmp_path: Path) -> None:
-    check_by_c(cases, "litert", tmp_path)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("cases", in_builds(CASES, every=True), ids=lambda cases: cases[0].kind)
-def test_all_by_c(cases: list[Case], tmp_path: Path) -> None:
-    check_by_c(cases, "litert", tmp_path)
+test_as_litert, test_by_c, test_all_by_c = litert_tests(CASES)

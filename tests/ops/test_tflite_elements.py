@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
-import pytest
-from tflite_cases import Case, In, Out, check, check_by_c, const, in_builds, ints
+from tflite_cases import Case, In, Out, check, check_by_c, const, ints, litert_tests
 
 
 def elements() -> list[Case]:
@@ -100,21 +99,7 @@ def elements() -> list[Case]:
 
 
 CASES = elements()
-
-
-def test_as_litert(tmp_path: Path) -> None:
-    check(CASES, "litert", tmp_path)
-
-
-@pytest.mark.parametrize("cases", in_builds(CASES), ids=lambda cases: cases[0].kind)
-def test_by_c(cases: list[Case], tmp_path: Path) -> None:
-    check_by_c(cases, "litert", tmp_path)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("cases", in_builds(CASES, every=True), ids=lambda cases: cases[0].kind)
-def test_all_by_c(cases: list[Case], tmp_path: Path) -> None:
-    check_by_c(cases, "litert", tmp_path)
+test_as_litert, test_by_c, test_all_by_c = litert_tests(CASES)
 
 
 def test_floats_of_16_bits(tmp_path: Path) -> None:

@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import numpy as np
-import pytest
-from tflite_cases import Case, In, Out, check, check_by_c, const, in_builds, ints, rng
+from tflite_cases import Case, In, Out, const, ints, litert_tests, rng
 
 
 def boxes(count: int) -> In:
@@ -40,12 +37,4 @@ def found() -> list[Case]:
 
 
 CASES = found()
-
-
-def test_as_litert(tmp_path: Path) -> None:
-    check(CASES, "litert", tmp_path)
-
-
-@pytest.mark.parametrize("cases", in_builds(CASES), ids=lambda cases: cases[0].kind)
-def test_by_c(cases: list[Case], tmp_path: Path) -> None:
-    check_by_c(cases, "litert", tmp_path)
+test_as_litert, test_by_c, _ = litert_tests(CASES)

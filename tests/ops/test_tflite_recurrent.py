@@ -6,8 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
-import pytest
-from tflite_cases import Case, In, Out, check, check_by_c, const, in_builds, rng
+from tflite_cases import Case, In, Out, check, check_by_c, const, litert_tests, rng
 
 BATCH, STEPS, DEPTH, CELLS = 2, 3, 4, 5
 #: The schema's ActivationFunctionType.
@@ -197,21 +196,7 @@ HYBRID = [
     if not (case.kind == "BIDIRECTIONAL_SEQUENCE_RNN" and case.fields.get("TimeMajor"))
 ]
 HYBRID.append(hybrid(CASES[0], False, "uint8"))
-
-
-def test_as_litert(tmp_path: Path) -> None:
-    check(CASES, "litert", tmp_path)
-
-
-@pytest.mark.parametrize("cases", in_builds(CASES), ids=lambda cases: cases[0].kind)
-def test_by_c(cases: list[Case], tmp_path: Path) -> None:
-    check_by_c(cases, "litert", tmp_path)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("cases", in_builds(CASES, every=True), ids=lambda cases: cases[0].kind)
-def test_all_by_c(cases: list[Case], tmp_path: Path) -> None:
-    check_by_c(cases, "litert", tmp_path)
+test_as_litert, test_by_c, test_all_by_c = litert_tests(CASES)
 
 
 def test_hybrid_as_litert(tmp_path: Path) -> None:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
-import pytest
-from tflite_cases import Case, In, Out, check, check_by_c, const, in_builds, ints, rng
+from tflite_cases import Case, In, Out, const, ints, litert_tests, rng
 
 
 def windows() -> list[Case]:
@@ -98,18 +95,4 @@ def windows() -> list[Case]:
 
 
 CASES = windows()
-
-
-def test_as_litert(tmp_path: Path) -> None:
-    check(CASES, "litert", tmp_path)
-
-
-@pytest.mark.parametrize("cases", in_builds(CASES), ids=lambda cases: cases[0].kind)
-def test_by_c(cases: list[Case], tmp_path: Path) -> None:
-    check_by_c(cases, "litert", tmp_path)
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("cases", in_builds(CASES, every=True), ids=lambda cases: cases[0].kind)
-def test_all_by_c(cases: list[Case], tmp_path: Path) -> None:
-    check_by_c(cases, "litert", tmp_path)
+test_as_litert, test_by_c, test_all_by_c = litert_tests(CASES)

@@ -6,7 +6,7 @@ little."""
 from __future__ import annotations
 
 import shutil
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -242,3 +242,22 @@ def check_by_c(cases: Sequence[Case], reference: str, folder: Path) -> None:
     for arrays, outputs in zip(inputs, run_sanitized(program, manifest, inputs), strict=True):
         for mine, theirs in zip(outputs, interpretation.run_whole(arrays), strict=True):
             assert same(mine, theirs.reshape(mine.shape))
+
+
+def litert_tests(cases: Sequence[Case]) -> tuple[Callable[..., None], ...]:
+    """Tests of all cases against LiteRT, of one C build of each operator, and of all by C."""
+    by_kind: dict[str, Any] = {"ids": lambda chunk: chunk[0].kind}
+
+    def as_litert(tmp_path: Path) -> None:
+        check(cases, "litert", tmp_path)
+
+    @pytest.mark.parametrize("chunk", in_builds(cases), **by_kind)
+    def by_c(chunk: list[Case], tmp_path: Path) -> None:
+        check_by_c(chunk, "litert", tmp_path)
+
+    @pytest.mark.full
+    @pytest.mark.parametrize("chunk", in_builds(cases, every=True), **by_kind)
+    def all_by_c(chunk: list[Case], tmp_path: Path) -> None:
+        check_by_c(chunk, "litert", tmp_path)
+
+    return as_litert, by_c, all_by_c

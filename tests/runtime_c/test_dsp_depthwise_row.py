@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
+from dsp_windows import check_row_of_windows, extreme_layers, layer
+from kernel_images import DSP_BUILDS, dsp_image
 
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel
@@ -32,29 +33,11 @@ def core(request, tmp_path_factory):
         yield simulator
 
 
-def layer(rng, channels, shifts):
-    """Constants that the policy accepts."""
-    return {
-        "bias": rng.integers(-(1 << 18), 1 << 18, channels).astype(np.int32),
-        "w": rng.integers(-128, 128, (channels, 3, 3)).astype(np.int8),
-        "multiplier": rng.integers(1 << 30, 1 << 31, channels).astype(np.int32),
-        "shift": np.resize(shifts, channels).astype(np.int8),
-    }
-
-
 def check_row(core, rng, sizes, row, tables, stride):
     """C against meaning; sizes as the kernel's."""
     kernel = get_microkernel(KERNELS[stride])
-    named = dict(zip(kernel.sizes, sizes, strict=True))
-    stream = kernel.stream.pack(tables, **named)
-    assert stream.size == kernel.stream.words(**named)
-    x = rng.integers(-128, 128, named["height"] * named["width"] * named["channels"])
-    x = x.astype(np.int8)
-    out = np.full(named["out_width"] * named["channels"], 77, np.int8)
-    expected = meant(kernel, out, [x, stream], (*sizes, row))
-    assert np.array_equal(
-        run_on_core(core, f"run_row_{stride}", out, [x, stream], (*sizes, row)), expected
-    )
+    x = rng.integers(-128, 128, np.prod(sizes[:3])).astype(np.int8)
+    check_row_of_windows(core, kernel, f"run_row_{stride}", x, sizes, row, tables)
 
 
 def shapes(stride):
@@ -100,30 +83,5 @@ def test_many_channels(core, stride):
 def test_extremes_ties_and_saturation(core, stride):
     """Sums on and beside ties of both roundings, and at the limits that the policy allows."""
     rng = np.random.default_rng(5)
-    channels = 48
-    for shift in (-16, -9, -8, -7, -6, -5, -1):
-        for extreme in (False, True):
-            tables = layer(rng, channels, [shift])
-            tables["multiplier"][::3] = 1 << 30
-            tables["multiplier"][1::3] = (1 << 31) - 1
-            if extreme:
-                tables["w"][:] = np.where(rng.random((channels, 3, 3)) < 0.5, -128, 127)
-            half = rng.integers(-300, 300, channels)
-            tables["w"][half % 2 == 1] = 0  # the bias alone is the sum
-            most = (1 << 23) - 1 - 128 * np.abs(tables["w"].astype(int)).sum(axis=(1, 2))
-            bias = half * (1 << -shift) + rng.integers(-2, 3, channels)
-            if extreme:
-                bias = np.where(rng.random(channels) < 0.5, -most, most)
-            tables["bias"] = np.clip(bias, -most, most).astype(np.int32)
-            sizes = (3, 4, channels, 1, 1, 4 // stride, 1, -128)
-            check_row(core, rng, sizes, 1, tables, stride)
-
-
-def test_streams_give_their_constants_back():
-    rng = np.random.default_rng(6)
-    kernel = get_microkernel(KERNELS[1])
-    sizes = dict(zip(kernel.sizes, (3, 4, 16, 1, 1, 4, 1, 0), strict=True))
-    tables = layer(rng, 16, -1 - np.arange(16))
-    found = kernel.stream.unpack(kernel.stream.pack(tables, **sizes), **sizes)
-    for key, array in tables.items():
-        assert np.array_equal(np.asarray(found[key]).reshape(-1), array.reshape(-1)), key
+    for tables in extreme_layers(rng, 48):
+        check_row(core, rng, (3, 4, 48, 1, 1, 4 // stride, 1, -128), 1, tables, stride)
