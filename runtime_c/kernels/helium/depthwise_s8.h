@@ -162,6 +162,18 @@
         "b 6b\n" \
         "9:\n")
 
+/* Assembly: all blocks by the text `body`, which finds its numbers in `given`. */
+#define EC_DEPTHWISE_RUN_MVE(body) \
+    int32_t given[14]; \
+    ec_plan_blocks_mve(given, stream, &n); \
+    register int8_t *r0 __asm__("r0") = out; \
+    register const int8_t *r1 __asm__("r1") = x; \
+    register const int32_t *r2 __asm__("r2") = given; \
+    __asm__ volatile(".syntax unified\n" body \
+                     : "+r"(r0), "+r"(r1), "+r"(r2) \
+                     : \
+                     : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory")
+
 /* clang-format on */
 
 /* The sizes of ec_depthwise_blocks_s8_mve, and how many constants of a channel rescale its sums. */
@@ -242,19 +254,7 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
     const ec_blocks_sizes n = { taps,     step, row_step,   rows,    pixels,
                                 channels, 2,    zero_point, minimum, maximum };
 #if EC_MVE_ASM
-    int32_t given[14];
-    ec_plan_blocks_mve(given, stream, &n);
-    register int8_t *r0 __asm__("r0") = out;
-    register const int8_t *r1 __asm__("r1") = x;
-    register const int32_t *r2 __asm__("r2") = given;
-    /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
-        EC_DEPTHWISE_ANY_BLOCKS_MVE(EC_DEPTHWISE_RELU_MVE, EC_DEPTHWISE_TFLM_MVE)
-        : "+r"(r0), "+r"(r1), "+r"(r2)
-        :
-        : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
-    /* clang-format on */
+    EC_DEPTHWISE_RUN_MVE(EC_DEPTHWISE_ANY_BLOCKS_MVE(EC_DEPTHWISE_RELU_MVE, EC_DEPTHWISE_TFLM_MVE));
 #else
     ec_blocks_c_mve(out, x, stream, &n, ec_rescale_sum_tflm);
 #endif
@@ -281,19 +281,8 @@ static EC_KERNEL void ec_depthwise_relu_blocks_s8_mve(int8_t *out, const int8_t 
                                 2,           -128,          -128,
                                 127 };
 #if EC_MVE_ASM
-    int32_t given[14];
-    ec_plan_blocks_mve(given, stream, &n);
-    register int8_t *r0 __asm__("r0") = out;
-    register const int8_t *r1 __asm__("r1") = x;
-    register const int32_t *r2 __asm__("r2") = given;
-    /* clang-format off */
-    __asm__ volatile(
-        ".syntax unified\n"
-        EC_DEPTHWISE_BLOCKS_MVE("", EC_DEPTHWISE_RELU_MVE EC_DEPTHWISE_NARROW_MVE, "")
-        : "+r"(r0), "+r"(r1), "+r"(r2)
-        :
-        : "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory");
-    /* clang-format on */
+    EC_DEPTHWISE_RUN_MVE(
+        EC_DEPTHWISE_BLOCKS_MVE("", EC_DEPTHWISE_RELU_MVE EC_DEPTHWISE_NARROW_MVE, ""));
 #else
     ec_blocks_c_mve(out, x, stream, &n, ec_rescale_sum_tflm);
 #endif

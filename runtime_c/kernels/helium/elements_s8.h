@@ -58,6 +58,36 @@ static EC_KERNEL void ec_linear_sum_s8_mve(int8_t *out, const int8_t *a, const i
 #endif
 }
 
+/* clang-format off */
+
+/* Assembly: a loop over eight products at a time begins; r4 counts elements, r5 and r6 are added. */
+#define EC_MUL_PRODUCTS_MVE \
+    "add lr, r4, #7\n" \
+    "lsr lr, lr, #3\n" \
+    "dls lr, lr\n" /* a tail of half-words would cut products in two */ \
+    "1:\n" \
+    "vctp.16 r4\n" \
+    "sub r4, r4, #8\n" \
+    "vpstt\n" \
+    "vldrbt.s16 q0, [r1], #8\n" \
+    "vldrbt.s16 q1, [r2], #8\n" \
+    "vadd.i16 q0, q0, r5\n" \
+    "vadd.i16 q1, q1, r6\n" \
+    "vmullb.s16 q2, q0, q1\n" \
+    "vmullt.s16 q0, q0, q1\n"
+
+/* Assembly: the results are narrowed and stored, with a register added; the loop ends. */
+#define EC_MUL_STORE_MVE(zero_point) \
+    "vqmovnb.s32 q2, q2\n" \
+    "vqmovnt.s32 q2, q0\n" \
+    "vqadd.s16 q2, q2, " zero_point "\n" \
+    "vqmovnb.s16 q2, q2\n" \
+    "vpst\n" \
+    "vstrbt.16 q2, [r0], #8\n" \
+    "le lr, 1b\n"
+
+/* clang-format on */
+
 /* out[i] = (a[i] + first) * (b[i] + second) * multiplier * 2^(shift - 31) with gemmlowp's double
  * rounding, plus zero_point, limited to int8, for i < count; shift < 0. first and second are those of
  * -127..128. Eight elements at a time, which are read before they are written; nothing needs an
@@ -73,19 +103,7 @@ static EC_KERNEL void ec_mul_s8_mve(int8_t *out, const int8_t *a, const int8_t *
     __asm__ volatile(
         "push {r4-r9}\n"
         "ldm r3, {r4-r9}\n"
-        "add lr, r4, #7\n"
-        "lsr lr, lr, #3\n"
-        "dls lr, lr\n" /* a tail of half-words would cut products in two */
-        "1:\n"
-        "vctp.16 r4\n"
-        "sub r4, r4, #8\n"
-        "vpstt\n"
-        "vldrbt.s16 q0, [r1], #8\n"
-        "vldrbt.s16 q1, [r2], #8\n"
-        "vadd.i16 q0, q0, r5\n"
-        "vadd.i16 q1, q1, r6\n"
-        "vmullb.s16 q2, q0, q1\n"
-        "vmullt.s16 q0, q0, q1\n"
+        EC_MUL_PRODUCTS_MVE
         "vqrdmulh.s32 q2, q2, r7\n"
         "vqrdmulh.s32 q0, q0, r7\n"
         "vshr.s32 q1, q2, #31\n" /* negative ties go down */
@@ -94,13 +112,7 @@ static EC_KERNEL void ec_mul_s8_mve(int8_t *out, const int8_t *a, const int8_t *
         "vadd.i32 q0, q0, q3\n"
         "vrshl.s32 q2, r8\n"
         "vrshl.s32 q0, r8\n"
-        "vqmovnb.s32 q2, q2\n"
-        "vqmovnt.s32 q2, q0\n"
-        "vqadd.s16 q2, q2, r9\n"
-        "vqmovnb.s16 q2, q2\n"
-        "vpst\n"
-        "vstrbt.16 q2, [r0], #8\n"
-        "le lr, 1b\n"
+        EC_MUL_STORE_MVE("r9")
         "pop {r4-r9}\n"
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
         :
@@ -133,28 +145,10 @@ static EC_KERNEL void ec_mul_high_s8_mve(int8_t *out, const int8_t *a, const int
         "push {r4-r8}\n"
         "ldm r3, {r4-r8}\n"
         "vdup.32 q3, r7\n"
-        "add lr, r4, #7\n"
-        "lsr lr, lr, #3\n"
-        "dls lr, lr\n" /* a tail of half-words would cut products in two */
-        "1:\n"
-        "vctp.16 r4\n"
-        "sub r4, r4, #8\n"
-        "vpstt\n"
-        "vldrbt.s16 q0, [r1], #8\n"
-        "vldrbt.s16 q1, [r2], #8\n"
-        "vadd.i16 q0, q0, r5\n"
-        "vadd.i16 q1, q1, r6\n"
-        "vmullb.s16 q2, q0, q1\n"
-        "vmullt.s16 q0, q0, q1\n"
+        EC_MUL_PRODUCTS_MVE
         "vrmulh.s32 q2, q2, q3\n"
         "vrmulh.s32 q0, q0, q3\n"
-        "vqmovnb.s32 q2, q2\n"
-        "vqmovnt.s32 q2, q0\n"
-        "vqadd.s16 q2, q2, r8\n"
-        "vqmovnb.s16 q2, q2\n"
-        "vpst\n"
-        "vstrbt.16 q2, [r0], #8\n"
-        "le lr, 1b\n"
+        EC_MUL_STORE_MVE("r8")
         "pop {r4-r8}\n"
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
         :
