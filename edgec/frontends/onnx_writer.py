@@ -20,7 +20,7 @@ from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.open_axes import OpenAxes, axes_after
 from edgec.graph.operator import Fusion
 from edgec.graph.traits import Storage
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Array, Quant, TensorType, Types
 from edgec.loop.primitives.halves import fits_halves
 from edgec.loop.primitives.int4 import fits_int4
 from edgec.loop.primitives.shifts import find_shifts, without_shifts
@@ -257,7 +257,7 @@ class OnnxWriter:
         self,
         name: str,
         inputs: Sequence[tuple[str, TensorType]],
-        results: Sequence[TensorType],
+        results: Types,
         write: Callable[[], Sequence[str]],
     ) -> onnx.GraphProto:
         """A graph in a node: of what `write` writes, which returns the tensors of its results."""

@@ -16,7 +16,7 @@ from typing import Any
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Function, Node, Value
 from edgec.graph.operator import Operator, Signature
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.numerics.fit_term import Sizes, fit_term, value_at
 from edgec.numerics.term import Term, Var, as_term
 
@@ -58,7 +58,7 @@ def at_sizes(type_: TensorType, sizes: Sizes) -> TensorType:
 
 
 def infer_types(
-    op: Operator[Any], attrs: Any, bodies: Sequence[Signature], inputs: Sequence[TensorType]
+    op: Operator[Any], attrs: Any, bodies: Sequence[Signature], inputs: Types
 ) -> tuple[TensorType, ...]:
     """An operator's type relation; its outputs are open where its inputs are."""
     if bodies or (not symbols_of(inputs) and not op.terms(attrs)):
@@ -100,7 +100,7 @@ def _open_types(
 
 def _fitted(
     bound: TensorType,
-    answers: Sequence[TensorType],
+    answers: Types,
     samples: Sequence[Sizes],
     bases: Sequence[Term],
 ) -> TensorType | None:
@@ -208,5 +208,5 @@ def _samples(symbols: Sequence[Var]) -> list[Sizes]:
     return found
 
 
-def _listed(types: Sequence[TensorType]) -> str:
+def _listed(types: Types) -> str:
     return ", ".join(map(str, types))

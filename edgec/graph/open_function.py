@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import replace
 from itertools import starmap
 
 from edgec.errors import EdgecError, ImportFailed
 from edgec.graph.extents import infer_types, opened
 from edgec.graph.ir import Function, Node, Value
-from edgec.graph.types import TensorType
+from edgec.graph.types import Types
 from edgec.numerics.term import Term
 
 HINT = "give the sizes as numbers, and build the model once for each of them"
@@ -31,7 +31,7 @@ def opened_function(
     return _on_types(function, types)
 
 
-def _on_types(function: Function, types: Sequence[TensorType]) -> Function:
+def _on_types(function: Function, types: Types) -> Function:
     """The function whose parameters have these types, and what follows from them."""
     known = {p: replace(p, type=t) for p, t in zip(function.params, types, strict=True)}
     nodes = [_opened(node, known) for node in function.nodes]

@@ -23,7 +23,7 @@ from edgec.graph.traits import (
     Storage,
     StoredAs,
 )
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Array, Arrays, Quant, TensorType, Types
 from edgec.numerics.fit_term import Sizes, value_at
 from edgec.numerics.term import Term
 
@@ -146,18 +146,12 @@ class Operator(Generic[AttrsT]):
         raise NotImplementedError
 
     def evaluate(
-        self,
-        attrs: AttrsT,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
+        self, attrs: AttrsT, inputs: Arrays, input_types: Types, output_types: Types
     ) -> tuple[Array, ...]:
         """The exact meaning, on `edgec.numerics.fixed_point`; C must equal it in every bit."""
         raise NotImplementedError
 
-    def attrs_at(
-        self, attrs: AttrsT, largest: Sequence[TensorType], inputs: Sequence[TensorType]
-    ) -> AttrsT:
+    def attrs_at(self, attrs: AttrsT, largest: Types, inputs: Types) -> AttrsT:
         """The attributes for smaller inputs: other ones only where they hold sizes of inputs.
 
         largest: the types of the inputs that `attrs` belongs to.
@@ -187,10 +181,7 @@ class Operator(Generic[AttrsT]):
         terms = tuple(filter(None, map(fit, zip(*every, strict=True))))
         return self.attrs_of(every[0], terms if len(terms) == len(every[0]) else ())
 
-    def attrs_of_two(
-        self, attrs: AttrsT, other: AttrsT, largest: Sequence[TensorType],
-        inputs: Sequence[TensorType],
-    ) -> AttrsT:  # fmt: skip
+    def attrs_of_two(self, attrs: AttrsT, other: AttrsT, largest: Types, inputs: Types) -> AttrsT:
         """The attributes for the largest inputs, with what those for smaller ones say of sizes."""
         return attrs
 
@@ -202,9 +193,7 @@ class Operator(Generic[AttrsT]):
             raise TypeMismatch(f"{self.name} takes no bodies, {len(bodies)} are given")
         return self.infer(attrs, *inputs)
 
-    def given_to_bodies(
-        self, attrs: AttrsT, inputs: Sequence[TensorType]
-    ) -> tuple[TensorType, ...]:
+    def given_to_bodies(self, attrs: AttrsT, inputs: Types) -> tuple[TensorType, ...]:
         """The types that each body of a node takes, of those of the node's inputs."""
         return tuple(inputs)
 
@@ -222,27 +211,25 @@ class Operator(Generic[AttrsT]):
         """How often each body of a node runs at most; UNKNOWN_ROUNDS where data decide."""
         return 1
 
-    def macs_of_bodies(
-        self, attrs: AttrsT, macs: Sequence[int], inputs: Sequence[TensorType]
-    ) -> int:
+    def macs_of_bodies(self, attrs: AttrsT, macs: Sequence[int], inputs: Types) -> int:
         """Multiply-accumulates of a node whose bodies have these each."""
         raise NotImplementedError
 
-    def steps(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> int:
+    def steps(self, attrs: AttrsT, inputs: Types) -> int:
         """How many computations follow one another in `evaluate`: of recurrent operators many."""
         if self.integer_form is IntegerForm.RECURRENT:
             return math.prod(inputs[0].shape[:-1])
         return 1
 
-    def index_limit(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> int | None:
+    def index_limit(self, attrs: AttrsT, inputs: Types) -> int | None:
         """Below which number the indices, its second operand, must be; None where all will do."""
         return None
 
-    def macs(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: AttrsT, inputs: Types) -> int:
         """Multiply-accumulates of one run, as the field counts them (0 for most operators)."""
         return 0
 
-    def tolerance_of(self, inputs: Sequence[TensorType]) -> float:
+    def tolerance_of(self, inputs: Types) -> float:
         """`tolerance`, or that of inputs of these types where it depends on them."""
         return self.tolerance
 
@@ -253,7 +240,7 @@ class Operator(Generic[AttrsT]):
         """
         return max(scales, default=0.0) if self.fusion in (Fusion.VIEW, Fusion.INJECTIVE) else 0.0
 
-    def row_window(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> RowWindow | None:
+    def row_window(self, attrs: AttrsT, inputs: Types) -> RowWindow | None:
         """Which rows of [N, H, W, C] inputs an output row is made of; None if it is not so made.
 
         The same for all inputs that are no constants.
@@ -282,9 +269,7 @@ class Operator(Generic[AttrsT]):
         """The attributes for `count` samples along the first axis, from those for one."""
         return attrs
 
-    def attrs_for_integers(
-        self, attrs: AttrsT, inputs: Sequence[TensorType], result: StoredAs
-    ) -> AttrsT | None:
+    def attrs_for_integers(self, attrs: AttrsT, inputs: Types, result: StoredAs) -> AttrsT | None:
         """The attributes of a float operator's form on stored integers; None if it has none such.
 
         inputs: the types of the integers that it reads.
@@ -309,12 +294,7 @@ class Operator(Generic[AttrsT]):
         return cast(AttrsT, replace(known, minimum=minimum, maximum=maximum))
 
     def axis_after(
-        self,
-        attrs: AttrsT,
-        inputs: Sequence[TensorType],
-        position: int,
-        axis: int,
-        result: TensorType,
+        self, attrs: AttrsT, inputs: Types, position: int, axis: int, result: TensorType
     ) -> int | None:
         """The axis of the results that the axis of an input becomes; None if there is none.
 
@@ -336,9 +316,7 @@ class Operator(Generic[AttrsT]):
             is_own = axis not in whole
         return after if is_own and result.shape[after] == shape[axis] else None
 
-    def whole_axes(
-        self, attrs: AttrsT, inputs: Sequence[TensorType], position: int
-    ) -> Collection[int] | None:
+    def whole_axes(self, attrs: AttrsT, inputs: Types, position: int) -> Collection[int] | None:
         """Axes of an input of which each result needs all elements; it keeps the others.
 
         None where this says nothing of the operator.
@@ -356,7 +334,7 @@ class Operator(Generic[AttrsT]):
         """Whether a node of one input that has the type of its output changes nothing."""
         return False
 
-    def channels(self, attrs: AttrsT, inputs: Sequence[TensorType], output: TensorType) -> Channels:
+    def channels(self, attrs: AttrsT, inputs: Types, output: TensorType) -> Channels:
         """Which input channels an output channel depends on; constants have none of their own."""
         if self.dot_products is not None:
             return Channels.SAME if self.dot_products.is_depthwise else Channels.MIXED
@@ -396,7 +374,7 @@ class Operator(Generic[AttrsT]):
         """By how many steps, rounding aside, its integers may be from what floats give."""
         return 0
 
-    def sums_rows(self, attrs: AttrsT, inputs: Sequence[TensorType]) -> bool:
+    def sums_rows(self, attrs: AttrsT, inputs: Types) -> bool:
         """Whether the output is a sum over all rows of the only input, finished at the end."""
         return False
 

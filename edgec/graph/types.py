@@ -14,6 +14,7 @@ from edgec.numerics.narrow_float import STORED_IN
 from edgec.numerics.term import Term
 
 Array = npt.NDArray[Any]
+Arrays = Sequence[Array]
 
 #: numpy's names; the element types that the graph IR knows.
 DTYPES = (
@@ -120,3 +121,7 @@ class TensorType:
         if self.quant.per_tensor:
             return f"{text} quant({self.quant.scale[0]!r}, {self.quant.zero_point[0]})"
         return f"{text} quant({len(self.quant.scale)} scales along {self.quant.axis})"
+
+
+#: Those of the inputs or the outputs of a node.
+Types = Sequence[TensorType]

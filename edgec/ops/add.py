@@ -15,7 +15,7 @@ from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import Arithmetic, IntegerForm, Interval, Operand, StoredAs
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Array, Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.dtype import is_float
 from edgec.loop.lowering import Lowering
@@ -117,7 +117,7 @@ class Add(Op[AddAttrs]):
             raise TypeMismatch(f"{self.name}: the output scale is too small for the input scales")
         return (TensorType(shape, a.dtype, attrs.output),)
 
-    def row_window(self, attrs: AddAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
+    def row_window(self, attrs: AddAttrs, inputs: Types) -> RowWindow | None:
         """Row by row, unless rows are broadcast."""
         shape = np.broadcast_shapes(*(type_.shape for type_ in inputs))
         small = (1, shape[-1] if shape else 1)  # one number, or one for each channel
@@ -144,7 +144,7 @@ class Add(Op[AddAttrs]):
         return target.compute("element", output.shape, output.dtype, element)
 
     def attrs_for_integers(
-        self, attrs: AddAttrs, inputs: Sequence[TensorType], result: StoredAs
+        self, attrs: AddAttrs, inputs: Types, result: StoredAs
     ) -> AddAttrs | None:
         """The same sum with the result's parameters and bounds."""
         return AddAttrs(result.quant, result.minimum, result.maximum, result.rounding)
@@ -167,9 +167,7 @@ class Sub(Add):
     sign = -1
 
 
-def _sum(
-    attrs: AddAttrs, inputs: Sequence[Array], input_types: Sequence[TensorType], sign: int
-) -> Array:
+def _sum(attrs: AddAttrs, inputs: Sequence[Array], input_types: Types, sign: int) -> Array:
     """The stored sum before its clamp."""
     a, b = (type_.quant for type_ in input_types)
     assert a is not None and b is not None and attrs.output is not None
@@ -220,7 +218,7 @@ def _lowered_sum(node: Node, sign: int) -> Callable[[Value, Value], Value]:
     return combine
 
 
-def _of_all_pairs(attrs: AddAttrs, types: Sequence[TensorType], sign: int) -> LinearSum | None:
+def _of_all_pairs(attrs: AddAttrs, types: Types, sign: int) -> LinearSum | None:
     """The sum of all pairs of int8 operands as multiply-adds, if there are exact ones."""
     first, second = (type_.with_shape(()) for type_ in types)
     return _found_once(attrs, (first, second), sign)

@@ -11,7 +11,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import IntegerForm
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, index, maximum, minimum, select
@@ -46,9 +46,7 @@ class ArgReduce(Op[ArgReduceAttrs]):
     fusion = Fusion.OPAQUE
     integer_form = IntegerForm.ORDER
 
-    def whole_axes(
-        self, attrs: ArgReduceAttrs, inputs: Sequence[TensorType], position: int
-    ) -> Collection[int]:
+    def whole_axes(self, attrs: ArgReduceAttrs, inputs: Types, position: int) -> Collection[int]:
         """The axis that is searched."""
         return (attrs.axis,)
 

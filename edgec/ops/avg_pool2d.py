@@ -14,7 +14,7 @@ from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import AttrsT, Fusion, RowWindow, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.types import Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, index, int32, select
@@ -86,11 +86,11 @@ class Pool2d(Op[AttrsT]):
     clamps = True
     keeps_factors = True
 
-    def row_window(self, attrs: Any, inputs: Sequence[TensorType]) -> RowWindow | None:
+    def row_window(self, attrs: Any, inputs: Types) -> RowWindow | None:
         """By the window's height and stride."""
         return RowWindow(attrs.kernel[0], attrs.stride[0], attrs.padding[0][0])
 
-    def steps(self, attrs: Any, inputs: Sequence[TensorType]) -> int:
+    def steps(self, attrs: Any, inputs: Types) -> int:
         """Of many windows that are large."""
         return window_steps(self.infer(attrs, *inputs)[0], attrs.kernel)
 
@@ -98,7 +98,7 @@ class Pool2d(Op[AttrsT]):
         """With the padding that this row sees."""
         return replace(attrs, padding=((top, bottom), attrs.padding[1]))
 
-    def channels(self, attrs: Any, inputs: Sequence[TensorType], output: TensorType) -> Channels:
+    def channels(self, attrs: Any, inputs: Types, output: TensorType) -> Channels:
         """A window takes in rows and columns alone."""
         return Channels.SAME
 
@@ -117,9 +117,7 @@ class AvgPool2d(Pool2d[AvgPool2dAttrs]):
     tolerance = 2e-6
     integer_form = IntegerForm.MEAN
 
-    def attrs_at(
-        self, attrs: AvgPool2dAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
-    ) -> AvgPool2dAttrs:
+    def attrs_at(self, attrs: AvgPool2dAttrs, largest: Types, inputs: Types) -> AvgPool2dAttrs:
         """A window of the whole height or width stays that."""
         before, now = largest[0].shape[1:3], inputs[0].shape[1:3]
         height, width = (
@@ -143,7 +141,7 @@ class AvgPool2d(Pool2d[AvgPool2dAttrs]):
             raise TypeMismatch(f"a sum of {attrs.kernel} elements may not fit in 32 bits")
         return (TensorType(pooled.shape, x.dtype, attrs.output),)
 
-    def sums_rows(self, attrs: AvgPool2dAttrs, inputs: Sequence[TensorType]) -> bool:
+    def sums_rows(self, attrs: AvgPool2dAttrs, inputs: Types) -> bool:
         """A pool over the whole image."""
         x = inputs[0]
         whole = attrs.kernel == x.shape[1:3] and attrs.padding == NO_PADDING
@@ -218,7 +216,7 @@ class AvgPool2d(Pool2d[AvgPool2dAttrs]):
         return target.compute("element", node.output.type.shape, node.output.type.dtype, mean)
 
     def attrs_for_integers(
-        self, attrs: AvgPool2dAttrs, inputs: Sequence[TensorType], result: StoredAs
+        self, attrs: AvgPool2dAttrs, inputs: Types, result: StoredAs
     ) -> AvgPool2dAttrs | None:
         """TFLite's mean does not rescale."""
         if result.rounding != "onnx" and inputs[0].quant != result.quant:

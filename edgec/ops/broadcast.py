@@ -9,12 +9,12 @@ import numpy as np
 
 from edgec.errors import ContractError, TypeMismatch
 from edgec.graph.ir import Constant
-from edgec.graph.types import TensorType
+from edgec.graph.types import Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 
 
-def broadcast_shape(op: str, inputs: Sequence[TensorType]) -> tuple[int, ...]:
+def broadcast_shape(op: str, inputs: Types) -> tuple[int, ...]:
     """NumPy's broadcast of all shapes; TypeMismatch where there is none."""
     try:
         return np.broadcast_shapes(*(x.shape for x in inputs))

@@ -12,7 +12,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand, StoredAs
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.types import Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.numerics.fixed_point import round_half_away
@@ -78,12 +78,7 @@ class Concat(Op[ConcatAttrs]):
         return out
 
     def axis_after(
-        self,
-        attrs: ConcatAttrs,
-        inputs: Sequence[TensorType],
-        position: int,
-        axis: int,
-        result: TensorType,
+        self, attrs: ConcatAttrs, inputs: Types, position: int, axis: int, result: TensorType
     ) -> int | None:
         """The other axes stay."""
         return None if axis == attrs.axis else axis
@@ -93,7 +88,7 @@ class Concat(Op[ConcatAttrs]):
         return replace(attrs, axis=order[attrs.axis])
 
     def attrs_for_integers(
-        self, attrs: ConcatAttrs, inputs: Sequence[TensorType], result: StoredAs
+        self, attrs: ConcatAttrs, inputs: Types, result: StoredAs
     ) -> ConcatAttrs:
         """With the parameters of the result."""
         return replace(attrs, output=result.quant)
@@ -102,9 +97,7 @@ class Concat(Op[ConcatAttrs]):
         """Of one operand."""
         return True
 
-    def channels(
-        self, attrs: ConcatAttrs, inputs: Sequence[TensorType], output: TensorType
-    ) -> Channels:
+    def channels(self, attrs: ConcatAttrs, inputs: Types, output: TensorType) -> Channels:
         """Each its own, unless the last axis is the one that is joined."""
         return Channels.JOINED if attrs.axis == len(output.shape) - 1 else Channels.SAME
 

@@ -20,7 +20,7 @@ from edgec.errors import TypeMismatch
 from edgec.graph.extents import opened
 from edgec.graph.ir import Node
 from edgec.graph.operator import UNKNOWN_ROUNDS, Fusion, NoAttrs, RunBody, Signature, register
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, TensorType, Types
 from edgec.loop.ir import Branch, For, Stmt
 from edgec.loop.ir import While as Repeat
 from edgec.loop.rewrite import sequence
@@ -35,7 +35,7 @@ class Bodies(Protocol):
     """What a node with bodies is written into: the spots of its values, and the bodies' code."""
 
     @property
-    def types(self) -> Sequence[TensorType]:
+    def types(self) -> Types:
         """The types of the node's inputs."""
 
     @property
@@ -89,7 +89,7 @@ def _require_condition(name: str, type_: TensorType) -> None:
         raise TypeMismatch(f"{name}: the condition is {type_}, not one integer or bool")
 
 
-def _require_params(name: str, body: Signature, given: Sequence[TensorType]) -> None:
+def _require_params(name: str, body: Signature, given: Types) -> None:
     if body.params != tuple(given):
         raise TypeMismatch(
             f"{name}: a body takes other types than it is given",
@@ -97,7 +97,7 @@ def _require_params(name: str, body: Signature, given: Sequence[TensorType]) -> 
         )
 
 
-def _listed(types: Sequence[TensorType]) -> str:
+def _listed(types: Types) -> str:
     return ", ".join(map(str, types)) or "nothing"
 
 
@@ -128,9 +128,7 @@ class If(Control):
             )
         return then.results
 
-    def given_to_bodies(
-        self, attrs: NoAttrs, inputs: Sequence[TensorType]
-    ) -> tuple[TensorType, ...]:
+    def given_to_bodies(self, attrs: NoAttrs, inputs: Types) -> tuple[TensorType, ...]:
         """All but the condition."""
         return tuple(inputs[1:])
 
@@ -140,9 +138,7 @@ class If(Control):
         """Only the body that is chosen runs."""
         return tuple(bodies[0 if inputs[0].any() else 1](inputs[1:]))
 
-    def macs_of_bodies(
-        self, attrs: NoAttrs, macs: Sequence[int], inputs: Sequence[TensorType]
-    ) -> int:
+    def macs_of_bodies(self, attrs: NoAttrs, macs: Sequence[int], inputs: Types) -> int:
         """The work of the larger body."""
         return max(macs)
 
@@ -212,9 +208,7 @@ class While(Control):
         """The limit."""
         return UNKNOWN_ROUNDS if attrs.limit is None else attrs.limit
 
-    def macs_of_bodies(
-        self, attrs: WhileAttrs, macs: Sequence[int], inputs: Sequence[TensorType]
-    ) -> int:
+    def macs_of_bodies(self, attrs: WhileAttrs, macs: Sequence[int], inputs: Types) -> int:
         """The work of one round: data decide how many there are."""
         return sum(macs)
 
@@ -278,17 +272,13 @@ class Scan(Control):
             )
         return (*carried, *(_stack(t, count) for t in body.results[attrs.carried :]))
 
-    def given_to_bodies(
-        self, attrs: ScanAttrs, inputs: Sequence[TensorType]
-    ) -> tuple[TensorType, ...]:
+    def given_to_bodies(self, attrs: ScanAttrs, inputs: Types) -> tuple[TensorType, ...]:
         """What is carried, a slice of each scanned input, and what is fixed."""
         last = attrs.carried + attrs.scanned
         scanned = map(_slice, inputs[attrs.carried : last])
         return (*inputs[: attrs.carried], *scanned, *inputs[last:])
 
-    def attrs_at(
-        self, attrs: ScanAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
-    ) -> ScanAttrs:
+    def attrs_at(self, attrs: ScanAttrs, largest: Types, inputs: Types) -> ScanAttrs:
         """As many steps as what is scanned has slices."""
         scanned = inputs[attrs.carried :][: attrs.scanned]
         return replace(attrs, steps=scanned[0].shape[0]) if scanned else attrs
@@ -310,9 +300,7 @@ class Scan(Control):
         """Its steps."""
         return attrs.steps
 
-    def macs_of_bodies(
-        self, attrs: ScanAttrs, macs: Sequence[int], inputs: Sequence[TensorType]
-    ) -> int:
+    def macs_of_bodies(self, attrs: ScanAttrs, macs: Sequence[int], inputs: Types) -> int:
         """The work of all steps."""
         return attrs.steps * sum(macs)
 
@@ -334,7 +322,7 @@ class Scan(Control):
         return sequence(*starts, For(step, as_term(0), count, "serial", body))
 
 
-def _count(attrs: ScanAttrs, scanned: Sequence[TensorType]) -> Term:
+def _count(attrs: ScanAttrs, scanned: Types) -> Term:
     """How often a body runs: as many slices as there are of each input that is scanned."""
     counts = {as_term((type_.extents or type_.shape or (0,))[0]) for type_ in scanned}
     count = counts.pop() if counts else as_term(attrs.steps)
@@ -381,9 +369,7 @@ class Call(Control):
         """The function on the inputs."""
         return tuple(bodies[0](inputs))
 
-    def macs_of_bodies(
-        self, attrs: NoAttrs, macs: Sequence[int], inputs: Sequence[TensorType]
-    ) -> int:
+    def macs_of_bodies(self, attrs: NoAttrs, macs: Sequence[int], inputs: Types) -> int:
         """The work of the function."""
         return sum(macs)
 

@@ -15,7 +15,7 @@ from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, RowWindow, register
 from edgec.graph.traits import IntegerForm, Products
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, Arrays, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast
@@ -139,12 +139,12 @@ class WindowProducts(Op[Conv2dAttrs]):
         """Raise TypeMismatch for weights of other input channels."""
         raise NotImplementedError
 
-    def macs(self, attrs: Conv2dAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: Conv2dAttrs, inputs: Types) -> int:
         """Every tap of every output element, padding included."""
         (output,) = self.infer(attrs, *inputs)
         return math.prod((*output.shape[:3], *inputs[1].shape))
 
-    def row_window(self, attrs: Conv2dAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
+    def row_window(self, attrs: Conv2dAttrs, inputs: Types) -> RowWindow | None:
         """By the window's height and stride."""
         reach = (self.kernel(inputs[1].shape)[0] - 1) * attrs.dilation[0] + 1
         return RowWindow(reach, attrs.stride[0], attrs.padding[0][0])
@@ -208,11 +208,7 @@ class Conv2d(WindowProducts):
             )
 
     def evaluate(
-        self,
-        attrs: Conv2dAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
+        self, attrs: Conv2dAttrs, inputs: Arrays, input_types: Types, output_types: Types
     ) -> tuple[Array, ...]:
         """One matrix product in float64, exact for integers: below 2**53. Floats in C's order."""
         x, weights, bias = inputs

@@ -13,7 +13,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import IntegerForm, StoredAs
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.types import Quant, TensorType, Types
 from edgec.loop.define import ReduceAxis, Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import int32, intrinsic, saturate
@@ -70,16 +70,14 @@ class Cumulate(Op[CumulateAttrs]):
         return None if attrs.is_product else self.integer_form
 
     def attrs_for_integers(
-        self, attrs: CumulateAttrs, inputs: Sequence[TensorType], result: StoredAs
+        self, attrs: CumulateAttrs, inputs: Types, result: StoredAs
     ) -> CumulateAttrs | None:
         """The same with the result's parameters, where nothing else limits it."""
         rounding: Rounding = "onnx" if result.rounding == "onnx" else "tflm"
         own = replace(attrs, output=result.quant, rounding=rounding)
         return own if result.is_whole else None
 
-    def whole_axes(
-        self, attrs: CumulateAttrs, inputs: Sequence[TensorType], position: int
-    ) -> Collection[int]:
+    def whole_axes(self, attrs: CumulateAttrs, inputs: Types, position: int) -> Collection[int]:
         """Sums from an end need all before it; those from the start need what is in use."""
         return (attrs.axis,) if attrs.reverse else ()
 
@@ -94,7 +92,7 @@ class Cumulate(Op[CumulateAttrs]):
             raise TypeMismatch(f"cumulate of {x}")
         return (x,)
 
-    def steps(self, attrs: CumulateAttrs, inputs: Sequence[TensorType]) -> int:
+    def steps(self, attrs: CumulateAttrs, inputs: Types) -> int:
         """Each element is added to those before it."""
         return inputs[0].shape[attrs.axis]
 

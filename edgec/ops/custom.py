@@ -15,7 +15,7 @@ from edgec.errors import EdgecError, ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Array, Arrays, Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.foreign import Foreign, computed, find_foreign, register_foreign
 from edgec.loop.lowering import Lowering
@@ -62,16 +62,12 @@ class Custom(Op[CustomAttrs]):
             raise TypeMismatch(f"{attrs.symbol} needs an input and a result")
         return tuple(map(TensorType, attrs.shapes, attrs.dtypes, attrs.quants))
 
-    def macs(self, attrs: CustomAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: CustomAttrs, inputs: Types) -> int:
         """The products of the operators that an accelerator runs."""
         return attrs.macs
 
     def evaluate(
-        self,
-        attrs: CustomAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
+        self, attrs: CustomAttrs, inputs: Arrays, input_types: Types, output_types: Types
     ) -> tuple[Array, ...]:
         """The declared reference."""
         results = [(type_.shape, type_.dtype) for type_ in output_types]
@@ -125,11 +121,11 @@ def declare(
     *,
     symbol: str,
     source: str | Path,
-    results: Callable[[Sequence[TensorType], Mapping[str, Any]], Sequence[Declared]],
+    results: Callable[[Types, Mapping[str, Any]], Sequence[Declared]],
     reference: Callable[..., Any],
     onnx: str = "",
     tflite: str = "",
-    numbers: Callable[[Sequence[TensorType], Mapping[str, Any]], Sequence[Number]] | None = None,
+    numbers: Callable[[Types, Mapping[str, Any]], Sequence[Number]] | None = None,
     instructions: float = 0.0,
 ) -> None:
     """Declare an operator that a C function computes; files that name it can then be built.
@@ -159,7 +155,7 @@ def declare(
         declare_importer("tflite", f"CUSTOM:{tflite}", append)
 
 
-def declare_group(foreign: Foreign, results: Sequence[TensorType], room: int, macs: int) -> str:
+def declare_group(foreign: Foreign, results: Types, room: int, macs: int) -> str:
     """Declare a function that an accelerator runs for a group of operators of a TFLite file.
 
     room: bytes of memory that it uses. macs: multiply-accumulates of the group. Returns the kind

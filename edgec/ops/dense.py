@@ -11,7 +11,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.traits import IntegerForm, Products
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, Arrays, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast
@@ -61,11 +61,7 @@ class Dense(Op[NoAttrs]):
         return (TensorType((x.shape[0], weights.shape[0]), dtype),)
 
     def evaluate(
-        self,
-        attrs: NoAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
+        self, attrs: NoAttrs, inputs: Arrays, input_types: Types, output_types: Types
     ) -> tuple[Array, ...]:
         """One matrix product in float64, exact for integers: below 2**53. Floats in C's order."""
         x, weights, bias = inputs
@@ -74,7 +70,7 @@ class Dense(Op[NoAttrs]):
         products = centred(x, input_types[0]) @ weights.T.astype(np.float64)
         return (with_bias(products, bias, output_types[0].dtype),)
 
-    def macs(self, attrs: NoAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: NoAttrs, inputs: Types) -> int:
         """N * K * O."""
         return inputs[0].elements * inputs[1].shape[0]
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
@@ -11,7 +9,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Node, Value
 from edgec.graph.operator import register
 from edgec.graph.traits import Products
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, Arrays, TensorType, Types
 from edgec.numerics.ordered_sum import without_negative_zeros
 from edgec.ops.conv2d import Conv2dAttrs, WindowProducts, append_convolution, centred
 from edgec.ops.onnx_graph import OnnxGraph, write_convolution
@@ -42,11 +40,7 @@ class DepthwiseConv2d(WindowProducts):
             raise TypeMismatch(f"{outputs} output channels from {channels} input channels")
 
     def evaluate(
-        self,
-        attrs: Conv2dAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
+        self, attrs: Conv2dAttrs, inputs: Arrays, input_types: Types, output_types: Types
     ) -> tuple[Array, ...]:
         """Tap by tap; integers in the accumulators' dtype, which wraps as those of C do."""
         x, weights, bias = inputs

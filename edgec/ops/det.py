@@ -11,7 +11,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, NoAttrs, register
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Definition, Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, index, maximum, select
@@ -38,7 +38,7 @@ class Det(Op[NoAttrs]):
             raise TypeMismatch("det of matrices without elements")
         return (x.with_shape(x.shape[:-2]),)
 
-    def steps(self, attrs: NoAttrs, inputs: Sequence[TensorType]) -> int:
+    def steps(self, attrs: NoAttrs, inputs: Types) -> int:
         """The pivot of each column is looked for row by row."""
         return 4 * inputs[0].shape[-1] ** 2
 

@@ -20,7 +20,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import index, minimum, select
@@ -88,7 +88,7 @@ class Dft(Op[DftAttrs]):
         shape = (*x.shape[: attrs.axis], attrs.count, *x.shape[attrs.axis + 1 : -1], attrs.parts)
         return (x.with_shape(shape),)
 
-    def macs(self, attrs: DftAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: DftAttrs, inputs: Types) -> int:
         """Each result of a pass takes a product with each part of as many numbers as its factor."""
         (x,) = inputs
         passes = factors(attrs.length)

@@ -16,7 +16,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as Graph
 from edgec.graph.operator import Fusion, register
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, index, maximum, minimum, select
@@ -76,7 +76,7 @@ class DirectConv(Op[DirectConvAttrs]):
             raise TypeMismatch(f"{text}: the window exceeds the input")
         return (TensorType((x.shape[0], w.shape[0], *shape), x.dtype),)
 
-    def macs(self, attrs: DirectConvAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: DirectConvAttrs, inputs: Types) -> int:
         """Elements of the output times those of a window."""
         return self.infer(attrs, *inputs)[0].elements * prod(inputs[1].shape[1:])
 

@@ -19,7 +19,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as Graph
 from edgec.graph.operator import Fusion, register
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, index, int32, maximum, minimum, select
@@ -63,7 +63,7 @@ class DirectConvTranspose(Op[DirectConvTransposeAttrs]):
             raise TypeMismatch(f"{text} in {attrs.groups} groups")
         return (TensorType((x.shape[0], w.shape[1] * attrs.groups, *attrs.shape), x.dtype),)
 
-    def macs(self, attrs: DirectConvTransposeAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: DirectConvTransposeAttrs, inputs: Types) -> int:
         """Elements of the input times those of a window."""
         return inputs[0].elements * prod(inputs[1].shape[1:])
 

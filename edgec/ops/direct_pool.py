@@ -17,7 +17,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.dtype import integer_range, is_float
 from edgec.loop.lowering import Lowering
@@ -70,7 +70,7 @@ class DirectPool(Op[DirectPoolAttrs]):
         dtype = "int64" if attrs.kind in ("place", "column") else x.dtype
         return (TensorType((*x.shape[:2], *attrs.shape), dtype),)
 
-    def steps(self, attrs: DirectPoolAttrs, inputs: Sequence[TensorType]) -> int:
+    def steps(self, attrs: DirectPoolAttrs, inputs: Types) -> int:
         """Of many windows that are large."""
         return window_steps(self.infer(attrs, *inputs)[0], attrs.kernel)
 

@@ -23,7 +23,7 @@ from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, RowWindow, get_op, register
 from edgec.graph.traits import Storage
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.types import Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, intrinsic, maximum, minimum, select
@@ -149,7 +149,7 @@ class _RowLoops:
         return select(low < high, (high - low) / 255.0, 1.0)
 
 
-def _check_ranges(op: str, asymmetric: bool, rows: int, ranges: Sequence[TensorType]) -> None:
+def _check_ranges(op: str, asymmetric: bool, rows: int, ranges: Types) -> None:
     """TypeMismatch unless there is one range for each row, or two."""
     if len(ranges) != (2 if asymmetric else 1):
         raise TypeMismatch(f"{op} got {len(ranges)} ranges")
@@ -238,7 +238,7 @@ class RescaleRows(Op[RescaleRowsAttrs]):
         _check_ranges(self.name, attrs.asymmetric, acc.shape[0], ranges)
         return (TensorType(acc.shape, "float32"),)
 
-    def row_window(self, attrs: RescaleRowsAttrs, inputs: Sequence[TensorType]) -> RowWindow | None:
+    def row_window(self, attrs: RescaleRowsAttrs, inputs: Types) -> RowWindow | None:
         """Row by row."""
         return RowWindow()
 

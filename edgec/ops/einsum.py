@@ -11,7 +11,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import operand_tensors
@@ -51,7 +51,7 @@ class Einsum(Op[EinsumAttrs]):
             raise TypeMismatch(f"einsum to {attrs.output!r} of {', '.join(attrs.inputs)}")
         return (TensorType(tuple(extents[letter] for letter in attrs.output), first.dtype),)
 
-    def macs(self, attrs: EinsumAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: EinsumAttrs, inputs: Types) -> int:
         """A product for each choice of all letters."""
         total = 1
         for extent in _extents(attrs, inputs).values():
@@ -89,7 +89,7 @@ class Einsum(Op[EinsumAttrs]):
         write_own(out, node, "Einsum", equation=equation)
 
 
-def _extents(attrs: EinsumAttrs, inputs: Sequence[TensorType]) -> dict[str, int]:
+def _extents(attrs: EinsumAttrs, inputs: Types) -> dict[str, int]:
     """The extent of each letter. Raises TypeMismatch where two do not fit."""
     found: dict[str, int] = {}
     if len(attrs.inputs) != len(inputs):

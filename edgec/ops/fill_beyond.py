@@ -14,7 +14,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import index, select
@@ -51,9 +51,7 @@ class FillBeyond(Op[FillBeyondAttrs]):
             raise TypeMismatch(f"fill_beyond along axis {attrs.axis} of {x}")
         return (x,)
 
-    def whole_axes(
-        self, attrs: FillBeyondAttrs, inputs: Sequence[TensorType], position: int
-    ) -> Collection[int]:
+    def whole_axes(self, attrs: FillBeyondAttrs, inputs: Types, position: int) -> Collection[int]:
         """Any element may be of what is filled; it keeps the other axes of x."""
         return (0,) if position else (attrs.axis,)
 

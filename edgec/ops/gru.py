@@ -25,7 +25,7 @@ from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Interval, Operand
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Array, Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int16, int32, intrinsic, saturate
@@ -82,11 +82,11 @@ class Gru(Op[GruAttrs]):
         check_factors([_to_output(attrs)], "tflm")
         return TensorType((x.shape[0], 1, units), x.dtype, attrs.output), hidden
 
-    def macs(self, attrs: GruAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: GruAttrs, inputs: Types) -> int:
         """The products of all weights, in each step."""
         return inputs[0].shape[0] * (inputs[2].elements + inputs[3].elements)
 
-    def steps(self, attrs: GruAttrs, inputs: Sequence[TensorType]) -> int:
+    def steps(self, attrs: GruAttrs, inputs: Types) -> int:
         """One after the other."""
         return inputs[0].shape[0]
 
@@ -129,7 +129,7 @@ def _check_zero_points(x: TensorType, output: Quant) -> None:
         raise TypeMismatch(f"gru of {x}: int16 has no zero point")
 
 
-def _check_shapes(x: TensorType, units: int, inputs: Sequence[TensorType]) -> None:
+def _check_shapes(x: TensorType, units: int, inputs: Types) -> None:
     rows = GATES * units
     dtype = "int16" if x.dtype == "int16" else "int8"
     wanted = [(x.shape, dtype), ((1, units), "int16"), ((rows, *x.shape[1:]), "int8"),

@@ -24,7 +24,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.traits import IntegerForm
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -74,7 +74,7 @@ class _Recurrence(Op[Any]):
         """One: ONNX Runtime's logistic function is off by parts of one also where it is near 0."""
         return 1.0
 
-    def macs(self, attrs: Any, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: Any, inputs: Types) -> int:
         """The products of all weights, in each step."""
         steps, batch, _ = inputs[0].shape
         return steps * batch * (inputs[2].elements + inputs[3].elements)

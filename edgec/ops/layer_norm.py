@@ -14,7 +14,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, Operator, get_op, register
 from edgec.graph.traits import IntegerForm, StoredAs
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
@@ -51,9 +51,7 @@ class LayerNorm(Op[LayerNormAttrs]):
         """One of stored integers, with the float scale and bias as constants."""
         return get_op(IntegerNorm)
 
-    def attrs_for_integers(
-        self, attrs: LayerNormAttrs, inputs: Sequence[TensorType], result: StoredAs
-    ) -> Any:
+    def attrs_for_integers(self, attrs: LayerNormAttrs, inputs: Types, result: StoredAs) -> Any:
         """Rows with their mean taken off."""
         return IntegerNormAttrs(True, attrs.epsilon, result.quant, result.minimum, result.maximum)
 

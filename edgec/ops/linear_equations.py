@@ -13,7 +13,7 @@ from typing import Any
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, NoAttrs, register
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Definition, Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, index, intrinsic, select
@@ -38,7 +38,7 @@ class _ByColumns(Op[NoAttrs], ABC):
             raise TypeMismatch(f"{self.name} of matrices without elements")
         return (x.with_shape((*x.shape[:-1], self.columns(*x.shape[-2:]))),)
 
-    def steps(self, attrs: NoAttrs, inputs: Sequence[TensorType]) -> int:
+    def steps(self, attrs: NoAttrs, inputs: Types) -> int:
         """Each column is gone through row by row."""
         return 4 * inputs[0].shape[-2] ** 2
 

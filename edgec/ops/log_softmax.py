@@ -9,7 +9,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.traits import IntegerForm, StoredAs
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.types import Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
@@ -47,9 +47,7 @@ class LogSoftmax(Op[NoAttrs]):
         """The one quantization that TFLite has."""
         return RESULT if dtype == "int8" else None
 
-    def attrs_for_integers(
-        self, attrs: NoAttrs, inputs: Sequence[TensorType], result: StoredAs
-    ) -> NoAttrs | None:
+    def attrs_for_integers(self, attrs: NoAttrs, inputs: Types, result: StoredAs) -> NoAttrs | None:
         """Of int8 whose result has that quantization."""
         is_known = result.is_whole and (result.dtype, result.quant) == ("int8", RESULT)
         return attrs if is_known else None

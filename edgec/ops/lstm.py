@@ -22,7 +22,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Interval, Operand
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Array, Arrays, Quant, TensorType, Types
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -128,11 +128,7 @@ class Lstm(Op[LstmAttrs]):
         return (TensorType((*outer, units), dtype, attrs.hidden), hidden, cell)
 
     def evaluate(
-        self,
-        attrs: LstmAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
+        self, attrs: LstmAttrs, inputs: Arrays, input_types: Types, output_types: Types
     ) -> tuple[Array, ...]:
         """Step by step, as TFLite Micro's lstm_eval.cc."""
         x, hidden, cell, weights, recurrent, bias = (array.astype(np.int64) for array in inputs)
@@ -164,7 +160,7 @@ class Lstm(Op[LstmAttrs]):
         y = y.reshape(output_types[0].shape)
         return y, hidden.astype(dtype), cell.astype(np.int16)
 
-    def macs(self, attrs: LstmAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: LstmAttrs, inputs: Types) -> int:
         """The products of all weights, in each step."""
         return inputs[0].shape[0] * (inputs[3].elements + inputs[4].elements)
 

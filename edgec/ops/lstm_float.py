@@ -22,7 +22,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import IntegerForm
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Array, Arrays, Quant, TensorType, Types
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -87,11 +87,7 @@ class LstmFloat(Op[LstmFloatAttrs]):
         return TensorType((steps, batch, units), "float32"), hidden, cell
 
     def evaluate(
-        self,
-        attrs: LstmFloatAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
+        self, attrs: LstmFloatAttrs, inputs: Arrays, input_types: Types, output_types: Types
     ) -> tuple[Array, ...]:
         """Step by step, in the order of the generated C."""
         x, hidden, cell, weights, recurrent, bias = inputs
@@ -115,7 +111,7 @@ class LstmFloat(Op[LstmFloatAttrs]):
         """One: the error of ONNX Runtime's logistic function stays absolute near 0."""
         return 1.0
 
-    def macs(self, attrs: LstmFloatAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: LstmFloatAttrs, inputs: Types) -> int:
         """The products of all weights, in each step."""
         steps, batch, _ = inputs[0].shape
         return steps * batch * (inputs[3].elements + inputs[4].elements)

@@ -13,7 +13,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.traits import IntegerForm, Interval, Operand
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, Arrays, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.numerics.fixed_point import Rounding
@@ -62,9 +62,7 @@ class Matmul(Op[NoAttrs]):
     tolerance = 2e-6
     integer_form = IntegerForm.MATRICES
 
-    def whole_axes(
-        self, attrs: NoAttrs, inputs: Sequence[TensorType], position: int
-    ) -> Collection[int]:
+    def whole_axes(self, attrs: NoAttrs, inputs: Types, position: int) -> Collection[int]:
         """The axis of the summed products: the columns of x, the rows of y."""
         return (len(inputs[position].shape) - (2 if position else 1),)
 
@@ -84,11 +82,7 @@ class Matmul(Op[NoAttrs]):
         return (TensorType((*batch, x.shape[-2], y.shape[-1]), dtype),)
 
     def evaluate(
-        self,
-        attrs: NoAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
+        self, attrs: NoAttrs, inputs: Arrays, input_types: Types, output_types: Types
     ) -> tuple[Array, ...]:
         """Products are added in the order of K, from zero; of stored integers exactly in float64,
         below 2**53."""
@@ -105,7 +99,7 @@ class Matmul(Op[NoAttrs]):
             result[at] = ordered_products(x[at], y[at].T, start)
         return (result,)
 
-    def macs(self, attrs: NoAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: NoAttrs, inputs: Types) -> int:
         """Elements of the output times K."""
         (output,) = self.infer(attrs, *inputs)
         return output.elements * inputs[0].shape[-1]

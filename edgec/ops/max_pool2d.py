@@ -13,7 +13,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import register
 from edgec.graph.traits import IntegerForm, Interval, Operand, StoredAs
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, maximum, minimum
@@ -91,7 +91,7 @@ class MaxPool2d(Pool2d[MaxPool2dAttrs]):
         return -np.inf if x.is_float else int(np.iinfo(x.dtype).min)
 
     def attrs_for_integers(
-        self, attrs: MaxPool2dAttrs, inputs: Sequence[TensorType], result: StoredAs
+        self, attrs: MaxPool2dAttrs, inputs: Types, result: StoredAs
     ) -> MaxPool2dAttrs:
         """Between these bounds."""
         return replace(attrs, minimum=result.minimum, maximum=result.maximum)

@@ -13,7 +13,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Arithmetic, IntegerForm, Interval, Operand, StoredAs
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.types import Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.dtype import is_float
 from edgec.loop.intrinsics import HALF
@@ -53,13 +53,13 @@ class MulAttrs:
     rounding: Rounding = "tflm"
 
 
-def _multiplier(inputs: Sequence[TensorType], output: Quant) -> float:
+def _multiplier(inputs: Types, output: Quant) -> float:
     """First scale * second scale / output scale. Source: TFLite Micro's CalculateOpDataMul."""
     (first, _), (second, _) = (x.scalar_quant() for x in inputs)
     return first * second / output.scale[0]
 
 
-def onnx_ratio(inputs: Sequence[TensorType], output: Quant) -> np.float32:
+def onnx_ratio(inputs: Types, output: Quant) -> np.float32:
     """The multiplier in float32, from left to right, as ONNX Runtime's QLinearMul computes it."""
     first, second, y = (np.float32(s) for s in (*(x.scalar_quant()[0] for x in inputs),
                                                 output.scale[0]))  # fmt: skip
@@ -67,7 +67,7 @@ def onnx_ratio(inputs: Sequence[TensorType], output: Quant) -> np.float32:
         return np.float32(np.float32(first * second) / y)
 
 
-def _onnx_product(product: IntArray, inputs: Sequence[TensorType], attrs: MulAttrs) -> IntArray:
+def _onnx_product(product: IntArray, inputs: Types, attrs: MulAttrs) -> IntArray:
     """Stored results of exact products: a multiplication, an addition and a rounding in float32.
 
     The zero point is added before rounding (half to even).
@@ -78,7 +78,7 @@ def _onnx_product(product: IntArray, inputs: Sequence[TensorType], attrs: MulAtt
     return np.asarray(np.clip(moved, attrs.minimum, attrs.maximum), np.int64)
 
 
-def _stored(product: IntArray, inputs: Sequence[TensorType], attrs: MulAttrs) -> IntArray:
+def _stored(product: IntArray, inputs: Types, attrs: MulAttrs) -> IntArray:
     """Stored results of exact products, as the rounding says."""
     assert attrs.output is not None
     if attrs.rounding == "onnx":
@@ -88,7 +88,7 @@ def _stored(product: IntArray, inputs: Sequence[TensorType], attrs: MulAttrs) ->
     return np.clip(total, attrs.minimum, attrs.maximum)
 
 
-def _high_multiplier(inputs: Sequence[TensorType], attrs: MulAttrs) -> int | None:
+def _high_multiplier(inputs: Types, attrs: MulAttrs) -> int | None:
     """What stands for the rescaling of products of int8, see `edgec.ops.high_product`."""
     assert attrs.output is not None
     if inputs[0].dtype != "int8" or attrs.rounding == "tflm":  # twice rounded: no line
@@ -176,7 +176,7 @@ class Mul(Op[MulAttrs]):
         return target.compute("element", output.shape, output.dtype, element)
 
     def attrs_for_integers(
-        self, attrs: MulAttrs, inputs: Sequence[TensorType], result: StoredAs
+        self, attrs: MulAttrs, inputs: Types, result: StoredAs
     ) -> MulAttrs | None:
         """The same product with the result's parameters and bounds."""
         return MulAttrs(result.quant, result.minimum, result.maximum, result.rounding)

@@ -18,7 +18,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Definition, Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
@@ -61,7 +61,7 @@ class SoftNonMaxSuppression(Op[NonMaxSuppressionAttrs]):
         (numbers,) = NonMaxSuppression().infer(attrs, *first)
         return numbers, TensorType(numbers.shape, "float32")
 
-    def steps(self, attrs: NonMaxSuppressionAttrs, inputs: Sequence[TensorType]) -> int:
+    def steps(self, attrs: NonMaxSuppressionAttrs, inputs: Types) -> int:
         """The steps of all choices."""
         return _steps(attrs, inputs)
 
@@ -128,7 +128,7 @@ class NonMaxSuppression(Op[NonMaxSuppressionAttrs]):
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """ONNX has it with `chosen_boxes` only, which writes both."""
 
-    def steps(self, attrs: NonMaxSuppressionAttrs, inputs: Sequence[TensorType]) -> int:
+    def steps(self, attrs: NonMaxSuppressionAttrs, inputs: Types) -> int:
         """The steps of all choices."""
         return _steps(attrs, inputs)
 
@@ -229,7 +229,7 @@ def _best(
     )  # fmt: skip
 
 
-def _steps(attrs: NonMaxSuppressionAttrs, inputs: Sequence[TensorType]) -> int:
+def _steps(attrs: NonMaxSuppressionAttrs, inputs: Types) -> int:
     """A choice looks at all boxes about sixteen times."""
     return attrs.limit * 16 * (1 + inputs[1].elements // 8192)
 

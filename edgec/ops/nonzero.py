@@ -16,7 +16,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, Arrays, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value as LoopValue
@@ -50,11 +50,7 @@ class Nonzero(Op[NoAttrs]):
         return TensorType((len(x.shape), x.elements), "int64"), TensorType((1,), "int32")
 
     def evaluate(
-        self,
-        attrs: NoAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
+        self, attrs: NoAttrs, inputs: Arrays, input_types: Types, output_types: Types
     ) -> tuple[Array, ...]:
         """NumPy's; loops take a step for each element."""
         found = np.array(np.nonzero(inputs[0]), np.int64)

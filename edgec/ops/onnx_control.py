@@ -14,7 +14,7 @@ import edgec.ops.elementwise  # noqa: F401  registers what is named here
 from edgec.errors import EdgecError, ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.ops.bodies import Body, closed
 from edgec.ops.concat import ConcatAttrs
 from edgec.ops.control import If, Scan, ScanAttrs, While, WhileAttrs
@@ -207,9 +207,7 @@ def _conditional(
     return node.outputs[2:]
 
 
-def _condition(
-    types: Sequence[TensorType], body: Body, most: Value | None, rounds: int | None
-) -> Body:
+def _condition(types: Types, body: Body, most: Value | None, rounds: int | None) -> Body:
     """Whether there is another round: the body's own answer, and a count that is computed."""
     builder = GraphBuilder("condition")
     own = len(types) - len(body.captured)

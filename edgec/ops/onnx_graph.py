@@ -11,7 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from edgec.graph.ir import Constant, Function, Node, Value
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Array, Quant, TensorType, Types
 
 #: The order of the axes of [N, H, W, C] in [N, C, H, W].
 TO_FIRST = (0, 3, 1, 2)
@@ -89,7 +89,7 @@ class OnnxGraph(Protocol):
         self,
         name: str,
         inputs: Sequence[tuple[str, TensorType]],
-        results: Sequence[TensorType],
+        results: Types,
         write: Callable[[], Sequence[str]],
     ) -> Any:
         """A graph in a node: of what `write` writes, which returns the tensors of its results."""

@@ -18,7 +18,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import AttrsT, Fusion, Operator
 from edgec.graph.traits import IntegerForm, Interval, Operand
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, Arrays, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.tape import Program
@@ -57,11 +57,7 @@ class Op(Operator[AttrsT]):
     constant_inputs: ClassVar[tuple[int, ...]] = ()
 
     def evaluate(
-        self,
-        attrs: AttrsT,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
+        self, attrs: AttrsT, inputs: Arrays, input_types: Types, output_types: Types
     ) -> tuple[Array, ...]:
         """`lower`, read on arrays. Operators that NumPy computes much faster write their own."""
         if self.fusion is Fusion.VIEW:
@@ -111,8 +107,8 @@ def lowered_results(
     op: Op[AttrsT],
     attrs: AttrsT,
     inputs: Sequence[Array],
-    input_types: Sequence[TensorType],
-    output_types: Sequence[TensorType],
+    input_types: Types,
+    output_types: Types,
 ) -> tuple[Array, ...]:
     """The outputs of an operator by its loops, as they are written, on whole arrays at once."""
     known = [number for number in op.constant_inputs if number < len(inputs)]

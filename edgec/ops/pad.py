@@ -13,7 +13,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand, StoredAs
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.dtype import is_float
 from edgec.loop.lowering import Lowering
@@ -107,7 +107,7 @@ class Pad(Op[PadAttrs]):
         return replace(attrs, padding=in_order(attrs.padding, order))
 
     def attrs_for_integers(
-        self, attrs: PadAttrs, inputs: Sequence[TensorType], result: StoredAs
+        self, attrs: PadAttrs, inputs: Types, result: StoredAs
     ) -> PadAttrs | None:
         """With the integer that the value is stored as."""
         if result.quant.axis is not None:
@@ -118,9 +118,7 @@ class Pad(Op[PadAttrs]):
         """By nothing."""
         return True
 
-    def channels(
-        self, attrs: PadAttrs, inputs: Sequence[TensorType], output: TensorType
-    ) -> Channels:
+    def channels(self, attrs: PadAttrs, inputs: Types, output: TensorType) -> Channels:
         """Each its own, unless there are new ones."""
         return Channels.UNKNOWN if any(attrs.padding[-1]) else Channels.SAME
 

@@ -16,7 +16,7 @@ import numpy as np
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, NoAttrs, register
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, Arrays, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, clamp, index, int32, maximum, select
@@ -52,9 +52,8 @@ class PairCoupling(Op[NoAttrs]):
         return (TensorType((x.shape[0], classes), "float32"),)
 
     def evaluate(
-        self, attrs: NoAttrs, inputs: Sequence[Array], input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
-    ) -> tuple[Array, ...]:  # fmt: skip
+        self, attrs: NoAttrs, inputs: Arrays, input_types: Types, output_types: Types
+    ) -> tuple[Array, ...]:
         """The same in NumPy, with the steps after the last change left out."""
         rows, classes = output_types[0].shape
         losses = _known_losses(inputs[0], classes)

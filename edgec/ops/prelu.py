@@ -19,7 +19,7 @@ from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import AttrsT, Fusion, NoAttrs, register
 from edgec.graph.traits import IntegerForm, StoredAs
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Array, Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import (
@@ -55,7 +55,7 @@ class PreluAttrs:
     rounding: Rounding = "tflm"
 
 
-def _multipliers(inputs: Sequence[TensorType], output: Quant) -> tuple[float, float]:
+def _multipliers(inputs: Types, output: Quant) -> tuple[float, float]:
     """Real factors of x and of x * alpha, in double. Source: CalculatePreluParams."""
     (x, _), (alpha, _) = (type_.scalar_quant() for type_ in inputs)
     return x / output.scale[0], x * alpha / output.scale[0]
@@ -123,13 +123,13 @@ class Prelu(Op[PreluAttrs]):
         return target.compute("element", shape, dtype, element)
 
     def attrs_for_integers(
-        self, attrs: PreluAttrs, inputs: Sequence[TensorType], result: StoredAs
+        self, attrs: PreluAttrs, inputs: Types, result: StoredAs
     ) -> PreluAttrs | None:
         """It has no bounds of its own."""
         return PreluAttrs(result.quant, result.rounding) if result.is_whole else None
 
 
-def _onnx_results(output: Quant, inputs: Sequence[Array], types: Sequence[TensorType]) -> Array:
+def _onnx_results(output: Quant, inputs: Sequence[Array], types: Types) -> Array:
     """Stored results as ONNX Runtime computes them: both operands, the product, the quotient."""
     with np.errstate(over="ignore", invalid="ignore"):
         x, alpha = (
@@ -189,7 +189,7 @@ def _lowered_constants(
     return element
 
 
-def _onnx_element(x: Value, alpha: Value, types: Sequence[TensorType], output: Quant) -> Value:
+def _onnx_element(x: Value, alpha: Value, types: Types, output: Quant) -> Value:
     """`_onnx_results` of one element, computed in floats, for a slope that is not constant."""
     zero_point = output.zero_point[0]
     low, high = -128.0 - zero_point, 127.0 - zero_point

@@ -22,7 +22,7 @@ from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.provenance import Origin
 from edgec.graph.traits import Channels, Storage
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.types import Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, minimum, round_half_even, select
@@ -111,9 +111,7 @@ class Quantize(Op[QuantizeAttrs]):
             "element", node.output.type.shape, attrs.dtype, small if is_small else element
         )
 
-    def channels(
-        self, attrs: QuantizeAttrs, inputs: Sequence[TensorType], output: TensorType
-    ) -> Channels:
+    def channels(self, attrs: QuantizeAttrs, inputs: Types, output: TensorType) -> Channels:
         """Each its own, unless parameters differ by channel."""
         quant = output.quant
         return Channels.SAME if quant is not None and quant.per_tensor else Channels.UNKNOWN
@@ -154,9 +152,7 @@ class Dequantize(Op[NoAttrs]):
             lambda *at: cast(int32(x[at]) - zero_point(at), "float32") * scale(at),
         )
 
-    def channels(
-        self, attrs: NoAttrs, inputs: Sequence[TensorType], output: TensorType
-    ) -> Channels:
+    def channels(self, attrs: NoAttrs, inputs: Types, output: TensorType) -> Channels:
         """Each its own, unless parameters differ by channel."""
         quant = inputs[0].quant
         return Channels.SAME if quant is not None and quant.per_tensor else Channels.UNKNOWN

@@ -17,7 +17,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.types import Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int32, intrinsic, maximum, minimum, select
@@ -101,7 +101,7 @@ class Quotient(Op[QuotientAttrs]):
         return target.compute("element", output.shape, output.dtype, element)
 
 
-def _factor(attrs: QuotientAttrs, inputs: Sequence[TensorType]) -> tuple[int, int]:
+def _factor(attrs: QuotientAttrs, inputs: Types) -> tuple[int, int]:
     """(multiplier, shift) of the scales. Source: TFLite's CalculateOpData of DIV, in float32."""
     (first, _), (second, _) = (x.scalar_quant() for x in inputs)
     divisor = np.float32(second) * np.float32(attrs.output.scale[0])

@@ -15,7 +15,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.types import Quant, TensorType, Types
 from edgec.loop.define import ReduceAxis, Tensor
 from edgec.loop.dtype import is_float
 from edgec.loop.lowering import Lowering
@@ -70,7 +70,7 @@ class Reduce(Op[ReduceAttrs]):
         return None if row.multiplier is None else self.integer_form
 
     def attrs_for_integers(
-        self, attrs: ReduceAttrs, inputs: Sequence[TensorType], result: StoredAs
+        self, attrs: ReduceAttrs, inputs: Types, result: StoredAs
     ) -> ReduceAttrs | None:
         """The same with the result's parameters, where nothing else limits it."""
         if not result.is_whole:
@@ -84,9 +84,7 @@ class Reduce(Op[ReduceAttrs]):
         """The scale of the input; sums are larger, and so are their errors."""
         return scales[0]
 
-    def whole_axes(
-        self, attrs: ReduceAttrs, inputs: Sequence[TensorType], position: int
-    ) -> Collection[int]:
+    def whole_axes(self, attrs: ReduceAttrs, inputs: Types, position: int) -> Collection[int]:
         """The axes that are reduced."""
         return attrs.axes
 
@@ -150,9 +148,7 @@ class Reduce(Op[ReduceAttrs]):
         """The axes by their new names."""
         return replace(attrs, axes=tuple(sorted(order[axis] for axis in attrs.axes)))
 
-    def channels(
-        self, attrs: ReduceAttrs, inputs: Sequence[TensorType], output: TensorType
-    ) -> Channels:
+    def channels(self, attrs: ReduceAttrs, inputs: Types, output: TensorType) -> Channels:
         """Each its own, unless they are reduced themselves."""
         return Channels.UNKNOWN if len(output.shape) - 1 in attrs.axes else Channels.SAME
 

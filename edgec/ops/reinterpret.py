@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from edgec.errors import TypeMismatch
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, Interval, Operand, Storage
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.types import Quant, TensorType, Types
 from edgec.ops.intervals import of_elements
 from edgec.ops.op import Op
 
@@ -40,9 +40,7 @@ class Reinterpret(Op[ReinterpretAttrs]):
             raise TypeMismatch(f"reinterpret needs quantization per tensor, not {x}")
         return (TensorType(x.shape, x.dtype, attrs.output),)
 
-    def channels(
-        self, attrs: ReinterpretAttrs, inputs: Sequence[TensorType], output: TensorType
-    ) -> Channels:
+    def channels(self, attrs: ReinterpretAttrs, inputs: Types, output: TensorType) -> Channels:
         """Each its own, unless parameters differ by channel."""
         return Channels.SAME if attrs.output.per_tensor else Channels.UNKNOWN
 

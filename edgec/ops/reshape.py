@@ -14,7 +14,7 @@ from edgec.graph.evaluate import constant_value
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Movement, Operand
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.numerics.term import Product, Term
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import NotConstant, Op, RawNode, from_onnx, from_tflite
@@ -48,9 +48,7 @@ class Reshape(Op[ReshapeAttrs]):
     keeps_factors = True
     numbers = "shape"
 
-    def attrs_at(
-        self, attrs: ReshapeAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
-    ) -> ReshapeAttrs:
+    def attrs_at(self, attrs: ReshapeAttrs, largest: Types, inputs: Types) -> ReshapeAttrs:
         """Axes that are others in neither shape stay; see `_shape_at` for those that are."""
         return replace(attrs, shape=_shape_at(attrs.shape, largest[0].shape, inputs[0].shape))
 
@@ -75,9 +73,7 @@ class Reshape(Op[ReshapeAttrs]):
         """Where the first axis has one sample, it has all."""
         return ReshapeAttrs((count, *attrs.shape[1:])) if attrs.shape[0] == 1 else attrs
 
-    def channels(
-        self, attrs: ReshapeAttrs, inputs: Sequence[TensorType], output: TensorType
-    ) -> Channels:
+    def channels(self, attrs: ReshapeAttrs, inputs: Types, output: TensorType) -> Channels:
         """A view that keeps the last axis or flattens whole axes into it repeats channels."""
         before, after = inputs[0].shape, output.shape
         repeats = before and after and before[-1] and after[-1] and after[-1] % before[-1] == 0

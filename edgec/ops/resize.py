@@ -16,7 +16,7 @@ from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import Channels, IntegerForm, Interval, Operand, StoredAs
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Array, Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, saturate, select
@@ -148,9 +148,7 @@ class Resize(Op[ResizeAttrs]):
     onnx_of_stored = False  # its rounding of integers is TFLite's
     integer_form = IntegerForm.SHARED
 
-    def attrs_at(
-        self, attrs: ResizeAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
-    ) -> ResizeAttrs:
+    def attrs_at(self, attrs: ResizeAttrs, largest: Types, inputs: Types) -> ResizeAttrs:
         """A size that is a whole multiple stays that, unless it is fixed."""
         height, width = (
             size // largest[0].shape[axis] * inputs[0].shape[axis]
@@ -161,9 +159,8 @@ class Resize(Op[ResizeAttrs]):
         return replace(attrs, size=(height, width))
 
     def attrs_of_two(
-        self, attrs: ResizeAttrs, other: ResizeAttrs, largest: Sequence[TensorType],
-        inputs: Sequence[TensorType],
-    ) -> ResizeAttrs:  # fmt: skip
+        self, attrs: ResizeAttrs, other: ResizeAttrs, largest: Types, inputs: Types
+    ) -> ResizeAttrs:
         """Axes are fixed that have one new size while the old ones differ."""
         sizes = zip((1, 2), attrs.size, other.size, strict=True)
         shapes = largest[0].shape, inputs[0].shape
@@ -206,14 +203,12 @@ class Resize(Op[ResizeAttrs]):
             "element", shape, x.dtype, lambda n, h, w, c: x[n, row(h), column(w), c]
         )
 
-    def channels(
-        self, attrs: ResizeAttrs, inputs: Sequence[TensorType], output: TensorType
-    ) -> Channels:
+    def channels(self, attrs: ResizeAttrs, inputs: Types, output: TensorType) -> Channels:
         """Rows and columns alone are interpolated."""
         return Channels.SAME
 
     def attrs_for_integers(
-        self, attrs: ResizeAttrs, inputs: Sequence[TensorType], result: StoredAs
+        self, attrs: ResizeAttrs, inputs: Types, result: StoredAs
     ) -> ResizeAttrs | None:
         """Bilinear of one scale: of int16 in LiteRT's fixed point."""
         if attrs.method == "nearest":

@@ -12,7 +12,7 @@ from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, Operator, get_op, register
 from edgec.graph.traits import IntegerForm, StoredAs
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import intrinsic
@@ -47,9 +47,7 @@ class RmsNorm(Op[RmsNormAttrs]):
         """One of stored integers, with the float scale as a constant."""
         return get_op(IntegerNorm)
 
-    def attrs_for_integers(
-        self, attrs: RmsNormAttrs, inputs: Sequence[TensorType], result: StoredAs
-    ) -> Any:
+    def attrs_for_integers(self, attrs: RmsNormAttrs, inputs: Types, result: StoredAs) -> Any:
         """Rows as they are."""
         return IntegerNormAttrs(False, attrs.epsilon, result.quant, result.minimum, result.maximum)
 

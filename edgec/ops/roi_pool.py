@@ -17,7 +17,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, index, int32, intrinsic, maximum, minimum, select
@@ -126,7 +126,7 @@ class RoiAlign(_Roi):
     tolerance = 2e-6
     onnx_since = 16
 
-    def steps(self, attrs: RoiAttrs, inputs: Sequence[TensorType]) -> int:
+    def steps(self, attrs: RoiAttrs, inputs: Types) -> int:
         """Of many points."""
         return window_steps(self.infer(attrs, *inputs)[0], (attrs.samples,) * 2)
 

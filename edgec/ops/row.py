@@ -19,7 +19,7 @@ from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, Operator, get_op, register
 from edgec.graph.traits import Arithmetic, IntegerForm, Interval, StoredAs
 from edgec.graph.traits import Operand as Known
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.dtype import is_float
 from edgec.loop.lowering import Lowering
@@ -99,7 +99,7 @@ class RowOp(Op[Any]):
         """What the row says that it is on stored integers."""
         return get_op(self.row.of_stored or self)
 
-    def attrs_for_integers(self, attrs: Any, inputs: Sequence[TensorType], result: StoredAs) -> Any:
+    def attrs_for_integers(self, attrs: Any, inputs: Types, result: StoredAs) -> Any:
         """The attributes of the operator on stored integers; it keeps its own bounds, if any."""
         if self.integer_form is not IntegerForm.OPERANDS:
             return attrs

@@ -19,7 +19,7 @@ from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import IntegerForm, Movement
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, clamp, index, int32, maximum, minimum, select
@@ -67,9 +67,8 @@ class PicksRows(Moved[AxisAttrs]):
     """A movement whose result has the axes of the indices instead of the axis of the data."""
 
     def axis_after(
-        self, attrs: AxisAttrs, inputs: Sequence[TensorType], position: int, axis: int,
-        result: TensorType,
-    ) -> int | None:  # fmt: skip
+        self, attrs: AxisAttrs, inputs: Types, position: int, axis: int, result: TensorType
+    ) -> int | None:
         """The axes after it move; the axis itself is gone."""
         if position == 1:
             return attrs.axis + axis
@@ -108,7 +107,7 @@ class Gathered(Moved[AxisAttrs]):
         """The shape of what the indices name."""
         raise NotImplementedError
 
-    def index_limit(self, attrs: AxisAttrs, inputs: Sequence[TensorType]) -> int | None:
+    def index_limit(self, attrs: AxisAttrs, inputs: Types) -> int | None:
         """The extent of the axis."""
         return inputs[0].shape[attrs.axis]
 
@@ -121,9 +120,8 @@ class Gathered(Moved[AxisAttrs]):
                  **{self.onnx_axis: node.attrs.axis})  # fmt: skip
 
     def axis_after(
-        self, attrs: AxisAttrs, inputs: Sequence[TensorType], position: int, axis: int,
-        result: TensorType,
-    ) -> int | None:  # fmt: skip
+        self, attrs: AxisAttrs, inputs: Types, position: int, axis: int, result: TensorType
+    ) -> int | None:
         """An axis of the indices stands where theirs do in the result."""
         return axis if position == 1 else None
 
@@ -189,13 +187,12 @@ class GatherNd(Gathered):
         return (*indices.shape[:-1], *x.shape[axis + indices.shape[-1] :])
 
     def axis_after(
-        self, attrs: AxisAttrs, inputs: Sequence[TensorType], position: int, axis: int,
-        result: TensorType,
-    ) -> int | None:  # fmt: skip
+        self, attrs: AxisAttrs, inputs: Types, position: int, axis: int, result: TensorType
+    ) -> int | None:
         """The axes of the tuples stay."""
         return axis if position == 1 and attrs.axis <= axis < len(inputs[1].shape) - 1 else None
 
-    def index_limit(self, attrs: AxisAttrs, inputs: Sequence[TensorType]) -> int | None:
+    def index_limit(self, attrs: AxisAttrs, inputs: Types) -> int | None:
         """The least extent of those that the tuples name."""
         return min(inputs[0].shape[attrs.axis :][: inputs[1].shape[-1]])
 
@@ -237,12 +234,12 @@ class Scatter(Op[ScatterAttrs]):
             raise TypeMismatch(f"scatter with reduction {attrs.reduction!r} of {x}")
         return (x,)
 
-    def steps(self, attrs: ScatterAttrs, inputs: Sequence[TensorType]) -> int:
+    def steps(self, attrs: ScatterAttrs, inputs: Types) -> int:
         """Each element meets all updates that may be its own."""
         shape, axis = inputs[1].shape, attrs.axis
         return window_steps(inputs[0], shape[:-1] if axis < 0 else shape[axis : axis + 1])
 
-    def index_limit(self, attrs: ScatterAttrs, inputs: Sequence[TensorType]) -> int | None:
+    def index_limit(self, attrs: ScatterAttrs, inputs: Types) -> int | None:
         """The extent of the axis, or the least one of those that the tuples name."""
         x, indices, _ = inputs
         named = x.shape[: indices.shape[-1]] if attrs.axis < 0 else [x.shape[attrs.axis]]

@@ -17,7 +17,7 @@ from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -97,7 +97,7 @@ class SignalFilterBank(Op[NoAttrs]):
             raise TypeMismatch(f"signal_filter_bank of {x}, {starts} and {weights}")
         return (TensorType(starts.shape, "uint64"),)
 
-    def macs(self, attrs: NoAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: NoAttrs, inputs: Types) -> int:
         """One for each weight."""
         return inputs[2].elements
 

@@ -13,7 +13,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import register
 from edgec.graph.traits import IntegerForm, Movement
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.ops.fill_beyond import is_open
 from edgec.ops.moved import Moved
@@ -47,9 +47,7 @@ class Slice(Moved[SliceAttrs]):
     movement = Movement.PART
     integer_form = IntegerForm.SHARED
 
-    def attrs_at(
-        self, attrs: SliceAttrs, largest: Sequence[TensorType], inputs: Sequence[TensorType]
-    ) -> SliceAttrs:
+    def attrs_at(self, attrs: SliceAttrs, largest: Types, inputs: Types) -> SliceAttrs:
         """Axes that are taken up to their end still are, unless `moves` says something else."""
         moves = attrs.moves or ("",) * len(attrs.begin)
         axes = zip(attrs.begin, attrs.stride, attrs.shape, moves, largest[0].shape,
@@ -59,9 +57,8 @@ class Slice(Moved[SliceAttrs]):
         return replace(attrs, begin=begin, shape=shape)
 
     def attrs_of_two(
-        self, attrs: SliceAttrs, other: SliceAttrs, largest: Sequence[TensorType],
-        inputs: Sequence[TensorType],
-    ) -> SliceAttrs:  # fmt: skip
+        self, attrs: SliceAttrs, other: SliceAttrs, largest: Types, inputs: Types
+    ) -> SliceAttrs:
         """What moves along each axis, by where the other slice begins and how many it takes."""
         moves = []
         for axis, (begin, now) in enumerate(zip(attrs.begin, other.begin, strict=True)):
@@ -89,12 +86,7 @@ class Slice(Moved[SliceAttrs]):
         return tuple(i * stride + begin for i, stride, begin in axes)
 
     def axis_after(
-        self,
-        attrs: SliceAttrs,
-        inputs: Sequence[TensorType],
-        position: int,
-        axis: int,
-        result: TensorType,
+        self, attrs: SliceAttrs, inputs: Types, position: int, axis: int, result: TensorType
     ) -> int | None:
         """An axis of which it takes all stays."""
         is_whole = (attrs.begin[axis], attrs.stride[axis]) == (0, 1)

@@ -14,7 +14,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, Operator, get_op, register
 from edgec.graph.traits import IntegerForm, StoredAs
-from edgec.graph.types import Array, Quant, TensorType
+from edgec.graph.types import Array, Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, index, int32, intrinsic, maximum, minimum, select
@@ -144,7 +144,7 @@ class Softmax(Op[SoftmaxAttrs]):
     integer_form = IntegerForm.ONE_OPERAND
     along_last_axis = True
 
-    def tolerance_of(self, inputs: Sequence[TensorType]) -> float:
+    def tolerance_of(self, inputs: Types) -> float:
         """Of long rows that of sums: what frameworks add in another order errs as much."""
         return LONG_ROW_TOLERANCE if is_long(inputs[0].shape[-1]) else self.tolerance
 
@@ -247,9 +247,7 @@ class Softmax(Op[SoftmaxAttrs]):
         """All of 0..1."""
         return OUTPUT_QUANT if dtype == "int8" else INT16_QUANT
 
-    def attrs_for_integers(
-        self, attrs: SoftmaxAttrs, inputs: Sequence[TensorType], result: StoredAs
-    ) -> Any:
+    def attrs_for_integers(self, attrs: SoftmaxAttrs, inputs: Types, result: StoredAs) -> Any:
         """The attributes of TFLite's fixed point, for any rounding, with its parameters alone."""
         if result.quant != self.fixed_quant(result.dtype) or not result.is_whole:
             return None

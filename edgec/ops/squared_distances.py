@@ -11,7 +11,7 @@ from typing import Any
 from edgec.errors import TypeMismatch
 from edgec.graph.ir import Constant, Node
 from edgec.graph.operator import Fusion, NoAttrs, register
-from edgec.graph.types import TensorType
+from edgec.graph.types import TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value
@@ -38,7 +38,7 @@ class SquaredDistances(Op[NoAttrs]):
             raise TypeMismatch(f"squared_distances of {x} to {points}: other features")
         return (x.with_shape((x.shape[0], points.shape[0])),)
 
-    def macs(self, attrs: NoAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: NoAttrs, inputs: Types) -> int:
         """One for each feature of each pair."""
         return inputs[0].elements * inputs[1].shape[0]
 

@@ -19,7 +19,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.traits import Interval, Movement, Operand
-from edgec.graph.types import Quant, TensorType
+from edgec.graph.types import Quant, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, int32
@@ -101,7 +101,7 @@ class SvdfTime(Op[NoAttrs]):
             raise TypeMismatch(f"svdf_time bias {bias} for {time.shape[0]} filters")
         return (TensorType((1, bias.shape[0]), "int32"),)
 
-    def macs(self, attrs: NoAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: NoAttrs, inputs: Types) -> int:
         """One for each remembered value."""
         return inputs[1].elements
 

@@ -16,7 +16,7 @@ from edgec.graph.ir import Constant, Node
 from edgec.graph.ir import Value as GraphValue
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import IntegerForm
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, Arrays, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast
@@ -50,9 +50,7 @@ class TopK(Op[TopKAttrs]):
     fusion = Fusion.OPAQUE
     integer_form = IntegerForm.ORDER
 
-    def whole_axes(
-        self, attrs: TopKAttrs, inputs: Sequence[TensorType], position: int
-    ) -> Collection[int]:
+    def whole_axes(self, attrs: TopKAttrs, inputs: Types, position: int) -> Collection[int]:
         """The axis that is put in order."""
         return (attrs.axis,)
 
@@ -69,11 +67,7 @@ class TopK(Op[TopKAttrs]):
         return (x.with_shape(shape), TensorType(shape, attrs.dtype))
 
     def evaluate(
-        self,
-        attrs: TopKAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
+        self, attrs: TopKAttrs, inputs: Arrays, input_types: Types, output_types: Types
     ) -> tuple[Array, ...]:
         """NumPy sorts the rows. Where a row with NaNs is merged, the loops compute its order."""
         (x,) = inputs
@@ -84,7 +78,7 @@ class TopK(Op[TopKAttrs]):
         indices = np.moveaxis(indices, -1, attrs.axis)
         return np.take_along_axis(x, indices, attrs.axis), indices.astype(attrs.dtype)
 
-    def steps(self, attrs: TopKAttrs, inputs: Sequence[TensorType]) -> int:
+    def steps(self, attrs: TopKAttrs, inputs: Types) -> int:
         """The steps of a merge of rows with a NaN: a bisection at each level, on whole arrays."""
         levels = merge_levels(inputs[0].shape[attrs.axis])
         return levels * (levels + 1) // 2 * (4 + inputs[0].elements // 1024)

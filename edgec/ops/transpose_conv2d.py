@@ -13,7 +13,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, register
 from edgec.graph.traits import IntegerForm, Products
-from edgec.graph.types import Array, TensorType
+from edgec.graph.types import Array, Arrays, TensorType, Types
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, maximum, minimum
@@ -78,9 +78,8 @@ class TransposeConv2d(Op[TransposeConv2dAttrs]):
         return (TensorType((x.shape[0], *attrs.output, weights.shape[0]), dtype),)
 
     def attrs_at(
-        self, attrs: TransposeConv2dAttrs, largest: Sequence[TensorType],
-        inputs: Sequence[TensorType],
-    ) -> TransposeConv2dAttrs:  # fmt: skip
+        self, attrs: TransposeConv2dAttrs, largest: Types, inputs: Types
+    ) -> TransposeConv2dAttrs:
         """An output that is a stride shorter for each element that the input is."""
         (rows, columns), (down, right) = attrs.output, attrs.stride
         high, wide = (
@@ -89,11 +88,7 @@ class TransposeConv2d(Op[TransposeConv2dAttrs]):
         return replace(attrs, output=(rows - high * down, columns - wide * right))
 
     def evaluate(
-        self,
-        attrs: TransposeConv2dAttrs,
-        inputs: Sequence[Array],
-        input_types: Sequence[TensorType],
-        output_types: Sequence[TensorType],
+        self, attrs: TransposeConv2dAttrs, inputs: Arrays, input_types: Types, output_types: Types
     ) -> tuple[Array, ...]:
         """Kernel position by kernel position on a canvas that holds every window whole."""
         x, weights, bias = inputs
@@ -132,7 +127,7 @@ class TransposeConv2d(Op[TransposeConv2dAttrs]):
             return (np.ascontiguousarray(result),)
         return (with_bias(result, bias, output_types[0].dtype),)
 
-    def macs(self, attrs: TransposeConv2dAttrs, inputs: Sequence[TensorType]) -> int:
+    def macs(self, attrs: TransposeConv2dAttrs, inputs: Types) -> int:
         """Every tap of every input element, cut off or not."""
         x, weights, _ = inputs
         return x.elements * weights.shape[0] * weights.shape[1] * weights.shape[2]
