@@ -81,3 +81,22 @@ def test_firmware_flags() -> None:
         # zig ignores ENTRY of the script, and drops its run-time library with -nostdlib.
         assert "-Wl,-e,Reset_Handler" in link
         assert ("-nostdlib" in link) == (not toolchain.is_zig)
+
+
+@pytest.mark.parametrize(
+    ("version", "flags"),
+    [
+        ("arm-none-eabi-gcc (15:12.2.rel1-1) 12.2.1 20221205", ["pure-const", "modref"]),
+        ("riscv64-unknown-elf-gcc (12.2.0-14+deb12u1+11+b2) 12.2.0", ["pure-const", "modref"]),
+        ("gcc (Debian 10.2.1-6) 10.2.1 20210110", ["pure-const"]),
+        ("Apple clang version 15.0.0 (clang-1500.3.9.4)", []),
+        ("clang version 22.1.3", []),
+        ("", []),
+    ],
+)
+def test_gcc_must_not_take_stores_for_pure(version: str, flags: list[str]) -> None:
+    toolchain = module.Toolchain("gcc", "gcc", M4, ("gcc",), version, False)
+    usual = toolchain.compile_command(Path("a.c"), Path("a.o"), flags=["-O2"])
+    assert not any("-ipa-" in flag for flag in usual)
+    command = toolchain.compile_command(Path("a.c"), Path("a.o"), flags=["-O3"])
+    assert [flag for flag in command if "-ipa-" in flag] == [f"-fno-ipa-{name}" for name in flags]

@@ -351,6 +351,14 @@ def test_cmsis_pack(digits: Library, tmp_path: Path, shared_dir: Path) -> None:
     assert len(listed) == 9 and all((tmp_path / "pack" / name).exists() for name in listed)
 
 
+@pytest.mark.parametrize("name", ["cmake", "conan", "esp-idf", "zephyr"])
+def test_gcc_must_not_take_stores_for_pure(name: str, digits: Library, tmp_path: Path) -> None:
+    files = packaged(digits, name, tmp_path).rglob("CMakeLists.txt")
+    text = next(t for t in (file.read_text() for file in files) if "-ffp-contract" in t)
+    assert "$<$<C_COMPILER_ID:GNU>:-fno-ipa-pure-const>" in text
+    assert "VERSION_GREATER_EQUAL:$<C_COMPILER_VERSION>,11>>:-fno-ipa-modref>" in text
+
+
 def test_cubeide(digits: Library, tmp_path: Path) -> None:
     folder = packaged(digits, "cubeide", tmp_path)
     text = (folder / ".extSettings").read_text()
