@@ -122,6 +122,14 @@ class Window:
         return select(inside, x[n, h, w, c], self.zero_point)
 
 
+def padded_image(
+    fill: int, height: int, width: int, channels: int, top: int = 0, left: int = 0
+) -> Window:
+    """Single elements of an image, `fill` outside of it."""
+    shape, one = (height, width, channels), (1, 1)
+    return Window(shape, one, one, one, (top, left), 1, is_padded=True, zero_point=fill)
+
+
 def clipped(
     extent: int, kernel: int, stride: int, dilation: int, padding: int
 ) -> tuple[Bound, Bound]:

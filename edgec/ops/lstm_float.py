@@ -295,18 +295,22 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     )
 
 
-def _import_forward(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
-    """One direction of an LSTM node."""
-    inputs = (*raw.inputs, *(None for _ in range(8 - len(raw.inputs))))
-    _, w, r, b, lengths, h, c, peephole = inputs
-    x = raw.operand(0)
-    if lengths is not None or peephole is not None or raw.attribute("clip", None):
+def _refuse_unsupported(raw: RawNode, *others: Value | None) -> None:
+    """Raise ImportFailed for what the loops do not compute; others: lengths and peepholes."""
+    if any(value is not None for value in others) or raw.attribute("clip", None):
         raise ImportFailed("sequence lengths, peepholes and clip are not supported")
     kinds = raw.attribute("activations", None)
     if kinds is not None and tuple(kinds) != ("Sigmoid", "Tanh", "Tanh"):
         raise ImportFailed(f"activations {kinds}")
     if raw.attribute("input_forget", 0):
         raise ImportFailed("coupled gates are not supported")
+
+
+def _weights(
+    builder: GraphBuilder, raw: RawNode, w: Value | None, r: Value | None, b: Value | None
+) -> tuple[Constant, Constant, Constant]:
+    """The constants W, R and B of one direction; a bias of zeros where the node has none."""
+    x = raw.operand(0)
     if b is None and r is not None and len(r.type.shape) == 3:
         b = builder.constant(f"{raw.name}.bias", np.zeros((1, 8 * r.type.shape[2]), np.float32))
     w, r, b = (None if value is None else _stored(builder, value) for value in (w, r, b))
@@ -314,10 +318,19 @@ def _import_forward(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
         raise ImportFailed("the weights must be constants")
     if len(x.type.shape) != 3 or len(r.type.shape) != 3:
         raise ImportFailed(f"the input {x.type} and weights {r.type} are not of rank 3")
-    steps, batch, depth = x.type.shape
-    size = r.type.shape[2]
+    size, depth = r.type.shape[2], x.type.shape[2]
     if w.type.shape != (1, 4 * size, depth) or r.type.shape != (1, 4 * size, size):
         raise ImportFailed(f"weights {list(w.type.shape)} and {list(r.type.shape)}")
+    return w, r, b
+
+
+def _import_forward(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
+    """One direction of an LSTM node."""
+    inputs = (*raw.inputs, *(None for _ in range(8 - len(raw.inputs))))
+    x = raw.operand(0)
+    _refuse_unsupported(raw, inputs[4], inputs[7])
+    w, r, b = _weights(builder, raw, *inputs[1:4])
+    (steps, batch, _), size = x.type.shape, r.type.shape[2]
     sources = (raw.name,)
 
     def dequantized(stored: Constant) -> Value:
@@ -335,10 +348,10 @@ def _import_forward(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
             quant = Quant(scales, zeros, 0)
         return dequantized(builder.constant(full, _in_own_order(data), quant))
 
-    given, own = b.data.reshape(2, 4 * size)
+    bias, own = b.data.reshape(2, 4 * size)
     if b.type.quant is not None and np.any(own):
         raise ImportFailed("quantized biases of the recurrent product are not supported")
-    sums = given if b.type.quant is not None else given + own
+    sums = bias if b.type.quant is not None else bias + own
 
     def reshaped(value: Value, name: str, *shape: int) -> Value:
         return builder.op("reshape", [value], ReshapeAttrs(shape), name=name, sources=sources)
@@ -358,8 +371,8 @@ def _import_forward(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
         "lstm_float",
         [
             x,
-            state(h, "hidden"),
-            state(c, "cell"),
+            state(inputs[5], "hidden"),
+            state(inputs[6], "cell"),
             by_gate("W", w, w.data[0]),
             by_gate("R", r, r.data[0]),
             by_gate("B", b, sums),

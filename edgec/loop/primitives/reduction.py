@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from edgec.errors import ScheduleError
@@ -47,32 +48,7 @@ def decompose_reduction(
             f"decompose_reduction: block {block} also reduces over {outside[0]}, outside of {loop}"
         )
     name = f"{block}_init"
-    values: dict[Var, TermLike] = {}
-    around: list[For | If] = []
-    for stmt in path[len(above) :]:
-        if isinstance(stmt, For) and stmt.var not in steps:
-            if (stmt.start.variables() | stmt.stop.variables()) & steps:
-                raise ScheduleError(
-                    f"decompose_reduction: the range of {stmt.var.name} depends on the reduction"
-                )
-            var = Var(f"{stmt.var.name}_init", stmt.var.start, stmt.var.stop)
-            start, stop = stmt.start.substitute(values), stmt.stop.substitute(values)
-            around.append(replace(stmt, var=var, start=start, stop=stop))
-            values[stmt.var] = as_term(var)
-        elif isinstance(stmt, If):
-            used = stmt.left.variables() | stmt.right.variables()
-            if not used & steps:
-                left, right = stmt.left.substitute(values), stmt.right.substitute(values)
-                around.append(If(left, right, stmt.body))
-            elif used - steps:
-                raise ScheduleError(
-                    f"decompose_reduction: the guard {stmt.left} < {stmt.right} mixes elements "
-                    "and reduction"
-                )
-        elif not isinstance(stmt, For):
-            raise ScheduleError(
-                f"decompose_reduction: other statements stand between {loop} and {block}"
-            )
+    around, values = _kept_levels(path[len(above) :], steps, f"between {loop} and {block}")
     axes = tuple(
         Axis(a.var, a.kind, a.binding.substitute(values)) for a in found.axes if a.kind == "spatial"
     )
@@ -83,3 +59,38 @@ def decompose_reduction(
     bare = with_changes(func, [(found, replace(found, init=None))])
     target, _ = find_loop(bare, loop)
     return with_changes(bare, [(target, sequence(init, target))]), name
+
+
+def _kept_levels(
+    path: Sequence[Stmt], steps: frozenset[Var], where: str
+) -> tuple[list[For | If], dict[Var, TermLike]]:
+    """Copies of the loops and guards that choose elements, and the variables of these loops."""
+    values: dict[Var, TermLike] = {}
+    kept: list[For | If] = []
+    for stmt in path:
+        if isinstance(stmt, If):
+            kept += _kept_guard(stmt, steps, values)
+        elif not isinstance(stmt, For):
+            raise ScheduleError(f"decompose_reduction: other statements stand {where}")
+        elif stmt.var not in steps:
+            if (stmt.start.variables() | stmt.stop.variables()) & steps:
+                raise ScheduleError(
+                    f"decompose_reduction: the range of {stmt.var.name} depends on the reduction"
+                )
+            var = Var(f"{stmt.var.name}_init", stmt.var.start, stmt.var.stop)
+            start, stop = stmt.start.substitute(values), stmt.stop.substitute(values)
+            kept.append(replace(stmt, var=var, start=start, stop=stop))
+            values[stmt.var] = as_term(var)
+    return kept, values
+
+
+def _kept_guard(guard: If, steps: frozenset[Var], values: Mapping[Var, TermLike]) -> Iterator[If]:
+    """The guard, unless it chooses steps of the reduction alone."""
+    used = guard.left.variables() | guard.right.variables()
+    if not used & steps:
+        yield If(guard.left.substitute(values), guard.right.substitute(values), guard.body)
+    elif used - steps:
+        raise ScheduleError(
+            f"decompose_reduction: the guard {guard.left} < {guard.right} mixes elements and "
+            "reduction"
+        )

@@ -7,27 +7,25 @@ from functools import partial
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Struct, register
-from edgec.loop.window import Window
+from edgec.loop.window import Window, padded_image
 from edgec.numerics.term import TermLike, as_term
 
 
 def gather_window(
     dtype: str,
-    height: int,
-    width: int,
-    channels: int,
     kernel_h: int,
     kernel_w: int,
     dilation: int,
     fill: int,
     row: TermLike,
     column: TermLike,
+    **image: int,
 ) -> PrimFunc:
     """to[i, j, c] = x[row + i * dilation, column + j, c]; `fill` outside of x."""
     b = Definition("gather_window")
-    x = b.input("x", (1, height, width, channels), dtype)
-    to = b.output("to", (kernel_h, kernel_w, channels), dtype)
-    window = Window((height, width, channels), (1, 1), (1, 1), (1, 1), (0, 0), 1, True, fill)
+    window = padded_image(fill, **image)
+    x = b.input("x", (1, *window.shape), dtype)
+    to = b.output("to", (kernel_h, kernel_w, window.shape[2]), dtype)
     b.compute(to, lambda i, j, c: window.pad(x, 0, i * dilation + row, j + column, c))
     return b.build()
 

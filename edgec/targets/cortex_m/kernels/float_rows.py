@@ -26,9 +26,11 @@ from edgec.loop.primitives.steps import pack_steps
 from edgec.loop.stream import Digits, Field, Stream, rows_at
 from edgec.loop.values import ExprValue, Value, as_expr, maximum, minimum
 from edgec.loop.window import clipped
-from edgec.numerics.term import TermLike, Var, as_term
+from edgec.numerics.term import Term, TermLike, Var, as_term
 
 Array = npt.NDArray[Any]
+#: A loop: its variable, start and stop.
+Tap = tuple[Var, TermLike, TermLike]
 
 CONV, DEPTHWISE = "ec_conv_row_f32", "ec_depthwise_row_f32"
 #: The convolution of weights that are stored as float16, and as int8 with a step for each channel.
@@ -51,102 +53,79 @@ def float_bits(value: float) -> int:
     return int(np.float32(value).view(np.int32))
 
 
-def limited(value: Value, bounds: int, low: int, high: int) -> Value:
-    """A sum as `clip` limits it."""
-    if bounds & LOWER:
-        value = maximum(_float(low), value)
-    return minimum(_float(high), value) if bounds & UPPER else value
-
-
 def _float(bits: int) -> float:
     return float(np.int32(bits).view(np.float32))
 
 
-def conv_row(
-    height: int,
-    width: int,
-    in_channels: int,
-    kernel_h: int,
-    kernel_w: int,
-    stride_h: int,
-    stride_w: int,
-    dilation_h: int,
-    top: int,
-    left: int,
-    pixels: int,
-    channels: int,
-    bounds: int,
-    low: int,
-    high: int,
-    row: TermLike,
-) -> PrimFunc:
-    """out[p, o] = limited bias[o] + x[...] * w[o, kh, kw, i] over the window of (row, p)."""
-    rows = clipped(height, kernel_h, stride_h, dilation_h, top)
-    columns = clipped(width, kernel_w, stride_w, 1, left)
-    x = Buffer("x", (height, width, in_channels), "float32", "arena")
-    w = Buffer("w", (channels, kernel_h, kernel_w, in_channels), "float32", "constant")
-    p, o = Var("out_p", 0, pixels), Var("out_o", 0, channels)
-    kh, kw = Var("acc_kh", 0, kernel_h), Var("acc_kw", 0, kernel_w)
-    i = Var("acc_i", 0, in_channels)
-    out_row, out_column = as_term(row), as_term(p)
-    at_row = out_row * stride_h + as_term(kh) * dilation_h - top
-    at_column = out_column * stride_w + kw - left
+@dataclass(frozen=True)
+class RowSizes:
+    """The numbers of a row of `pixels` outputs: image, window, its steps and corner, limits."""
+
+    height: int
+    width: int
+    kernel_h: int
+    kernel_w: int
+    stride_h: int
+    stride_w: int
+    dilation_h: int
+    top: int
+    left: int
+    pixels: int
+    channels: int
+    bounds: int
+    low: int
+    high: int
+    dilation_w: int = 1
+
+    def taps(self, row: TermLike, column: Var) -> tuple[list[Tap], tuple[Term, Term]]:
+        """The loops over those taps of a window that lie inside, and where they read."""
+        rows = clipped(self.height, self.kernel_h, self.stride_h, self.dilation_h, self.top)
+        columns = clipped(self.width, self.kernel_w, self.stride_w, self.dilation_w, self.left)
+        kh, kw = Var("acc_kh", 0, self.kernel_h), Var("acc_kw", 0, self.kernel_w)
+        y, x = as_term(row), as_term(column)
+        loops = [(kh, rows[0](y), rows[1](y)), (kw, columns[0](x), columns[1](x))]
+        at_row = y * self.stride_h + as_term(kh) * self.dilation_h - self.top
+        return loops, (at_row, x * self.stride_w + as_term(kw) * self.dilation_w - self.left)
+
+    def limited(self, value: Value) -> Value:
+        """A sum as `clip` limits it."""
+        if self.bounds & LOWER:
+            value = maximum(_float(self.low), value)
+        return minimum(_float(self.high), value) if self.bounds & UPPER else value
+
+
+def conv_row(row: TermLike, in_channels: int, **sizes: int) -> PrimFunc:
+    """out[p, o] = limited bias[o] + x[...] * w[o, kh, kw, i] over the window of (row, p).
+
+    sizes: those of `RowSizes`.
+    """
+    n = RowSizes(**sizes)
+    x = Buffer("x", (n.height, n.width, in_channels), "float32", "arena")
+    w = Buffer("w", (n.channels, n.kernel_h, n.kernel_w, in_channels), "float32", "constant")
+    p, o, i = Var("out_p", 0, n.pixels), Var("out_o", 0, n.channels), Var("acc_i", 0, in_channels)
+    taps, at = n.taps(row, p)
+    kh, kw = (as_term(var) for var, *_ in taps)
     return _row_of_sums(
-        (p, o),
-        (
-            (kh, rows[0](out_row), rows[1](out_row)),
-            (kw, columns[0](out_column), columns[1](out_column)),
-            (i, 0, in_channels),
-        ),
-        Load(x, (at_row, at_column, as_term(i))),
-        Load(w, (as_term(o), as_term(kh), as_term(kw), as_term(i))),
-        lambda value: limited(value, bounds, low, high),
-    )
+        (p, o), [*taps, (i, 0, in_channels)], Load(x, (*at, as_term(i))),
+        Load(w, (as_term(o), kh, kw, as_term(i))), n.limited,
+    )  # fmt: skip
 
 
-def depthwise_row(
-    height: int,
-    width: int,
-    kernel_h: int,
-    kernel_w: int,
-    stride_h: int,
-    stride_w: int,
-    dilation_h: int,
-    dilation_w: int,
-    top: int,
-    left: int,
-    pixels: int,
-    channels: int,
-    bounds: int,
-    low: int,
-    high: int,
-    row: TermLike,
-) -> PrimFunc:
+def depthwise_row(row: TermLike, **sizes: int) -> PrimFunc:
     """out[p, c] = limited bias[c] + x[..., c] * w[kh, kw, c] over the window of (row, p)."""
-    rows = clipped(height, kernel_h, stride_h, dilation_h, top)
-    columns = clipped(width, kernel_w, stride_w, dilation_w, left)
-    x = Buffer("x", (height, width, channels), "float32", "arena")
-    w = Buffer("w", (kernel_h, kernel_w, channels), "float32", "constant")
-    p, c = Var("out_p", 0, pixels), Var("out_c", 0, channels)
-    kh, kw = Var("acc_kh", 0, kernel_h), Var("acc_kw", 0, kernel_w)
-    out_row, out_column = as_term(row), as_term(p)
-    at_row = out_row * stride_h + as_term(kh) * dilation_h - top
-    at_column = out_column * stride_w + as_term(kw) * dilation_w - left
-    return _row_of_sums(
-        (p, c),
-        (
-            (kh, rows[0](out_row), rows[1](out_row)),
-            (kw, columns[0](out_column), columns[1](out_column)),
-        ),
-        Load(x, (at_row, at_column, as_term(c))),
-        Load(w, (as_term(kh), as_term(kw), as_term(c))),
-        lambda value: limited(value, bounds, low, high),
-    )
+    n = RowSizes(**sizes)
+    x = Buffer("x", (n.height, n.width, n.channels), "float32", "arena")
+    w = Buffer("w", (n.kernel_h, n.kernel_w, n.channels), "float32", "constant")
+    p, c = Var("out_p", 0, n.pixels), Var("out_c", 0, n.channels)
+    taps, at = n.taps(row, p)
+    kh, kw = (as_term(var) for var, *_ in taps)
+    at_w = Load(w, (kh, kw, as_term(c)))
+    return _row_of_sums((p, c), taps, Load(x, (*at, as_term(c))), at_w, n.limited)
 
 
 def _row_of_sums(
     outer: tuple[Var, Var],
-    window: Sequence[tuple[Var, TermLike, TermLike]],
+    window: Sequence[Tap],
     x: Load,
     w: Load,
     end: Callable[[Value], Value],

@@ -28,7 +28,8 @@ def add_products(count: int) -> PrimFunc:
 def dense_row(depth: int, channels: int, bounds: int, low: int, high: int) -> PrimFunc:
     """out[o] = limited bias[o] + x[k] * w[o, k] + ... for all k in order."""
     return conv_row(
-        1, 1, depth, 1, 1, 1, 1, 1, 0, 0, 1, channels, bounds, low, high, as_term(0)
+        as_term(0), depth, height=1, width=1, kernel_h=1, kernel_w=1, stride_h=1, stride_w=1,
+        dilation_h=1, top=0, left=0, pixels=1, channels=channels, bounds=bounds, low=low, high=high,
     )  # fmt: skip
 
 

@@ -15,7 +15,7 @@ from edgec.loop.ir import For, PrimFunc
 from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.primitives.roll import keep_rows
 from edgec.loop.simplify import lower_blocks
-from edgec.loop.window import Window
+from edgec.loop.window import padded_image
 from edgec.numerics.term import TermLike
 
 #: Inputs of a window that the runtime gathers, and how far they may lie from the first.
@@ -23,28 +23,16 @@ MOST_GATHERED, FARTHEST = 64, 65535
 
 
 def pad_rows(
-    dtype: str,
-    height: int,
-    width: int,
-    channels: int,
-    top: int,
-    left: int,
-    rows: int,
-    out_width: int,
-    by: int,
-    row: TermLike,
-    zero_point: int = 0,
+    dtype: str, rows: int, out_width: int, by: int, row: TermLike, zero_point: int = 0, **image: int
 ) -> PrimFunc:
     """to[h, w, c] = x[row + h - top, w - left, c], zero_point where that is outside.
 
     All but the last `by` rows are rows of `to` already, so much further down, unless row is 0.
     """
     b = Definition("pad_rows")
-    to = b.output("to", (rows, out_width, channels), dtype)
-    x = b.input("x", (1, height, width, channels), dtype)
-    window = Window(
-        (height, width, channels), (1, 1), (1, 1), (1, 1), (top, left), 1, True, zero_point
-    )
+    window = padded_image(zero_point, **image)
+    to = b.output("to", (rows, out_width, window.shape[2]), dtype)
+    x = b.input("x", (1, *window.shape), dtype)
     b.compute(to, lambda h, w, c: window.pad(x, 0, h + row, w, c))
     func = b.build()
     if by == rows:
