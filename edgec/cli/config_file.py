@@ -86,15 +86,19 @@ def _table(
         if key not in known:
             said = f"`edgec {name}` has no option" if name else "no command has an option"
             raise EdgecError(f"{path}: {said} --{key}", details=(_near(key, known),))
-        if key in _PROGRAMS:
-            raise EdgecError(
-                f"{path}: --{key} runs Python, which a file beside a model may not ask for",
-                hint="give it on the command line",
-            )
-        if not isinstance(value, (str, int, float, bool, list)):
-            raise EdgecError(f"{path}: {key} is neither text, number, true or false, nor a list")
+        _require_setting(path, key, value)
         found[known[key]] = value
     return found
+
+
+def _require_setting(path: Path, key: str, value: object) -> None:
+    if key in _PROGRAMS:
+        raise EdgecError(
+            f"{path}: --{key} runs Python, which a file beside a model may not ask for",
+            hint="give it on the command line",
+        )
+    if not isinstance(value, (str, int, float, bool, list)):
+        raise EdgecError(f"{path}: {key} is neither text, number, true or false, nor a list")
 
 
 def _near(word: str, known: Mapping[str, Any]) -> str:

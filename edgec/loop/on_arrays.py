@@ -101,14 +101,19 @@ class Trace:
             value = _reduced(self, stage, value, at)
         if value.dtype != dtype:
             raise ContractError(f"stage {stage.name} computes {value.dtype}, not {dtype}")
-        if stage.at is None and stage.shape == stage.target.shape:
-            is_kept = value.tape is None or value in self.buffers.values()
-            function = partial(copied if is_kept else whole, stage.shape)
-            slot = self.tape.note(function, [value.slot_in(self.tape)])
+        if stage.at is not None:
+            slot = self._store(stage, tuple(map(np.asarray, stage.at(*at))), value)
+        elif stage.shape != stage.target.shape:
+            slot = self._store(stage, grids, value)
         else:
-            where = grids if stage.at is None else tuple(map(np.asarray, stage.at(*at)))
-            slot = self._store(stage, where, value)
+            slot = self._store_all(stage, value)
         self.buffers[name] = ArrayValue.traced(self.tape, slot, dtype)
+
+    def _store_all(self, stage: Stage, value: ArrayValue) -> int:
+        """Note that values become the stage's buffer: a copy of what another buffer holds."""
+        is_kept = value.tape is None or value in self.buffers.values()
+        function = partial(copied if is_kept else whole, stage.shape)
+        return self.tape.note(function, [value.slot_in(self.tape)])
 
     def _store(self, stage: Stage, where: tuple[Array, ...], value: ArrayValue) -> int:
         """Note that values go to these indices of the stage's buffer."""

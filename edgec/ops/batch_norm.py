@@ -10,6 +10,7 @@ import numpy as np
 from edgec.errors import BadNode, ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
+from edgec.graph.types import Array
 from edgec.ops.add import AddAttrs
 from edgec.ops.mul import MulAttrs
 from edgec.ops.onnx_layout import channels_first, channels_last
@@ -28,13 +29,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
         raise ImportFailed("scale, bias, mean and variance must be constants")
     if raw.attribute("training_mode", 0):
         raise ImportFailed("training is not supported")
-    gamma, beta, mean, variance = (value.data for value in parameters)
-    with np.errstate(all="ignore"):
-        one, epsilon = np.float32(1), np.float32(raw.attribute("epsilon", 1e-5))
-        factor = gamma * (one / np.sqrt(variance + epsilon))
-        offset = beta - mean * factor
-    if not (np.isfinite(factor).all() and np.isfinite(offset).all()):
-        raise BadNode("a variance is negative or a parameter is not finite")
+    factor, offset = _line(raw, *(value.data for value in parameters))
     rank = len(x.type.shape)
     if rank not in (2, 4) or factor.shape != (x.type.shape[1],):
         raise ImportFailed(f"{list(factor.shape)} channels of an input of rank {rank}")
@@ -46,3 +41,16 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     )
     shifted = builder.op("add", [scaled, offsets], AddAttrs(), name=raw.name)
     return shifted if rank == 2 else channels_first(builder, shifted, raw)
+
+
+def _line(
+    raw: RawNode, gamma: Array, beta: Array, mean: Array, variance: Array
+) -> tuple[Array, Array]:
+    """The factor and the offset of each channel."""
+    with np.errstate(all="ignore"):
+        one, epsilon = np.float32(1), np.float32(raw.attribute("epsilon", 1e-5))
+        factor = gamma * (one / np.sqrt(variance + epsilon))
+        offset = beta - mean * factor
+    if not (np.isfinite(factor).all() and np.isfinite(offset).all()):
+        raise BadNode("a variance is negative or a parameter is not finite")
+    return factor, offset

@@ -63,11 +63,16 @@ class DirectConv(Op[DirectConvAttrs]):
         """Both of one rank and dtype."""
         x, w = inputs
         text = f"direct_conv of {x} by {w}"
-        if x.dtype != w.dtype or x.dtype not in ("float32", "int32") or x.quant or w.quant:
+        if x.dtype not in ("float32", "int32") or (x.dtype, x.quant, w.quant) != (
+            w.dtype,
+            None,
+            None,
+        ):
             raise TypeMismatch(f"{text}: both must be float32 or int32")
         axes = len(x.shape) - 2
         sizes = {len(attrs.strides), len(attrs.dilations), len(attrs.padding), len(w.shape) - 2}
-        if axes < 1 or sizes != {axes} or min(*attrs.strides, *attrs.dilations, attrs.groups) < 1:
+        least = min(axes, *attrs.strides, *attrs.dilations, attrs.groups)
+        if least < 1 or sizes != {axes}:
             raise TypeMismatch(f"{text}: its strides and padding are those of other axes")
         if w.shape[1] * attrs.groups != x.shape[1] or w.shape[0] % attrs.groups:
             raise TypeMismatch(f"{text} in {attrs.groups} groups")

@@ -106,9 +106,18 @@ def _extents(attrs: EinsumAttrs, inputs: Types) -> dict[str, int]:
 
 @from_onnx("Einsum", since=12)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
-    """ONNX Einsum; the axes of an ellipsis get letters of their own."""
+    """ONNX Einsum."""
+    operands = raw.operands()
+    terms, output = _spelled_out(raw, operands)
+    if output:
+        return builder.op("einsum", operands, EinsumAttrs(tuple(terms), output), name=raw.name)
+    return _to_one(builder, terms, operands, raw.name)
+
+
+def _spelled_out(raw: RawNode, operands: Sequence[Value]) -> tuple[list[str], str]:
+    """The operands' terms and the output's, with letters for the axes of an ellipsis."""
     left, arrow, output = raw.attribute("equation", "").replace(" ", "").partition("->")
-    inputs, operands = left.split(","), raw.operands()
+    inputs = left.split(",")
     if len(inputs) != len(operands):
         raise ImportFailed(f"{len(operands)} inputs for {len(inputs)} terms")
     named = {letter for term in (*inputs, output) for letter in term if letter.isalpha()}
@@ -125,10 +134,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     if not arrow:
         once = sorted(letter for letter in named if left.count(letter) == 1)
         output = "..." * ("..." in left) + "".join(once)
-    output = output.replace("...", "".join(free[:most]))
-    if output:
-        return builder.op("einsum", operands, EinsumAttrs(tuple(terms), output), name=raw.name)
-    return _to_one(builder, terms, operands, raw.name)
+    return terms, output.replace("...", "".join(free[:most]))
 
 
 def _to_one(

@@ -306,6 +306,13 @@ def _refuse_unsupported(raw: RawNode, *others: Value | None) -> None:
         raise ImportFailed("coupled gates are not supported")
 
 
+def _constant_weights(builder: GraphBuilder, value: Value | None) -> Constant:
+    stored = None if value is None else _stored(builder, value)
+    if stored is None:
+        raise ImportFailed("the weights must be constants")
+    return stored
+
+
 def _weights(
     builder: GraphBuilder, raw: RawNode, w: Value | None, r: Value | None, b: Value | None
 ) -> tuple[Constant, Constant, Constant]:
@@ -313,9 +320,7 @@ def _weights(
     x = raw.operand(0)
     if b is None and r is not None and len(r.type.shape) == 3:
         b = builder.constant(f"{raw.name}.bias", np.zeros((1, 8 * r.type.shape[2]), np.float32))
-    w, r, b = (None if value is None else _stored(builder, value) for value in (w, r, b))
-    if w is None or r is None or b is None:
-        raise ImportFailed("the weights must be constants")
+    w, r, b = (_constant_weights(builder, value) for value in (w, r, b))
     if len(x.type.shape) != 3 or len(r.type.shape) != 3:
         raise ImportFailed(f"the input {x.type} and weights {r.type} are not of rank 3")
     size, depth = r.type.shape[2], x.type.shape[2]

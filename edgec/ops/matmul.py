@@ -153,7 +153,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     is_constant = isinstance(y, Constant) or dequantized(builder, y) is not None
     if x.type.dtype == "float32" and is_constant and len(y.type.shape) == 2:
         return matrix_product(builder, raw)
-    if not x.type.shape or not y.type.shape:
+    if () in (x.type.shape, y.type.shape):
         raise ImportFailed(f"the product of {list(x.type.shape)} and {list(y.type.shape)}")
     operands = [
         _as_matrix(builder, raw, x, (1, *x.type.shape)),
@@ -163,12 +163,9 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
         return builder.op("matmul", operands, name=raw.name)
     product = builder.op("matmul", operands, name=f"{raw.name}/matrix", sources=(raw.name,))
     *batch, rows, columns = product.type.shape
-    shape = [*batch]
-    if operands[0] is x:
-        shape.append(rows)
-    if operands[1] is y:
-        shape.append(columns)
-    return builder.op("reshape", [product], ReshapeAttrs(tuple(shape)), name=raw.name)
+    sides = zip((rows, columns), operands, (x, y), strict=True)
+    shape = (*batch, *(extent for extent, matrix, given in sides if matrix is given))
+    return builder.op("reshape", [product], ReshapeAttrs(shape), name=raw.name)
 
 
 def _as_matrix(builder: GraphBuilder, raw: RawNode, value: Value, shape: tuple[int, ...]) -> Value:

@@ -105,21 +105,28 @@ def import_loop(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
             raise ImportFailed("it never runs, and stacks slices: its outputs are empty")
         return tuple(carried)
     if rounds is not None and (start is None or isinstance(start, Constant)):
-        types = [value.type for value in carried]
-        try:
-            body = raw.read_body("body", [COUNT, TRUE, *types])
-            _require_outputs(raw, "body", len(body.results) - 1)
-            if _is_true(body.results[0]):
-                return _counted(builder, raw, body, rounds, carried)
-        except TypeMismatch:
-            pass  # values change their shapes from round to round
-        try:
-            return _conditional(builder, raw, carried, rounds)
-        except EdgecError:
-            if rounds > MOST_UNROLLED:
-                raise
-            return _unrolled(builder, raw, carried, rounds)
+        return _in_rounds(builder, raw, carried, rounds)
     return _conditional(builder, raw, carried, rounds)
+
+
+def _in_rounds(
+    builder: GraphBuilder, raw: RawNode, carried: list[Value], rounds: int
+) -> tuple[Value, ...]:
+    """A loop that runs its first round, and at most `rounds`."""
+    types = [value.type for value in carried]
+    try:
+        body = raw.read_body("body", [COUNT, TRUE, *types])
+        _require_outputs(raw, "body", len(body.results) - 1)
+        if _is_true(body.results[0]):
+            return _counted(builder, raw, body, rounds, carried)
+    except TypeMismatch:
+        pass  # values change their shapes from round to round
+    try:
+        return _conditional(builder, raw, carried, rounds)
+    except EdgecError:
+        if rounds > MOST_UNROLLED:
+            raise
+        return _unrolled(builder, raw, carried, rounds)
 
 
 def _require_outputs(raw: RawNode, name: str, count: int) -> None:
