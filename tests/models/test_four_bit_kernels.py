@@ -35,8 +35,8 @@ from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
 
 BOARD = "mps2_an386"
-#: Kernels of int4 take three pixels, others four: how many times the instructions and the RAM.
-MOST_SLOWDOWN, MOST_GROWTH = 1.15, 1.02
+#: Kernels that read four bits may take so many times the instructions of others, counted.
+MOST_SLOWDOWN = 1.12
 
 ops.load()
 
@@ -151,7 +151,7 @@ def test_the_oracles_bits_in_less_flash(
 ) -> None:
     require_core()
     compiled, built = build(four[1], BOARD, "gcc")
-    assert "ec_matrix_3_s4_onnx_s8_dsp" in used_by(compiled)
+    assert "ec_matrix_4_s4_onnx_s8_dsp" in used_by(compiled)
     assert {"ec_matrix_1_s4_onnx_s8_dsp", "ec_matrix_1_plain_s4_onnx_s8_dsp"} & used_by(compiled)
     oracle = open_oracle(in_bytes(four[1], folder / "four_in_bytes.onnx"))
     with open_session("core", built) as session:
@@ -166,7 +166,7 @@ def test_the_oracles_bits_in_less_flash(
     assert short.flash_bytes <= whole.flash_bytes - 0.4 * weights
     assert short.instructions is not None and whole.instructions is not None
     assert short.instructions <= MOST_SLOWDOWN * whole.instructions
-    assert short.ram_bytes <= MOST_GROWTH * whole.ram_bytes
+    assert short.ram_bytes <= whole.ram_bytes
 
 
 def test_for_time_they_are_bytes(four: tuple[PostTraining, Path]) -> None:
@@ -220,7 +220,7 @@ def test_groups_are_four_bits_and_shifts(
 
 
 def test_they_mean_what_those_for_bytes_mean() -> None:
-    for name in ("matrix_3", "matrix_1", "matrix_1_plain"):
+    for name in ("matrix_4", "matrix_3", "matrix_1", "matrix_1_plain"):
         for rounding in ("", "_onnx"):
             kernel = get_microkernel(f"ec_{name}_s4{rounding}_s8_dsp")
             other = get_microkernel(f"ec_{name}{rounding}_s8_dsp")
@@ -250,7 +250,7 @@ def layers_of_four_bits(rng: np.random.Generator) -> bytes:
         )  # fmt: skip
         return to
 
-    small = convolution(convolution(x, 12, 40, 0.05, 1), 40, 15, 0.1, 2)
+    small = convolution(convolution(x, 12, 48, 0.05, 1), 48, 15, 0.1, 2)
     z = model.tensor("z", (1, 35), "int8", scale=0.1, zero_point=7)
     model.operator(
         "FULLY_CONNECTED", operands(small, (35, 300), 0.1), [z], "FullyConnectedOptions",
@@ -263,9 +263,9 @@ def test_rounding_of_tflite(tmp_path: Path) -> None:
     require_core()
     path = tmp_path / "four.tflite"
     path.write_bytes(layers_of_four_bits(np.random.default_rng(8)))
-    compiled, built = build(path, BOARD, "gcc", optimize="time=1,flash=2.5")
+    compiled, built = build(path, BOARD, "gcc", optimize="time=1,flash=2")
     names = used_by(compiled)
-    assert "ec_matrix_3_s4_s8_dsp" in names
+    assert "ec_matrix_4_s4_s8_dsp" in names
     assert {"ec_matrix_1_s4_s8_dsp", "ec_matrix_1_plain_s4_s8_dsp"} & names
     oracle = open_oracle(path)
     with open_session("core", built) as session:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
+from kernel_images import DSP_BUILDS, dsp_image, meant, packed_by_four, run_on_core
 
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
@@ -14,16 +14,18 @@ pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 #: Kernels, and how many int8 or int16 inputs each of their steps takes.
-INPUTS = {"matrix_3": 12, "matrix_1": 8, "matrix_1_plain": 8}
+INPUTS = {"matrix_4": 24, "matrix_3": 12, "matrix_1": 8, "matrix_1_plain": 8}
+PAIRS, BYTES = ("matrix_4", "matrix_3"), ("matrix_4", "matrix_1_plain")
 KERNELS = [(name, rounding) for name in INPUTS for rounding in ("", "_onnx")]
-SOURCE = '#include "kernels/dsp/matrix_s8_onnx.h"\n' + "".join(
+HEADERS = ("matrix_s8_onnx.h", "matrix_s8_onnx_four.h")
+SOURCE = "".join(f'#include "kernels/dsp/{header}"\n' for header in HEADERS) + "".join(
     f"""
 void run_{name}{rounding}(int8_t *out, const {x} *x, WORDS(s), WORDS(n));
 void run_{name}{rounding}(int8_t *out, const {x} *x, WORDS(s), WORDS(n))
 {{ ec_{name}_s4{rounding}_s8_dsp(out, x, s, n[0], n[1], n[2]); }}
 """
     for name, rounding in KERNELS
-    for x in ["int8_t" if name == "matrix_1_plain" else "int16_t"]
+    for x in ["int8_t" if name in BYTES else "int16_t"]
 )
 
 
@@ -52,7 +54,7 @@ def tables(rng, rounding, channels, quads, *, extreme=False):
 
 
 def inputs_of(rng, name, size):
-    dtype = np.int8 if name == "matrix_1_plain" else np.int16
+    dtype = np.int8 if name in BYTES else np.int16
     return rng.integers(-128, 128, INPUTS[name] * size).astype(dtype)
 
 
@@ -66,12 +68,13 @@ def check(core, name, rounding, numbers, x, constants):
     func = meaning_of(kernel, numbers)
     out = np.full(next(p.elements for p in func.params if p.name == "out"), 77, np.int8)
     expected = meant(kernel, out, [x, stream], numbers)
-    found = run_on_core(core, f"run_{name}{rounding}", out, [x, stream], numbers)
+    given = packed_by_four(x) if name == "matrix_4" else x
+    found = run_on_core(core, f"run_{name}{rounding}", out, [given, stream], numbers)
     assert np.array_equal(found, expected)
 
 
 def quads_of(name, size):
-    return size if name == "matrix_3" else 2 * size
+    return size if name in PAIRS else 2 * size
 
 
 @pytest.mark.parametrize("zero_point", [-128, -3])
@@ -79,7 +82,7 @@ def quads_of(name, size):
 def test_every_length_of_the_reduction(core, name, rounding, zero_point):
     """Each way into the unrolled loops, and several rounds of them."""
     rng = np.random.default_rng(3)
-    channels = 2 if name == "matrix_3" else 4
+    channels = 2 if name in PAIRS else 4
     for size in range(1, 18):
         constants = tables(rng, rounding, channels, quads_of(name, size))
         x = inputs_of(rng, name, size)
@@ -90,7 +93,7 @@ def test_every_length_of_the_reduction(core, name, rounding, zero_point):
 def test_every_number_of_channels(core, name, rounding):
     """Also those that make the last pair, or four, overlap the one before."""
     rng = np.random.default_rng(4)
-    for channels in range(2 if name == "matrix_3" else 4, 12):
+    for channels in range(2 if name in PAIRS else 4, 12):
         constants = tables(rng, rounding, channels, quads_of(name, 2))
         numbers = (2, channels, int(rng.choice([-128, 83])))
         check(core, name, rounding, numbers, inputs_of(rng, name, 2), constants)
@@ -118,7 +121,7 @@ def test_extremes(core, name, rounding, zero_point):
 def test_ties(core, name, rounding, zero_point):
     """Sums on and beside ties of all roundings."""
     rng = np.random.default_rng(6)
-    channels, size = 40, 2 if name == "matrix_3" else 1
+    channels, size = 40, 2 if name in PAIRS else 1
     for shift in (1, 2, 5, 9):
         constants = tables(rng, rounding, channels, quads_of(name, size))
         half = np.arange(channels) - channels // 2

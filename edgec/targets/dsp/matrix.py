@@ -157,7 +157,7 @@ def schedule_product(nest: Nest, stored: str, overlaps: bool = False) -> Schedul
     is_block = axes == [*SIDE_BY_SIDE]
     by_four = find_param(nest.func, "col").dtype == "int8"
     pixels = find_param(nest.func, "out").shape[0]
-    if by_four and (stored or not (is_worth_four(nest) or pixels % (2 * FOUR) == 0)):
+    if by_four and (stored == GROUPS or not (is_worth_four(nest) or pixels % (2 * FOUR) == 0)):
         return None
     quads = 1 if is_block else 2
     chosen = _choose(
@@ -166,7 +166,7 @@ def schedule_product(nest: Nest, stored: str, overlaps: bool = False) -> Schedul
     )  # fmt: skip
     if chosen is None or (by_four and not _takes_four(nest, chosen)):
         return None
-    if is_block and not by_four and not stored and _is_for_four(nest, chosen, pixels):
+    if is_block and not by_four and stored != GROUPS and _is_for_four(nest, chosen, pixels):
         return None
     has_ends = is_block and nest.in_rows and chosen.rescaling is TFLM and not by_four
     by_two = pixels_by_two(pixels) if has_ends else 0

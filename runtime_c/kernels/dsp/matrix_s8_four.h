@@ -79,20 +79,29 @@
     "ssat \\x, #8, \\x\n" \
     ".endr\n"
 
-/* Assembly: the results of one channel for any zero point; r0 is free. */
-#define EC_MATRIX_4_ANY(registers) \
+/* Assembly: the results of one channel for any zero point; r0 is free, sums shifted right by `bits` are
+ * twice the channel's. */
+#define EC_MATRIX_4_ANY(registers, bits) \
     "ldmia r1!, {r4-r6}\n" \
     ".irp x, " registers "\n" \
-    "asr \\x, \\x, #7\n" \
+    "asr \\x, \\x, #" bits "\n" \
     "smmlar r0, \\x, r4, r5\n" \
     "add r0, r0, \\x, asr #31\n" \
     "asr r0, r0, r6\n" \
     "ssat \\x, #8, r0\n" \
     ".endr\n"
 
+/* Assembly: four inputs of each pixel by two words of weights. */
+#define EC_MATRIX_4_QUAD \
+    "ldmia r1!, {r5, r6}\n" \
+    EC_MATRIX_4_STEP("r5") \
+    EC_MATRIX_4_STEP("r6")
+
 /* Assembly: four pixels up to 256 times their sums; `choose` makes of r6, the zero point, and from labels
- * that follow what lies on the stack after the end of x, by r7. */
-#define EC_MATRIX_4_SUMS(choose) \
+ * that follow what lies on the stack after the end of x, by r7. `first` begins the sums with a quad,
+ * `quad` adds one, in so many bytes of code; the
+ * loop takes `most` of them. */
+#define EC_MATRIX_4_SUMS(choose, first, quad, bytes, most) \
     "sub sp, #28\n" \
     "adds r7, r0, r5\n" \
     "subs r7, #2\n" \
@@ -104,16 +113,16 @@
     "add r7, r1, r7, lsl #3\n" \
     "strd r1, r7, [sp, #4]\n" \
     "mov r1, r2\n" \
-    /* The first quad is done apart; the loop takes 15, and is entered so that it ends with the last. */ \
+    /* The first quad is done apart; the loop is entered so that it ends with the last. */ \
     "adr.w r7, 5f\n" \
     "subs r4, #1\n" \
     "beq 8f\n" \
     "subs r4, #1\n" \
-    "movs r5, #15\n" \
+    "movs r5, #" most "\n" \
     "udiv r3, r4, r5\n" \
     "mls r4, r3, r5, r4\n" \
     "adds r4, #1\n" \
-    "movs r5, #70\n" /* bytes of code for one */ \
+    "movs r5, #" bytes "\n" \
     "adr.w r7, 4f\n" \
     "mls r7, r4, r5, r7\n" \
     "8:\n" \
@@ -121,13 +130,11 @@
     "str r7, [sp]\n" \
     "0:\n" /* a pair of channels */ \
     "ldr r0, [sp, #4]\n" \
-    EC_MATRIX_4_FIRST \
+    first \
     "ldr pc, [sp]\n" \
     "3:\n" \
-    ".rept 15\n" \
-    "ldmia r1!, {r5, r6}\n" \
-    EC_MATRIX_4_STEP("r5") \
-    EC_MATRIX_4_STEP("r6") \
+    ".rept " most "\n" \
+    quad \
     ".endr\n" \
     "4:\n" \
     "ldr r2, [sp, #8]\n" \
@@ -158,6 +165,20 @@
     "cmp r2, #1\n" \
     "beq.w 0b\n" \
     "add sp, #28\n"
+
+/* Assembly: the results by gemmlowp's rounding, stored, and on to the next pair. `relu` of registers: for a
+ * zero point of -128; bits: as for EC_MATRIX_4_ANY. */
+#define EC_MATRIX_4_TFLM(relu, bits) \
+    "ldr pc, [sp, #12]\n" \
+    "7:\n" /* any zero point */ \
+    EC_MATRIX_4_ANY("r8, r9, r10, r2", bits) \
+    EC_MATRIX_4_ANY("r11, r12, lr, r3", bits) \
+    "b 8f\n" \
+    "6:\n" /* zero point -128 */ \
+    relu("r8, r9, r10, r2") \
+    relu("r11, r12, lr, r3") \
+    "8:\n" \
+    EC_MATRIX_4_STORE
 
 /* clang-format on */
 
@@ -224,17 +245,8 @@ static EC_KERNEL void ec_matrix_4_s8_dsp(int8_t *out, const int8_t *x, const int
 #if EC_DSP_ASM
     /* clang-format off */
     EC_MATRIX_RUN(quads,
-        EC_MATRIX_4_SUMS(EC_MATRIX_CHOOSE "orr r7, r7, #1\n")
-        "ldr pc, [sp, #12]\n"
-        "7:\n" /* any zero point */
-        EC_MATRIX_4_ANY("r8, r9, r10, r2")
-        EC_MATRIX_4_ANY("r11, r12, lr, r3")
-        "b 8f\n"
-        "6:\n" /* zero point -128 */
-        EC_MATRIX_4_RELU("r8, r9, r10, r2")
-        EC_MATRIX_4_RELU("r11, r12, lr, r3")
-        "8:\n"
-        EC_MATRIX_4_STORE,
+        EC_MATRIX_4_SUMS(EC_MATRIX_CHOOSE "orr r7, r7, #1\n", EC_MATRIX_4_FIRST, EC_MATRIX_4_QUAD, "70", "15")
+        EC_MATRIX_4_TFLM(EC_MATRIX_4_RELU, "7"),
         "r12");
     /* clang-format on */
 #else

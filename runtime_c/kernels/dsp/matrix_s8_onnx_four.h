@@ -10,7 +10,7 @@
 #ifndef EC_MATRIX_S8_ONNX_FOUR_H
 #define EC_MATRIX_S8_ONNX_FOUR_H
 
-#include "kernels/dsp/matrix_s8_four.h"
+#include "kernels/dsp/matrix_s8_int4_four.h"
 
 /* The results of one channel from its sums, `step` apart; scale: a 256th. */
 static inline EC_UNUSED void ec_store_4_onnx_s8_dsp(int8_t *out, int32_t step, const int32_t *sums,
@@ -20,6 +20,21 @@ static inline EC_UNUSED void ec_store_4_onnx_s8_dsp(int8_t *out, int32_t step, c
     for (int32_t p = 0; p < 4; ++p) {
         out[p * step] =
             ec_requantize_onnx_s8(above[p], ec_f32_from_bits((uint32_t)scale), zero_point);
+    }
+}
+
+/* All channels in C, by `sums_of` a pair. */
+static inline EC_UNUSED void ec_matrix_4_onnx_c_dsp(
+    int8_t *out, const int8_t *x, const int32_t *stream, int32_t quads, int32_t channels,
+    int32_t zero_point,
+    const int32_t *(*sums_of)(int32_t (*)[3], const int8_t *, const int32_t *, int32_t)) {
+    for (int32_t o = 0; o < channels; o += 2) {
+        int8_t *const to = out + (o + 2 > channels ? channels - 2 : o);
+        int32_t sums[2][3];
+        stream = sums_of(sums, x, stream, quads);
+        ec_store_4_onnx_s8_dsp(to, channels, sums[0], stream[0], zero_point);
+        ec_store_4_onnx_s8_dsp(to + 1, channels, sums[1], stream[1], zero_point);
+        stream += 2;
     }
 }
 
@@ -64,20 +79,30 @@ static EC_KERNEL void ec_matrix_4_onnx_s8_dsp(int8_t *out, const int8_t *x, cons
 #if EC_DSP_FPU_ASM
     /* clang-format off */
     EC_MATRIX_RUN(quads,
-        EC_MATRIX_4_SUMS("mov r7, r6\n")
+        EC_MATRIX_4_SUMS("mov r7, r6\n", EC_MATRIX_4_FIRST, EC_MATRIX_4_QUAD, "70", "15")
         EC_MATRIX_4_ONNX
         EC_MATRIX_4_STORE,
         "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9");
     /* clang-format on */
 #else
-    for (int32_t o = 0; o < channels; o += 2) {
-        int8_t *const to = out + (o + 2 > channels ? channels - 2 : o);
-        int32_t sums[2][3];
-        stream = ec_sums_4_s8_dsp(sums, x, stream, quads);
-        ec_store_4_onnx_s8_dsp(to, channels, sums[0], stream[0], zero_point);
-        ec_store_4_onnx_s8_dsp(to + 1, channels, sums[1], stream[1], zero_point);
-        stream += 2;
-    }
+    ec_matrix_4_onnx_c_dsp(out, x, stream, quads, channels, zero_point, ec_sums_4_s8_dsp);
+#endif
+}
+
+/* The same by the stream of matrix_s8_int4_four.h, with a 4096th of the scales. */
+static EC_KERNEL void ec_matrix_4_s4_onnx_s8_dsp(int8_t *out, const int8_t *x,
+                                                 const int32_t *stream, int32_t quads,
+                                                 int32_t channels, int32_t zero_point) {
+#if EC_DSP_FPU_ASM
+    /* clang-format off */
+    EC_MATRIX_RUN(quads,
+        EC_MATRIX_4_SUMS("mov r7, r6\n", EC_S4_4_FIRST, EC_S4_4_QUAD, "80", "7")
+        EC_MATRIX_4_ONNX
+        EC_MATRIX_4_STORE,
+        "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9");
+    /* clang-format on */
+#else
+    ec_matrix_4_onnx_c_dsp(out, x, stream, quads, channels, zero_point, ec_s4_sums_4_s8_dsp);
 #endif
 }
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 import numpy as np
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
-from edgec.loop.stream import Field, Stream, lanes_of
+from edgec.loop.stream import Digits, Field, Stream, lanes_of
 from edgec.loop.values import Array
 from edgec.targets.common.kernels.rescaling import Rescaling
 from edgec.targets.common.kernels.sums import Results
@@ -53,22 +53,43 @@ def four_stream(rescaling: Rescaling) -> Stream:
             *scale_fields(rescaling, lanes, (256, 256), zero_point, wide),
         ]
 
-    return Stream(rescaling.sources, fields, _add_first_sums, _take_first_sums)
+    return _stream(rescaling, fields, times=1)
+
+
+def four_int4_stream(rescaling: Rescaling) -> Stream:
+    """The same for int4 weights, eight to a word (`runtime_c/kernels/dsp/matrix_s8_int4_four.h`)."""
+
+    def fields(quads: int, channels: int, zero_point: int, **_: int) -> list[Field]:
+        lanes = lanes_of(channels, PAIR)
+        w = weights_at(lanes, quads, is_plain=False).transpose(0, 2, 4, 1, 3)
+        digits = w.reshape(len(lanes), -1, 4)  # of both channels, for inputs s = 0 and 1
+        return [
+            Field("first_sum", lanes),
+            Digits("w", digits, "uint16", 1 << np.array([4, 0, 12, 8])),
+            *scale_fields(rescaling, lanes, (4096, 4096), zero_point, (False,) * PAIR),
+        ]
+
+    return _stream(rescaling, fields, times=16)
+
+
+def _stream(rescaling: Rescaling, fields: Callable[..., list[Field]], times: int) -> Stream:
+    """times: how many times a sum is what it is for bytes, a power of two."""
+
+    def prepare(
+        arrays: Mapping[str, Array], channels: int, zero_point: int, **_: int
+    ) -> Mapping[str, Array]:
+        first = _TIMES * arrays["bias"].astype(np.int64) - _offsets(arrays["w"], channels)
+        return {**add_constants(arrays, zero_point), "first_sum": times * first}
+
+    def restore(found: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
+        first = found["first_sum"].astype(np.int64) // times + _offsets(found["w"], channels)
+        # What is known of it, modulo 2**32 / times, as a number with a sign.
+        known = (first.astype(np.uint32) * np.uint32(_INVERSE) * np.uint32(times)).astype(np.int32)
+        return {**found, "bias": known // times}
+
+    return Stream(rescaling.sources, fields, prepare, restore)
 
 
 def _offsets(w: Array, channels: int) -> Array:
     """What offsets of inputs add to the sums of each channel."""
     return np.asarray(_OFFSET * w.astype(np.int64).reshape(channels, -1).sum(axis=1))
-
-
-def _add_first_sums(
-    arrays: Mapping[str, Array], channels: int, zero_point: int, **_: int
-) -> Mapping[str, Array]:
-    first = _TIMES * arrays["bias"].astype(np.int64) - _offsets(arrays["w"], channels)
-    return {**add_constants(arrays, zero_point), "first_sum": first}
-
-
-def _take_first_sums(found: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
-    times = found["first_sum"].astype(np.int64) + _offsets(found["w"], channels)
-    bias = (times.astype(np.uint32) * np.uint32(_INVERSE)).astype(np.int32)
-    return {**found, "bias": bias}

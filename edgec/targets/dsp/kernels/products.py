@@ -21,7 +21,7 @@ from edgec.targets.dsp.kernels.matrix import (
     product_stream,
     shared_stream,
 )
-from edgec.targets.dsp.kernels.matrix_four import four_pixels, four_stream
+from edgec.targets.dsp.kernels.matrix_four import four_int4_stream, four_pixels, four_stream
 from edgec.targets.dsp.kernels.matrix_int4 import int4_stream
 
 
@@ -61,6 +61,8 @@ TABLE: tuple[tuple[Products, Rescaling, str, UnitCost, int], ...] = (
     (TWO, TFLM, "", UnitCost(PAIR, 60, 38, 12 + 13 / 15, rescale=6), 1160),
     (FOUR, TFLM, "", UnitCost(PAIR, 60, 61, 19.2, rescale=17), 1650),
     (FOUR, ONNX, "", UnitCost(PAIR, 60, 84, 19.2), 1640),
+    (FOUR, TFLM, INT4, UnitCost(PAIR, 60, 72, 22.4, rescale=9), 1210),
+    (FOUR, ONNX, INT4, UnitCost(PAIR, 60, 87, 22.4), 1160),
     (ONE, TFLM, "", UnitCost(TWO_PAIRS, 55, 39, 23 + 3 / 8, rescale=5, inputs=5), 1110),
     (ONE, ONNX, "", UnitCost(TWO_PAIRS, 55, 51, 23 + 3 / 8, inputs=5), 1060),
     (ONE, ONNX, SHARED_SCALE, UnitCost(TWO_PAIRS, 55, 51, 23 + 3 / 8, inputs=5), 1060),
@@ -99,10 +101,10 @@ def _meaning(
 
 def _stream(products: Products, rescaling: Rescaling, stored: str) -> Stream:
     unit, is_plain = products.channels, products.is_plain
+    if products is FOUR:
+        return (four_int4_stream if stored == INT4 else four_stream)(rescaling)
     if stored in (INT4, GROUPS):
         return int4_stream(rescaling, unit, is_plain, has_groups=stored == GROUPS)
-    if products is FOUR:
-        return four_stream(rescaling)
     if stored == SHARED_SCALE:
         return shared_stream(unit, is_plain)
     # Where others have one scale for all channels, these have two words that are not used.
@@ -116,7 +118,7 @@ def _file(products: Products, rescaling: Rescaling, stored: str) -> str:
     if stored == GROUPS:
         return f"{rescaling.suffix}_groups"
     if products is FOUR:
-        return f"{rescaling.suffix}_four"
+        return f"{rescaling.suffix or '_int4' * (stored == INT4)}_four"
     other = {INT4: "_int4"}.get(stored, "_two" if products is TWO else "")
     return rescaling.suffix or other
 
