@@ -57,7 +57,7 @@ def four_stream(rescaling: Rescaling) -> Stream:
 
 
 def four_int4_stream(rescaling: Rescaling) -> Stream:
-    """The same for int4 weights, eight to a word (`runtime_c/kernels/dsp/matrix_s8_int4_four.h`)."""
+    """The same for int4 weights (`runtime_c/kernels/dsp/matrix_s8_int4_four.h`)."""
 
     def fields(quads: int, channels: int, zero_point: int, **_: int) -> list[Field]:
         lanes = lanes_of(channels, PAIR)
