@@ -121,7 +121,7 @@ def command(model: Path, **words: Any) -> None:
     given = QuantizeOptions(**words)
     made, report = _quantized(model, given)
     report = {"model": str(model), "output": str(given.output), **report}
-    report["coarse"] = inaccurate_outputs(report, _with_mixed_values())
+    report["inaccurate"] = inaccurate_outputs(report, _with_mixed_values())
     content = onnx_bytes(made.quantized.function)
     if given.page is not None:
         with staged_file(given.page, hint="choose another --html") as temporary:
@@ -168,8 +168,8 @@ def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[
         "observer": given.observer,
         "calibration_samples": len(samples),
         "recipe": dataclasses.asdict(made.recipe),
-        "trials": [dataclasses.asdict(candidate) for candidate in made.candidates],
-        "settled_biases": made.has_corrected_biases,
+        "candidates": [dataclasses.asdict(candidate) for candidate in made.candidates],
+        "corrected_biases": made.has_corrected_biases,
         "held_out_sqnr_db": made.held_out_db(),
         "is_tested": given.test_source is not None,
         "float_nodes": [dataclasses.asdict(node) for node in made.float_nodes()],

@@ -1,7 +1,7 @@
-"""Make a choice cheaper by moves, as long as one is found: other variants, kernels, places.
+"""Local search over the menus: make moves as long as one makes the choice cheaper.
 
-A move gives some groups other variants. It stays if the whole costs less by it, with the arena of
-the plan that is made for it. Most moves are too dear by what is known before that.
+A move gives some groups other variants. It is kept if the whole choice then costs less, with the
+arena of a new memory plan. Lower bounds reject most moves before a plan is made.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from edgec.memory.solve import plan_memory
 from edgec.options import Io
 from edgec.passes.lower_groups import LoweredGroup, Variant
 
-#: Placements that are tried for the plan of a choice.
+#: Partial plans that the memory planner visits for one choice.
 TRIAL_NODES = 2_500
-#: Sets of groups that are tried with one kernel.
+#: Sets of groups that are tried with each kernel, at most.
 MOST_PARTS = 16
-#: Of constants and kernels, that a move to weights of fewer bits has to save unless it gives up a
-#: kernel: small layers of eight bits may have small weights by chance.
+#: Bytes of constants that a move to int4 weights must save, unless a kernel is no longer needed:
+#: the weights of a small int8 layer may fit int4 by chance.
 LEAST_SAVED_BYTES = 1024
-#: Groups that are planned for all moves of one choice, each time that they are.
+#: Groups in all plans that are made to improve one choice, counted once for each plan.
 MOST_PLANNED = 4_000
-#: So many problems are set up, and bounded, for one that is planned, at most.
+#: Problems whose lower bound is computed, at most, for each one that is planned.
 PROBLEMS_FOR_A_PLAN = 3
 #: Above every rank.
 WORST: Rank = (math.inf, math.inf, math.inf, 0, 0)
@@ -49,10 +49,10 @@ class Costs:
         self, function: Function, groups: Sequence[LoweredGroup], objective: Objective, io: Io
     ) -> None:
         self.function, self.groups, self.objective, self.io = function, groups, objective, io
-        #: By what is placed, which many choices share; None where it has no plan.
+        #: The arena by the buffers that are placed; None if there is no plan. Choices share them.
         self.peaks: dict[tuple[object, object], int | None] = {}
-        #: The same by what the steps place. Layers repeat, so many moves differ only in the layer
-        #: that they change: what does not pay in one is not planned for the others.
+        #: The same by the buffers of each step, in any order of steps. Networks repeat layers: a
+        #: move that does not pay in one of equal layers is not planned for the others.
         self.alike: dict[object, int | None] = {}
         #: How many problems were set up.
         self.problems = 0
@@ -78,7 +78,7 @@ class Costs:
         return found if found < below else None
 
     def peak_bytes(self, variants: Variants) -> int:
-        """What the arena of a choice takes that has a plan."""
+        """The arena of a choice that has a plan."""
         return self._peak(self.problem(variants)) or 0
 
     def problem(self, variants: Variants) -> Problem:
@@ -101,14 +101,14 @@ class Costs:
         return any(fact(variants[i]).is_short < fact(v).is_short for i, v in move.items())
 
     def stores_in_more_bits(self, move: Move, variants: Variants) -> bool:
-        """Whether a group would no longer store its weights in few bits: what that saves is weighed
-        for many groups at once."""
+        """Whether a group would store its weights in more bits than before; their bits are chosen
+        for many groups at once, elsewhere."""
         fact = self.objective.fact
         return any(fact(variants[i]).is_short > fact(v).is_short for i, v in move.items())
 
 
 def _steps(problem: Problem) -> object:
-    """The buffers that each step places, in any order of the steps."""
+    """The buffers and overlaps of each step; equal if two problems differ in the order alone."""
     permitted: dict[str, list[tuple[str, int]]] = {}
     for overlap in problem.overlaps:
         permitted.setdefault(overlap.second, []).append((overlap.first, overlap.distance_bytes))
@@ -131,7 +131,7 @@ def _steps(problem: Problem) -> object:
 
 
 def exchanged(costs: Costs, variants: Variants, rank: Rank) -> tuple[Rank, Variants]:
-    """The variants after all moves that pay, and their rank; rank: theirs before."""
+    """The choice after all moves that pay, with its rank. rank: that of `variants`."""
     improved, most = True, MOST_PLANNED // max(len(variants), 1)
     while improved:
         improved = False
@@ -150,7 +150,7 @@ def exchanged(costs: Costs, variants: Variants, rank: Rank) -> tuple[Rank, Varia
 def _after(
     costs: Costs, variants: Variants, move: Move, tally: Tally, rank: Rank
 ) -> tuple[Rank, Variants] | None:
-    """What a move that pays leads to, and the tally with it; None and the tally as it was else."""
+    """The choice after a move that pays, and its tally; else None, with the tally unchanged."""
     trial, before = list(variants), (tally.stored_bytes, tally.kernels)
     for position, variant in move.items():
         tally.change(trial[position], -1)
@@ -169,7 +169,7 @@ def _after(
 
 
 def _moves(costs: Costs, variants: Variants) -> Iterator[Move]:
-    """All moves from these variants, those of many groups first."""
+    """All moves from a choice; those that change many groups come first."""
     groups = costs.groups
     menus = frozenset().union(*(_calls(v) for g in groups for v in g.variants))
     for name in sorted(menus):
@@ -186,7 +186,7 @@ def _moves(costs: Costs, variants: Variants) -> Iterator[Move]:
 
 
 def _without(name: str, groups: Sequence[LoweredGroup], variants: Variants) -> Iterator[Move]:
-    """To give up a kernel: for others that are called anyway, and for any."""
+    """Moves that stop using a kernel: for kernels that are called already, then for any."""
     called = frozenset().union(*map(_calls, variants)) - {name}
     users = [i for i, variant in enumerate(variants) if name in _calls(variant)]
     for allowed in (called, None):
@@ -197,8 +197,8 @@ def _without(name: str, groups: Sequence[LoweredGroup], variants: Variants) -> I
 
 
 def _with(name: str, groups: Sequence[LoweredGroup], variants: Variants) -> Iterator[Move]:
-    """Take a kernel in all groups that can; then only where it saves constants; then in fewer of
-    these, after leaving out the group where a saved byte costs the most time, one at a time."""
+    """Moves that take a kernel: in all groups that can; then where it saves constants; then without
+    the groups in which each saved byte costs the most instructions, a few more each time."""
     menus = {i: [v for v in g.variants if name in _calls(v)] for i, g in enumerate(groups)}
     menus = {i: menu for i, menu in menus.items() if menu and name not in _calls(variants[i])}
     yield {i: _fastest(menu) for i, menu in menus.items()}
@@ -228,6 +228,6 @@ def _fastest(variants: Sequence[Variant]) -> Variant:
 
 
 def _fastest_within(variants: Sequence[Variant], now: Variant) -> Variant:
-    """The fastest of those that take no more scratch than what runs now, if there are such."""
+    """The fastest variant with no more scratch than `now`; the fastest of all if there is none."""
     within = [v for v in variants if v.scratch_bytes <= now.scratch_bytes]
     return _fastest(within or variants)

@@ -1,7 +1,8 @@
-"""What a network can be cut into: single groups in one variant each, and segments that stream.
+"""The parts that a network can be cut into: single groups in one variant, and streaming segments.
 
-A span is groups that follow each other and run as one step; spans side by side cover the network.
-What it needs then, it needs alone: values that pass by, inputs that may die, scratch, output.
+A span is consecutive groups that run as one step; a cover is spans that together have all groups
+once. The bytes that a span needs do not depend on the other spans: its inputs, outputs and scratch,
+and the values that live across it.
 """
 
 from __future__ import annotations
@@ -36,21 +37,21 @@ from edgec.passes.row_functions import RowGroup, RowSum
 
 #: Instructions of a call of a row function beyond what it computes.
 CALL_INSTRUCTIONS = 60
-#: What the code of a segment counts as, as a part of all instructions, where covers are compared:
-#: it must pay in memory.
+#: The price of a segment's code when covers are compared, as a part of all instructions: streaming
+#: must save memory to be worth its code.
 SEGMENT_SHARE = 0.01
-#: Placements that are tried for the plan of a step alone.
+#: Partial plans that the memory planner visits for one step alone.
 EXACT_NODES = 1_500
-#: Members of segments that are looked at in one network, counted once for every segment.
+#: Members of all segments that are considered in one network, counted once for each segment.
 MOST_MEMBERS = 500_000
 
 
 @dataclass
 class Span:
-    """Groups `first` to `last` in one step; `variant` of a single group, or streamed.
+    """Groups `first` to `last` as one step: a group in one `variant`, or a streaming segment.
 
-    work_bytes: the members' own scratch is at most this. instructions: an estimate. code: what its
-    code counts as, in instructions.
+    work_bytes: the most scratch of a member. instructions: an estimate. code: the price of its code
+    in instructions.
     """
 
     first: int
@@ -71,16 +72,16 @@ class Span:
 
     @cached_property
     def bound_bytes(self) -> int:
-        """What the step needs at least."""
+        """A lower bound of the bytes that the step needs."""
         return lower_bound_bytes(self.buffers, self.overlaps)
 
     @property
     def need_bytes(self) -> int:
-        """What the step needs, as far as it is known."""
+        """The bytes that the step needs, or their lower bound before it is planned."""
         return self.bound_bytes if self.exact_bytes is None else self.exact_bytes
 
     def plan_alone(self) -> int:
-        """Plan the step alone; what it needs then."""
+        """The bytes that a memory plan of the step alone needs."""
         if self.exact_bytes is None:
             problem = Problem(self.buffers, self.overlaps, (Region(ARENA),))
             try:
@@ -92,10 +93,10 @@ class Span:
 
 
 class Spans:
-    """All spans of a network, by the group that they start with.
+    """All spans of a network, by their first group.
 
-    is_complete: no segment was left out because there are too many. limit_bytes: where every cover
-    surely needs more, there are no segments: their rows are dear to schedule.
+    is_complete: MOST_MEMBERS left no segment out. limit_bytes: no segments are made if every cover
+    needs more than this, since scheduling their rows takes long.
     """
 
     def __init__(
@@ -139,7 +140,7 @@ class Spans:
         self.is_complete = not self.may_stay_within(limit_bytes) or self._add_segments()
 
     def may_stay_within(self, limit_bytes: float) -> bool:
-        """Whether a cover may need so little, as far as is known before segments are scheduled."""
+        """Whether some cover may fit in the limit, by bounds that need no scheduled segments."""
         if limit_bytes == math.inf:
             return True
         is_reached = [True] + [False] * len(self.groups)
@@ -157,7 +158,7 @@ class Spans:
         return is_reached[-1]
 
     def _add_segments(self) -> bool:
-        """Add short segments of all places before longer ones; False if MOST_MEMBERS end it."""
+        """Add all segments, the short ones first; False if MOST_MEMBERS left some out."""
         growing = {first: self.scheduled(first) for first in range(len(self.groups))}
         looked_at = 0
         while growing:
@@ -179,7 +180,7 @@ class Spans:
     # what exists at a step --------------------------------------------------------------------
 
     def live(self, first: int, last: int) -> list[Buffer]:
-        """Values from outside that exist while groups `first` to `last` run."""
+        """Values that other groups make and that live while groups `first` to `last` run."""
         return [
             self._buffers[v]
             for v in self._live[first]
@@ -187,7 +188,7 @@ class Spans:
         ]
 
     def _live_at(self) -> list[list[Value]]:
-        """Values in the arena that exist at each step, in the order of `start`."""
+        """The values in the arena at each step, in the order of `start`."""
         found: list[list[Value]] = [[] for _ in self.groups]
         for value in self.start:
             if value not in self.outside:
@@ -196,7 +197,7 @@ class Spans:
         return found
 
     def outputs(self, last: int) -> list[Buffer]:
-        """The result of group `last`, unless it lies elsewhere."""
+        """The results of group `last` that lie in the arena."""
         return [
             self._buffers[value]
             for value in self.groups[last].group.outputs
@@ -211,7 +212,7 @@ class Spans:
     # single groups ----------------------------------------------------------------------------
 
     def singles(self, position: int) -> list[Span]:
-        """A group alone, in each of its variants."""
+        """A span for each variant of a group."""
         lowered = self.groups[position]
         name = lowered.group.output.name
         spans = []
@@ -250,9 +251,9 @@ class Spans:
     # segments ---------------------------------------------------------------------------------
 
     def scheduled(self, first: int) -> Iterator[list[Span]]:
-        """Segments of two and more groups that start here, of one if it is fed, by their length.
+        """Segments that start at a group, by their length: two groups or more, or one that is fed.
 
-        None of which the rows alone, which lie apart, take more than `most_bytes`.
+        It ends with the first segment whose rows alone take more than `most_bytes`.
         """
         for last, flow in self.segments(first):
             if flow is not None and self.rows_bytes(first, last, flow) > self.most_bytes:
@@ -260,7 +261,7 @@ class Spans:
             yield [] if flow is None else self.streams(first, last, flow)
 
     def segments(self, first: int) -> Iterator[tuple[int, Flow | None]]:
-        """The last groups of segments that start here, and how their rows follow each other."""
+        """The last group of each segment that starts at `first`, and how its rows follow."""
         if first not in self.members or isinstance(self.members[first], RowSum):
             return
         source = self.members[first].inputs[0]
@@ -285,12 +286,12 @@ class Spans:
             last_use = max(last_use, self.stop[output])
 
     def flow(self, first: int, members: Sequence[FlowMember]) -> Flow | None:
-        """How the segment's rows follow each other; None if they do not."""
+        """The order in which a segment's rows are computed; None if it cannot stream."""
         shape = self.members[first].inputs[0].type
         return row_flow(tuple(members), shape.shape[1], shape.nbytes // shape.shape[1])
 
     def rows_bytes(self, first: int, last: int, flow: Flow) -> int:
-        """Bytes of values beside the input and of rows of the segment, which overlap nothing."""
+        """Bytes of the kept rows and of the values that live beside them; none of them overlap."""
         outputs = (self.groups[i].group.output.type for i in range(first, last))
         rows = sum(
             n * t.nbytes // t.shape[1] for n, t in zip(flow.rows, outputs, strict=False) if n
@@ -300,7 +301,7 @@ class Spans:
         return rows + sum(b.size_bytes for b in self.live(first, last) if b.name != root.name)
 
     def flow_member(self, first: int, position: int) -> FlowMember:
-        """A member of a segment that starts with group `first`, as `row_flow` takes it."""
+        """What `row_flow` needs of a member of a segment that starts with group `first`."""
         member = self.members[position]
         source = self.members[first].inputs[0]
         made = {v: p - first for v in member.inputs if (p := self.position.get(v, -1)) >= first}
@@ -315,7 +316,7 @@ class Spans:
         )  # fmt: skip
 
     def _replaced(self, position: int) -> tuple[Value, ...]:
-        """Values whose rows a member may replace if they are made in its segment."""
+        """Values of the segment whose rows a member's output rows may overwrite."""
         if position not in self._replaceable:
             member = self.members[position]
             found: tuple[Value, ...] = ()
@@ -331,7 +332,7 @@ class Spans:
         return self._replaceable[position]
 
     def streams(self, first: int, last: int, flow: Flow) -> list[Span]:
-        """The segment, for every limit of its members' own scratch that makes a difference."""
+        """The segment with each limit of its members' scratch that makes it faster."""
         limits = {0}.union(*(self.useful_scratch(i) for i in range(first, last + 1)))
         spans: list[Span] = []
         for limit in sorted(limits):
@@ -341,7 +342,7 @@ class Spans:
         return spans
 
     def useful_scratch(self, position: int) -> frozenset[int]:
-        """Sizes of scratch with each of which rows of a member are faster than with less."""
+        """Sizes of scratch at which a faster variant of a member's rows becomes possible."""
         if position not in self._useful:
             member = self.members[position]
             found: set[int] = set()
@@ -356,7 +357,7 @@ class Spans:
         return self._useful[position]
 
     def fastest_row(self, position: int, member: RowGroup, work_bytes: int) -> Variant:
-        """The fastest variant for most rows of a member with so much scratch."""
+        """The fastest variant of a member's inner rows whose scratch is within `work_bytes`."""
         key = position, work_bytes
         if key not in self._best:
             variants = member.lowered(member.middle).variants
@@ -364,7 +365,7 @@ class Spans:
         return self._best[key]
 
     def least_instructions(self, span: Span) -> int:
-        """What most rows of a segment's members take: the others are not scheduled yet."""
+        """Instructions of the members' inner rows; those at the edges are not scheduled yet."""
         total = 0
         for i in range(span.first, span.last + 1):
             member = self.members[i]
@@ -375,7 +376,7 @@ class Spans:
         return total
 
     def stream(self, first: int, last: int, flow: Flow, work_bytes: int) -> Span:
-        """The segment with members that need at most so much scratch of their own."""
+        """The segment in which each member has at most `work_bytes` of scratch."""
         source = self.members[first].inputs[0]
         root = self.roots.get(source, source)
         is_last = self.dies(source, last) and root not in self.outside

@@ -64,7 +64,7 @@ WORK = "work"
 
 @dataclass(frozen=True)
 class Member:
-    """One group of a segment and the variant of each kind of its rows; a sum has none."""
+    """A group of a segment, with a variant for each kind of its rows; sums have no variants."""
 
     rows: RowGroup | RowSum
     variants: Mapping[RowKind, Variant] = field(default_factory=dict)
@@ -75,7 +75,7 @@ class Member:
 
 
 def stream_segment(members: Sequence[Member], *, fed: bool = False) -> LoweredGroup:
-    """The segment as one group with one variant.
+    """Make the segment one group with one variant.
 
     With `fed`, the input does not exist as a whole: the function takes one row of it at a time,
     and its number as an index, and keeps the rows that it needs.
@@ -149,7 +149,7 @@ class _Segment:
         return next(v for v, b in self.buffers.items() if b.name == param.name)
 
     def share(self) -> None:
-        """Let rows be computed where the input's row is, where that is possible."""
+        """Let rows overwrite the rows that they are computed from, where that is possible."""
         readers = Counter(v for m in self.members for v in m.rows.inputs)
         inside = {m.output for m in self.members[:-1]}
         for member in reversed(self.members):
@@ -163,7 +163,7 @@ class _Segment:
     # the plain nests --------------------------------------------------------------------------
 
     def plain(self) -> PrimFunc:
-        """One loop after the other, whole values in between."""
+        """The driver before it streams: a loop for each member, over whole values."""
         outside = self.group().activations
         for number, value in enumerate(outside):
             scope = "scratch" if self.fed and value is self.source else "arena"
@@ -202,7 +202,7 @@ class _Segment:
         return PrimFunc("stream", params, (), Seq(tuple(nests)))
 
     def row(self, number: int, member: Member, r: Var) -> Stmt:
-        """Compute one row: the function of its kind, then its end and the row can be seen."""
+        """Compute one row by the function of its kind; then call the trace hooks."""
         if isinstance(member.rows, RowSum):
             return Seq((self.sum_call(member.rows, member.rows.add, r), _part_end(number)))
         stmt: Stmt | None = None
@@ -245,7 +245,7 @@ class _Segment:
         return Call(callee, tuple(args))
 
     def sum_call(self, rows: RowSum, func: PrimFunc, r: Var | None = None) -> Call:
-        """Start, add to or finish the sum at the end: one of its functions."""
+        """A call that starts, adds to or finishes the sum at the end of the segment."""
         total = next(p for p in rows.start.params if p.name == "out")
         if not self.sums:
             self.sums.append(replace(total, name="total", scope="scratch"))
@@ -264,7 +264,7 @@ class _Segment:
         return Call(func.name, tuple(args))
 
     def part(self, number: int, member: Member) -> RowPart:
-        """What a profile says of a member."""
+        """What a profile needs to know of a member."""
         rows = member.rows
         if isinstance(rows, RowSum):
             return RowPart(rows.group, rows.add.name, (), 0, rows.rows + 1)
@@ -280,7 +280,7 @@ class _Segment:
         return RowPart(rows.group, callee, tuple(constants), scratch, hook_calls)
 
     def constant(self, name: str, param: Buffer, array: Array) -> Buffer:
-        """A parameter for the array; kinds of rows that read the same one share it."""
+        """The parameter for an array; kinds of rows that read equal arrays share one."""
         for buffer, known in self.constants.values():
             if _same(known, array):
                 return buffer
@@ -290,7 +290,7 @@ class _Segment:
     # streaming --------------------------------------------------------------------------------
 
     def slide(self, schedule: Schedule, number: int, member: Member) -> None:
-        """Into the loop that makes the input that is there last."""
+        """Move a member's rows into the loop that makes its last input."""
         makers = sorted((self.made[v] for v in member.rows.inputs if v in self.made), reverse=True)
         loops = [f"r{maker}" for maker in makers]
         if self.source in member.rows.inputs or not loops:
@@ -303,9 +303,9 @@ class _Segment:
                     raise
 
     def with_shared_scratch(self, function: PrimFunc) -> PrimFunc:
-        """One parameter for all of the members' own scratch that begins in one place.
+        """Give scratch of several members that begins at one offset one parameter.
 
-        Each more is a word of the stack.
+        Each parameter costs a word of the stack.
         """
         alike: dict[tuple[int, str], list[Buffer]] = {}
         for buffer in self.scratch.values():
@@ -319,7 +319,7 @@ class _Segment:
         return replace(function, params=tuple(params), body=body)
 
     def scratch_buffers(self, function: PrimFunc) -> tuple[Scratch, ...]:
-        """A place for each rolling value, and one for the members' own scratch."""
+        """One buffer for each rolling value, and one for the scratch of all members."""
         sizes = scratch_parts(function)
         found = [
             Scratch(name, sizes[name], {name: 0}) for name in sizes if name not in self.scratch
@@ -335,7 +335,7 @@ def _part_end(number: int) -> Call:
 
 
 def _edge(rows: RowGroup, kind: RowKind) -> str:
-    """The suffix of names of this kind."""
+    """The suffix of a function's name for this kind of rows."""
     return "" if kind is rows.middle else f"_{rows.kinds.index(kind)}"
 
 
@@ -363,7 +363,7 @@ def _whole(buffer: Buffer, use: str = "reads") -> BufferRef:
 
 
 def _one_arrival(func: PrimFunc) -> PrimFunc:
-    """What is to be done when one row arrives, whose number is an index."""
+    """The driver for one row of the input; the row's number is an index."""
     loop, _ = find_loop(func, ARRIVAL)
     stmts: list[Stmt] = []
     is_after = False
@@ -379,7 +379,7 @@ def _one_arrival(func: PrimFunc) -> PrimFunc:
 
 
 def _without_arrival(func: PrimFunc) -> PrimFunc:
-    """The driver for an input that is there from the start."""
+    """The driver for a whole input."""
     loop, _ = find_loop(func, ARRIVAL)
     assert isinstance(loop.body, Seq)
     rest = tuple(s for s in loop.body.stmts if not (isinstance(s, Call) and s.callee == ARRIVAL))

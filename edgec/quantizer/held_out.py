@@ -1,14 +1,14 @@
-"""Compare ways to quantize a model, on samples that were held out.
+"""Compare ways to quantize a model on samples that were held out.
 
 The errors of single layers do not show which observer is best, or whether to equalize channels. So
 each way is fitted to one half of the calibration samples and its integers run on the other half,
 then the other way round. The way whose outputs have the least error is then fitted to all samples.
 
-Where softmax makes an output, its input is compared as well, and instead where one number must
-say it: after softmax a few samples between two answers make nearly all of the error, and what is
-best for these is not best for the others. So for the outputs as users see them, each sample's error
-before softmax is also added to what other samples have there: then all samples say how errors
-change answers, and all errors how answers change, and chance has far less of a part.
+Where softmax makes an output, its input is compared too, or alone where one number is needed. After
+softmax, a few samples between two answers make nearly all of the error, and the best way for these
+is not the best for the others. So the error of each sample before softmax is also added to the
+inputs of softmax of other samples: all samples then show how errors change answers, and chance
+counts less.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ from edgec.quantizer.calibrate import Seen, Statistics
 
 #: From the inputs of a sample to its outputs.
 Run = Callable[[Sequence[Array]], Sequence[Array]]
-#: A way is tried on as many samples as take this many multiply-accumulates, 16 at least.
+#: Multiply-accumulates of all samples that one way is tried on; and the fewest samples.
 TRIAL_MACS = 4e9
 LEAST_TRIALS = 16
 #: The most samples of each half; and how many suffice to compare ways.
 MOST_TRIALS, FEW_TRIALS = 64, 12
 #: With fewer samples in a half, ways are fitted to all samples and tried on all.
 LEAST_HALF = 4
-#: Elements of outputs that are computed with errors of other samples, each sample's own aside.
+#: The most elements of outputs that are computed with the errors of other samples.
 MOST_SWAPPED = 1 << 22
 #: Errors that differ by less than this factor count as equal: few samples make most of an error.
 ABOUT_SAME = 1.02
@@ -47,9 +47,8 @@ ABOUT_SAME = 1.02
 class Candidate:
     """A way to quantize that was tried, and how good it is.
 
-    equalized: whether channels were made alike in range first. sqnr_db: 10 log10(1 / e), with e the
-    mean over the outputs, before softmax, of their squared errors as a part of their squares;
-    infinite without one.
+    equalized: whether the ranges of channels were equalized first. sqnr_db: 10 log10(1 / e), with e
+    the mean over the outputs, before softmax, of their relative squared errors; infinite if e is 0.
     """
 
     observer: str
@@ -59,9 +58,9 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Held:
-    """Samples to try on, and for each what the float function is to give, before softmax.
+    """Samples held out, with the float function's outputs for each, before softmax.
 
-    tail: from there to the outputs; None where there is no softmax.
+    tail: the function from there to the outputs; None without softmax.
     """
 
     samples: Sequence[Sequence[Array]]
@@ -71,9 +70,9 @@ class Held:
 
 @dataclass(frozen=True)
 class Deviation:
-    """For each output its squared errors as a part of its squares: before softmax, and of outputs.
+    """Relative squared errors of each output: before softmax, and of the outputs themselves.
 
-    The same where there is no softmax.
+    Both are equal without softmax.
     """
 
     before: Array
@@ -98,7 +97,7 @@ def fitted_to(statistics: Statistics) -> Sequence[Seen]:
 
 
 def before_softmax(function: Function) -> Function:
-    """The function with what softmax reads in place of the results that it makes."""
+    """The function with the inputs of softmax as results, where softmax makes the results."""
     producers = function.producers()
 
     def compared(result: Value) -> Value:

@@ -36,9 +36,10 @@ BITS = (8, 16, 32)
 
 @dataclass(frozen=True)
 class Layer:
-    """Values of one dtype, named by the first. loss: of all outputs with these alone in int8.
+    """Values that share a dtype, named by the first one.
 
-    value_bytes: as chosen. bits: 8, 16 or, for float, 32.
+    value_bytes: in the chosen dtype. bits: 8, 16 or, for float, 32. loss: the outputs' error if
+    these values alone are int8.
     """
 
     name: str
@@ -51,7 +52,7 @@ class Layer:
 
 @dataclass(frozen=True)
 class Step:
-    """A mix on the front. sqnr_db: of the sum of its losses; bits: of each layer."""
+    """A mix on the front. sqnr_db: by the sum of its losses. bits: of each layer."""
 
     size_bytes: int
     sqnr_db: float
@@ -77,16 +78,16 @@ class MixedValues:
 
 
 def loss_samples(made: PostTraining) -> int:
-    """How many samples losses are measured on."""
+    """The number of samples that losses are measured on."""
     macs = made.source.macs
     most = min(max(LEAST_SAMPLES, int(LOSS_MACS / max(macs, 1))), MOST_SAMPLES)
     return min(most, len(made.statistics.followed))
 
 
 class ValueMixes:
-    """The mixes of one model: losses of choices that add up, and errors of mixes, measured.
+    """The mixes of one model: the loss of each choice, which add up, and measured errors of mixes.
 
-    choices: what can be chosen for. errors: of the mixes that were measured.
+    choices: sets of values that take one dtype. errors: of the mixes measured so far.
     """
 
     def __init__(
@@ -105,7 +106,7 @@ class ValueMixes:
         self._models: dict[Point, PostTraining] = {}
 
     def losses(self) -> list[dict[int, float]]:
-        """By bits, for each choice; of int16 only where int8 loses something."""
+        """The loss of each choice by its bits; int16 only where int8 loses something."""
         function, statistics = self.plan.function, self.plan.statistics
         losses = Losses(before_softmax(function), statistics.followed[: loss_samples(self.made)])
         widest = observed_ranges(function, statistics, "minmax")
@@ -133,7 +134,7 @@ class ValueMixes:
         return menu
 
     def measured(self, point: Point) -> float:
-        """The error of a mix, nearly that of its integers."""
+        """Estimate the error of a mix by rounding values in a float model."""
         self.errors[point] = self.error(self.plan_of(point))
         self.progress()
         return self.errors[point]
@@ -142,7 +143,7 @@ class ValueMixes:
         return self.measure.error(self._schemes(plan))
 
     def run_in_integers(self, point: Point) -> float:
-        """The error of a mix, of its integers."""
+        """Measure the error of a mix in the integers that will run."""
         schemes = self._schemes(self.plan_of(point))
         quantized = [insert_qdq(self.measure.function, scheme).function for scheme in schemes]
         integers = [run_passes(function, "onnx") for function in quantized]
@@ -153,7 +154,7 @@ class ValueMixes:
         return self.plan.other(recipe=self._recipe(point))
 
     def finished(self, point: Point) -> PostTraining:
-        """The model of the mix; the int8 one as it is."""
+        """The quantized model of a mix; the int8 model itself if all values are int8."""
         if not any(point.chosen):
             return self.made
         if point not in self._models:
@@ -170,7 +171,7 @@ class ValueMixes:
         int8_error: float,
         points: Sequence[Point],
     ) -> MixedValues:
-        """The chosen point, and the front of these points."""
+        """What the chosen mix is, and the front of all `points`."""
         layers = []
         for choice, loss, bits in zip(self.choices, lost, self.bits(point), strict=True):
             value = choice.values[0]
@@ -207,7 +208,7 @@ class ValueMixes:
         )
 
     def _recipe(self, point: Point) -> Recipe:
-        """The names of the layers that a mix stores in int16, or leaves in float."""
+        """The recipe of a mix: it names the layers in int16 and those left in float."""
         recipe, function = self.plan.recipe, self.plan.function
         kept: dict[Node, None] = {}
         pairs = list(zip(self.choices, self.bits(point), strict=True))

@@ -35,7 +35,7 @@ def precision_report(mixed: Mixed) -> dict[str, Any]:
         ],
         "front": [
             {"weights_bytes": point.size_bytes, "loss": point.loss,
-             "short_layers": sum(BITS[place] == 4 for place in point.chosen),
+             "int4_layers": sum(BITS[place] == 4 for place in point.chosen),
              "taken": point == mixed.taken}
             for point in front
         ],
@@ -100,7 +100,7 @@ def shown_precision(report: Mapping[str, Any]) -> ShownMix:
     dots = [
         Dot(p["weights_bytes"], p["loss"],
             f"{p['weights_bytes']:,} bytes, loss {p['loss']:.2e},"
-            f" {plural(p['short_layers'], 'layer')} in int4", p["taken"])
+            f" {plural(p['int4_layers'], 'layer')} in int4", p["taken"])
         for p in report["front"]
     ]  # fmt: skip
     most = max(dot.lost for dot in dots)

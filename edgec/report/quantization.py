@@ -53,16 +53,16 @@ def print_quantization(report: Mapping[str, Any]) -> None:
             "most of the error: "
             + ", ".join(f"{short_title(r['name'])} ({100 * r['blame']:.0f} %)" for r in blamed)
         )
-    if report["trials"]:
-        taken, *others = (_way(trial) for trial in report["trials"])
+    if report["candidates"]:
+        taken, *others = (_way(trial) for trial in report["candidates"])
         said.append(f"taken: {taken} on samples held out; next {others[0]}")
-    if report["settled_biases"]:
-        said.append("biases keep the means of layers on samples of calibration")
+    if report["corrected_biases"]:
+        said.append("biases are corrected: layers keep their means on calibration samples")
     lines += ["", *(line for sentence in said for line in prose(sentence))]
     lines += _mix_lines(report)
     lines.append(f"written to {report['output']}")
-    if report["coarse"] is not None:
-        lines += low_accuracy_lines(report["coarse"])
+    if report["inaccurate"] is not None:
+        lines += low_accuracy_lines(report["inaccurate"])
     echo_lines(lines)
 
 
@@ -143,7 +143,7 @@ def render_quantization(report: Mapping[str, Any]) -> str:
             title=Path(report["output"]).name,
             subtitle=f"{Path(report['model']).name} in integers",
             tiles=_tiles(report),
-            coarse=_inaccurate(report["coarse"]),
+            inaccurate=_inaccurate(report["inaccurate"]),
             blamed=[
                 {
                     "name": short_title(row["name"]),
@@ -169,7 +169,7 @@ def render_quantization(report: Mapping[str, Any]) -> str:
                         "tried on samples held out" if place else "taken, on samples held out",
                         _way(t),
                     )
-                    for place, t in enumerate(report["trials"])
+                    for place, t in enumerate(report["candidates"])
                 ),
             ],
         )

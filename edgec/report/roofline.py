@@ -1,11 +1,11 @@
-"""Of each layer on this computer: its time, and what part that is of what one core can do.
+"""The time of each layer on this computer, and how near that comes to the core's peak.
 
 A library with the trace hook of `runtime_c/host/ec_layer_clock.c` runs many times; a layer's time
-is the least of all runs, less what reading the clock takes. The same file measures the core, by
-loops of its best instruction whose sums do not wait for each other: products of int8, products of
-floats (fused), and reads of 256 KB, which the second cache holds. A layer that makes few products
-for each byte can at most run at that speed of reading times them: the roofline of Williams,
-Waterman and Patterson, "Roofline: an insightful visual performance model", CACM 52 (2009).
+is the shortest of all runs, less the time that reading the clock takes. The same file measures the
+core's peak by loops of independent instructions: int8 products, fused float products, and reads of
+256 KB, which fit in the second-level cache. A layer with few products for each byte is limited by
+the reads: the roofline of Williams, Waterman and Patterson, "Roofline: an insightful visual
+performance model", CACM 52 (2009).
 """
 
 from __future__ import annotations
@@ -38,26 +38,24 @@ PEAK_SECONDS = 0.05
 
 @dataclass(frozen=True)
 class Peak:
-    """What one core does at most: billions of products of int8 and of floats, and of bytes read,
-    each in a second."""
+    """The peak of one core, in billions a second: int8 products, float products, bytes read."""
 
     int8_gmacs: float
     float_gmacs: float
     gbytes: float
 
     def limit(self, dtype: str, macs_per_byte: float) -> float:
-        """Billions of products a second that a layer with these can have at most."""
+        """The most billions of products a second for a layer of this dtype and intensity."""
         return min(self.gmacs(dtype), self.gbytes * macs_per_byte)
 
     def gmacs(self, dtype: str) -> float:
-        """Of products of a dtype."""
+        """The peak for products of a dtype, in billions a second."""
         return self.int8_gmacs if "int" in dtype else self.float_gmacs
 
 
 @dataclass(frozen=True)
 class LayerTime:
-    """A layer: its time in microseconds, its products, the bytes of all that it takes and makes,
-    each once, and the dtype of what it makes."""
+    """A layer: microseconds, products, bytes of its inputs, constants and outputs, output dtype."""
 
     title: str
     us: float
@@ -108,12 +106,12 @@ def measure_layers(model: Path, setup: Setup | None = None) -> Roofline:
 
 
 def measure_peak(library: ctypes.CDLL) -> Peak:
-    """What a core does at most, by loops of the library."""
+    """Measure the core by the library's loops."""
     return Peak(*(_rate(library, f"ec_peak_{kind}") for kind in ("s8", "f32", "bytes")))
 
 
 def _rate(library: ctypes.CDLL, name: str) -> float:
-    """How many billions of what a loop counts it does in a second: the best of several."""
+    """The highest rate of several runs of a loop, in billions a second."""
     loop = getattr(library, name)
     loop.restype, loop.argtypes = ctypes.c_uint64, (ctypes.c_uint32,)
     rounds, best = 1, 0.0
@@ -129,7 +127,7 @@ def _rate(library: ctypes.CDLL, name: str) -> float:
 
 
 def _least_ns(library: ctypes.CDLL, path: Path, manifest: Manifest, seconds: float) -> list[int]:
-    """By trace id the least nanoseconds of a run."""
+    """The shortest time of each trace id, in nanoseconds."""
     loaded = HostModel(path, manifest)
     inputs = generate_inputs(1, [(port.shape, port.dtype) for port in manifest.inputs])
     ids = 1 + max(entry.id for entry in (*manifest.layers, *manifest.steps))
@@ -143,7 +141,7 @@ def _least_ns(library: ctypes.CDLL, path: Path, manifest: Manifest, seconds: flo
 
 
 def _layers(compiled: Compiled, manifest: Manifest, spent: Sequence[int]) -> tuple[LayerTime, ...]:
-    """A step that runs row by row counts as one layer, with the bytes of all its parts."""
+    """The layers; a step that streams is one layer with the bytes of all its parts."""
     dtypes = {trace.step: trace.dtype for trace in manifest.traces}
     nanoseconds = Counter({step.id: spent[step.id] for step in manifest.steps})
     for part in manifest.parts:
@@ -156,7 +154,7 @@ def _layers(compiled: Compiled, manifest: Manifest, spent: Sequence[int]) -> tup
 
 
 def _bytes_of(variant: Variant) -> int:
-    """Of the arrays that a layer reads and writes; no scratch."""
+    """Bytes of the arrays that a layer reads and writes, without scratch."""
     stored = sum(array.nbytes for array in variant.constants.values())
     moved: Any = sum(
         param.elements * np.dtype(param.dtype).itemsize

@@ -68,7 +68,7 @@ def measure(name: str, most_tests: int = MOST_TESTED) -> dict[str, Any]:
         "calibration": len(calibration),
         "samples": len(places),
         "layers": len(mixed.layers),
-        "short_layers": sum(layer.bits == 4 for layer in mixed.layers),
+        "int4_layers": sum(layer.bits == 4 for layer in mixed.layers),
         "int8_weights_bytes": whole,
         "mixed_weights_bytes": used,
         **{f"{who}_right": int(found.sum()) for who, found in right.items()},

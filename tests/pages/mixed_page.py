@@ -63,7 +63,7 @@ def _row(name: str, entry: Mapping[str, Any]) -> list[str]:
     won, lost = entry["mixed_won"], entry["mixed_lost"]
     return [
         name, str(entry["samples"]), f"{share:.1f} %",
-        f"{entry['short_layers']} of {entry['layers']}", *right,
+        f"{entry['int4_layers']} of {entry['layers']}", *right,
         f"{entry['int8_db']:.1f}", f"{entry['mixed_db']:.1f}",
         f"won {won}, lost {lost}, p = {sign_test(won, lost):.2f}",
     ]  # fmt: skip

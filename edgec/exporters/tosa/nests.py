@@ -100,7 +100,7 @@ class _Nest:
         if elements.is_exact and not read & self.near:
             return
         if self.keeps_bits and is_integer(self.stage.target.dtype):
-            raise CannotSay("integers that hang on the last bit of a float")
+            raise CannotSay("integers that depend on the last bit of a float")
         self.near.add(self.stage.target.name)
 
     def _by_table(self, expr: Expr, elements: Elements) -> Tensor | None:

@@ -36,10 +36,10 @@ MOST_PADDED, MOST_COLUMNS = 4096, 2048
 
 
 def schedule_vectors(nest: Nest) -> list[Schedule]:
-    """A function lowered in one of the forms on kernels; empty where they cannot do it.
+    """Schedules of a nest on Helium's kernels; none where no kernel fits.
 
-    For time, taps of depthwise windows may be paired anew, so that weights of -128 fit. Weights are
-    stored in four bits only where they fit; in eight where they do not.
+    With `--optimize time` the taps of depthwise windows may be paired in another order, so that
+    weights of -128 fit. Weights are stored as int4 where they fit, else as int8.
     """
     tables, window, bits = nest.tables, nest.window, nest.weight_bits
     limits = find_limits(nest.func)
@@ -86,14 +86,14 @@ def _is_depthwise(nest: Nest) -> bool:
 
 
 def _fits_int4(nest: Nest, w: Array, rescaling: Rescaling) -> bool:
-    """Whether there are kernels by int4 weights, and these are such weights."""
+    """Whether the weights fit int4 and there are kernels for them."""
     is_known = not _is_depthwise(nest) or _has_columns(nest)
     depth = w.size // find_param(nest.func, "out").shape[-1]
     return is_known and rescaling in RESCALINGS and depth <= MOST_DEPTH and fits_int4(w)
 
 
 def _in_four_bits(nest: Nest, w: Array, limits: Limits) -> Limits | None:
-    """How kernels store these weights in four bits, with shifts of groups if they have such."""
+    """How kernels store these int4 weights, with the shifts of groups if there are any."""
     if _fits_int4(nest, w, limits.rescaling):
         return replace(limits, weights=INT4)
     if limits.rescaling is not ONNX or _is_depthwise(nest):
@@ -104,9 +104,9 @@ def _in_four_bits(nest: Nest, w: Array, limits: Limits) -> Limits | None:
 
 
 def _rows_at_once(nest: Nest) -> list[int]:
-    """For how many rows of the output the input is padded at once, the most first.
+    """Numbers of output rows that may share one padded copy of the input, largest first.
 
-    Neighbouring rows share most of what they read; scratch is what that costs.
+    More rows pad less input twice, and take more scratch.
     """
     func, window, has_columns = nest.func, nest.window, _has_columns(nest)
     if is_matrix(nest) or window is None:
@@ -131,12 +131,12 @@ def itemsize_of(func: PrimFunc) -> int:
 
 
 def _fits_columns(window: Window, rows: int, width: int, itemsize: int) -> bool:
-    """Whether the windows of this many rows of the output may lie side by side."""
+    """Whether the gathered windows of `rows` output rows fit in scratch."""
     return rows * width * window.depth * itemsize <= MOST_COLUMNS
 
 
 def _rows_read(window: Window, rows: int) -> int:
-    """Rows of the input that some neighbouring rows of the output read."""
+    """How many input rows `rows` consecutive output rows read."""
     return (rows - 1) * window.stride[0] + (window.kernel[0] - 1) * window.dilation[0] + 1
 
 
@@ -159,7 +159,7 @@ def _matrix(schedule: Schedule, limits: Limits) -> None:
 
 
 def _window_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
-    """Row by row of the output, each on the rows that it reads, padded in scratch."""
+    """Convolve row by row, on a padded copy of the input rows that an output row reads."""
     if window is None or window.is_pixel or not _has_long_runs(window, slice_of(limits.rescaling)):
         raise ScheduleError("the windows have no long runs")
     channels = find_param(schedule.func, "out").shape[3]
@@ -176,7 +176,7 @@ def _window_rows(schedule: Schedule, limits: Limits, window: Window | None, rows
 
 
 def _depthwise_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
-    """Row by row, a vector of channels at a time; fewer of int8 for several pixels at once."""
+    """Depthwise rows: a vector holds the channels of a pixel, or of several pixels with few."""
     channels = find_param(schedule.func, "out").shape[3]
     if window is None or window.shape[2] != channels:
         raise ScheduleError("channels have several outputs")
@@ -210,7 +210,7 @@ def _require_pairs(w: Array, paired: bool) -> None:
 
 
 def _fits_scales(tables: Mapping[str, Array]) -> bool:
-    """Whether a zero point fits beside what scales of floats give, for any int8 inputs."""
+    """Whether sums that float scales rescale fit in int32 with the zero point, for all inputs."""
     if "scale" not in tables:
         return True
     scale = tables["scale"].astype(np.float64)
@@ -221,9 +221,9 @@ def _fits_scales(tables: Mapping[str, Array]) -> bool:
 
 
 def _require_room(tables: Mapping[str, Array]) -> None:
-    """Every rescaled sum must be at least 128 away from the ends of int32, for the zero point."""
+    """Raise ScheduleError unless int32 holds every rescaled sum with the zero point added."""
     if "scale" in tables:
-        return  # all of these are
+        return  # `_fits_scales` has checked them
     w = tables["w"].reshape(-1, tables["w"].shape[-1]).astype(np.int64)
     most = np.abs(tables["bias"].astype(np.int64)) + 128 * np.abs(w).sum(axis=0)
     if not np.all((most < INT32_MAX - 128) | (tables["shift"] < 0)):
@@ -231,7 +231,7 @@ def _require_room(tables: Mapping[str, Array]) -> None:
 
 
 def _column_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
-    """Products of gathered windows that lie side by side: runs of inputs are short."""
+    """Gather windows into rows of a matrix first: their own runs of inputs are short."""
     if window is None or window.is_pixel or not is_gathered(window):
         raise ScheduleError("the windows are not gathered")
     if not any(param.name == "col" for param in schedule.func.params):
@@ -288,9 +288,9 @@ def _steps(window: Window, rows: int) -> tuple[str, int]:
 
 
 def _pixels(schedule: Schedule, window: Window) -> tuple[str, int, int]:
-    """The loop that a kernel replaces: its name, its outputs, bytes between their inputs.
+    """The loop that a kernel replaces: its name, its pixels, elements between their inputs.
 
-    That is a row; where rows have one pixel and no padding of their own, all rows.
+    It is the loop over a row, or over the column where rows have one pixel and need no padding.
     """
     _, height, width, _ = find_param(schedule.func, "out").shape
     row = window.shape[1] * window.shape[2]
@@ -319,16 +319,13 @@ def _tensorize_padding(schedule: Schedule, window: Window, rows: int) -> None:
 
 
 def _has_long_runs(window: Window, inputs: int) -> bool:
-    """Whether the inputs of a row of a window lie together, and there are enough of them.
-
-    inputs: of a vector.
-    """
+    """Whether the inputs of a window's row are contiguous and fill a vector of `inputs`."""
     together = window.dilation[1] == 1 or window.kernel[1] == 1
     return together and (window.kernel[1] * window.shape[2] >= inputs or not is_gathered(window))
 
 
 def is_gathered(window: Window) -> bool:
-    """Whether windows are small enough to be put side by side."""
+    """Whether the kernel that gathers windows takes ones of this size."""
     row = window.shape[1] + sum(window.corner) + window.kernel[1]
     reach = (window.kernel[0] * window.dilation[0]) * row * window.shape[2]
     return window.depth <= MOST_GATHERED and reach <= FARTHEST and window.dilation[1] == 1

@@ -354,8 +354,8 @@ static inline EC_UNUSED void ec_plan_dense_tflm_mve(int32_t *given, const int8_t
     op " r6, q0, q5\n" \
     op " lr, q1, q5\n"
 
-/* Assembly: convolution until four channels of two pixels begin; a slice is so many bytes of code, and
- * limits have as many bits as told. */
+/* Assembly: the head of a convolution, up to the first four channels of two pixels. `slice`: bytes of
+ * code of a slice. `limits`: bits of a limit. */
 #define EC_CONV_BEGIN_MVE(lanes, limits, slice) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
@@ -390,7 +390,7 @@ static inline EC_UNUSED void ec_plan_dense_tflm_mve(int32_t *given, const int8_t
     "ldr r7, [sp, #28]\n"
 
 /* Assembly: convolution, all of it. `lanes` makes the predicate of first slices, and sets q5 if they
- * use it. The slices, of so many bytes of code: `first` of a window, `more` of its other rows, `whole`
+ * use it. Slices, each of `slice` bytes of code: `first` of a window, `more` of its other rows, `whole`
  * after these. `store` rescales the sums in q0 and q1 and stores the results, four in `bytes` bytes;
  * it does not change q5. */
 #define EC_CONV_WINDOWS_MVE(lanes, slice, first, more, whole, store, bytes) \

@@ -55,7 +55,7 @@ def test_a_goal(quantize: Callable, tmp_path: Path) -> None:
     assert ran.json["values"] is None and ran.json["recipe"]["int16"] == found["int16"]
 
 
-def test_coarse_outputs_are_said_with_a_command_that_mends_them(
+def test_inaccurate_outputs_are_reported_with_a_command_that_mends_them(
     quantize: Callable, edgec: Callable, tmp_path: Path
 ) -> None:
     page = tmp_path / "q.html"
@@ -63,22 +63,22 @@ def test_coarse_outputs_are_said_with_a_command_that_mends_them(
     assert plain.status == 0, plain.err
     (output,) = plain.json["outputs"]
     assert output["sqnr_db"] == pytest.approx(plain.json["output_sqnr_db"])
-    coarse = plain.json["coarse"]
-    assert coarse["outputs"] == [output] and output["sqnr_db"] < coarse["least_db"] == 20.0
-    words = shlex.split(coarse["command"])
+    inaccurate = plain.json["inaccurate"]
+    assert inaccurate["outputs"] == [output] and output["sqnr_db"] < inaccurate["least_db"] == 20.0
+    words = shlex.split(inaccurate["command"])
     assert words[:2] == ["edgec", "quantize"] and words[-2:] == ["--activations", "mixed"]
     shown = page.read_text("utf-8")
-    assert "<h2>Too coarse</h2>" in shown and "--activations mixed</code>" in shown
+    assert "<h2>Low accuracy</h2>" in shown and "--activations mixed</code>" in shown
     mended = edgec(*words[1:])
     assert mended.status == 0, mended.err
-    assert mended.json["coarse"] is None and mended.json["outputs"][0]["sqnr_db"] > 30.0
-    assert "Too coarse" not in page.read_text("utf-8")
+    assert mended.json["inaccurate"] is None and mended.json["outputs"][0]["sqnr_db"] > 30.0
+    assert "Low accuracy" not in page.read_text("utf-8")
     said = quantize()
     assert said.status == 0 and "\nwarning: integers are too coarse for this model: " in said.out
-    assert f"\n  {coarse['command'].partition(' --json')[0]} --activations mixed\n" in said.out
+    assert f"\n  {inaccurate['command'].partition(' --json')[0]} --activations mixed\n" in said.out
     assert "warning: " not in quantize("--activations", "mixed").out
     loose = quantize("--activations", "mixed", "--min-sqnr", 5, "--json")
-    assert loose.status == 0 and loose.json["coarse"] is None
+    assert loose.status == 0 and loose.json["inaccurate"] is None
 
 
 def test_a_build_from_samples_says_it_too(

@@ -32,11 +32,11 @@ def test_a_float_model_becomes_firmware(edgec: Callable, samples: Path) -> None:
     assert report["calibration_samples"] == report["samples"] == 40
     assert report["accuracy"] >= report["float_accuracy"] - 0.025
     assert report["agreement"] >= 0.95 and report["output_sqnr_db"] > 25
-    assert report["coarse"] is None
+    assert report["inaccurate"] is None
     assert [node["operator"] for node in report["float_nodes"]][::3] == ["quantize"]
-    assert report["settled_biases"] in (True, False)
-    assert len(report["trials"]) == 10 and report["recipe"]["equalize"] == "auto"
-    assert 25 < report["held_out_sqnr_db"] == report["trials"][0]["sqnr_db"]
+    assert report["corrected_biases"] in (True, False)
+    assert len(report["candidates"]) == 10 and report["recipe"]["equalize"] == "auto"
+    assert 25 < report["held_out_sqnr_db"] == report["candidates"][0]["sqnr_db"]
     built = edgec("build", out, "--target", "cortex-m4", "-o", samples / "project", "--json")
     assert built.status == 0, built.err
     float_bytes = edgec(

@@ -147,7 +147,7 @@ def test_integers_that_hang_on_the_last_bit_of_a_float_are_refused() -> None:
     scale = float(np.float32(0.1))
     function = unary("quantize", TensorType((1, 4), "float32"), output=Quant((scale,), (0,)),
                      dtype="int16")  # fmt: skip
-    with pytest.raises(EdgecError, match="quantize layer: integers that hang on the last bit"):
+    with pytest.raises(EdgecError, match="quantize layer: integers that depend on the last bit"):
         tosa_text(function)
     # A power of two has an exact reciprocal.
     exact = unary("quantize", TensorType((1, 4), "float32"), output=Quant((0.25,), (0,)),

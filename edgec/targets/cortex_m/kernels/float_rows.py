@@ -217,7 +217,7 @@ class FloatForm:
 
 
 @dataclass(frozen=True)
-class _Nibbles:
+class _Int4Form:
     """Units of eight channels: biases and steps of four and of four, and four bytes for an input.
 
     Their low halves hold the weights of the first four channels, the high ones those of the others.
@@ -339,7 +339,7 @@ def _register(
     meaning: Callable[..., PrimFunc],
     sizes: tuple[str, ...],
     header: str,
-    form: FloatForm | _Nibbles,
+    form: FloatForm | _Int4Form,
     instructions: Callable[..., float],
     code_bytes: int,
     weight_bits: int = 32,
@@ -402,7 +402,7 @@ _register(
     conv_row_of_steps,
     _CONV_SIZES,
     "cortex_m/conv_f32.h",
-    _Nibbles(),
+    _Int4Form(),
     partial(_conv_instructions, (55, 25)),
     2750,
     weight_bits=4,
@@ -412,7 +412,7 @@ _register(
     conv_row_of_groups,
     (*_CONV_SIZES, "group"),
     "cortex_m/conv_f32.h",
-    _Nibbles(("bias", "w_step", "w_shift")),
+    _Int4Form(("bias", "w_step", "w_shift")),
     _group_instructions,
     3400,
     weight_bits=4,
