@@ -45,10 +45,9 @@ def _forms(
     products = [term for term in given if any(isinstance(a, Product) for a, _ in term.parts)]
     sums = [term for term in given if term not in products]
     alone = ([term] for term in given)
-    for terms in (*([term] for term in products), plain, *alone, sums, [*sums, *plain]):
-        yield _linear(values, sizes, terms)
-    for term in (*given, *plain):
-        yield _divided(values, sizes, term)
+    sets = (*([term] for term in products), plain, *alone, sums, [*sums, *plain])
+    yield from (_linear(values, sizes, terms) for terms in sets)
+    yield from (_divided(values, sizes, term) for term in (*given, *plain))
 
 
 def value_at(term: Term, sizes: Sizes) -> int:

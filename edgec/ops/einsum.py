@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from string import ascii_letters
+from string import ascii_letters, ascii_lowercase
 from typing import Any
 
 from edgec.errors import ImportFailed, TypeMismatch
@@ -121,10 +121,11 @@ def _spelled_out(raw: RawNode, operands: Sequence[Value]) -> tuple[list[str], st
     if len(inputs) != len(operands):
         raise ImportFailed(f"{len(operands)} inputs for {len(inputs)} terms")
     named = {letter for term in (*inputs, output) for letter in term if letter.isalpha()}
-    free = [chr(code) for code in range(ord("a"), ord("z") + 1) if chr(code) not in named]
+    free = sorted({*ascii_lowercase} - named)
     ranks = [len(x.type.shape) - len(term.replace("...", ""))
              for x, term in zip(operands, inputs, strict=True)]  # fmt: skip
-    most = max([rank for rank, term in zip(ranks, inputs, strict=True) if "..." in term] or [0])
+    open_ranks = (rank for rank, term in zip(ranks, inputs, strict=True) if "..." in term)
+    most = max(open_ranks, default=0)
     if most > len(free) or min(ranks) < 0:
         raise ImportFailed(f"the equation {raw.attribute('equation', '')!r} does not fit")
     terms = [

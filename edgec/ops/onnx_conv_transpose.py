@@ -36,12 +36,16 @@ def _of_images(builder: GraphBuilder, raw: RawNode) -> Value:
     Output extents are stride (extent - 1) + kernel + output_padding - pads.
     """
     x, weights = raw.operand(0), raw.operand(1)
-    if len(x.type.shape) != 4 or len(weights.type.shape) != 4:
+    if {len(x.type.shape), len(weights.type.shape)} != {4}:
         raise ImportFailed("only 2-D transposed convolutions are supported")
     depth, outputs, *kernel = weights.type.shape
-    is_plain = raw.attribute("auto_pad", "NOTSET") in ("NOTSET", "VALID")
-    is_plain &= raw.attribute("output_shape") is None and int(raw.attribute("group", 1)) == 1
-    if not is_plain or depth != x.type.shape[1]:
+    is_plain = (
+        raw.attribute("auto_pad", "NOTSET") in ("NOTSET", "VALID"),
+        raw.attribute("output_shape") is None,
+        int(raw.attribute("group", 1)) == 1,
+        depth == x.type.shape[1],
+    )
+    if not all(is_plain):
         raise ImportFailed("only one group with padding as numbers is one of images")
     stride, dilation, pads = onnx_window(raw, x.type.shape[2:], (kernel[0], kernel[1]))
     if dilation != (1, 1) or min(*pads[0], *pads[1]) < 0:

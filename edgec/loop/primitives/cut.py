@@ -148,14 +148,17 @@ def _outcome(condition: Expr) -> bool | None:
     if not isinstance(condition, Binary):
         return None
     if condition.op == "and":
-        outcomes = {_outcome(condition.left), _outcome(condition.right)}
-        return False if False in outcomes else True if outcomes == {True} else None
+        return _of_both({_outcome(condition.left), _outcome(condition.right)})
     left, right = _place(condition.left), _place(condition.right)
     if condition.op not in ("le", "lt") or left is None or right is None:
         return None
     low, high = (right - left).bounds()
-    least = 0 if condition.op == "le" else 1
+    least = int(condition.op == "lt")
     return True if low >= least else False if high < least else None
+
+
+def _of_both(outcomes: set[bool | None]) -> bool | None:
+    return False if False in outcomes else True if outcomes == {True} else None
 
 
 def turning_points(condition: Expr) -> Iterator[tuple[Var, int]]:

@@ -13,6 +13,9 @@ for out_p in 0..125 {                         for out_p_o in 0..62 {
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Any
+
+import numpy.typing as npt
 
 from edgec.errors import ScheduleError
 from edgec.loop.primitives.int4 import fits_int4
@@ -54,11 +57,16 @@ def _is_for_vectors(nest: Nest) -> bool:
     return nest.sums.kind in (Kind.MATRIX, Kind.WINDOWS)
 
 
+def _are_bytes(weights: npt.NDArray[Any]) -> bool:
+    """Whether these are int8 weights that are not stored in fewer bits."""
+    return weights.dtype == "int8" and not fits_int4(weights) and not find_shifts(weights)
+
+
 def schedules(nest: Nest) -> list[Schedule]:
     """Blocks on the kernels of the core; none where other loops do better."""
     weights, window = nest.tables.get("w"), nest.window
     is_gathered = window is not None and not window.is_pixel
-    if weights is None or weights.dtype != "int8" or fits_int4(weights) or find_shifts(weights):
+    if weights is None or not _are_bytes(weights):
         return []
     channels, depth = len(weights), weights[0].size
     block = _block(nest.core.features, find_param(nest.func, "out").elements // channels, channels)
