@@ -16,6 +16,7 @@ import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import Microkernel, all_microkernels, meaning_of
 from edgec.sim.core import CoreSimulator
 from edgec.targets.common.kernels.costs import UnitCost
+from edgec.targets.dsp.shared_shift import SHIFT
 
 #: (quads or octets, channels, zero point) of calls.
 CALLS = ((4, 8, -128), (16, 8, -128), (16, 32, -128), (16, 32, 3), (61, 12, 3))
@@ -27,7 +28,7 @@ def sizes_of(kernel: Microkernel, size: int, channels: int, zero_point: int) -> 
     """The sizes of a call, by name."""
     known = {
         "quads": size, "octets": size, "channels": channels, "zero_point": zero_point, "added": 0,
-        "group": 4, "minimum": -100, "maximum": 100,
+        "group": 4, "minimum": -100, "maximum": 100, "shift": SHIFT * (zero_point == -128),
     }  # fmt: skip
     return {name: known[name] for name in kernel.sizes}
 

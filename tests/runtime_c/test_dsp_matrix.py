@@ -10,6 +10,7 @@ import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.errors import ScheduleError
 from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.loop.window import Window
+from edgec.targets.dsp.shared_shift import LEAST, SHIFT
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
@@ -49,7 +50,7 @@ void run_pack_windows_2(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_windows_2_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
                            n[10], n[11], n[12], n[13], n[14]); }
 void run_matrix_4(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_4_s8_dsp(out, x, s, n[0], n[1], n[2]); }
+{ ec_matrix_4_s8_dsp(out, x, s, n[0], n[1], n[2], n[3]); }
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_s8_dsp(out, x, s, n[0], n[1], n[2]); }
 void run_matrix_1_plain(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
@@ -100,18 +101,19 @@ def tables(rng, channels, quads, *, extreme=False, least=-127):
     }
 
 
-def sized(kernel, size, channels, zero_point):
-    return dict(zip(kernel.sizes, (size, channels, zero_point), strict=True))
+def sized(kernel, size, channels, zero_point, shift=0):
+    numbers = {"channels": channels, "zero_point": zero_point, "shift": shift}
+    return {name: numbers.get(name, size) for name in kernel.sizes}
 
 
-def check_product(core, name, size, channels, zero_point, x, constants):
+def check_product(core, name, size, channels, zero_point, x, constants, shift=0):
     kernel = get_microkernel(f"ec_{name}_s8_dsp")
-    sizes = sized(kernel, size, channels, zero_point)
+    sizes = sized(kernel, size, channels, zero_point, shift)
     stream = kernel.stream.pack(constants, **sizes)
     assert stream.size == kernel.stream.words(**sizes)
-    func = meaning_of(kernel, (size, channels, zero_point))
+    numbers = tuple(sizes.values())
+    func = meaning_of(kernel, numbers)
     out = np.full(next(p.elements for p in func.params if p.name == "out"), 77, np.int8)
-    numbers = (size, channels, zero_point)
     expected = meant(kernel, out, [x, stream], numbers)
     given = packed_by_four(x) if name == "matrix_4" else x
     assert np.array_equal(run_on_core(core, f"run_{name}", out, [given, stream], numbers), expected)
@@ -195,6 +197,46 @@ def test_four_pixels_take_all_weights_and_sums_of_24_bits(core, zero_point):
         most, least = (1 << 23) - 1 - sums.max(axis=1), -(1 << 23) - sums.min(axis=1)
         constants["bias"] = np.where(rng.random(40) < 0.5, most, least).astype(np.int32)
         check_product(core, "matrix_4", quads, 40, zero_point, x.reshape(-1), constants)
+
+
+@pytest.mark.parametrize("channels", [2, 7, 40])
+def test_four_pixels_by_a_shift_of_all_channels(core, channels):
+    """Quads into and around the unrolled loop; sums around the first one of each result."""
+    rng = np.random.default_rng(channels)
+    for quads in (1, 2, 15, 16, 17, 31, 32, 47):
+        constants = shared_tables(rng, channels, quads)
+        x = inputs_of(rng, "matrix_4", quads)
+        check_product(core, "matrix_4", quads, channels, -128, x, constants, SHIFT)
+    constants = shared_tables(rng, channels, 1)
+    constants["w"][:] = 0
+    for result in (1, 2, 128, 254, 255):
+        first = (2 * result - 1) << (-constants["shift"].astype(np.int64) - 1)
+        first = -(-((first << 31) - (1 << 30)) // constants["multiplier"])
+        for sums in (first - 1, first):
+            constants["bias"] = sums.astype(np.int32)
+            check_product(
+                core, "matrix_4", 1, channels, -128, np.zeros(24, np.int8), constants, SHIFT
+            )
+
+
+def shared_tables(rng, channels, quads):
+    """Constants of channels that can share a shift; their multipliers are rounded."""
+    constants = tables(rng, channels, quads)
+    constants["shift"] = rng.integers(-10, -4, channels).astype(np.int8)
+    lost = -constants["shift"].astype(np.int64) - LEAST
+    constants["multiplier"] = (constants["multiplier"] >> lost << lost).astype(np.int32)
+    return constants
+
+
+def test_streams_of_one_shift_give_their_constants_back():
+    rng = np.random.default_rng(8)
+    kernel = get_microkernel("ec_matrix_4_s8_dsp")
+    for channels in (2, 5):
+        constants = shared_tables(rng, channels, 3)
+        sizes = sized(kernel, 3, channels, -128, SHIFT)
+        found = kernel.stream.unpack(kernel.stream.pack(constants, **sizes), **sizes)
+        for key, array in constants.items():
+            assert np.array_equal(np.asarray(found[key]).reshape(-1), array.reshape(-1)), key
 
 
 def test_streams_give_their_constants_back():

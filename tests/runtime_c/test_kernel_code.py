@@ -23,5 +23,6 @@ def test_code_bytes(kernel: Microkernel) -> None:
     """Compilers differ by a little; a seventh too much once kept a model on loops."""
     if shutil.which("arm-none-eabi-gcc") is None:
         pytest.skip("arm-none-eabi-gcc is not installed (Debian package gcc-arm-none-eabi)")
-    found = code_bytes(kernel.header)[kernel.name]
+    inner = kernel.name.replace("matrix_4_s8", "matrix_4_by_s8")  # what that one calls
+    found = code_bytes(kernel.header)[inner]
     assert found <= kernel.code_bytes <= 1.15 * found

@@ -76,10 +76,10 @@ def _fold_by_multipliers(result: dict[str, Array], zero_point: int) -> None:
         scale = int(multiplier), int(shift)
         rounded = [requantize_tflm(int(end), *scale) + zero_point for end in (low, high)]
         first, last = (min(max(value, -128), 127) for value in rounded)
-        if first == last:  # a quarter of four times the value is exact
+        if first == last:  # this part of so many times the value is exact, with a usual shift
             result["w"][channel] = 0
-            result["bias"][channel] = 4 * (first - zero_point)
-            result["multiplier"][channel], result["shift"][channel] = 1 << 30, -1
+            result["bias"][channel] = 128 * (first - zero_point)
+            result["multiplier"][channel], result["shift"][channel] = 1 << 30, -6
 
 
 def has_plain_scales(constants: Mapping[str, Array]) -> bool:

@@ -32,12 +32,13 @@ from edgec.targets.dsp.kernels.matrix import can_share_words
 from edgec.targets.dsp.kernels.matrix_four import FOUR, ROOM
 from edgec.targets.dsp.kernels.matrix_int4 import MOST_INT4_SUM, step_of
 from edgec.targets.dsp.kernels.products import GROUPS, INT4
+from edgec.targets.dsp.shared_shift import share_shift
 from edgec.targets.rule import Nest
 
 #: What the names of loops over the last pixels of a row end in.
 END = "_end"
-#: Up to so many pixels, three at a time may take less than four at a time, of which the last block
-#: overlaps the one before.
+#: The most pixels that kernels of three pixels are tried for beside those of four. Four pixels at a
+#: time may compute more of so few pixels twice, because the last block overlaps the one before.
 MOST_BY_THREE = 6
 #: Kernels that gather windows byte by byte, by how many pixels they take and the most inputs of a
 #: window, the smallest first: the copies that they make are on the stack.
@@ -142,6 +143,8 @@ def _choose(
         return None
     suffix, group = way
     ends = found.sizes if rescaling is ONNX_TO_16 else {"zero_point": zero_point}
+    if rescaling is TFLM and not (shares_words or stored):
+        constants, ends["shift"] = share_shift(constants, zero_point)
     sizes = {"channels": find_param(func, "out").shape[-1], **group, **ends}
     return _Chosen(rescaling, constants, sizes, suffix)
 
@@ -330,7 +333,7 @@ def _pack_block(
 
 
 def _window_kernel(width: int, window: Window) -> str:
-    """The kernel that packs windows of so many pixels; ScheduleError if there is none."""
+    """The name of the kernel that packs the windows of `width` pixels. Raises ScheduleError."""
     channels, (_, kernel_w) = window.shape[2], window.kernel
     in_words = kernel_w * channels % 4 == 0 and not window.is_padded and window.dilation[1] == 1
     if channels % 4 == 0 or in_words:

@@ -113,21 +113,30 @@ static EC_KERNEL void ec_pack_planned_s8_dsp(int16_t *to, const int8_t *x, const
         "ldr r10, [r11]\n"
         "ldr r9, [r11, #28]\n"
         "and r8, r3, #1\n"
+        "add r7, r2, r2, lsl #1\n"
         "it cs\n"
         "blcs 9f\n"
         "1:\n"
-        "ldrd r3, r12, [r11, #4]\n"
+        "ldrd r3, r4, [r11, #4]\n"
         "cbz r3, 2f\n"
         "ldrsb r5, [r1]\n"
         "add r1, r1, r2\n"
         "pkhbt r5, r10, r5, lsl #16\n"
         "str r5, [r0], #4\n"
         "2:\n"
-        "lsrs r3, r12, #1\n"
+        "lsrs r3, r4, #1\n"
         "bcc 3f\n" EC_PACK_TWO_ROWS
         "3:\n"
         "beq 5f\n"
-        "4:\n" EC_PACK_TWO_ROWS EC_PACK_TWO_ROWS
+        "4:\n" /* four rows */
+        "ldrsb r4, [r1]\n"
+        "ldrsb r5, [r1, r2]\n"
+        "pkhbt r4, r4, r5, lsl #16\n"
+        "ldrsb r12, [r1, r2, lsl #1]\n"
+        "ldrsb r5, [r1, r7]\n"
+        "pkhbt r5, r12, r5, lsl #16\n"
+        "add r1, r1, r2, lsl #2\n"
+        "strd r4, r5, [r0], #8\n"
         "subs r3, #1\n"
         "bne 4b\n"
         "5:\n"
@@ -151,13 +160,14 @@ static EC_KERNEL void ec_pack_planned_s8_dsp(int16_t *to, const int8_t *x, const
         "blne 9f\n"
         "pop {r7, r11}\n"
         "b 11f\n"
-        "9:\n" /* a column of `fill` alone */
+        "9:\n" /* a column of `fill` alone, and one more where words are odd */
         "ldr r4, [r11, #20]\n"
         "rsb r3, r4, #64\n"
         "10:\n"
-        "str r10, [r0], #4\n"
-        "subs r3, #4\n"
-        "bne 10b\n"
+        "strd r10, r10, [r0], #8\n"
+        "subs r3, #8\n"
+        "bhi 10b\n"
+        "add r0, r0, r3\n"
         "add r0, r0, r4\n"
         "bx lr\n"
         "11:\n"
@@ -172,7 +182,7 @@ static EC_KERNEL void ec_pack_planned_s8_dsp(int16_t *to, const int8_t *x, const
  * left] for i < 2 * pairs and w < columns, `fill` outside of x. x[h][w] is `step` bytes after its
  * left neighbour and has `height` rows of `width`. first, column >= 0; top and left are 0 or 1;
  * pairs <= 16; first - top + 2 * pairs <= height + 3; column - left + columns <= width + 1. to is
- * aligned to 4 bytes. */
+ * aligned to 4 bytes. Of a column, one word after those that are used may be written. */
 static inline void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x,
                                           const ec_pack_columns_sizes *n, int32_t first,
                                           int32_t column) {

@@ -13,8 +13,12 @@
  *
  * A stream holds all constants in the order of use. Per pair of channels, in words: 257 * bias - 128 *
  * (sum of weights) of each; the weights (a[k], b[k], a[k+2], b[k+2]), k = 0, 1, 4, 5, 8, ...; then M, C,
- * e of a, and of b, which are as matrix_s8.h says; with a zero point of -128 they are those for sums
- * times 256. The last pair overlaps the one before where the number of channels is odd.
+ * e of a, and of b, which are as matrix_s8.h says. The last pair overlaps the one before where the number
+ * of channels is odd.
+ *
+ * With a zero point of -128 all channels can often have one shift: M, shifted down until 256 * sum * M,
+ * shifted right by 32, plus C, is 2^12 times the result. One instruction then shifts and limits. A pair
+ * has M, C of a, and of b.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -70,17 +74,20 @@
     "sub " u ", " u ", " t ", asr #8\n" \
     "sub " s ", " s ", " u ", asr #8\n"
 
-/* Assembly: the results of one channel for a zero point of -128. */
-#define EC_MATRIX_4_RELU(registers) \
-    "ldmia r1!, {r4-r6}\n" \
-    ".irp x, " registers "\n" \
+/* Assembly: the results of both channels by a shift that all have. */
+#define EC_MATRIX_4_SHARED \
+    "ldmia r1!, {r4-r7}\n" \
+    ".irp x, r8, r9, r10, r2\n" \
     "smmla \\x, \\x, r4, r5\n" \
-    "asr \\x, \\x, r6\n" \
-    "ssat \\x, #8, \\x\n" \
+    "ssat \\x, #8, \\x, asr #12\n" \
+    ".endr\n" \
+    ".irp x, r11, r12, lr, r3\n" \
+    "smmla \\x, \\x, r6, r7\n" \
+    "ssat \\x, #8, \\x, asr #12\n" \
     ".endr\n"
 
-/* Assembly: the results of one channel for any zero point; r0 is free, sums shifted right by `bits` are
- * twice the channel's. */
+/* Assembly: the results of one channel for any zero point and shift; r0 is free, sums shifted right by
+ * `bits` are twice the channel's. */
 #define EC_MATRIX_4_ANY(registers, bits) \
     "ldmia r1!, {r4-r6}\n" \
     ".irp x, " registers "\n" \
@@ -91,92 +98,101 @@
     "ssat \\x, #8, r0\n" \
     ".endr\n"
 
+/* Runs the assembly `code` with x, stream and out in r0 to r2, quads in r3, channels in r4 and `last` in r5;
+ * last, what else it changes. r7 may be the compiler's frame pointer, and so is saved here. */
+#define EC_MATRIX_4_RUN(last, code, ...) \
+    register const int8_t *r0 __asm__("r0") = x; \
+    register const int32_t *r1 __asm__("r1") = stream; \
+    register int8_t *r2 __asm__("r2") = out; \
+    register int32_t r3 __asm__("r3") = quads; \
+    register int32_t r4 __asm__("r4") = channels; \
+    register int32_t r5 __asm__("r5") = (last); \
+    __asm__ volatile(".syntax unified\n" \
+                     "push {r7-r11, lr}\n" code \
+                     "add sp, #28\n" \
+                     "pop {r7-r11, lr}\n" \
+                     : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r4), "+r"(r5) \
+                     : \
+                     : "r6", "r12", "cc", __VA_ARGS__)
+
 /* Assembly: four inputs of each pixel by two words of weights. */
 #define EC_MATRIX_4_QUAD \
     "ldmia r1!, {r5, r6}\n" \
     EC_MATRIX_4_STEP("r5") \
     EC_MATRIX_4_STEP("r6")
 
-/* Assembly: four pixels up to 256 times their sums; `choose` makes of r6, the zero point, and from labels
- * that follow what lies on the stack after the end of x, by r7. `first` begins the sums with a quad,
- * `quad` adds one, in so many bytes of code; the
- * loop takes `most` of them. */
+/* Assembly: four pixels up to the end of the loop; `choose` gives in r10 where EC_MATRIX_4_ABOVE begins, by
+ * r5. `first` begins the sums with a quad, `quad` adds one, in so many bytes of code; the loop takes `most`
+ * of them. */
 #define EC_MATRIX_4_SUMS(choose, first, quad, bytes, most) \
-    "sub sp, #28\n" \
-    "adds r7, r0, r5\n" \
-    "subs r7, #2\n" \
-    "str r7, [sp, #24]\n" \
     choose \
-    "strd r7, r0, [sp, #12]\n" \
-    "str r5, [sp, #20]\n" \
-    "add r7, r4, r4, lsl #1\n" \
-    "add r7, r1, r7, lsl #3\n" \
-    "strd r1, r7, [sp, #4]\n" \
-    "mov r1, r2\n" \
+    "adds r7, r2, r4\n" \
+    "subs r7, #2\n" \
+    "add r6, r3, r3, lsl #1\n" \
+    "add r12, r0, r6, lsl #3\n" \
     /* The first quad is done apart; the loop is entered so that it ends with the last. */ \
-    "adr.w r7, 5f\n" \
-    "subs r4, #1\n" \
+    "mov r9, r10\n" \
+    "subs r3, #1\n" \
     "beq 8f\n" \
-    "subs r4, #1\n" \
-    "movs r5, #" most "\n" \
-    "udiv r3, r4, r5\n" \
-    "mls r4, r3, r5, r4\n" \
-    "adds r4, #1\n" \
+    "cmp r3, #" most "\n" \
+    "it hi\n" \
+    "subhi r10, r10, #8\n" /* whether the loop has to go on */ \
+    "2:\n" \
+    "subs r3, #" most "\n" \
+    "bhi 2b\n" \
+    "adr.w r9, 3f + 1\n" \
     "movs r5, #" bytes "\n" \
-    "adr.w r7, 4f\n" \
-    "mls r7, r4, r5, r7\n" \
+    "mls r9, r3, r5, r9\n" \
     "8:\n" \
-    "orr r7, r7, #1\n" \
-    "str r7, [sp]\n" \
+    "push {r9, r10, r12}\n" \
+    "push {r0, r2, r4, r7}\n" \
     "0:\n" /* a pair of channels */ \
-    "ldr r0, [sp, #4]\n" \
     first \
-    "ldr pc, [sp]\n" \
+    "ldr pc, [sp, #16]\n" \
     "3:\n" \
     ".rept " most "\n" \
     quad \
     ".endr\n" \
-    "4:\n" \
-    "ldr r2, [sp, #8]\n" \
+    "ldr pc, [sp, #20]\n"
+
+/* Assembly: 256 times their sums, at `label`; the eight bytes before go on with the loop. */
+#define EC_MATRIX_4_ABOVE(label) \
+    "ldr r2, [sp, #24]\n" \
     "cmp r0, r2\n" \
     "bne.w 3b\n" \
-    "5:\n" \
+    label ":\n" \
     EC_MATRIX_4_APART("r8", "r9", "r10", "r2", "r3") \
     EC_MATRIX_4_APART("r11", "r12", "lr", "r3", "r4")
 
 /* Assembly: the results stored, and on to the next pair, which may have to step back by one. */
 #define EC_MATRIX_4_STORE \
-    "ldrd r0, r7, [sp, #16]\n" \
-    "strb r8, [r0, r7]\n" \
-    "strb r2, [r0, r7, lsl #1]\n" \
-    "add r2, r7, r7, lsl #1\n" \
-    "strb r9, [r0, r2]\n" \
-    "strb r10, [r0], #1\n" \
-    "strb r11, [r0, r7]\n" \
-    "strb r3, [r0, r7, lsl #1]\n" \
-    "strb r12, [r0, r2]\n" \
-    "strb lr, [r0], #1\n" \
-    "ldr r3, [sp, #24]\n" \
-    "str r0, [sp, #16]\n" \
-    "cmp r0, r3\n" \
+    "ldmia sp, {r0, r4-r6}\n" \
+    "add r7, r5, r5, lsl #1\n" \
+    "strb r8, [r4, r5]\n" \
+    "strb r2, [r4, r5, lsl #1]\n" \
+    "strb r9, [r4, r7]\n" \
+    "strb r10, [r4], #1\n" \
+    "strb r11, [r4, r5]\n" \
+    "strb r3, [r4, r5, lsl #1]\n" \
+    "strb r12, [r4, r7]\n" \
+    "strb lr, [r4], #1\n" \
+    "str r4, [sp, #4]\n" \
+    "cmp r4, r6\n" \
     "bls.w 0b\n" \
-    "subs r2, r0, r3\n" \
-    "str r3, [sp, #16]\n" \
+    "subs r2, r4, r6\n" \
+    "str r6, [sp, #4]\n" \
     "cmp r2, #1\n" \
-    "beq.w 0b\n" \
-    "add sp, #28\n"
+    "beq.w 0b\n"
 
-/* Assembly: the results by gemmlowp's rounding, stored, and on to the next pair. `relu` of registers: for a
- * zero point of -128; bits: as for EC_MATRIX_4_ANY. */
-#define EC_MATRIX_4_TFLM(relu, bits) \
-    "ldr pc, [sp, #12]\n" \
-    "7:\n" /* any zero point */ \
+/* Assembly: the results by gemmlowp's rounding, stored, and on to the next pair: at 7 for any zero point and
+ * shift, at 6 by `others`. bits: as for EC_MATRIX_4_ANY. */
+#define EC_MATRIX_4_TFLM(others, bits) \
+    EC_MATRIX_4_ABOVE("7") \
     EC_MATRIX_4_ANY("r8, r9, r10, r2", bits) \
     EC_MATRIX_4_ANY("r11, r12, lr, r3", bits) \
     "b 8f\n" \
-    "6:\n" /* zero point -128 */ \
-    relu("r8, r9, r10, r2") \
-    relu("r11, r12, lr, r3") \
+    EC_MATRIX_4_ABOVE("6") \
+    others \
     "8:\n" \
     EC_MATRIX_4_STORE
 
@@ -218,47 +234,62 @@ static inline EC_UNUSED const int32_t *ec_sums_4_s8_dsp(int32_t sums[2][3], cons
     return stream + 2 * quads;
 }
 
-/* The results of one channel from its sums, `step` apart; `at` points at M. */
+/* The results of one channel from its sums, `step` apart, by M, C and e, or by M and C and a shift that
+ * all channels have. */
 static inline EC_UNUSED void ec_store_4_s8_dsp(int8_t *out, int32_t step, const int32_t *sums,
-                                               const int32_t *at, int32_t zero_point) {
+                                               const int32_t *at, int32_t shift) {
     int32_t above[4];
     ec_take_apart_4_s8_dsp(above, sums);
     for (int32_t p = 0; p < 4; ++p) {
         const int32_t sum = above[p] >> 8;
         const int32_t high = ec_high_of_double(sum, at[0]) + (sum >> 31);
-        out[p * step] = zero_point == -128 ? ec_rescale_relu_s8_dsp(above[p], at[0], at[1], at[2])
-                                           : ec_saturate_s8((high + at[1]) >> at[2]);
+        out[p * step] = shift != 0 ? ec_rescale_relu_s8_dsp(above[p], at[0], at[1], shift)
+                                   : ec_saturate_s8((high + at[1]) >> at[2]);
     }
 }
 
 /* out[p * channels + o] for four pixels and all channels: the rescaled sum over k of x[k] * w[o][k] +
  * bias[o], with gemmlowp's rounding.
  *
- * x: quads * 2 * 3 words, as matrix_pack_s8_four.h packs inputs. stream: see above. channels >= 2. out
- * and x must not overlap. x and stream are aligned to 4 bytes.
+ * x: quads * 2 * 3 words, as matrix_pack_s8_four.h packs inputs. stream: see above. shift: 12 where all
+ * channels have it, for a zero point of -128; otherwise 0. channels >= 2. out and x must not overlap. x and
+ * stream are aligned to 4 bytes.
  *
  * Registers: r0 x, r1 stream, r2-r4 a word of each sum, r5, r6 weights, r7 these extended, r8-r10 S, T,
- * U of a, r11, r12, lr of b. On the stack: where the loop begins, x, its end, what makes the results,
- * out, channels, the last out. */
-static EC_KERNEL void ec_matrix_4_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
-                                         int32_t quads, int32_t channels, int32_t zero_point) {
+ * U of a, r11, r12, lr of b. On the stack: x, out, channels, the last out, where the loop begins, what
+ * follows it, the end of x. */
+static EC_KERNEL void ec_matrix_4_by_s8_dsp(const int8_t *x, const int32_t *stream, int8_t *out,
+                                            int32_t quads, int32_t channels, int32_t shift) {
 #if EC_DSP_ASM
     /* clang-format off */
-    EC_MATRIX_RUN(quads,
-        EC_MATRIX_4_SUMS(EC_MATRIX_CHOOSE "orr r7, r7, #1\n", EC_MATRIX_4_FIRST, EC_MATRIX_4_QUAD, "70", "15")
-        EC_MATRIX_4_TFLM(EC_MATRIX_4_RELU, "7"),
-        "r12");
+    EC_MATRIX_4_RUN(shift,
+        EC_MATRIX_4_SUMS("adr.w r10, 7f + 1\n"
+                         "cbz r5, 2f\n"
+                         "adr.w r10, 6f + 1\n"
+                         "2:\n",
+                         EC_MATRIX_4_FIRST, EC_MATRIX_4_QUAD, "70", "15")
+        EC_MATRIX_4_TFLM(EC_MATRIX_4_SHARED, "7"),
+        "memory");
     /* clang-format on */
 #else
+    const int32_t words = shift != 0 ? 2 : 3;
     for (int32_t o = 0; o < channels; o += 2) {
         int8_t *const to = out + (o + 2 > channels ? channels - 2 : o);
         int32_t sums[2][3];
         stream = ec_sums_4_s8_dsp(sums, x, stream, quads);
-        ec_store_4_s8_dsp(to, channels, sums[0], stream, zero_point);
-        ec_store_4_s8_dsp(to + 1, channels, sums[1], stream + 3, zero_point);
-        stream += 6;
+        ec_store_4_s8_dsp(to, channels, sums[0], stream, shift);
+        ec_store_4_s8_dsp(to + 1, channels, sums[1], stream + words, shift);
+        stream += 2 * words;
     }
 #endif
+}
+
+/* The same; the stream has the zero point. */
+static inline void ec_matrix_4_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
+                                      int32_t quads, int32_t channels, int32_t zero_point,
+                                      int32_t shift) {
+    (void)zero_point;
+    ec_matrix_4_by_s8_dsp(x, stream, out, quads, channels, shift);
 }
 
 #endif /* EC_MATRIX_S8_FOUR_H */

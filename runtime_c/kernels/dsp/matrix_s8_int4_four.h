@@ -88,10 +88,15 @@ static EC_KERNEL void ec_matrix_4_s4_s8_dsp(int8_t *out, const int8_t *x, const 
                                             int32_t quads, int32_t channels, int32_t zero_point) {
 #if EC_DSP_ASM
     /* clang-format off */
-    EC_MATRIX_RUN(quads,
-        EC_MATRIX_4_SUMS(EC_MATRIX_CHOOSE "orr r7, r7, #1\n", EC_S4_4_FIRST, EC_S4_4_QUAD, "80", "7")
-        EC_MATRIX_4_TFLM(EC_S4_4_RELU, "11"),
-        "r12");
+    EC_MATRIX_4_RUN(zero_point,
+        EC_MATRIX_4_SUMS("adr.w r10, 7f + 1\n"
+                         "cmn r5, #128\n"
+                         "bne 2f\n"
+                         "adr.w r10, 6f + 1\n"
+                         "2:\n",
+                         EC_S4_4_FIRST, EC_S4_4_QUAD, "80", "7")
+        EC_MATRIX_4_TFLM(EC_S4_4_RELU("r8, r9, r10, r2") EC_S4_4_RELU("r11, r12, lr, r3"), "11"),
+        "memory");
     /* clang-format on */
 #else
     (void)zero_point; /* C has it */

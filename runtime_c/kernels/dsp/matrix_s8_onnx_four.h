@@ -41,7 +41,7 @@ static inline EC_UNUSED void ec_matrix_4_onnx_c_dsp(
 /* clang-format off */
 
 /* Assembly: both channels' sums in r8-r10, r2 and r11, r12, lr, r3 to results; r0 is free, the zero point
- * is on the stack. */
+ * is in s10. */
 #define EC_MATRIX_4_ONNX \
     "vldmia r1!, {s0-s1}\n" \
     "vmov s2, s3, r8, r9\n" \
@@ -64,7 +64,7 @@ static inline EC_UNUSED void ec_matrix_4_onnx_c_dsp(
     "vmov r10, r2, s4, s5\n" \
     "vmov r11, r12, s6, s7\n" \
     "vmov lr, r3, s8, s9\n" \
-    "ldr r0, [sp, #12]\n" \
+    "vmov r0, s10\n" \
     ".irp x, r8, r9, r10, r2, r11, r12, lr, r3\n" \
     "add \\x, \\x, r0\n" \
     "ssat \\x, #8, \\x\n" \
@@ -78,11 +78,12 @@ static EC_KERNEL void ec_matrix_4_onnx_s8_dsp(int8_t *out, const int8_t *x, cons
                                               int32_t quads, int32_t channels, int32_t zero_point) {
 #if EC_DSP_FPU_ASM
     /* clang-format off */
-    EC_MATRIX_RUN(quads,
-        EC_MATRIX_4_SUMS("mov r7, r6\n", EC_MATRIX_4_FIRST, EC_MATRIX_4_QUAD, "70", "15")
+    EC_MATRIX_4_RUN(zero_point,
+        EC_MATRIX_4_SUMS("vmov s10, r5\nadr.w r10, 6f + 1\n", EC_MATRIX_4_FIRST, EC_MATRIX_4_QUAD, "70", "15")
+        EC_MATRIX_4_ABOVE("6")
         EC_MATRIX_4_ONNX
         EC_MATRIX_4_STORE,
-        "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9");
+        "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "memory");
     /* clang-format on */
 #else
     ec_matrix_4_onnx_c_dsp(out, x, stream, quads, channels, zero_point, ec_sums_4_s8_dsp);
@@ -95,11 +96,12 @@ static EC_KERNEL void ec_matrix_4_s4_onnx_s8_dsp(int8_t *out, const int8_t *x,
                                                  int32_t channels, int32_t zero_point) {
 #if EC_DSP_FPU_ASM
     /* clang-format off */
-    EC_MATRIX_RUN(quads,
-        EC_MATRIX_4_SUMS("mov r7, r6\n", EC_S4_4_FIRST, EC_S4_4_QUAD, "80", "7")
+    EC_MATRIX_4_RUN(zero_point,
+        EC_MATRIX_4_SUMS("vmov s10, r5\nadr.w r10, 6f + 1\n", EC_S4_4_FIRST, EC_S4_4_QUAD, "80", "7")
+        EC_MATRIX_4_ABOVE("6")
         EC_MATRIX_4_ONNX
         EC_MATRIX_4_STORE,
-        "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9");
+        "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10", "memory");
     /* clang-format on */
 #else
     ec_matrix_4_onnx_c_dsp(out, x, stream, quads, channels, zero_point, ec_s4_sums_4_s8_dsp);

@@ -19,6 +19,7 @@ from edgec.targets.dsp.kernels.matrix import (
     scale_fields,
     weights_at,
 )
+from edgec.targets.dsp.shared_shift import LEAST, MOST_LOST
 
 #: How many pixels, and how many there is room for: only these kernels know how inputs are packed,
 #: three half-words for those of four pixels.
@@ -28,6 +29,8 @@ _TIMES = 257
 _INVERSE = pow(_TIMES, -1, 1 << 32)
 #: What bytes without a sign are too large by.
 _OFFSET = 128
+#: Constants of channels that share a shift, and what they are without their lowest bits.
+_SHARED = {"shared_multiplier": "multiplier", "shared_constant": "wide_constant"}
 
 
 def four_pixels(rescaling: Rescaling, quads: int, channels: int, zero_point: int = 0) -> PrimFunc:
@@ -43,15 +46,15 @@ def four_pixels(rescaling: Rescaling, quads: int, channels: int, zero_point: int
 def four_stream(rescaling: Rescaling) -> Stream:
     """Pairs of channels: what sums begin with, the weights, what rescales."""
 
-    def fields(quads: int, channels: int, zero_point: int, **_: int) -> list[Field]:
+    def fields(quads: int, channels: int, shift: int = 0, **_: int) -> list[Field]:
         lanes = lanes_of(channels, PAIR)
         w = weights_at(lanes, quads, is_plain=False)  # [units, 2, quads, 2 (s), 2 (r)]
-        wide = (zero_point == -128,) * PAIR
+        scales = scale_fields(rescaling, lanes, (256, 256), 0, (False, False))
+        if shift:
+            scales = [Field(name, lanes[:, [i]]) for i in range(PAIR) for name in _SHARED]
         return [
-            Field("first_sum", lanes),
-            Field("w", w.transpose(0, 2, 3, 4, 1), "int8"),
-            *scale_fields(rescaling, lanes, (256, 256), zero_point, wide),
-        ]
+            Field("first_sum", lanes), Field("w", w.transpose(0, 2, 3, 4, 1), "int8"), *scales,
+        ]  # fmt: skip
 
     return _stream(rescaling, fields, times=1)
 
@@ -76,16 +79,22 @@ def _stream(rescaling: Rescaling, fields: Callable[..., list[Field]], times: int
     """times: how many times a sum is what it is for bytes, a power of two."""
 
     def prepare(
-        arrays: Mapping[str, Array], channels: int, zero_point: int, **_: int
+        arrays: Mapping[str, Array], channels: int, zero_point: int, shift: int = 0, **_: int
     ) -> Mapping[str, Array]:
         first = _TIMES * arrays["bias"].astype(np.int64) - _offsets(arrays["w"], channels)
-        return {**add_constants(arrays, zero_point), "first_sum": times * first}
+        made = {**add_constants(arrays, zero_point), "first_sum": times * first}
+        if shift:
+            lost = -arrays["shift"].astype(np.int64) - LEAST
+            made |= {name: made[of] >> lost for name, of in _SHARED.items()}
+        return made
 
-    def restore(found: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
+    def restore(
+        found: Mapping[str, Array], channels: int, shift: int = 0, **_: int
+    ) -> Mapping[str, Array]:
         first = found["first_sum"].astype(np.int64) // times + _offsets(found["w"], channels)
         # What is known of it, modulo 2**32 / times, as a number with a sign.
         known = (first.astype(np.uint32) * np.uint32(_INVERSE) * np.uint32(times)).astype(np.int32)
-        return {**found, "bias": known // times}
+        return {**(_own_shifts(found) if shift else found), "bias": known // times}
 
     return Stream(rescaling.sources, fields, prepare, restore)
 
@@ -93,3 +102,10 @@ def _stream(rescaling: Rescaling, fields: Callable[..., list[Field]], times: int
 def _offsets(w: Array, channels: int) -> Array:
     """What offsets of inputs add to the sums of each channel."""
     return np.asarray(_OFFSET * w.astype(np.int64).reshape(channels, -1).sum(axis=1))
+
+
+def _own_shifts(found: Mapping[str, Array]) -> Mapping[str, Array]:
+    """With the multipliers and shifts of channels that share one."""
+    half = found["shared_constant"] + (255 << 11)  # 64, without the bits that are lost
+    lost = MOST_LOST - np.log2(half).astype(np.int64)
+    return {**found, "multiplier": found["shared_multiplier"] << lost, "shift": -(lost + LEAST)}

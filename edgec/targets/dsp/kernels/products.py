@@ -59,10 +59,10 @@ TABLE: tuple[tuple[Products, Rescaling, str, UnitCost, int], ...] = (
     (THREE, ONNX, INT4, UnitCost(PAIR, 40, 65, 19, eights=3), 980),
     (THREE, ONNX, GROUPS, UnitCost(PAIR, 40, 64, 19, group=21), 1000),
     (TWO, TFLM, "", UnitCost(PAIR, 60, 38, 12 + 13 / 15, rescale=6), 1160),
-    (FOUR, TFLM, "", UnitCost(PAIR, 60, 61, 19.2, rescale=17), 1650),
-    (FOUR, ONNX, "", UnitCost(PAIR, 60, 84, 19.2), 1640),
-    (FOUR, TFLM, INT4, UnitCost(PAIR, 60, 72, 22.4, rescale=9), 1210),
-    (FOUR, ONNX, INT4, UnitCost(PAIR, 60, 87, 22.4), 1160),
+    (FOUR, TFLM, "", UnitCost(PAIR, 60, 46, 19.2, rescale=26), 1650),
+    (FOUR, ONNX, "", UnitCost(PAIR, 60, 80, 19.2), 1640),
+    (FOUR, TFLM, INT4, UnitCost(PAIR, 60, 68, 22.4, rescale=9), 1230),
+    (FOUR, ONNX, INT4, UnitCost(PAIR, 60, 83, 22.4), 1160),
     (ONE, TFLM, "", UnitCost(TWO_PAIRS, 55, 39, 23 + 3 / 8, rescale=5, inputs=5), 1110),
     (ONE, ONNX, "", UnitCost(TWO_PAIRS, 55, 51, 23 + 3 / 8, inputs=5), 1060),
     (ONE, ONNX, SHARED_SCALE, UnitCost(TWO_PAIRS, 55, 51, 23 + 3 / 8, inputs=5), 1060),
@@ -126,11 +126,12 @@ def _file(products: Products, rescaling: Rescaling, stored: str) -> str:
 for _products, _rescaling, _stored, _cost, _code_bytes in TABLE:
     _group = ("group",) * (_stored == GROUPS)
     _ends = ("minimum", "maximum") if _rescaling is ONNX_TO_16 else ("zero_point",)
+    _shift = ("shift",) * ((_products, _rescaling, _stored) == (FOUR, TFLM, ""))
     register(
         Microkernel(
             _rescaling.kernel("_".join(filter(None, (_products.name, _stored)))),
             partial(_meaning, _products, _rescaling),
-            sizes=(_products.size, *_group, "channels", *_ends),
+            sizes=(_products.size, *_group, "channels", *_ends, *_shift),
             header=f"dsp/matrix_s8{_file(_products, _rescaling, _stored)}.h",
             needs=frozenset({"dsp"}) | _rescaling.needs,
             alignment=(("x", 4), ("bias", 4)),
