@@ -172,28 +172,30 @@ static EC_KERNEL void ec_pack_gathered_4_s8_dsp(int8_t *to, const int8_t *window
     ec_pack_4_s8_dsp(to, from, 0, words, 4);
 }
 
-/* The same for any number of channels, at most 80 inputs in a window, not dilated in width; zeros fill
- * the last four. */
-static inline EC_INLINE void ec_pack_taps_4_s8_dsp(int8_t *to, const int8_t *x,
-                                                   const ec_window_sizes *n, int32_t pixel) {
+/* ec_pack_windows_4_s8_dsp for any number of channels, at most `stride` inputs in a window, not dilated in
+ * width; zeros fill the last four. windows: room for three copies. */
+static inline EC_INLINE void ec_pack_copies_4_s8_dsp(int8_t *to, const int8_t *x,
+                                                     const ec_window_sizes *n, int32_t pixel,
+                                                     int8_t *windows, int32_t stride) {
     const int32_t words = (n->kernel_h * n->kernel_w * n->channels + 3) / 4;
-    int8_t windows[3][80];
     for (int32_t p = 0; p < 4; ++p) {
-        ec_gather_taps_s8_dsp(p < 3 ? windows[p] : to + 20 * words, x, n, pixel + p);
+        ec_gather_taps_s8_dsp(p < 3 ? windows + p * stride : to + 20 * words, x, n, pixel + p);
     }
-    ec_pack_gathered_4_s8_dsp(to, windows[0], 80, words);
+    ec_pack_gathered_4_s8_dsp(to, windows, stride, words);
 }
 
-/* The same for any number of channels, at most 28 inputs in a window, not dilated in width; zeros fill
- * the last four. They take 156 bytes less of the stack. */
+/* The same for at most 80 inputs. */
+static inline EC_INLINE void ec_pack_taps_4_s8_dsp(int8_t *to, const int8_t *x,
+                                                   const ec_window_sizes *n, int32_t pixel) {
+    int8_t windows[3 * 80];
+    ec_pack_copies_4_s8_dsp(to, x, n, pixel, windows, 80);
+}
+
+/* The same for at most 28 inputs, which takes 156 bytes less of the stack. */
 static inline EC_INLINE void ec_pack_few_taps_4_s8_dsp(int8_t *to, const int8_t *x,
                                                        const ec_window_sizes *n, int32_t pixel) {
-    const int32_t words = (n->kernel_h * n->kernel_w * n->channels + 3) / 4;
-    int8_t windows[3][28];
-    for (int32_t p = 0; p < 4; ++p) {
-        ec_gather_taps_s8_dsp(p < 3 ? windows[p] : to + 20 * words, x, n, pixel + p);
-    }
-    ec_pack_gathered_4_s8_dsp(to, windows[0], 28, words);
+    int8_t windows[3 * 28];
+    ec_pack_copies_4_s8_dsp(to, x, n, pixel, windows, 28);
 }
 
 #endif /* EC_MATRIX_PACK_S8_FOUR_H */
