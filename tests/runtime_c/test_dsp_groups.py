@@ -4,27 +4,29 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import DSP_BUILDS, dsp_image, meant, run_on_core
+from kernel_images import DSP_BUILDS, dsp_image, meant, packed_by_four, run_on_core
 
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.targets.common.constant_channels import MOST_SUM
-from edgec.targets.dsp.kernels.matrix_int4 import MOST_STEP_SHIFT
+from edgec.targets.dsp.kernels.int4_steps import MOST_STEP_SHIFT
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
 #: Kernels, how many int8 or int16 inputs each of their steps takes, and the sizes of groups.
-KERNELS = {"matrix_3": (12, (4, 5, 7, 8)), "matrix_1": (8, (1, 2, 3, 4)),
-           "matrix_1_plain": (8, (1, 2, 3, 4))}  # fmt: skip
-SOURCE = '#include "kernels/dsp/matrix_s8_onnx_groups.h"\n' + "".join(
+KERNELS = {"matrix_4": (24, (4, 5, 7, 8)), "matrix_3": (12, (4, 5, 7, 8)),
+           "matrix_1": (8, (1, 2, 3, 4)), "matrix_1_plain": (8, (1, 2, 3, 4))}  # fmt: skip
+PAIRS, BYTES = ("matrix_4", "matrix_3"), ("matrix_4", "matrix_1_plain")
+HEADERS = ("matrix_s8_onnx_groups.h", "matrix_s8_onnx_groups_four.h")
+SOURCE = "".join(f'#include "kernels/dsp/{header}"\n' for header in HEADERS) + "".join(
     f"""
 void run_{name}(int8_t *out, const {x} *x, WORDS(s), WORDS(n));
 void run_{name}(int8_t *out, const {x} *x, WORDS(s), WORDS(n))
 {{ ec_{name}_groups_onnx_s8_dsp(out, x, s, n[0], n[1], n[2], n[3]); }}
 """
     for name in KERNELS
-    for x in ["int8_t" if name == "matrix_1_plain" else "int16_t"]
+    for x in ["int8_t" if name in BYTES else "int16_t"]
 )
 
 
@@ -35,7 +37,7 @@ def core(request, tmp_path_factory):
 
 
 def quads_of(name, size):
-    return size if name == "matrix_3" else 2 * size
+    return size if name in PAIRS else 2 * size
 
 
 def tables(rng, name, size, group, channels, *, extreme=False):
@@ -55,7 +57,7 @@ def tables(rng, name, size, group, channels, *, extreme=False):
 
 
 def inputs_of(rng, name, size):
-    dtype = np.int8 if name == "matrix_1_plain" else np.int16
+    dtype = np.int8 if name in BYTES else np.int16
     return rng.integers(-128, 128, KERNELS[name][0] * size).astype(dtype)
 
 
@@ -69,7 +71,8 @@ def check(core, name, numbers, x, constants):
     func = meaning_of(kernel, numbers)
     out = np.full(next(p.elements for p in func.params if p.name == "out"), 77, np.int8)
     expected = meant(kernel, out, [x, stream], numbers)
-    found = run_on_core(core, f"run_{name}", out, [x, stream], numbers)
+    given = packed_by_four(x) if name == "matrix_4" else x
+    found = run_on_core(core, f"run_{name}", out, [given, stream], numbers)
     assert np.array_equal(found, expected)
 
 
@@ -78,7 +81,7 @@ def check(core, name, numbers, x, constants):
 def test_steps(core, name, zero_point):
     """Each way into the unrolled loop, and odd and even numbers of steps."""
     rng = np.random.default_rng(3)
-    channels = 2 if name == "matrix_3" else 4
+    channels = 2 if name in PAIRS else 4
     for group in KERNELS[name][1]:
         for steps in (1, 2, 3, 6):
             constants = tables(rng, name, group * steps, group, channels)
@@ -90,7 +93,7 @@ def test_steps(core, name, zero_point):
 def test_every_number_of_channels(core, name):
     """Also those that make the last pair, or four, overlap the one before."""
     rng = np.random.default_rng(4)
-    for channels in range(2 if name == "matrix_3" else 4, 12):
+    for channels in range(2 if name in PAIRS else 4, 12):
         group = int(rng.choice(KERNELS[name][1]))
         constants = tables(rng, name, 3 * group, group, channels)
         numbers = (3 * group, group, channels, int(rng.choice([-128, 83])))

@@ -28,9 +28,10 @@ from edgec.targets.common.kernels.rescaling import ONNX, ONNX_TO_16, RESCALINGS,
 from edgec.targets.common.limits import find_limits
 from edgec.targets.common.nests import find_param
 from edgec.targets.dsp.columns import BLOCK, SIDE_BY_SIDE
+from edgec.targets.dsp.kernels.int4_steps import step_of
 from edgec.targets.dsp.kernels.matrix import can_share_words
 from edgec.targets.dsp.kernels.matrix_four import FOUR, ROOM
-from edgec.targets.dsp.kernels.matrix_int4 import MOST_INT4_SUM, step_of
+from edgec.targets.dsp.kernels.matrix_int4 import MOST_INT4_SUM
 from edgec.targets.dsp.kernels.products import GROUPS, INT4
 from edgec.targets.dsp.shared_shift import share_shift
 from edgec.targets.rule import Nest
@@ -160,7 +161,7 @@ def schedule_product(nest: Nest, stored: str, overlaps: bool = False) -> Schedul
     is_block = axes == [*SIDE_BY_SIDE]
     by_four = find_param(nest.func, "col").dtype == "int8"
     pixels = find_param(nest.func, "out").shape[0]
-    if by_four and (stored == GROUPS or not (is_worth_four(nest) or pixels % (2 * FOUR) == 0)):
+    if by_four and not (is_worth_four(nest) or pixels % (2 * FOUR) == 0):
         return None
     quads = 1 if is_block else 2
     chosen = _choose(
@@ -169,7 +170,7 @@ def schedule_product(nest: Nest, stored: str, overlaps: bool = False) -> Schedul
     )  # fmt: skip
     if chosen is None or (by_four and not _takes_four(nest, chosen)):
         return None
-    if is_block and not by_four and stored != GROUPS and _is_for_four(nest, chosen, pixels):
+    if is_block and not by_four and _is_for_four(nest, chosen, pixels):
         return None
     has_ends = is_block and nest.in_rows and chosen.rescaling is TFLM and not by_four
     by_two = pixels_by_two(pixels) if has_ends else 0

@@ -12,6 +12,7 @@ from edgec.loop.stream import Digits, Field, Stream, lanes_of
 from edgec.loop.values import Array
 from edgec.targets.common.kernels.rescaling import Rescaling
 from edgec.targets.common.kernels.sums import Results
+from edgec.targets.dsp.kernels.int4_steps import divide_steps, join_steps, step_factors
 from edgec.targets.dsp.kernels.matrix import (
     PAIR,
     add_constants,
@@ -64,33 +65,55 @@ def four_int4_stream(rescaling: Rescaling) -> Stream:
 
     def fields(quads: int, channels: int, zero_point: int, **_: int) -> list[Field]:
         lanes = lanes_of(channels, PAIR)
-        w = weights_at(lanes, quads, is_plain=False).transpose(0, 2, 4, 1, 3)
-        digits = w.reshape(len(lanes), -1, 4)  # of both channels, for inputs s = 0 and 1
         return [
             Field("first_sum", lanes),
-            Digits("w", digits, "uint16", 1 << np.array([4, 0, 12, 8])),
+            _int4_weights(lanes, quads),
             *scale_fields(rescaling, lanes, (4096, 4096), zero_point, (False,) * PAIR),
         ]
 
     return _stream(rescaling, fields, times=16)
 
 
+def four_groups_stream(rescaling: Rescaling) -> Stream:
+    """Int4 weights shifted by groups (`runtime_c/kernels/dsp/matrix_s8_onnx_groups_four.h`)."""
+
+    def fields(quads: int, group: int, channels: int, zero_point: int, **_: int) -> list[Field]:
+        lanes = lanes_of(channels, PAIR)
+        return [
+            Field("first_sum", lanes),
+            step_factors(lanes, quads // group),
+            _int4_weights(lanes, quads),
+            *scale_fields(rescaling, lanes, (256, 256), zero_point, (False,) * PAIR),
+        ]
+
+    return _stream(rescaling, fields, times=1)
+
+
+def _int4_weights(lanes: Array, quads: int) -> Field:
+    """Half-words of both channels' weights for inputs s = 0 and 1."""
+    w = weights_at(lanes, quads, is_plain=False).transpose(0, 2, 4, 1, 3)
+    digits = w.reshape(len(lanes), -1, 4)
+    return Digits("w", digits, "uint16", 1 << np.array([4, 0, 12, 8]))
+
+
 def _stream(rescaling: Rescaling, fields: Callable[..., list[Field]], times: int) -> Stream:
     """times: how many times a sum is what it is for bytes, a power of two."""
 
     def prepare(
-        arrays: Mapping[str, Array], channels: int, zero_point: int, shift: int = 0, **_: int
+        arrays: Mapping[str, Array], channels: int, zero_point: int, shift: int = 0, **sizes: int
     ) -> Mapping[str, Array]:
         first = _TIMES * arrays["bias"].astype(np.int64) - _offsets(arrays["w"], channels)
         made = {**add_constants(arrays, zero_point), "first_sum": times * first}
         if shift:
             lost = -arrays["shift"].astype(np.int64) - LEAST
             made |= {name: made[of] >> lost for name, of in _SHARED.items()}
-        return made
+        return divide_steps(made, channels, once=1, **sizes) if "group" in sizes else made
 
     def restore(
-        found: Mapping[str, Array], channels: int, shift: int = 0, **_: int
+        found: Mapping[str, Array], channels: int, shift: int = 0, **sizes: int
     ) -> Mapping[str, Array]:
+        if "group" in sizes:
+            found = join_steps(found, channels, once=1, **sizes)
         first = found["first_sum"].astype(np.int64) // times + _offsets(found["w"], channels)
         # What is known of it, modulo 2**32 / times, as a number with a sign.
         known = (first.astype(np.uint32) * np.uint32(_INVERSE) * np.uint32(times)).astype(np.int32)

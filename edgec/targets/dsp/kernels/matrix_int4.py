@@ -12,9 +12,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from edgec.loop.primitives.shifts import shared_shifts, without_shifts
-from edgec.loop.stream import Digits, Field, Stream, Totals, lanes_of, rows_at
+from edgec.loop.stream import Digits, Field, Stream, Totals, lanes_of
 from edgec.targets.common.kernels.rescaling import Rescaling
+from edgec.targets.dsp.kernels.int4_steps import divide_steps, join_steps, step_factors
 from edgec.targets.dsp.kernels.matrix import (
     PAIR,
     TWO_PAIRS,
@@ -26,10 +26,8 @@ from edgec.targets.dsp.kernels.matrix import (
 
 #: Sums come as up to 4096 times themselves in 32 bits.
 MOST_INT4_SUM = 1 << 19
-#: The largest shift of a step, which a byte stores as 16 << shift.
-MOST_STEP_SHIFT = 3
-#: Quads of a step: at least, by how many at a time kernels take them; at most.
-LEAST_STEP, MOST_STEP = {1: 4, 2: 2}, 8
+#: What a step's sums are multiplied by that has no shift.
+_ONCE = 16
 
 
 @dataclass(frozen=True)
@@ -59,32 +57,10 @@ class _Unit:
         totals = [[f * (i in t) for i, f in enumerate(self.factors)] for t in self.totals]
         return [
             Totals("bias", lanes, times=np.array(totals)),
-            *([_step_factors(lanes, quads // step)] if step else []),
+            *([step_factors(lanes, quads // step)] if step else []),
             Digits("w", halves, "uint16", 1 << np.array(self.low_bits), self.offsets),
             *scale_fields(rescaling, lanes, self.factors, zero_point, [False] * self.channels),
         ]
-
-
-def _step_factors(lanes: Array, steps: int) -> Field:
-    """A byte for each channel, those of a step together; in whole words."""
-    at = rows_at(lanes, steps).transpose(0, 2, 1).reshape(len(lanes), -1)
-    more = ((0, 0), (0, -at.shape[1] % 4))
-    return Field("step_factor", np.pad(at, more, constant_values=-1), "uint8")
-
-
-def step_of(w: Array, multiple: int) -> int:
-    """Quads of the longest steps that int8 weights [O, quads, 2, 2] allow, or 0.
-
-    The kernel takes `multiple` (1 or 2) quads at a time, so a step has a multiple of that many. A
-    row has a whole number of steps. A shift for each step leaves its weights four bits.
-    """
-    quads = w.shape[1]
-    for step in range(MOST_STEP, LEAST_STEP[multiple] - 1, -1):
-        if step % multiple == 0 and quads % step == 0:
-            shifts = shared_shifts(w.reshape(len(w), quads // step, 4 * step))
-            if shifts.min(initial=0) >= 0 and shifts.max(initial=0) <= MOST_STEP_SHIFT:
-                return step
-    return 0
 
 
 _PAIR = _Unit(PAIR, (0, 2, 4, 1, 3), (12, 4, 8, 0), (0, 0, 0, 0), (4096, 4096), ((0,), (1,)))
@@ -103,30 +79,15 @@ _STEP_UNITS = {
 }  # fmt: skip
 
 
-def _prepare(
-    arrays: Mapping[str, Array], channels: int, zero_point: int, octets: int = 0, group: int = 0,
-    quads: int = 0,
-) -> Mapping[str, Array]:  # fmt: skip
+def _prepare(arrays: Mapping[str, Array], **sizes: int) -> Mapping[str, Array]:
     """The constants, and of weights in steps those without shifts; a step stores 16 << shift."""
-    found = add_constants(arrays, zero_point)
-    if not group:
-        return found
-    steps = arrays["w"].reshape(channels, (quads or octets) // group, -1)
-    shifts = shared_shifts(steps)
-    digits = without_shifts(steps.reshape(channels, -1), shifts)
-    return {**found, "step_factor": 16 << shifts.astype(np.int64), "w": digits}
+    found = add_constants(arrays, **sizes)
+    return divide_steps(found, once=_ONCE, **sizes) if "group" in sizes else found
 
 
-def _restore(
-    found: Mapping[str, Array], channels: int, octets: int = 0, group: int = 0, quads: int = 0,
-    **_: int,
-) -> Mapping[str, Array]:  # fmt: skip
+def _restore(found: Mapping[str, Array], **sizes: int) -> Mapping[str, Array]:
     """Weights of steps with their shifts."""
-    if not group:
-        return found
-    steps = found["w"].reshape(channels, (quads or octets) // group, -1)
-    factors = found["step_factor"].reshape(channels, -1, 1) // 16
-    return {**found, "w": steps * factors}
+    return join_steps(found, once=_ONCE, **sizes) if "group" in sizes else found
 
 
 def int4_stream(

@@ -21,7 +21,12 @@ from edgec.targets.dsp.kernels.matrix import (
     product_stream,
     shared_stream,
 )
-from edgec.targets.dsp.kernels.matrix_four import four_int4_stream, four_pixels, four_stream
+from edgec.targets.dsp.kernels.matrix_four import (
+    four_groups_stream,
+    four_int4_stream,
+    four_pixels,
+    four_stream,
+)
 from edgec.targets.dsp.kernels.matrix_int4 import int4_stream
 
 
@@ -63,6 +68,7 @@ TABLE: tuple[tuple[Products, Rescaling, str, UnitCost, int], ...] = (
     (FOUR, ONNX, "", UnitCost(PAIR, 60, 80, 19.2), 1640),
     (FOUR, TFLM, INT4, UnitCost(PAIR, 60, 68, 22.4, rescale=9), 1230),
     (FOUR, ONNX, INT4, UnitCost(PAIR, 60, 83, 22.4), 1160),
+    (FOUR, ONNX, GROUPS, UnitCost(PAIR, 60, 86, 22.2, group=25), 1180),
     (ONE, TFLM, "", UnitCost(TWO_PAIRS, 55, 39, 23 + 3 / 8, rescale=5, inputs=5), 1110),
     (ONE, ONNX, "", UnitCost(TWO_PAIRS, 55, 51, 23 + 3 / 8, inputs=5), 1060),
     (ONE, ONNX, SHARED_SCALE, UnitCost(TWO_PAIRS, 55, 51, 23 + 3 / 8, inputs=5), 1060),
@@ -102,7 +108,8 @@ def _meaning(
 def _stream(products: Products, rescaling: Rescaling, stored: str) -> Stream:
     unit, is_plain = products.channels, products.is_plain
     if products is FOUR:
-        return (four_int4_stream if stored == INT4 else four_stream)(rescaling)
+        made = {INT4: four_int4_stream, GROUPS: four_groups_stream}.get(stored, four_stream)
+        return made(rescaling)
     if stored in (INT4, GROUPS):
         return int4_stream(rescaling, unit, is_plain, has_groups=stored == GROUPS)
     if stored == SHARED_SCALE:
@@ -115,10 +122,11 @@ def _stream(products: Products, rescaling: Rescaling, stored: str) -> Stream:
 
 def _file(products: Products, rescaling: Rescaling, stored: str) -> str:
     """What the name of the header ends in."""
-    if stored == GROUPS:
-        return f"{rescaling.suffix}_groups"
+    groups = "_groups" * (stored == GROUPS)
     if products is FOUR:
-        return f"{rescaling.suffix or '_int4' * (stored == INT4)}_four"
+        return f"{rescaling.suffix or '_int4' * (stored == INT4)}{groups}_four"
+    if groups:
+        return f"{rescaling.suffix}{groups}"
     other = {INT4: "_int4"}.get(stored, "_two" if products is TWO else "")
     return rescaling.suffix or other
 
