@@ -58,8 +58,8 @@ def test_the_same_bits_without_assembly(
         instructions.append(result.instructions)
     for with_assembly, without in zip(*outputs, strict=True):
         assert np.array_equal(with_assembly, without)
-    # Plain loops, without the DSP instructions, take 2.4 times as many.
-    assert instructions[1] < 2.1 * instructions[0]
+    # Plain loops, without the DSP instructions, take 2.5 times as many.
+    assert instructions[1] < 2.15 * instructions[0]
 
 
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0"])

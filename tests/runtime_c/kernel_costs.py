@@ -20,8 +20,9 @@ from edgec.targets.dsp.shared_shift import SHIFT
 
 #: (quads or octets, channels, zero point) of calls.
 CALLS = ((4, 8, -128), (16, 8, -128), (16, 32, -128), (16, 32, 3), (61, 12, 3))
-#: Constants that every kernel takes; weights are zeros, which take as long as others.
-NUMBERS = {"multiplier": 1 << 30, "shift": -8, "scale": 1e-3}
+#: Constants that every kernel takes; weights are zeros, which take as long as others. An integer
+#: stands for this scale (`edgec.targets.dsp.fixed_scales`), as for most.
+NUMBERS = {"multiplier": 1 << 30, "shift": -8, "scale": 0.00731}
 
 
 def sizes_of(kernel: Microkernel, size: int, channels: int, zero_point: int) -> Mapping[str, int]:

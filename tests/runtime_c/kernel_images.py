@@ -161,6 +161,13 @@ def onnx_tables(rng, weights, channels, *, ties, shift, largest):
     }
 
 
+def onnx_scales(rng, channels):
+    """Biases and scales of int4 weights: integers stand for some of the scales."""
+    scale = (2.0 ** rng.uniform(-13, 0.2, channels)).astype(np.float32)
+    reach = np.minimum(300 / scale, 1 << 16)
+    return {"bias": (rng.uniform(-1, 1, channels) * reach).astype(np.int32), "scale": scale}
+
+
 def packed_by_four(x):
     """Inputs [quad][s][room for 6][r] of four pixels as kernels pack them: half-words of a pixel
     plus 128 and 256 times another one."""

@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import DSP_BUILDS, dsp_image, meant, packed_by_four, run_on_core
+from kernel_images import (
+    DSP_BUILDS,
+    dsp_image,
+    meant,
+    onnx_scales,
+    packed_by_four,
+    run_on_core,
+)
 
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
@@ -50,9 +57,8 @@ def tables(rng, name, size, group, channels, *, extreme=False):
         shifts[:] = MOST_STEP_SHIFT
     w = (digits << shifts).astype(np.int8)
     return {
-        "bias": rng.integers(-(1 << 16), 1 << 16, channels).astype(np.int32),
         "w": w.reshape(channels, steps * quads, 2, 2),
-        "scale": (2.0 ** rng.uniform(-15, -5, channels)).astype(np.float32),
+        **onnx_scales(rng, channels),
     }
 
 

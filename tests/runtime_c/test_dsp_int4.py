@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from kernel_images import DSP_BUILDS, dsp_image, meant, packed_by_four, run_on_core
+from kernel_images import (
+    DSP_BUILDS,
+    dsp_image,
+    meant,
+    onnx_scales,
+    packed_by_four,
+    run_on_core,
+)
 
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel, meaning_of
@@ -45,7 +52,7 @@ def tables(rng, rounding, channels, quads, *, extreme=False):
         "w": w.astype(np.int8),
     }
     if rounding:
-        return {**made, "scale": (2.0 ** rng.uniform(-14, -4, channels)).astype(np.float32)}
+        return {**made, **onnx_scales(rng, channels)}
     return {
         **made,
         "multiplier": rng.integers(1 << 30, 1 << 31, channels).astype(np.int32),

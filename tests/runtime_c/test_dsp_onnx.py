@@ -17,6 +17,8 @@ import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.gathered import COLUMN
 from edgec.loop.microkernel import get_microkernel, meaning_of
 from edgec.loop.window import Window
+from edgec.targets.dsp.fixed_scales import fixed_scales
+from edgec.targets.dsp.kernels.matrix_four import PLACES
 
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
@@ -150,6 +152,22 @@ def test_ties_of_products(core, name, zero_point):
     scales = 2.0 ** rng.uniform(-17, 6.9, 1 if name in SHARED else 41)
     constants["scale"] = np.full(41, scales, np.float32)
     check(core, name, (size, 41, zero_point), x, constants)
+
+
+@pytest.mark.parametrize("zero_point", (-128, 0, 127))
+def test_pairs_by_integers_and_by_floats(core, zero_point):
+    """Results of all sizes, of scales that integers stand for and of others."""
+    rng = np.random.default_rng(8)
+    for channels in (24, 25):
+        constants = tables(rng, (channels, 2, 2, 2))
+        constants["scale"] = (2.0 ** rng.uniform(-11, -5, channels)).astype(np.float32)
+        reach = 300 / constants["scale"]
+        constants["w"] = (constants["w"] // 8).astype(np.int8)
+        constants["bias"] = rng.uniform(-reach, reach).astype(np.int32)
+        is_integer = fixed_scales(constants["scale"], zero_point, PLACES) > 0
+        assert is_integer.any() and not is_integer.all()
+        x = product_inputs(rng, "matrix_4", 2)
+        check(core, "matrix_4", (2, channels, zero_point), x, constants)
 
 
 def test_depthwise_3x3(core):

@@ -5,8 +5,8 @@
  * those of matrix_s8_four.h. A 16th of them, times 1 << shift, is added to what the stack has of the channel.
  *
  * Per pair of channels a stream has, in words: 257 * bias - 128 * (sum of weights) of each; a byte
- * 1 << shift for each step and channel, up to a whole word; the weights as in matrix_s8_int4_four.h; a
- * 256th of the scales.
+ * 1 << shift for each step and channel, up to a whole word; the weights as in matrix_s8_int4_four.h; how
+ * sums are rescaled, as in matrix_s8_onnx_four.h, but to 2^7 times results.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -22,7 +22,7 @@
  * quads, channels and the zero point in r4-r6, and from the other sizes at r3. */
 #define EC_GROUPS_4_BEGIN \
     "sub sp, #32\n" \
-    "vmov s10, r6\n" \
+    EC_MATRIX_4_ONNX_BEGIN("r6", "7", "1 << 6") \
     "ldrd r6, r7, [r3, #12]\n" \
     "str r7, [sp, #28]\n" \
     "add r7, r4, r4, lsl #1\n" \
@@ -140,10 +140,10 @@ static EC_KERNEL void ec_matrix_4_groups_onnx_s8_dsp(int8_t *out, const int8_t *
         "ldmia r7, {r8-r12, lr}\n"
         EC_MATRIX_4_APART("r8", "r9", "r10", "r2", "r3")
         EC_MATRIX_4_APART("r11", "r12", "lr", "r3", "r4")
-        EC_MATRIX_4_ONNX
+        EC_MATRIX_4_ONNX("7")
         EC_MATRIX_4_STORE
         "add sp, #60\n",
-        "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8", "s9", "s10");
+        "r12", "s0", "s1", "s2", "s3", "s11");
     /* clang-format on */
 #else
     for (int32_t o = 0; o < channels; o += 2) {
@@ -154,7 +154,7 @@ static EC_KERNEL void ec_matrix_4_groups_onnx_s8_dsp(int8_t *out, const int8_t *
             int32_t sums[3] = { stream[i], stream[i], stream[i] };
             ec_groups_sums_4_dsp(sums, x, weights, quads, group, (const uint8_t *)(stream + 2) + i,
                                  i);
-            ec_store_4_onnx_s8_dsp(to + i, channels, sums, scales[i], zero_point);
+            ec_store_4_onnx_s8_dsp(to + i, channels, sums, scales[i], zero_point, 7);
         }
         stream = scales + 2;
     }

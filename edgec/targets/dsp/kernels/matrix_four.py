@@ -10,8 +10,9 @@ from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.stream import Digits, Field, Stream, lanes_of
 from edgec.loop.values import Array
-from edgec.targets.common.kernels.rescaling import Rescaling
+from edgec.targets.common.kernels.rescaling import ONNX, Rescaling
 from edgec.targets.common.kernels.sums import Results
+from edgec.targets.dsp.fixed_scales import fixed_scales, scales_of
 from edgec.targets.dsp.kernels.int4_steps import divide_steps, join_steps, step_factors
 from edgec.targets.dsp.kernels.matrix import (
     PAIR,
@@ -30,6 +31,9 @@ _TIMES = 257
 _INVERSE = pow(_TIMES, -1, 1 << 32)
 #: What bytes without a sign are too large by.
 _OFFSET = 128
+#: Of integers that stand for scales, see `edgec.targets.dsp.fixed_scales`: of int8 weights, and of
+#: int4 ones, whose scales are larger.
+PLACES, INT4_PLACES = 36, 31
 #: Constants of channels that share a shift, and what they are without their lowest bits.
 _SHARED = {"shared_multiplier": "multiplier", "shared_constant": "wide_constant"}
 
@@ -50,14 +54,14 @@ def four_stream(rescaling: Rescaling) -> Stream:
     def fields(quads: int, channels: int, shift: int = 0, **_: int) -> list[Field]:
         lanes = lanes_of(channels, PAIR)
         w = weights_at(lanes, quads, is_plain=False)  # [units, 2, quads, 2 (s), 2 (r)]
-        scales = scale_fields(rescaling, lanes, (256, 256), 0, (False, False))
+        scales = _scales(rescaling, lanes, 0)
         if shift:
             scales = [Field(name, lanes[:, [i]]) for i in range(PAIR) for name in _SHARED]
         return [
             Field("first_sum", lanes), Field("w", w.transpose(0, 2, 3, 4, 1), "int8"), *scales,
         ]  # fmt: skip
 
-    return _stream(rescaling, fields, times=1)
+    return _stream(rescaling, fields, times=1, places=PLACES)
 
 
 def four_int4_stream(rescaling: Rescaling) -> Stream:
@@ -68,10 +72,10 @@ def four_int4_stream(rescaling: Rescaling) -> Stream:
         return [
             Field("first_sum", lanes),
             _int4_weights(lanes, quads),
-            *scale_fields(rescaling, lanes, (4096, 4096), zero_point, (False,) * PAIR),
+            *_scales(rescaling, lanes, zero_point),
         ]
 
-    return _stream(rescaling, fields, times=16)
+    return _stream(rescaling, fields, times=16, places=INT4_PLACES)
 
 
 def four_groups_stream(rescaling: Rescaling) -> Stream:
@@ -83,10 +87,10 @@ def four_groups_stream(rescaling: Rescaling) -> Stream:
             Field("first_sum", lanes),
             step_factors(lanes, quads // group),
             _int4_weights(lanes, quads),
-            *scale_fields(rescaling, lanes, (256, 256), zero_point, (False,) * PAIR),
+            *_scales(rescaling, lanes, zero_point),
         ]
 
-    return _stream(rescaling, fields, times=1)
+    return _stream(rescaling, fields, times=1, places=INT4_PLACES)
 
 
 def _int4_weights(lanes: Array, quads: int) -> Field:
@@ -96,14 +100,26 @@ def _int4_weights(lanes: Array, quads: int) -> Field:
     return Digits("w", digits, "uint16", 1 << np.array([4, 0, 12, 8]))
 
 
-def _stream(rescaling: Rescaling, fields: Callable[..., list[Field]], times: int) -> Stream:
-    """times: how many times a sum is what it is for bytes, a power of two."""
+def _scales(rescaling: Rescaling, lanes: Array, zero_point: int) -> list[Field]:
+    if rescaling is ONNX:
+        return [Field("factor", np.arange(lanes.size).reshape(lanes.shape))]
+    return scale_fields(rescaling, lanes, (1, 1), zero_point, (False,) * PAIR)
+
+
+def _stream(
+    rescaling: Rescaling, fields: Callable[..., list[Field]], times: int, places: int
+) -> Stream:
+    """times: how many times a sum is what it is for bytes, a power of two. places: as `PLACES`."""
 
     def prepare(
         arrays: Mapping[str, Array], channels: int, zero_point: int, shift: int = 0, **sizes: int
     ) -> Mapping[str, Array]:
         first = _TIMES * arrays["bias"].astype(np.int64) - _offsets(arrays["w"], channels)
         made = {**add_constants(arrays, zero_point), "first_sum": times * first}
+        if rescaling is ONNX:
+            scale, lanes = arrays["scale"].reshape(-1), lanes_of(channels, PAIR)
+            factor = fixed_scales(scale, zero_point, places)
+            made["factor"] = _factors(scale / np.float32(256 * times), factor, lanes)
         if shift:
             lost = -arrays["shift"].astype(np.int64) - LEAST
             made |= {name: made[of] >> lost for name, of in _SHARED.items()}
@@ -117,9 +133,32 @@ def _stream(rescaling: Rescaling, fields: Callable[..., list[Field]], times: int
         first = found["first_sum"].astype(np.int64) // times + _offsets(found["w"], channels)
         # What is known of it, modulo 2**32 / times, as a number with a sign.
         known = (first.astype(np.uint32) * np.uint32(_INVERSE) * np.uint32(times)).astype(np.int32)
-        return {**(_own_shifts(found) if shift else found), "bias": known // times}
+        scales = _own_shifts(found) if shift else found
+        if rescaling is ONNX:
+            scale = _own_scales(found["factor"], places, np.float32(256 * times))
+            scales = {**found, "scale": scale[_first_places(channels)]}
+        return {**scales, "bias": known // times}
 
     return Stream(rescaling.sources, fields, prepare, restore)
+
+
+def _factors(scale: Array, factor: Array, lanes: Array) -> Array:
+    """How pairs of channels are rescaled: by integers, or both by negative floats."""
+    for pair in (*lanes, *lanes[::-1]):  # the last pair may overlap the one before
+        factor[pair] *= factor[pair].all()
+    floats = (-scale).astype(np.float32).view(np.int32)
+    return np.asarray(np.where(factor > 0, factor, floats)[lanes])
+
+
+def _own_scales(factor: Array, places: int, times: np.float32) -> Array:
+    """The scales of what `_factors` returned."""
+    floats = factor.astype(np.int32).view(np.float32) * -times
+    return np.asarray(np.where(factor > 0, scales_of(factor, places), floats))
+
+
+def _first_places(channels: int) -> Array:
+    """Where each channel is in pairs."""
+    return np.unique(lanes_of(channels, PAIR), return_index=True)[1]
 
 
 def _offsets(w: Array, channels: int) -> Array:
