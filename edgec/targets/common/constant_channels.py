@@ -76,7 +76,7 @@ def _fold_by_multipliers(result: dict[str, Array], zero_point: int) -> None:
         scale = int(multiplier), int(shift)
         rounded = [requantize_tflm(int(end), *scale) + zero_point for end in (low, high)]
         first, last = (min(max(value, -128), 127) for value in rounded)
-        if first == last:  # this part of so many times the value is exact, with a usual shift
+        if first == last:  # 128 times the result, times 2**-7: exact, by a shift that kernels take
             result["w"][channel] = 0
             result["bias"][channel] = 128 * (first - zero_point)
             result["multiplier"][channel], result["shift"][channel] = 1 << 30, -6

@@ -122,7 +122,7 @@
     EC_MATRIX_4_STEP("r6")
 
 /* Assembly: four pixels up to the end of the loop; `choose` gives in r10 where EC_MATRIX_4_ABOVE begins, by
- * r5. `first` begins the sums with a quad, `quad` adds one, in so many bytes of code; the loop takes `most`
+ * r5. `first` begins the sums with a quad. `quad` adds a quad, and takes `bytes` of code; the loop has `most`
  * of them. */
 #define EC_MATRIX_4_SUMS(choose, first, quad, bytes, most) \
     choose \

@@ -97,6 +97,16 @@ static inline EC_UNUSED void ec_matrix_4_onnx_c_dsp(
     ".endr\n" \
     "8:\n"
 
+/* All channels in assembly; half: half of 1 << shift. The rest is as for EC_MATRIX_4_SUMS. */
+#define EC_MATRIX_4_ONNX_RUN(shift, half, first, quad, bytes, most) \
+    EC_MATRIX_4_RUN(zero_point, \
+        EC_MATRIX_4_SUMS(EC_MATRIX_4_ONNX_BEGIN("r5", shift, half) "adr.w r10, 6f + 1\n", \
+                         first, quad, bytes, most) \
+        EC_MATRIX_4_ABOVE("6") \
+        EC_MATRIX_4_ONNX(shift) \
+        EC_MATRIX_4_STORE, \
+        "s0", "s1", "s2", "s3", "s11", "memory")
+
 /* clang-format on */
 
 /* out[p * channels + o] for four pixels and all channels: the sum over k of x[k] * w[o][k] + bias[o],
@@ -104,14 +114,7 @@ static inline EC_UNUSED void ec_matrix_4_onnx_c_dsp(
 static EC_KERNEL void ec_matrix_4_onnx_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
                                               int32_t quads, int32_t channels, int32_t zero_point) {
 #if EC_DSP_FPU_ASM
-    /* clang-format off */
-    EC_MATRIX_4_RUN(zero_point,
-        EC_MATRIX_4_SUMS(EC_MATRIX_4_ONNX_BEGIN("r5", "12", "1 << 11") "adr.w r10, 6f + 1\n", EC_MATRIX_4_FIRST, EC_MATRIX_4_QUAD, "70", "15")
-        EC_MATRIX_4_ABOVE("6")
-        EC_MATRIX_4_ONNX("12")
-        EC_MATRIX_4_STORE,
-        "s0", "s1", "s2", "s3", "s11", "memory");
-    /* clang-format on */
+    EC_MATRIX_4_ONNX_RUN("12", "1 << 11", EC_MATRIX_4_FIRST, EC_MATRIX_4_QUAD, "70", "15");
 #else
     ec_matrix_4_onnx_c_dsp(out, x, stream, quads, channels, zero_point, 12, ec_sums_4_s8_dsp);
 #endif
@@ -123,14 +126,7 @@ static EC_KERNEL void ec_matrix_4_s4_onnx_s8_dsp(int8_t *out, const int8_t *x,
                                                  const int32_t *stream, int32_t quads,
                                                  int32_t channels, int32_t zero_point) {
 #if EC_DSP_FPU_ASM
-    /* clang-format off */
-    EC_MATRIX_4_RUN(zero_point,
-        EC_MATRIX_4_SUMS(EC_MATRIX_4_ONNX_BEGIN("r5", "11", "1 << 10") "adr.w r10, 6f + 1\n", EC_S4_4_FIRST, EC_S4_4_QUAD, "80", "7")
-        EC_MATRIX_4_ABOVE("6")
-        EC_MATRIX_4_ONNX("11")
-        EC_MATRIX_4_STORE,
-        "s0", "s1", "s2", "s3", "s11", "memory");
-    /* clang-format on */
+    EC_MATRIX_4_ONNX_RUN("11", "1 << 10", EC_S4_4_FIRST, EC_S4_4_QUAD, "80", "7");
 #else
     ec_matrix_4_onnx_c_dsp(out, x, stream, quads, channels, zero_point, 11, ec_s4_sums_4_s8_dsp);
 #endif
