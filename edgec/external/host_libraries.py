@@ -7,9 +7,9 @@ libdnnl-dev.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from math import prod
-from pathlib import Path
 
 import numpy as np
 
@@ -20,6 +20,8 @@ from edgec.targets.common.described import Products, products_of
 from edgec.targets.external import Kernel, Use
 from edgec.targets.rule import Nest
 
+#: What both libraries' files include: the order of `sizes_of`.
+HEADER = "edgec_convolution.h"
 #: Families of machine code that the libraries are for.
 HOSTS = ("x86_64", "aarch64")
 #: Estimated overhead of a call; and how many products run at once, of floats and of int8.
@@ -35,9 +37,8 @@ def xnnpack(cost: float = 1.0) -> tuple[Kernel, ...]:
     `float_sums="free"` allows. cost: a factor of the estimated instructions; less
     than 1 prefers them. Raises EdgecError where edgec's own files are missing.
     """
-    source = _source("edgec_xnnpack.c")
     return tuple(
-        Kernel(symbol, source, use=partial(use, cost), libraries=("XNNPACK",))
+        _kernel(symbol, "edgec_xnnpack.c", partial(use, cost), "XNNPACK")
         for symbol, use in (("edgec_xnn_conv_f32", _floats), ("edgec_xnn_conv_s8", _xnn_bytes))
     )
 
@@ -47,13 +48,14 @@ def onednn(cost: float = 1.0) -> tuple[Kernel, ...]:
 
     They add in another order, which only `float_sums="free"` allows. cost: as of `xnnpack`.
     """
-    source = _source("edgec_onednn.c")
-    use = partial(_floats, cost)
-    return (Kernel("edgec_dnnl_conv_f32", source, use=use, libraries=("dnnl",)),)
+    return (_kernel("edgec_dnnl_conv_f32", "edgec_onednn.c", partial(_floats, cost), "dnnl"),)
 
 
-def _source(name: str) -> Path:
-    return resource_dir("runtime_c") / "external" / name
+def _kernel(symbol: str, source: str, use: Callable[[Nest], Use | None], library: str) -> Kernel:
+    """A function of a file of `runtime_c/external/`, with the header that the files share."""
+    folder = resource_dir("runtime_c") / "external"
+    header = (HEADER, (folder / HEADER).read_text("utf-8"))
+    return Kernel(symbol, folder / source, use=use, files=(header,), libraries=(library,))
 
 
 def _floats(cost: float, nest: Nest) -> Use | None:
@@ -91,7 +93,7 @@ def _instructions(found: Products, at_once: int) -> float:
 
 
 def sizes_of(found: Products) -> Array:
-    """The numbers of a convolution, as the files of `runtime_c/external/` name them.
+    """The numbers of a convolution, as `runtime_c/external/edgec_convolution.h` names them.
 
     A dense layer is one of single pixels: its rows are the pixels of one row.
     """

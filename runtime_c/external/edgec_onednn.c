@@ -9,28 +9,10 @@
 
 #include <oneapi/dnnl/dnnl.h>
 
+#include "edgec_convolution.h"
+
 void edgec_dnnl_conv_f32(const float *x, float *out, const float *weights, const float *bias,
                          const float *limits, const int32_t *sizes);
-
-/* Names of the numbers of a convolution, in the order in which `sizes` has them. */
-enum {
-    BATCH,
-    HEIGHT,
-    WIDTH,
-    CHANNELS,
-    OUT_CHANNELS,
-    KERNEL_H,
-    KERNEL_W,
-    STRIDE_H,
-    STRIDE_W,
-    DILATION_H,
-    DILATION_W,
-    TOP,
-    RIGHT,
-    BOTTOM,
-    LEFT,
-    DEPTHWISE
-};
 
 /* What is made once for a layer. */
 struct layer {

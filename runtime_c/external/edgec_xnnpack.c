@@ -10,34 +10,12 @@
 
 #include <xnnpack.h>
 
+#include "edgec_convolution.h"
+
 void edgec_xnn_conv_f32(const float *x, float *out, const float *weights, const float *bias,
                         const float *limits, const int32_t *sizes);
 void edgec_xnn_conv_s8(const int8_t *x, int8_t *out, const int8_t *weights, const int32_t *bias,
                        const float *scale, const int32_t *sizes);
-
-/* Names of the numbers of a convolution, in the order in which `sizes` has them. */
-enum {
-    BATCH,
-    HEIGHT,
-    WIDTH,
-    CHANNELS,
-    OUT_CHANNELS,
-    KERNEL_H,
-    KERNEL_W,
-    STRIDE_H,
-    STRIDE_W,
-    DILATION_H,
-    DILATION_W,
-    TOP,
-    RIGHT,
-    BOTTOM,
-    LEFT,
-    DEPTHWISE,
-    OFFSET,
-    ZERO_POINT,
-    LOW,
-    HIGH
-};
 
 /* Operators that were made, by their weights and sizes. */
 struct made {
