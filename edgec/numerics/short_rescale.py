@@ -43,7 +43,7 @@ PARTS_OFFSETS = (
 SINGLE_HIGH_OFFSETS, SINGLE_HIGH_SHIFTS = (("uint16", 16),), (32, 34, 37)
 SINGLE_PARTS_OFFSETS = (("uint16", 12), ("uint16", 13), ("uint16", 14))
 #: Multipliers that are tried, around the nearest to the real factor.
-_CANDIDATES = sorted(range(-32, 33), key=abs)
+_CANDIDATES = np.array(sorted(range(-32, 33), key=abs), np.int64)
 #: More steps of a search that starts beside its goal mean that something is not as assumed.
 _MOST_STEPS = 64
 
@@ -134,27 +134,31 @@ def _fit(
     stairs: Staircase, shift: int, start: int, dtype: str, offset_shift: int, most_multiplier: int
 ) -> Line | None:
     """The line of this shift and start, if there are multipliers and offsets that make it exact."""
-    most_offset = np.iinfo(dtype).max
-    value = stairs.value[:, None] << shift
-    reached, risen = stairs.at <= stairs.high, stairs.at > stairs.low
     nearest = np.rint(stairs.scale * 2.0**shift)
     if not nearest.max(initial=0) <= most_multiplier:
         return None
-    multiplier = np.zeros(len(nearest), np.int64)
-    offset = np.full(len(nearest), -1, np.int64)
-    far = np.int64(1) << 62
-    for step in _CANDIDATES:
-        tried = np.clip(nearest.astype(np.int64) + step, 0, most_multiplier)
-        least = np.where(reached, value - tried * stairs.at, -far).max(axis=0, initial=-far)
-        most = np.where(risen, value - tried * (stairs.at - 1) - 1, far).min(axis=0, initial=far)
+    value, far, most_offset = stairs.value[:, None] << shift, np.int64(1) << 62, np.iinfo(dtype).max
+
+    def offsets(channels: slice, tried: IntArray) -> IntArray:
+        """The offset that makes each multiplier exact for its channel, -1 where none does."""
+        at = stairs.at[:, channels]
+        reached, risen = at <= stairs.high[channels], at > stairs.low[channels]
+        least = np.where(reached, value - tried * at, -far).max(axis=0, initial=-far)
+        most = np.where(risen, value - tried * (at - 1) - 1, far).min(axis=0, initial=far)
         found = np.maximum(-((start - least) >> offset_shift), 0)
         fits = (found <= most_offset) & (start + (found << offset_shift) <= most)
-        better = fits & (offset < 0)
-        multiplier, offset = np.where(better, tried, multiplier), np.where(better, found, offset)
-        if (offset >= 0).all():
-            break
-    else:
-        return None
+        return np.where(fits, found, -1)
+
+    multiplier = np.clip(nearest.astype(np.int64), 0, most_multiplier)
+    offset = offsets(slice(None), multiplier)
+    # One channel at a time: the first without a line ends the search, often at once.
+    for channel in np.flatnonzero(offset < 0):
+        tried = np.clip(multiplier[channel] + _CANDIDATES, 0, most_multiplier)
+        found = offsets(slice(channel, channel + 1), tried)
+        first = np.argmax(found >= 0)
+        if found[first] < 0:
+            return None
+        multiplier[channel], offset[channel] = tried[first], found[first]
     return Line(multiplier, offset.astype(dtype), offset_shift, start, shift)
 
 

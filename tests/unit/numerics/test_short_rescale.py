@@ -124,6 +124,15 @@ def test_a_staircase_without_a_line_is_refused() -> None:
     assert near is None or high_line(near, -128) is None
 
 
+def test_one_channel_without_a_line_refuses_all_channels() -> None:
+    stairs, _ = draw(np.random.default_rng(1), "tflm", -128, (-128, 127))
+    at = stairs.at.copy()
+    at[40:60, CHANNELS - 1] = at[40, CHANNELS - 1]  # a jump of twenty values
+    bent = Staircase(stairs.value, at, stairs.low, stairs.high, stairs.scale)
+    assert high_line(stairs, -128) is not None
+    assert high_line(bent, -128) is None
+
+
 def test_factors_of_a_half_and_more_are_refused() -> None:
     def stored(acc: IntArray) -> IntArray:
         return np.clip(requantize(acc, (0.75,), "tflm"), -128, 127)
