@@ -120,7 +120,7 @@ def _planes(nest: Nest) -> list[Schedule]:
 def _short_windows(nest: Nest) -> list[Schedule]:
     """Straight code, and slower, but so that the output follows its input through memory."""
     straight, by_rows = begin(nest), begin(nest)
-    schedule_windows(straight)
+    schedule_windows(straight, 4 if nest.is_fast else 1)
     schedule_per_element(by_rows)
     return [finish(nest, straight), finish(nest, by_rows)]
 

@@ -6,7 +6,13 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.primitives.lookup import constant_extent, find_loop
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
-from edgec.targets.common.nests import decompose, find_param, gather_temporaries, output_loops
+from edgec.targets.common.nests import (
+    decompose,
+    find_param,
+    gather_temporaries,
+    largest_divisor,
+    output_loops,
+)
 
 #: Windows of at most this many taps become straight code.
 MOST_STRAIGHT = 16
@@ -34,16 +40,27 @@ def schedule_per_element(
         schedule.unroll("acc_kw")
 
 
-def schedule_windows(schedule: Schedule) -> None:
+def schedule_windows(schedule: Schedule, at_once: int = 1) -> None:
     """Depthwise convolution whose windows are whole and short: straight code.
 
-    Channels are the outermost loop, so that their weights stay where they are.
+    Channels are the outermost loop, so that their weights stay where they are. Up to `at_once`
+    neighbouring outputs of a channel are summed together, since their windows share inputs.
     """
     batch, height, width, channel = output_loops(schedule.func, "out", "out")
     schedule.reorder(batch, channel, height, width)
-    gather_temporaries(schedule, width)
+    _, high, wide, _ = find_param(schedule.func, "out").shape
+    line, lane, extent = (width, "acc_w", wide) if wide > 1 else (height, "acc_h", high)
+    together = largest_divisor(extent, at_once)
+    place, lanes = width, []
+    if together > 1:
+        place, inner = schedule.split(line, together)
+        lanes = [inner, lane, f"{lane}_init"]
+    gather_temporaries(schedule, place)
+    window = window_loops(schedule.func)
+    if lanes:
+        schedule.reorder(*window, lane)
     decompose(schedule, "acc")
-    for loop in window_loops(schedule.func):
+    for loop in (*window, *lanes):
         schedule.unroll(loop)
 
 
