@@ -56,8 +56,8 @@ void __aeabi_memclr4(void *to, size_t bytes) { memset(to, 0, bytes); }
 SCRIPT = """
 ENTRY(Reset_Handler)
 SECTIONS {
-  . = 0; .text : { KEEP(*(.text*)) *(.rodata*) }
-  . = 0x20000000; .data : { *(.data*) *(.bss*) }
+  . = 0; .text : { KEEP(*(.text*)) *(.rodata*) *(.srodata*) }
+  . = 0x20000000; .data : { *(.data*) *(.sdata*) *(.bss*) *(.sbss*) }
   . = 0x30000000; .room : { *(COMMON) }
   __stack_limit = 0x20010000; __stack_top = 0x20020000;
   /DISCARD/ : { *(.comment) *(.ARM.attributes) *(.ARM.exidx*) *(.ARM.extab*) *(.stack_sizes) }

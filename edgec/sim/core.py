@@ -1,4 +1,4 @@
-"""Run functions of a firmware image on a simulated Cortex-M core, and say what they cost.
+"""Run functions of a firmware image on a simulated core, and say what they cost.
 
     with CoreSimulator(elf, "cortex-m4") as core:
         core.write(core.symbols["input"], data)
@@ -25,12 +25,14 @@ from edgec.sim.dual_issue import DualIssueTable
 from edgec.sim.faults import explain_fault
 from edgec.sim.guard import Span, forbidden_gaps
 from edgec.sim.image import PAGE_BYTES, Image, Symbol, load_image, plan_layout
+from edgec.sim.riscv import InstructionTable
 from edgec.sim.thumb import aligned_base
 from edgec.sim.timing import Cycles, Timing
+from edgec.targets.core import find_core
 
 __all__ = ["CORES", "CallResult", "CoreSimulator", "FunctionCost", "Span", "Symbol", "TraceEvent"]
 
-CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33")
+CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "rv32imc")
 # Cores that differ from a simulated one in speed, or lack an FPU: that nothing uses what the core
 # lacks is checked in the image itself (`edgec.build.check_image`).
 _SIMULATED_AS = {
@@ -88,7 +90,8 @@ class CallResult:
     `value` is r0 and `high_value` r1, unsigned (the two halves of a 64-bit result).
     `instructions` are those executed, skipped ones of IT blocks included, as QEMU counts; not
     counted are the trace function and the BL that calls it. `cycles` are those of a Cortex-M4 by
-    `cycles.CostTable`, `core_cycles` those of the core's own `Timing`, where one was given.
+    `cycles.CostTable`, of RISC-V the instructions; `core_cycles` those of the core's own `Timing`,
+    where one was given.
     `stack_bytes` is how far below the initial stack pointer the call wrote. `counts` says how
     often each address was executed, tracing included.
     """
@@ -140,6 +143,8 @@ class CoreSimulator:
             )
         self.core = core
         self.image: Image = load_image(Path(elf))
+        if self.image.isa != find_core(core).isa:
+            raise RunFailed(f"{elf} was built for another instruction set than {core} has")
         self._addresses = {name: s.address for name, s in self.image.symbols.items()}
         self._layout = plan_layout(self.image)
         self._timing = timing
@@ -163,6 +168,7 @@ class CoreSimulator:
                 "regions": regions,
                 "return": self._layout.return_address,
                 "native": native,
+                "global_pointer": self._addresses.get("__global_pointer$", 0),
             }
         )
         for segment in self.image.segments:
@@ -171,7 +177,8 @@ class CoreSimulator:
         for section in self.image.code:
             if section.data:
                 self._ask({"command": "code", "address": section.address}, section.data)
-        if self.core != "cortex-m0":  # which has no unaligned access at all, as Unicorn knows
+        # The Cortex-M0 has no unaligned access at all, as Unicorn knows.
+        if self.image.isa == "thumb" and self.core != "cortex-m0":
             aligned = self._aligned_instructions()
             self._ask({"command": "aligned", "instructions": aligned})
         if self._trace_address is not None:
@@ -224,12 +231,13 @@ class CoreSimulator:
         The address is a multiple of 16. The bytes end where a page ends, up to alignment, so
         running over them is caught even without `allow`.
         """
-        pages = -(-max(size, 1) // PAGE_BYTES)
+        page_bytes = PAGE_BYTES[self.image.isa]
+        held = -(-max(size, 1) // page_bytes) * page_bytes
         start = self._next_private
-        self._ask({"command": "map", "address": start, "size": pages * PAGE_BYTES})
-        self._mapped.append((start, start + pages * PAGE_BYTES))
-        self._next_private = start + (pages + 1) * PAGE_BYTES
-        address = start + (pages * PAGE_BYTES - size) // 16 * 16
+        self._ask({"command": "map", "address": start, "size": held})
+        self._mapped.append((start, start + held))
+        self._next_private = start + held + page_bytes
+        address = start + (held - size) // 16 * 16
         return Span(name, address, size, write)
 
     def release(self) -> None:
@@ -331,7 +339,8 @@ class CoreSimulator:
 
     @cached_property
     def _costs(self) -> CostTable:
-        return CostTable(self.image.code)
+        table = CostTable if self.image.isa == "thumb" else InstructionTable
+        return table(self.image.code)
 
     @cached_property
     def _core_costs(self) -> CostTable | None:

@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import ctypes
 from collections import defaultdict
+from collections.abc import Callable
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from edgec.sim.native import COUNT_BLOCK, load
-from edgec.sim.thumb import is_wide
 
 # (block address, block size in bytes, executions)
 Block = tuple[int, int, int]
@@ -26,11 +26,15 @@ BLOCK_CALLBACK = ctypes.CFUNCTYPE(
 
 
 class CodeBytes:
-    """The initial bytes of one executable range, to count the instructions of its blocks."""
+    """The initial bytes of one executable range, to count the instructions of its blocks.
 
-    def __init__(self, address: int, data: bytes) -> None:
+    is_wide: whether an instruction has four bytes, by its first two; all others have two.
+    """
+
+    def __init__(self, address: int, data: bytes, is_wide: Callable[[int], bool]) -> None:
         self.address = address
         self.data = data
+        self._is_wide = is_wide
         self._lengths: dict[tuple[int, int], int] = {}
 
     def instructions(self, address: int, size: int) -> int:
@@ -41,7 +45,7 @@ class CodeBytes:
             known, at = 0, address - self.address
             stop = at + size
             while at < stop:
-                at += 4 if is_wide(int.from_bytes(self.data[at : at + 2], "little")) else 2
+                at += 4 if self._is_wide(int.from_bytes(self.data[at : at + 2], "little")) else 2
                 known += 1
             self._lengths[key] = known
         return known

@@ -15,13 +15,14 @@ from typing import Any
 from edgec.errors import RunFailed
 from edgec.sim.thumb import Located, sweep
 
-# Unicorn's page for M-profile cores; also what makes a neighbour of a region inaccessible.
-PAGE_BYTES = 1024
+#: Unicorn's page by instruction set; also what makes a neighbour of a region inaccessible.
+PAGE_BYTES = {"thumb": 1024, "rv32": 4096}
+_INSTRUCTION_SETS = {"EM_ARM": "thumb", "EM_RISCV": "rv32"}
 DEFAULT_STACK_BYTES = 64 * 1024
 STACK_TOP_SYMBOLS = ("__stack_top", "__StackTop", "_estack", "__stack")
 STACK_LIMIT_SYMBOLS = ("__stack_limit", "__StackLimit", "_sstack")
 # Private memory of the simulator goes here; no Cortex-M part has code or data in this quarter
-# (0x60000000 is the external RAM window, which boards use from its start).
+# (0x60000000 is the external RAM window, which boards use from its start), nor has a RISC-V one.
 _PRIVATE_BASE = 0x7000_0000
 
 
@@ -54,7 +55,7 @@ class CodeSection:
     """One executable section with its mapping symbols.
 
     `marks` are (address, is_code) in rising order: from there on the bytes are instructions
-    (`$t`) or data such as literal pools (`$d`). Without any mark all is code.
+    (`$t`, `$x`) or data such as literal pools (`$d`). Without any mark all is code.
     """
 
     address: int
@@ -94,7 +95,7 @@ class Region:
 
 @dataclass(frozen=True)
 class Image:
-    """A firmware ELF as the simulator sees it."""
+    """A firmware ELF as the simulator sees it; isa: "thumb" or "rv32"."""
 
     path: Path
     segments: tuple[Segment, ...]
@@ -102,6 +103,7 @@ class Image:
     symbols: Mapping[str, Symbol]
     functions: tuple[Symbol, ...]  # one per address, rising, disjoint
     entry: int
+    isa: str = "thumb"
 
     def function_at(self, address: int) -> Symbol | None:
         """Return the function that holds `address`, or None."""
@@ -139,7 +141,7 @@ class Layout:
 
 
 def load_image(path: Path) -> Image:
-    """Read a 32-bit little-endian Arm ELF executable.
+    """Read a 32-bit little-endian ELF executable of Arm or RISC-V.
 
     Raises RunFailed for a file that cannot be read, is no such ELF, or has nothing to load.
     """
@@ -149,8 +151,9 @@ def load_image(path: Path) -> Image:
     try:
         with path.open("rb") as stream:
             elf = ELFFile(stream)
-            if elf["e_machine"] != "EM_ARM" or elf.elfclass != 32 or not elf.little_endian:
-                raise RunFailed(f"{path} is not a 32-bit little-endian Arm ELF file")
+            isa = _INSTRUCTION_SETS.get(elf["e_machine"])
+            if isa is None or elf.elfclass != 32 or not elf.little_endian:
+                raise RunFailed(f"{path} is no 32-bit little-endian ELF file of Arm or RISC-V")
             segments = _read_segments(elf)
             symbols, functions, marks = _read_symbols(elf)
             code = _read_code(elf, marks)
@@ -164,7 +167,7 @@ def load_image(path: Path) -> Image:
             f"{path} has no executable segment",
             hint="an object file or a library must be linked first",
         )
-    return Image(path, segments, code, symbols, functions, entry & ~1)
+    return Image(path, segments, code, symbols, functions, entry & ~1, isa)
 
 
 def _read_segments(elf: Any) -> tuple[Segment, ...]:
@@ -195,8 +198,8 @@ def _read_symbols(
         name, section = entry.name, entry["st_shndx"]
         if not name or section == "SHN_UNDEF":
             continue
-        if name[0] == "$":  # $t, $d, $a, also with a suffix ($d.7)
-            if isinstance(section, int) and name[1:2] in "tda":
+        if name[0] == "$":  # $t, $d, $a, $x, also with a suffix ($d.7)
+            if isinstance(section, int) and name[1:2] in "tdax":
                 marks.setdefault(section, []).append((entry["st_value"], name[1] != "d"))
             continue
         info = entry["st_info"]
@@ -249,36 +252,36 @@ def plan_layout(image: Image) -> Layout:
     it ends at the highest data below it, at most 64 KB; without a top it is 64 KB of private
     memory. Pages between these pieces stay unmapped.
     """
-    private = _PRIVATE_BASE
+    private, page_bytes = _PRIVATE_BASE, PAGE_BYTES[image.isa]
     top = _first_symbol(image, STACK_TOP_SYMBOLS)
     limit = _first_symbol(image, STACK_LIMIT_SYMBOLS)
     if top is None:
-        limit = private + PAGE_BYTES
+        limit = private + page_bytes
         top = limit + DEFAULT_STACK_BYTES
         private = top
     else:
-        top &= ~7  # AAPCS: 8-byte aligned at a public interface
+        top &= ~15  # AAPCS: 8-byte aligned at a public interface; RISC-V: 16
         if limit is None or limit >= top:
             below = [s.end for s in image.segments if s.writable and s.end <= top]
             limit = max([top - DEFAULT_STACK_BYTES, *below])
-    return_address = private + PAGE_BYTES
-    private = return_address + 2 * PAGE_BYTES
+    return_address = private + page_bytes
+    private = return_address + 2 * page_bytes
     wanted = [Region(s.address, s.size, s.writable, s.executable) for s in image.segments]
     wanted.append(Region(limit, top - limit, True, False))
-    wanted.append(Region(return_address, PAGE_BYTES, False, True))
-    return Layout(_merge_pages(wanted), limit, top, return_address, private)
+    wanted.append(Region(return_address, page_bytes, False, True))
+    return Layout(_merge_pages(wanted, page_bytes), limit, top, return_address, private)
 
 
 def _first_symbol(image: Image, names: tuple[str, ...]) -> int | None:
     return next((image.symbols[name].address for name in names if name in image.symbols), None)
 
 
-def _merge_pages(wanted: list[Region]) -> tuple[Region, ...]:
+def _merge_pages(wanted: list[Region], page_bytes: int) -> tuple[Region, ...]:
     """Round to pages; pages of two regions get the rights of both."""
     rights: dict[int, tuple[bool, bool]] = {}
     for region in wanted:
-        first = region.address // PAGE_BYTES
-        last = (region.address + max(region.size, 1) - 1) // PAGE_BYTES
+        first = region.address // page_bytes
+        last = (region.address + max(region.size, 1) - 1) // page_bytes
         for page in range(first, last + 1):
             writable, executable = rights.get(page, (False, False))
             rights[page] = (writable or region.writable, executable or region.executable)
@@ -288,10 +291,10 @@ def _merge_pages(wanted: list[Region]) -> tuple[Region, ...]:
         previous = merged[-1] if merged else None
         if (
             previous is not None
-            and previous.address + previous.size == page * PAGE_BYTES
+            and previous.address + previous.size == page * page_bytes
             and (previous.writable, previous.executable) == (writable, executable)
         ):
-            merged[-1] = Region(previous.address, previous.size + PAGE_BYTES, writable, executable)
+            merged[-1] = Region(previous.address, previous.size + page_bytes, writable, executable)
         else:
-            merged.append(Region(page * PAGE_BYTES, PAGE_BYTES, writable, executable))
+            merged.append(Region(page * page_bytes, page_bytes, writable, executable))
     return tuple(merged)

@@ -1,7 +1,6 @@
-"""One Cortex-M core on Unicorn: memory, hooks and a run to the return address.
+"""One core on Unicorn: memory, hooks and a run to the return address.
 
-Runs in the worker process only, because Unicorn is GPL. Unicorn is set to a CPU
-model in Thumb mode, so that it traps what a core lacks; its M-class mode is one permissive core.
+Runs in the worker process only, because Unicorn is GPL.
 """
 
 from __future__ import annotations
@@ -14,42 +13,14 @@ from typing import Any
 
 from edgec.sim.alignment import AlignedInstruction, AlignmentWatch
 from edgec.sim.counters import CodeBytes, Counter, make_counter, total_instructions
+from edgec.sim.registers import SETS, unicorn
 
-# The bindings are untyped in part; as Any they are so throughout.
-unicorn: Any = importlib.import_module("unicorn")
-arm_const: Any = importlib.import_module("unicorn.arm_const")
 uclib: Any = importlib.import_module("unicorn.unicorn_py3.unicorn").uclib
 
-CPU_MODELS = {
-    "cortex-m0": arm_const.UC_CPU_ARM_CORTEX_M0,
-    "cortex-m3": arm_const.UC_CPU_ARM_CORTEX_M3,
-    "cortex-m4": arm_const.UC_CPU_ARM_CORTEX_M4,
-    "cortex-m7": arm_const.UC_CPU_ARM_CORTEX_M7,
-    "cortex-m33": arm_const.UC_CPU_ARM_CORTEX_M33,
-}
-# QEMU's exception numbers for M-profile (target/arm/cpu.h).
-_EXCEPTIONS = {
-    1: "undefined",
-    2: "svc",
-    3: "fetch",
-    4: "unaligned",
-    7: "breakpoint",
-    17: "no_coprocessor",
-    18: "invalid_state",
-    19: "stack_overflow",
-    22: "unaligned",
-    23: "divide_by_zero",
-}
 _THUMB_BIT = 1 << 24  # of XPSR
 _IT_BITS = 0x0600_FC00  # of XPSR (DDI 0403, B1.4.2)
 _STACK_PAINT = 0xA5
 _WATCH_SECONDS = 0.05
-_ARGUMENT_REGISTERS = (
-    arm_const.UC_ARM_REG_R0,
-    arm_const.UC_ARM_REG_R1,
-    arm_const.UC_ARM_REG_R2,
-    arm_const.UC_ARM_REG_R3,
-)
 _ANY_ACCESS = unicorn.UC_HOOK_MEM_READ | unicorn.UC_HOOK_MEM_WRITE
 _WRITES = (unicorn.UC_MEM_WRITE, unicorn.UC_MEM_WRITE_UNMAPPED, unicorn.UC_MEM_WRITE_PROT)
 # The widest access that Unicorn reports as one.
@@ -117,9 +88,11 @@ class Machine:
         regions: list[tuple[int, int, bool, bool]],
         return_address: int,
         native: bool = True,
+        global_pointer: int = 0,
     ) -> None:
-        self._uc = unicorn.Uc(unicorn.UC_ARCH_ARM, unicorn.UC_MODE_THUMB)
-        self._uc.ctl_set_cpu_model(CPU_MODELS[core])
+        self._isa = next(each for each in SETS.values() if core in each.models)
+        self._uc = unicorn.Uc(self._isa.arch, self._isa.mode)
+        self._uc.ctl_set_cpu_model(self._isa.models[core])
         self._return = return_address
         self._native = native
         self._counters: list[Counter] = []
@@ -134,6 +107,8 @@ class Machine:
             self.map(*region)
         self._uc.hook_add(unicorn.UC_HOOK_MEM_INVALID, self._on_invalid_access)
         self._uc.hook_add(unicorn.UC_HOOK_INTR, self._on_exception)
+        if self._isa.global_pointer is not None:
+            self._uc.reg_write(self._isa.global_pointer, global_pointer)
         self._start_state = self._uc.context_save()
 
     def map(self, address: int, size: int, writable: bool, executable: bool) -> None:
@@ -154,7 +129,7 @@ class Machine:
 
     def add_code(self, address: int, data: bytes) -> None:
         """Declare executable bytes, already written, to count in."""
-        counter = make_counter(CodeBytes(address, data), self._native)
+        counter = make_counter(CodeBytes(address, data, self._isa.is_wide), self._native)
         callback, user_data = counter.callback()
         self._add_raw_hook(
             unicorn.UC_HOOK_BLOCK, callback, user_data, address, address + len(data) - 1
@@ -190,9 +165,9 @@ class Machine:
     def set_trace(self, address: int) -> None:
         """Make the function at `address` a recorded event that does nothing else.
 
-        Its first instruction becomes BX LR. Call it after add_code, whose hook must run first.
+        Its first instruction becomes a return. Call it after add_code, whose hook must run first.
         """
-        self._uc.mem_write(address, b"\x70\x47")
+        self._uc.mem_write(address, self._isa.return_code)
         self._trace_address = address
         self._uc.hook_add(unicorn.UC_HOOK_BLOCK, self._on_trace, begin=address, end=address)
 
@@ -208,12 +183,12 @@ class Machine:
         sp = self._push_arguments(request)
         painted = bytes([_STACK_PAINT]) * (sp - request.stack_limit)
         uc.mem_write(request.stack_limit, painted)
-        uc.reg_write(arm_const.UC_ARM_REG_LR, self._return | 1)
+        uc.reg_write(self._isa.link, self._return | self._isa.code_bit)
         stop = threading.Event()
         watch = threading.Thread(target=self._watch, args=(request.budget, stop), daemon=True)
         watch.start()
         try:
-            uc.emu_start(request.entry | 1, self._return)
+            uc.emu_start(request.entry | self._isa.code_bit, self._return)
         except unicorn.UcError as error:
             self._fault_of(error)
         finally:
@@ -223,23 +198,22 @@ class Machine:
         return outcome
 
     def _push_arguments(self, request: Request) -> int:
-        uc = self._uc
-        for register, value in zip(_ARGUMENT_REGISTERS, request.args, strict=False):
+        uc, registers = self._uc, self._isa.arguments
+        for register, value in zip(registers, request.args, strict=False):
             uc.reg_write(register, value)
-        stacked = request.args[4:]
-        sp = (request.stack_top - 4 * len(stacked)) & ~7
+        stacked = request.args[len(registers) :]
+        sp = (request.stack_top - 4 * len(stacked)) & -self._isa.stack_alignment
         for index, value in enumerate(stacked):
             uc.mem_write(sp + 4 * index, value.to_bytes(4, "little"))
-        uc.reg_write(arm_const.UC_ARM_REG_SP, sp)
+        uc.reg_write(self._isa.sp, sp)
         return int(sp)
 
     def _finish(self, request: Request, sp: int) -> None:
         outcome, uc = self._outcome, self._uc
-        pc = uc.reg_read(arm_const.UC_ARM_REG_PC) & ~1
+        pc = self._pc()
         if outcome.fault is None and pc != self._return:
             outcome.fault = Fault("stopped", pc)  # WFI, WFE
-        outcome.value = uc.reg_read(arm_const.UC_ARM_REG_R0)
-        outcome.high_value = uc.reg_read(arm_const.UC_ARM_REG_R1)
+        outcome.value, outcome.high_value = map(uc.reg_read, self._isa.arguments[:2])
         stack = bytes(uc.mem_read(request.stack_limit, sp - request.stack_limit))
         untouched = len(stack) - len(stack.lstrip(bytes([_STACK_PAINT])))
         outcome.stack_bytes = len(stack) - untouched
@@ -299,8 +273,9 @@ class Machine:
         translated code keeps to itself and so never clears: the next block would start under a
         condition (unicorn-engine/unicorn issue 2309).
         """
-        xpsr = self._uc.reg_read(arm_const.UC_ARM_REG_XPSR)
-        self._uc.reg_write(arm_const.UC_ARM_REG_XPSR, xpsr & ~_IT_BITS)
+        if self._isa.flags is not None:
+            xpsr = self._uc.reg_read(self._isa.flags)
+            self._uc.reg_write(self._isa.flags, xpsr & ~_IT_BITS)
 
     def _on_invalid_access(
         self, _uc: object, kind: int, address: int, size: int, _value: int, _data: object
@@ -312,14 +287,15 @@ class Machine:
         return False
 
     def _on_exception(self, _uc: object, number: int, _data: object) -> None:
-        self._stop(Fault(_EXCEPTIONS.get(number, f"exception {number}"), self._pc()))
+        self._stop(Fault(self._isa.exceptions.get(number, f"exception {number}"), self._pc()))
 
     def _on_trace(self, uc: Any, _address: int, _size: int, _data: object) -> None:
-        registers = [uc.reg_read(register) for register in _ARGUMENT_REGISTERS]
-        sp = uc.reg_read(arm_const.UC_ARM_REG_SP)
-        size = int.from_bytes(self.read(sp, 4), "little")
-        caller = self._trace_call(uc.reg_read(arm_const.UC_ARM_REG_LR) & ~1)
-        self._excluded += 1  # BX LR
+        registers = [uc.reg_read(register) for register in self._isa.arguments[:5]]
+        if len(registers) < 5:
+            registers.append(int.from_bytes(self.read(uc.reg_read(self._isa.sp), 4), "little"))
+        size = registers[4]
+        caller = self._trace_call(uc.reg_read(self._isa.link) & ~1)
+        self._excluded += 1  # the return
         if caller is not None:
             self._excluded += 1
             callers = self._outcome.trace_callers
@@ -341,23 +317,15 @@ class Machine:
         )
 
     def _trace_call(self, return_address: int) -> int | None:
-        """Return the address of the BL that called the trace function; None for a tail call."""
+        """Return the address of the call of the trace function; None for a tail call."""
         try:
-            before = self.read(return_address - 4, 4)
+            found = self._isa.call(self.read(return_address - 4, 4), return_address)
         except unicorn.UcError:
             return None
-        first, second = before[0] | before[1] << 8, before[2] | before[3] << 8
-        if first & 0xF800 == 0xF000 and second & 0xD000 == 0xD000:
-            offset = (first & 0x3FF) << 12 | (second & 0x7FF) << 1
-            sign = first >> 10 & 1
-            for bit, shift in ((second >> 13, 23), (second >> 11, 22)):
-                offset |= (~(bit ^ sign) & 1) << shift  # I1, I2
-            if (return_address + offset - (sign << 24)) & 0xFFFFFFFF == self._trace_address:
-                return return_address - 4
-        return None
+        return found[0] if found is not None and found[1] == self._trace_address else None
 
     def _pc(self) -> int:
-        return int(self._uc.reg_read(arm_const.UC_ARM_REG_PC)) & ~1
+        return int(self._uc.reg_read(self._isa.pc)) & ~1
 
     def _stop(self, fault: Fault) -> None:
         if self._outcome.fault is None:
@@ -369,6 +337,7 @@ class Machine:
         if self._outcome.fault is not None:
             return
         kind = "undefined" if error.errno == unicorn.UC_ERR_INSN_INVALID else str(error)
-        if not self._uc.reg_read(arm_const.UC_ARM_REG_XPSR) & _THUMB_BIT:
+        flags = self._isa.flags
+        if flags is not None and not self._uc.reg_read(flags) & _THUMB_BIT:
             kind = "invalid_state"
         self._outcome.fault = Fault(kind, self._pc())

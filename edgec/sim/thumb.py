@@ -96,6 +96,18 @@ def sweep(code: bytes, address: int) -> Iterator[Located]:
         at += located.size
 
 
+def find_call(before: bytes, return_address: int) -> tuple[int, int] | None:
+    """The BL in the four bytes before a return address: where it is, where it leads."""
+    first, second = before[0] | before[1] << 8, before[2] | before[3] << 8
+    if first & 0xF800 != 0xF000 or second & 0xD000 != 0xD000:
+        return None
+    offset = (first & 0x3FF) << 12 | (second & 0x7FF) << 1
+    sign = first >> 10 & 1
+    for bit, shift in ((second >> 13, 23), (second >> 11, 22)):
+        offset |= (~(bit ^ sign) & 1) << shift  # I1, I2
+    return return_address - 4, (return_address + offset - (sign << 24)) & 0xFFFFFFFF
+
+
 def aligned_base(first: int, second: int) -> int | None:
     """Return the register that must hold a multiple of four, None if there is no such demand.
 

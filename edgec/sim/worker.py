@@ -69,11 +69,15 @@ class Worker:
             return {"missing": error.name or "unicorn", "reason": str(error)}, b""
         from edgec.sim.machine import Machine
 
-        self._capstone = capstone.Cs(
-            capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS
-        )
+        if header["core"].startswith("rv32"):
+            how = capstone.CS_ARCH_RISCV, capstone.CS_MODE_RISCV32 | capstone.CS_MODE_RISCVC
+        else:
+            how = capstone.CS_ARCH_ARM, capstone.CS_MODE_THUMB | capstone.CS_MODE_MCLASS
+        self._capstone = capstone.Cs(*how)
         regions = [tuple(region) for region in header["regions"]]
-        self._machine = Machine(header["core"], regions, header["return"], header["native"])
+        self._machine = Machine(
+            header["core"], regions, header["return"], header["native"], header["global_pointer"]
+        )
         return {"unicorn": unicorn.__version__}, b""
 
     def _call(self, machine: Machine, header: dict[str, Any]) -> Reply:

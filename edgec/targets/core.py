@@ -91,8 +91,8 @@ class Core:
 
     @property
     def is_simulated(self) -> bool:
-        """Whether the engine `core` has it: Cortex without vectors."""
-        return self.isa == "thumb" and not self.has("mve")
+        """Whether the engine `core` has it: Cortex and RV32 without vectors."""
+        return self.isa in ("thumb", "rv32") and not (self.has("mve") or self.has("rv32v"))
 
     def has(self, feature: str) -> bool:
         """Return whether the core has `feature` (a word of the module's list)."""

@@ -90,7 +90,7 @@ def require_measurable(core: Core) -> None:
     if not core.is_simulated:
         raise EdgecError(
             f"edgec tune cannot measure on {core.name}: the core simulator has no such core",
-            hint="it measures on Cortex-M without Helium, Cortex-A7 and R5",
+            hint="it measures on Cortex-M without Helium, Cortex-A7, R5 and RV32IMC",
         )
 
 

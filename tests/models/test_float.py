@@ -33,12 +33,12 @@ class FloatModel:
     full: bool = False
 
 
-#: Cores that the engine `core` does not have.
-ONLY_QEMU = ("mps3_an547", "qemu_riscv32")
+#: Boards that run in QEMU here, the others by the engine `core`.
+IN_QEMU = ("mps3_an547", "qemu_riscv32")
 #: M0, M3 and RISC-V compute floats in software, M4, M7, M33 and M55 in hardware.
-CORES = ("sim_m0", "mps2_an385", "mps2_an386", "mps2_an500", "mps2_an505", *ONLY_QEMU)
+CORES = ("sim_m0", "mps2_an385", "mps2_an386", "mps2_an500", "mps2_an505", *IN_QEMU)
 #: Of these, one of each kind.
-KINDS = ("sim_m0", "mps2_an386", *ONLY_QEMU)
+KINDS = ("sim_m0", "mps2_an386", *IN_QEMU)
 
 MODELS = (
     FloatModel("tflm_hello_world_f32.tflite", 2e-6, KINDS),
@@ -50,10 +50,10 @@ MODELS = (
     FloatModel("mlperf_vww_mbv1_f32.tflite", 1e-6, ("mps2_an386",)),
     FloatModel("mlperf_ic_resnet8_f32.onnx", 1e-6),
     FloatModel("mlperf_vww_mbv1_f32.onnx", 1e-6, full=True),
-    FloatModel("onnxzoo_mnist8.onnx", 1e-6, ("mps2_an386", *ONLY_QEMU)),
+    FloatModel("onnxzoo_mnist8.onnx", 1e-6, ("mps2_an386", *IN_QEMU)),
     FloatModel("onnx2c_mnist_pytorch.onnx", 1e-6, CORES),
     # int8 inside, floats at the edges
-    FloatModel("cfu_magic_wand_int8.tflite", 0.0, ("sim_m0", "mps2_an386", *ONLY_QEMU)),
+    FloatModel("cfu_magic_wand_int8.tflite", 0.0, ("sim_m0", "mps2_an386", *IN_QEMU)),
     FloatModel("silabs_rock_paper_scissors_int8.tflite", 0.0, ("mps2_an386",)),
     FloatModel("mlperf_ad_autoencoder_int8_floatio.tflite", 0.0, ("mps2_an386",)),
     FloatModel("tinyengine_mnist_lenet300_int8.tflite", 1e-6, ("mps2_an386",)),
@@ -88,7 +88,7 @@ def stem(value: object) -> str:
 def test_c_equals_the_reference_in_every_bit(
     model: FloatModel, board: str, sample_model: Callable[[str], Path]
 ) -> None:
-    engine = "host" if board == "host" else "qemu" if board in ONLY_QEMU else "core"
+    engine = "host" if board == "host" else "qemu" if board in IN_QEMU else "core"
     if board != "host":
         need_tools(engine, "gcc", board)
     path = sample_model(model.file)

@@ -44,18 +44,18 @@ def test_default_engine(monkeypatch: pytest.MonkeyPatch) -> None:
     assert default_engine(emulated) == "core"
 
 
-def test_boards_that_the_core_engine_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
-    risc_v, real = load_board("qemu_riscv32"), load_board("esp32c3_devkitm")
-    assert default_engine(risc_v) == default_engine(real) == "qemu"
-    with pytest.raises(RunFailed, match="does not simulate the rv32imc") as caught:
-        require_engine("core", risc_v)
+def test_boards_that_an_engine_cannot_be(monkeypatch: pytest.MonkeyPatch) -> None:
+    vectors, real = load_board("qemu_riscv32_v"), load_board("esp32c3_devkitm")
+    assert (default_engine(vectors), default_engine(real)) == ("qemu", "core")
+    with pytest.raises(RunFailed, match="does not simulate the rv32imc_zve32x") as caught:
+        require_engine("core", vectors)
     assert caught.value.hint == "use --engine qemu, or a real board"
     with pytest.raises(RunFailed, match="QEMU does not emulate esp32c3_devkitm") as caught:
         require_engine("qemu", real)
-    assert caught.value.hint == "use a real board"
+    assert caught.value.hint == "use --engine core, or a real board"
     monkeypatch.setattr(emulator.shutil, "which", lambda program: None)
     with pytest.raises(ToolMissing, match="qemu-system-riscv32 is not installed"):
-        require_engine("qemu", risc_v)
+        require_engine("qemu", vectors)
 
 
 def test_engines_that_do_not_fit_are_named(digits: Callable[..., Built]) -> None:

@@ -79,7 +79,7 @@ def test_absent_program_is_named(monkeypatch: pytest.MonkeyPatch, tmp_path: Path
         qemu_command(load_board("stm32"), tmp_path, "pty")
     with pytest.raises(ToolMissing, match="qemu-system-riscv32 is not installed") as caught:
         qemu_command(load_board("qemu_riscv32"), tmp_path, "pty")
-    assert "qemu-system-misc" in caught.value.hint and "core" not in caught.value.hint
+    assert "qemu-system-misc" in caught.value.hint and "--engine core" in caught.value.hint
     with pytest.raises(RunFailed, match="does not emulate nucleo_f446re"):
         qemu_command(load_board("nucleo_f446re"), tmp_path, "pty")
 

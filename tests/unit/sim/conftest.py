@@ -9,7 +9,9 @@ from pathlib import Path
 
 import pytest
 
-GCC = "arm-none-eabi-gcc"
+from edgec.targets.core import find_core
+
+GCC, RISCV_GCC = "arm-none-eabi-gcc", "riscv64-unknown-elf-gcc"
 _GCC_FLAGS = {
     "cortex-m0": [],
     "cortex-m3": [],
@@ -31,12 +33,12 @@ ENTRY(Reset_Handler)
 SECTIONS
 {
   . = CODE;
-  .text : { KEEP(*(.vectors)) KEEP(*firmware.o(.text* .rodata*)) *(.text*) *(.rodata*)
+  .text : { KEEP(*(.vectors)) KEEP(*firmware.o(.text* .rodata* .srodata*)) *(.text*) *(.rodata*)
             . = ALIGN(4); }
   load_address = .;
-  .data DATA : AT(load_address) { data_start = .; KEEP(*firmware.o(.data*)) *(.data*)
+  .data DATA : AT(load_address) { data_start = .; KEEP(*firmware.o(.data* .sdata*)) *(.data*)
           . = ALIGN(4); data_end = .; }
-  .bss : { __bss_start__ = .; KEEP(*firmware.o(.bss*)) *(.bss*) *(COMMON)
+  .bss : { __bss_start__ = .; KEEP(*firmware.o(.bss* .sbss*)) *(.bss*) *(COMMON)
          . = ALIGN(4); __bss_end__ = .; }
   __stack_limit = DATA + 0x2000;
   __stack_top = DATA + 0x4000;
@@ -45,10 +47,25 @@ SECTIONS
 """
 PRELUDE = """
 #include <stdint.h>
+#ifdef __arm__
 __asm__(".syntax unified");
+#endif
 #define NOINLINE __attribute__((noinline, used))
 __attribute__((used)) void Reset_Handler(void);
 """
+
+
+def _command(core: str, compiler: str) -> tuple[list[str], list[str]]:
+    """The compiler with its options for a core, and the libraries."""
+    if compiler == "gcc" and core in _GCC_FLAGS:
+        return [GCC, f"-mcpu={core}", "-mthumb", *_GCC_FLAGS[core], "-nostdlib"], ["-lgcc"]
+    if compiler == "gcc":
+        return [RISCV_GCC, *find_core(core).gcc_flags, "-nostdlib"], ["-lgcc"]
+    clang = [sys.executable, "-m", "ziglang", "cc"]
+    if core not in _CLANG_CPU:
+        return [*clang, *find_core(core).clang_flags], []
+    abi, cpu = _CLANG_CPU[core]
+    return [*clang, f"--target=thumb-freestanding-{abi}", f"-mcpu={cpu}"], []
 
 
 class Firmware:
@@ -57,8 +74,8 @@ class Firmware:
     def __init__(self, folder: Path) -> None:
         self.folder = folder
 
-    def compilers(self) -> list[str]:
-        found = ["gcc"] if shutil.which(GCC) else []
+    def compilers(self, core: str = "cortex-m4") -> list[str]:
+        found = ["gcc"] if shutil.which(RISCV_GCC if core == "rv32imc" else GCC) else []
         return found + (["clang"] if importlib.util.find_spec("ziglang") else [])
 
     def build(
@@ -69,10 +86,11 @@ class Firmware:
         compiler: str | None = None,
         optimize: str = "-O2",
         flags: tuple[str, ...] = (),
+        link_flags: tuple[str, ...] = (),
         start: bool = True,
         origins: tuple[int, int] = (0, 0x2000_0000),
     ) -> Path:
-        available = self.compilers()
+        available = self.compilers(core)
         compiler = compiler or (available[0] if available else "none")
         if compiler not in available:
             pytest.skip(f"no compiler: {compiler}")
@@ -80,7 +98,7 @@ class Firmware:
         if start:
             text += "\nvoid Reset_Handler(void) { for (;;) { } }\n"
         script = LINKER_SCRIPT.replace("CODE", hex(origins[0])).replace("DATA", hex(origins[1]))
-        key = repr((text, core, compiler, optimize, flags, script))
+        key = repr((text, core, compiler, optimize, flags, link_flags, script))
         folder = self.folder / hashlib.sha256(key.encode()).hexdigest()[:16]
         elf = folder / "firmware.elf"
         if elf.exists():
@@ -88,20 +106,7 @@ class Firmware:
         folder.mkdir(parents=True)
         (folder / "firmware.c").write_text(text)
         (folder / "firmware.ld").write_text(script)
-        if compiler == "gcc":
-            command = [GCC, f"-mcpu={core}", "-mthumb", *_GCC_FLAGS[core], "-nostdlib"]
-            libraries = ["-lgcc"]
-        else:
-            abi, cpu = _CLANG_CPU[core]
-            command = [
-                sys.executable,
-                "-m",
-                "ziglang",
-                "cc",
-                f"--target=thumb-freestanding-{abi}",
-                f"-mcpu={cpu}",
-            ]
-            libraries = []
+        command, libraries = _command(core, compiler)
         objects = folder / "firmware.o"
         self._run(
             [
@@ -122,6 +127,7 @@ class Firmware:
                 *command,
                 "-Wl,-e,Reset_Handler",
                 "-Wl,--gc-sections",
+                *link_flags,
                 "-T",
                 str(folder / "firmware.ld"),
                 str(objects),

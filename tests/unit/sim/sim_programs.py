@@ -1,5 +1,9 @@
 """A program with every kind of instruction that compilers emit, for counting tests."""
 
+from edgec.sim.core import CORES
+
+#: The cores that run Thumb instructions.
+CORTEX = tuple(name for name in CORES if name.startswith("cortex"))
 MIXED = r"""
 volatile int16_t samples[64];
 volatile uint32_t sink[8];

@@ -8,9 +8,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from sim_programs import MIXED
+from sim_programs import CORTEX, MIXED
 
-from edgec.sim.core import CORES, CoreSimulator
+from edgec.sim.core import CoreSimulator
 from edgec.sim.cycles import CostTable
 from edgec.sim.image import CodeSection
 
@@ -33,7 +33,7 @@ def ask_script(elf: Path, counts: Path) -> tuple[int, int]:
 
 @pytest.mark.skipif(not SCRIPT.exists(), reason="the shared cycle model is absent")
 @pytest.mark.skipif(shutil.which(OBJDUMP) is None, reason=f"{OBJDUMP} is absent")
-@pytest.mark.parametrize("name", CORES)
+@pytest.mark.parametrize("name", CORTEX)
 @pytest.mark.parametrize(
     ("compiler", "optimize"),
     [("gcc", "-O2"), ("gcc", "-Os"), pytest.param("clang", "-O2", marks=pytest.mark.full)],

@@ -1,9 +1,10 @@
 """Every way a program can go wrong is one error that names the place and the reason."""
 
 import pytest
+from sim_programs import CORTEX
 
 from edgec.errors import RunFailed
-from edgec.sim.core import CORES, CoreSimulator
+from edgec.sim.core import CoreSimulator
 from edgec.sim.thumb import sweep
 
 pytest.importorskip("unicorn")
@@ -36,7 +37,7 @@ uint32_t words[8];
 """
 
 
-@pytest.fixture(scope="module", params=CORES)
+@pytest.fixture(scope="module", params=CORTEX)
 def core(request, firmware):
     # Encodings are given, so that one build has what no single core has.
     with CoreSimulator(firmware.build(ASM, "cortex-m0"), request.param) as simulator:

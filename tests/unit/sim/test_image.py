@@ -27,7 +27,7 @@ def test_stack_of_the_linker_script():
         (0x0, 0x1800, False, True),
         (0x2000_0000, 0x800, True, False),
         (0x2000_2000, 0x1000, True, False),
-        (layout.return_address, PAGE_BYTES, False, True),
+        (layout.return_address, PAGE_BYTES["thumb"], False, True),
     ]
 
 
