@@ -7,6 +7,7 @@ output or a temporary inside the group is decided here.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any
 
 from edgec.loop.define import Definition, ReduceAxis, Tensor
@@ -133,7 +134,11 @@ class Lowering:
         self.foreign = Call(symbol, (*reads, *writes, *own, *constants))
 
     def build(self) -> PrimFunc:
-        """The loop nests of the whole group."""
+        """The loop nests of the whole group, once all nodes are lowered."""
+        return self._built
+
+    @cached_property
+    def _built(self) -> PrimFunc:
         if self.foreign is not None:
             buffers = [tensor.buffer for tensor in self.definition.tensors.values()]
             params = [b for scope in ("arena", "constant") for b in buffers if b.scope == scope]

@@ -28,11 +28,13 @@ STYLE_MARGIN = 0.1
 
 @dataclass(frozen=True)
 class Decision:
-    """The chosen program. function: as its kernels need it."""
+    """The chosen program. function: as its kernels need it. fewest: the instructions of the fastest
+    variants of all menus."""
 
     function: Function
     choice: Choice
     rank: Rank
+    fewest: int
 
     def is_better(self, other: Decision, margin: float = 0.0) -> bool:
         """Whether it breaks the arena's limit less, or costs less."""
@@ -45,6 +47,7 @@ def decide(
     """The chosen program. limit_bytes: of the arena. Raises PlanError as `choose`."""
     prices = options.prices
     best = _of_style(function, core, options, limit_bytes, prices)
+    assert best is not None
     if prices.least_gain:
         instructions = sum(variant.instructions for variant in best.choice.variants)
         fast = replace(FAST, least_gain=prices.least_gain)
@@ -52,23 +55,31 @@ def decide(
     else:
         styles, margin = [] if prices in LEVELS.values() else [FAST, SMALL], 0.0
     for style in styles:
-        found = _of_style(function, core, options, limit_bytes, style)
-        is_worth_it = not prices.least_gain or _is_much_faster(found, best)
-        best = found if is_worth_it and found.is_better(best, margin) else best
+        slow = best if prices.least_gain else None
+        found = _of_style(function, core, options, limit_bytes, style, slow)
+        best = best if found is None or not found.is_better(best, margin) else found
     return best
 
 
 def _of_style(
-    function: Function, core: Core, options: Options, limit_bytes: int | None, style: Prices
-) -> Decision:
-    """The best choice from menus that are made for these prices, in both orders of channels."""
+    function: Function,
+    core: Core,
+    options: Options,
+    limit_bytes: int | None,
+    style: Prices,
+    slow: Decision | None = None,
+) -> Decision | None:
+    """The best choice from menus that are made for these prices, in both orders of channels.
+
+    slow: what it must be much faster than; else None is returned.
+    """
     target = target_for(core, replace(options, optimize=style))
-    best = _decided(function, target, options, limit_bytes)
+    best = _decided(function, target, options, limit_bytes, slow)
     both = target.core.has_pairs and not target.paired and not style.is_small
-    if both and _has_loops(best.choice):
-        paired = _decided(function, replace(target, paired=True), options, limit_bytes)
-        is_worth_it = not options.prices.least_gain or _is_much_faster(paired, best)
-        best = paired if is_worth_it and paired.is_better(best) else best
+    if best is not None and both and _has_loops(best.choice):
+        slow, target = best if options.prices.least_gain else None, replace(target, paired=True)
+        paired = _decided(function, target, options, limit_bytes, slow)
+        best = best if paired is None or not paired.is_better(best) else paired
     return best
 
 
@@ -82,16 +93,28 @@ def _is_much_faster(one: Decision, other: Decision) -> bool:
 
 
 def _decided(
-    function: Function, target: Target, options: Options, limit_bytes: int | None
-) -> Decision:
+    function: Function,
+    target: Target,
+    options: Options,
+    limit_bytes: int | None,
+    slow: Decision | None,
+) -> Decision | None:
+    """The best choice for a target. slow: what it must be much faster than; else None is returned.
+
+    From menus where nothing is faster than in those of `slow`, nothing is chosen.
+    """
     ordered = pair_channels(function) if target.paired else function
     ordered, groups = make_menus(ordered, target, options)
+    fewest = sum(min(variant.instructions for variant in each.variants) for each in groups)
+    if slow is not None and fewest >= slow.fewest:
+        return None
     rank, choice = choose(ordered, groups, target, options, limit_bytes=limit_bytes)
     if target.core.has_gpu and options.driver != "block" and not options.unfused:
         running = side_by_side(ordered, list(zip(choice.groups, choice.variants, strict=True)))
         groups = tuple(lowered for lowered, _ in running)
         choice = replace(choice, groups=groups, variants=tuple(variant for _, variant in running))
-    return Decision(ordered, choice, rank)
+    decision = Decision(ordered, choice, rank, fewest)
+    return decision if slow is None or _is_much_faster(decision, slow) else None
 
 
 def _has_loops(choice: Choice) -> bool:

@@ -160,11 +160,13 @@ class Variant:
 
 @dataclass(frozen=True)
 class LoweredGroup:
-    """A group and its menu, best first. on_processor: beside a GPU, which runs others."""
+    """A group and its menu, best first. on_processor: beside a GPU, which runs others. nest: the
+    loops as the group's operators define them, if they were made."""
 
     group: Group
     variants: tuple[Variant, ...]
     on_processor: bool = False
+    nest: PrimFunc | None = None
 
 
 def lower_group(group: Group, policy: Target, *, until_free: bool = False) -> LoweredGroup:
@@ -182,7 +184,8 @@ def lower_group(group: Group, policy: Target, *, until_free: bool = False) -> Lo
         if until_free and any(not variant.scratch for variant in variants):
             break
     gpu = GPUS[policy.core.gpu_architecture] if policy.core.has_gpu else None
-    return LoweredGroup(group, _in_order(variants) if gpu is None else _fastest(variants, gpu))
+    found = _in_order(variants) if gpu is None else _fastest(variants, gpu)
+    return LoweredGroup(group, found, nest=lowering.build())
 
 
 def _fastest(variants: Sequence[Variant], gpu: Gpu) -> tuple[Variant, ...]:

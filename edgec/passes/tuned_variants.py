@@ -20,12 +20,13 @@ from dataclasses import replace
 from typing import Any
 
 from edgec.errors import EdgecError
+from edgec.loop.ir import PrimFunc, remembered
 from edgec.loop.lowering import Lowering
 from edgec.loop.printer import print_func
 from edgec.loop.rescale_lines import by_line
 from edgec.loop.schedule import SAFE, replay
 from edgec.passes.fuse_groups import Group
-from edgec.passes.lower_groups import LoweredGroup, Variant, lowering_of, variant_of
+from edgec.passes.lower_groups import LoweredGroup, Variant, lowering_of, plain_nest, variant_of
 from edgec.targets.common.gathered import padding_adds_nothing
 from edgec.targets.common.nests import find_param
 from edgec.targets.target import Target
@@ -47,7 +48,13 @@ MOST_CHARACTERS, MOST_CODE_BYTES, MOST_NUMBER = 50_000, 100_000, 1 << 16
 
 def nest_digest(lowered: LoweredGroup) -> str:
     """The key of a group's nest in a file."""
-    return digest(print_func(lowering_of(lowered.group)[0].build()))
+    return function_digest(lowered.nest or plain_nest(lowered.group))
+
+
+@remembered
+def function_digest(func: PrimFunc) -> str:
+    """The key of a function in a file."""
+    return digest(print_func(func))
 
 
 def with_tuned(lowered: LoweredGroup, target: Target) -> LoweredGroup:
@@ -145,7 +152,7 @@ def _better(lowered: LoweredGroup, found: TunedGroup, winner: Winner) -> Figures
 
 
 def _figures(variant: Variant, found: TunedGroup) -> Figures | None:
-    return found.figures.get(digest(print_func(variant.function)))
+    return found.figures.get(function_digest(variant.function))
 
 
 def _scale(variants: tuple[Variant, ...], found: TunedGroup) -> float | None:

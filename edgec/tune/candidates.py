@@ -20,6 +20,7 @@ from edgec.loop.printer import print_func
 from edgec.loop.rescale_lines import HIGH, PARTS, by_line
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import Variant, lower_group, lowering_of, variant_of
+from edgec.passes.tuned_variants import function_digest
 from edgec.sim.arguments import Argument
 from edgec.targets.common.sums import find_sums
 from edgec.targets.rule import Nest
@@ -27,7 +28,7 @@ from edgec.targets.target import Target
 from edgec.tune.decisions import Decisions, Made
 from edgec.tune.measure import NAME, Candidate
 from edgec.tune.sketches import find_sketch
-from edgec.tuned import Winner, digest
+from edgec.tuned import Winner
 
 #: Of the random inputs of every candidate.
 INPUT_SEED = 1
@@ -60,13 +61,13 @@ class Candidates:
     @cached_property
     def nest(self) -> str:
         """The digest of the nest as the operators define it."""
-        return digest(print_func(self._nest("").func))
+        return function_digest(self._nest("").func)
 
     @cached_property
     def defaults(self) -> tuple[Found, ...]:
         """The schedules of the rules, the fastest first."""
         variants = lower_group(self.group, self.target).variants
-        return tuple(Found(v, digest(print_func(v.function)), {}, {}) for v in variants)
+        return tuple(Found(v, function_digest(v.function), {}, {}) for v in variants)
 
     @property
     def has_space(self) -> bool:
@@ -87,7 +88,7 @@ class Candidates:
             variant = variant_of(schedule, nest.tables, self._lowered[1])
         except EdgecError:
             return None
-        made = digest(print_func(variant.function))
+        made = function_digest(variant.function)
         winner = Winner(rescaling, schedule.trace_json(), made)
         return Found(variant, made, ask.made, ask.choices, winner)
 
