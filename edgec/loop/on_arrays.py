@@ -18,6 +18,7 @@ import numpy as np
 from edgec.errors import ContractError
 from edgec.loop.dtype import is_float
 from edgec.loop.read_arrays import index_grids, offsets_of, view_of
+from edgec.loop.repeated_calls import without_repeats
 from edgec.loop.tape import Array, Program, Tape
 from edgec.loop.values import (
     FUNCTIONS,
@@ -86,6 +87,7 @@ class Trace:
     def program(self, outputs: Sequence[str]) -> Program:
         """The traced function, with these buffers as results."""
         slots = [self.buffers[name].slot_in(self.tape) for name in outputs]
+        self.tape.calls = without_repeats(self.tape.calls, self.tape.slots)
         return Program(self.tape, self.inputs, slots)
 
     def stage(self, stage: Stage, step: int) -> None:

@@ -280,7 +280,13 @@ def cast(value: Value, dtype: str) -> Value:
     if isinstance(value, ExprValue):
         return ExprValue(Cast(dtype, value.expr))
     assert isinstance(value, ArrayValue)
-    return noted(methodcaller("astype", dtype), dtype, value)
+    return noted(_conversion(dtype), dtype, value)
+
+
+@lru_cache
+def _conversion(dtype: str) -> methodcaller:
+    """NumPy's conversion, the same object for the same dtype: programs find equal calls by it."""
+    return methodcaller("astype", dtype)
 
 
 int8, int16, int32, int64, uint8, float32, float64 = (
