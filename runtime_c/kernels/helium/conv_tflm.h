@@ -24,103 +24,200 @@
     "vmladava.s8 r6, q0, q3\n" \
     "vmladava.s8 lr, q1, q3\n"
 
+/* Assembly: sums rescaled as far as a shift, which q2 holds, of the stream in r5. */
+#define EC_CONV_TFLM_SCALE_MVE \
+    EC_VECTORS_OF_SUMS_MVE \
+    "vldrw.32 q2, [r5], #16\n" \
+    "vqrdmulh.s32 q0, q0, q2\n" \
+    "vqrdmulh.s32 q1, q1, q2\n" \
+    "vldrw.32 q2, [r5], #16\n"
+
+/* Assembly: results beside the zero point in q6, as int16. Narrowing puts two pixels side by side. */
+#define EC_CONV_TFLM_SHIFT_MVE \
+    "vrshl.s32 q0, q0, q2\n" \
+    "vrshl.s32 q1, q1, q2\n" \
+    "vqmovnb.s32 q0, q0\n" \
+    "vqmovnt.s32 q0, q1\n" \
+    "vqadd.s16 q0, q0, q6\n"
+
+/* Assembly: the next step of a sum. */
+#define EC_CONV_TFLM_STEP_MVE "ldr pc, [r7], #4\n"
+
+/* Assembly: the head of a convolution with gemmlowp's rounding, up to the first four channels.
+ *
+ * What is done for a sum is a list of addresses on the stack, which steps take one after the other: of
+ * each row of a window the slice that is not whole (2), so many of the four slices that a round has
+ * (3), whole rounds, and the way to the next row (7); in place of the last one what makes results: any
+ * (5), or those that only int8 limits, where no negative tie can be seen (6). The list is made from its
+ * end on. */
+#define EC_CONV_TFLM_BEGIN_MVE \
+    "push {r4-r11, lr}\n" \
+    "vpush {d8-d15}\n" \
+    "mov r12, sp\n" \
+    "ldm r3!, {r4-r10}\n" \
+    "ldr r11, [r3], #4\n" \
+    "ldr r3, [r3]\n" \
+    "lsr lr, r11, #16\n" \
+    "vdup.16 q6, r11\n" \
+    "vdup.16 q4, lr\n" \
+    "vdup.16 q7, r3\n" \
+    "sub r3, r3, #127\n" \
+    "add r11, r11, #0x800080\n" \
+    "eor r11, r11, #0x10000\n" \
+    "orrs r3, r3, r11\n" \
+    "ite eq\n" /* whether zero point and limits are -128, -128 and 127 */ \
+    "adreq.w r3, 6f + 1\n" \
+    "adrne.w r3, 5f + 1\n" \
+    "push {r3}\n" \
+    "muls r5, r6\n" /* a row of a window, and lanes below it */ \
+    "rsbs r6, r5, #0\n" \
+    "and r6, r6, #15\n" \
+    "vctp.8 r6\n" \
+    "vpnot\n" \
+    "subs r1, r1, r6\n" \
+    "subs r7, r7, r5\n" \
+    "sub r11, r7, r6\n" \
+    "lsrs r5, r5, #4\n" /* whole slices, less one */ \
+    "subs r5, #1\n" \
+    "and r3, r5, #3\n" \
+    "movs r7, #56\n" \
+    "adr.w lr, 4f - 55\n" \
+    "mls r3, r3, r7, lr\n" /* where the first round begins */ \
+    "asrs r5, r5, #2\n" \
+    "adr.w r7, 3f + 1\n" \
+    "0:\n" /* a row */ \
+    "mov lr, r5\n" \
+    "b 9f\n" \
+    "8:\n" \
+    "push {r7}\n" \
+    "9:\n" \
+    "subs lr, #1\n" \
+    "bpl 8b\n" \
+    "cmp r5, #0\n" \
+    "blt 8f\n" \
+    "push {r3}\n" \
+    "8:\n" \
+    "cbz r6, 8f\n" \
+    "adr.w lr, 2f + 1\n" \
+    "push {lr}\n" \
+    "8:\n" \
+    "subs r4, #1\n" \
+    "beq 8f\n" \
+    "adr.w lr, 7f + 1\n" \
+    "push {lr}\n" \
+    "b 0b\n" \
+    "8:\n" \
+    "mov r7, sp\n" \
+    "mov r3, r1\n" \
+    "movs r6, #0\n" \
+    "movs r4, #0\n" \
+    "cmp r9, #1\n" \
+    "itt gt\n" \
+    "addgt r3, r8\n" \
+    "movgt r4, r10\n" \
+    "vidup.u16 q5, r6, #1\n" \
+    "vshr.u16 q0, q5, #1\n" /* the channel of each result */ \
+    "vbic.i16 q5, #0xFE\n" /* and its pixel */ \
+    "vmul.i16 q5, q5, r4\n" \
+    "vadd.i16 q5, q5, q0\n" \
+    "add r4, r0, r10\n" \
+    "subs r4, #4\n" \
+    "push {r2, r4, r8-r10, r12}\n" \
+    "push {r1, r3, r7}\n" \
+    "mov r9, r0\n"
+
 /* Assembly: convolution with gemmlowp's rounding, all of it. Biases come first in a stream, so that
- * sums begin with them. Narrowing puts the two pixels' results side by side, and offsets in q5 store
- * them where they belong; q4 are those of one pixel alone. In place of where the second pixel's
- * outputs are, the stack has where a row begins: at its first whole slice, if there is no other. */
+ * sums begin with them.
+ *
+ * Registers: r1, r3 x of both pixels, r5 stream, r7 steps, r9 out, r11 from the end of a row to the
+ * next, q4, q7 limits, q5 where results belong, q6 zero point. On the stack: x of both, steps (8), stream
+ * (12), the last out (16), step (20), pixels left, channels (28), where the stack was (32), the steps. */
 #define EC_CONV_TFLM_S8_MVE \
-    EC_CONV_BEGIN_MVE( \
-        "vctp.8 r1\n" \
-        "vpnot\n" \
-        "movs r6, #0\n" \
-        "vidup.u16 q5, r6, #1\n" \
-        "vshr.u16 q4, q5, #1\n" /* the channel of each result */ \
-        "vbic.i16 q5, #0xFE\n" /* and its pixel */ \
-        "ldrd r6, r7, [sp]\n" \
-        "subs r7, r7, r6\n" \
-        "vmul.i16 q5, q5, r7\n" \
-        "vadd.i16 q5, q5, q4\n" \
-        "adr.w r7, 2f + 1\n" \
-        "cbnz r1, 1f\n" \
-        "cmp r2, #4\n" \
-        "beq 1f\n" \
-        "adr.w r7, 4f + 1\n" /* whole slices alone, one more in the first round */ \
-        "adds r6, r2, #1\n" \
-        "movs r5, #56\n" \
-        "mls r7, r6, r5, r7\n" \
-        "1:\n" \
-        "str r7, [sp, #4]\n", \
-        "16", "56") \
+    EC_CONV_TFLM_BEGIN_MVE \
+    "9:\n" /* a pair of pixels */ \
+    "ldr r5, [sp, #12]\n" \
+    "0:\n" /* four channels */ \
+    "ldm sp, {r1, r3, r7}\n" \
     "ldm r5, {r0, r2, r4, r6}\n" \
     "ldm r5!, {r8, r10, r12, lr}\n" \
-    "ldr pc, [sp, #4]\n" \
+    EC_CONV_TFLM_STEP_MVE \
+    "7:\n" \
+    "add r1, r1, r11\n" \
+    "add r3, r3, r11\n" \
+    EC_CONV_TFLM_STEP_MVE \
     "2:\n" \
     "vpstt\n" \
     EC_CONV_TFLM_SLICE_MVE("vldrbt.8") \
-    "ldr pc, [sp, #36]\n" \
+    EC_CONV_TFLM_STEP_MVE \
     "3:\n" \
     ".rept 4\n" \
     EC_CONV_TFLM_SLICE_MVE("vldrb.8") \
     ".endr\n" \
     "4:\n" \
-    EC_CONV_ROUND_MVE \
-    "ldr pc, [sp, #4]\n" \
-    "6:\n" \
-    EC_VECTORS_OF_SUMS_MVE \
-    "ldm sp, {r0, r2, r4, r6, r7}\n" \
-    "vldrw.32 q2, [r5], #16\n" \
-    "vqrdmulh.s32 q0, q0, q2\n" \
-    "vqrdmulh.s32 q1, q1, q2\n" \
-    "vldrw.32 q2, [r5], #16\n" \
-    "cbz r7, 7f\n" \
+    EC_CONV_TFLM_STEP_MVE \
+    "5:\n" \
+    EC_CONV_TFLM_SCALE_MVE \
     "vand q3, q0, q2\n" \
     "vshr.s32 q3, q3, #31\n" \
     "vadd.i32 q0, q0, q3\n" \
     "vand q3, q1, q2\n" \
     "vshr.s32 q3, q3, #31\n" \
     "vadd.i32 q1, q1, q3\n" \
-    "7:\n" \
-    "vrshl.s32 q0, q0, q2\n" \
-    "vrshl.s32 q1, q1, q2\n" \
-    "vqmovnb.s32 q0, q0\n" \
-    "vqmovnt.s32 q0, q1\n" \
-    "vqadd.s16 q0, q0, r6\n" \
-    "vmax.s16 q0, q0, q6\n" \
+    EC_CONV_TFLM_SHIFT_MVE \
+    "vmax.s16 q0, q0, q4\n" \
     "vmin.s16 q0, q0, q7\n" \
-    "vstrb.16 q0, [r0, q5]\n" \
-    "adds r0, #4\n" \
-    "str r0, [sp]\n" \
-    "subs r6, r0, r4\n" \
+    "b 8f\n" \
+    "6:\n" \
+    EC_CONV_TFLM_SCALE_MVE \
+    EC_CONV_TFLM_SHIFT_MVE \
+    "vqmovnb.s16 q0, q0\n" \
+    "8:\n" \
+    "ldr r0, [sp, #16]\n" \
+    "vstrb.16 q0, [r9, q5]\n" \
+    "add r9, r9, #4\n" \
+    "subs r1, r9, r0\n" \
     "bls.w 0b\n" \
-    "cmp r6, #4\n" /* the last unit may have to step back */ \
-    "beq 8f\n" \
-    "str r4, [sp]\n" \
-    "b.w 0b\n" \
-    "8:\n" /* to the next pair; the last pixel may be alone, and is done twice */ \
-    "ldrd r6, r7, [sp, #44]\n" \
+    "cmp r1, #4\n" /* the last unit may have to step back */ \
+    "itt ne\n" \
+    "movne r9, r0\n" \
+    "bne.w 0b\n" \
+    "ldrd r6, r7, [sp, #24]\n" /* to the next pair; the last pixel may be alone, and is done twice */ \
     "subs r6, #2\n" \
     "ble 8f\n" \
-    "ldr r4, [sp, #52]\n" \
-    "ldr r1, [sp, #24]\n" \
-    "str r6, [sp, #44]\n" \
-    "add r0, r0, r7\n" \
+    "ldr r4, [sp, #20]\n" \
+    "ldr r1, [sp, #4]\n" \
+    "str r6, [sp, #24]\n" \
+    "add r9, r9, r7\n" \
     "add r1, r1, r4\n" \
     "add r3, r1, r4\n" \
     "cmp r6, #1\n" \
     "bne 5f\n" \
     "mov r3, r1\n" \
-    "vmov q5, q4\n" \
+    "movs r0, #0\n" \
+    "vidup.u16 q5, r0, #1\n" \
+    "vshr.u16 q5, q5, #1\n" \
     "5:\n" \
-    "strd r1, r3, [sp, #20]\n" \
-    "str r0, [sp]\n" \
-    "add r4, r0, r7\n" \
+    "strd r1, r3, [sp]\n" \
+    "add r4, r9, r7\n" \
     "subs r4, #4\n" \
-    "str r4, [sp, #8]\n" \
+    "str r4, [sp, #16]\n" \
     "b.w 9b\n" \
     "8:\n" \
-    "add sp, #56\n" \
+    "ldr r0, [sp, #32]\n" \
+    "mov sp, r0\n" \
     "vpop {d8-d15}\n" \
     "pop {r4-r11, lr}\n"
+
+/* Convolution by this. */
+#define EC_CONV_TFLM_RUN_MVE \
+    register int8_t *r0 __asm__("r0") = out; \
+    register const int8_t *r1 __asm__("r1") = x; \
+    register const int32_t *r2 __asm__("r2") = stream; \
+    register const ec_conv_mve_sizes *r3 __asm__("r3") = n; \
+    __asm__ volatile(".syntax unified\n" EC_CONV_TFLM_S8_MVE \
+                     : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3) \
+                     : \
+                     : "r12", "q0", "q1", "q2", "q3", "cc", "memory")
 
 /* clang-format on */
 

@@ -520,6 +520,18 @@ static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const void *x,
     given[18] = (n->pitch << wide_x) - 16 * (whole + 1);
 }
 
+/* clang-format off */
+
+/* Convolution by the assembly `code`. `wide`, `wide_x`: see ec_plan_conv_mve. */
+#define EC_CONV_GIVEN_MVE(code, wide, wide_x) \
+    int32_t given[19]; \
+    given[0] = (int32_t)(uintptr_t)out; \
+    given[10] = (int32_t)(uintptr_t)stream; \
+    ec_plan_conv_mve(given, x, n, wide, wide_x); \
+    EC_CONV_RUN_MVE(given, code)
+
+/* clang-format on */
+
 /* Products of int8 with gemmlowp's rounding. */
 #define EC_OF(name) name##_s8_mve
 #define EC_OUT int8_t
@@ -529,7 +541,7 @@ static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const void *x,
 #define EC_ASM EC_MVE_ASM
 #define EC_PLAN ec_plan_dense_tflm_mve
 #define EC_DENSE_CODE EC_DENSE_TFLM_S8_MVE
-#define EC_CONV_CODE EC_CONV_TFLM_S8_MVE
+#define EC_CONV_RUN EC_CONV_TFLM_RUN_MVE
 #define EC_SUMS_C ec_windows_to_c_mve
 #define EC_DENSE_FORM 8, 1, 1, 2, ec_rescale_sum_tflm
 #define EC_CONV_FORM 4, 1, 1, 2, ec_rescale_sum_tflm

@@ -184,7 +184,7 @@ static inline EC_UNUSED void ec_plan_dense_s4_mve(int32_t *given, const int8_t *
 #define EC_ASM EC_MVE_ASM
 #define EC_PLAN ec_plan_dense_s4_mve
 #define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_S4_MVE, EC_DENSE_TFLM_MVE)
-#define EC_CONV_CODE EC_CONV_S4_MVE(EC_CONV_TFLM_MVE)
+#define EC_CONV_RUN EC_CONV_GIVEN_MVE(EC_CONV_S4_MVE(EC_CONV_TFLM_MVE), 0, 0)
 #define EC_SUMS_C ec_s4_c_mve
 #define EC_DENSE_FORM 8, 8, 0, 2, ec_rescale_sum_tflm
 #define EC_CONV_FORM 4, 0, 0, 2, ec_rescale_sum_tflm

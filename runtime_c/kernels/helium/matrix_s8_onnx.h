@@ -50,7 +50,7 @@
 #define EC_ASM EC_MVE_FLOAT_ASM
 #define EC_PLAN ec_plan_dense_mve
 #define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_ONNX_MVE)
-#define EC_CONV_CODE EC_CONV_MVE(EC_CONV_ONNX_MVE)
+#define EC_CONV_RUN EC_CONV_GIVEN_MVE(EC_CONV_MVE(EC_CONV_ONNX_MVE), 0, 0)
 #define EC_SUMS_C ec_windows_to_c_mve
 #define EC_DENSE_FORM 8, 1, 1, 1, ec_rescale_sum_onnx
 #define EC_CONV_FORM 4, 1, 1, 1, ec_rescale_sum_onnx
@@ -65,7 +65,7 @@
 #define EC_ASM EC_MVE_FLOAT_ASM
 #define EC_PLAN ec_plan_dense_s4_mve
 #define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_S4_MVE, EC_DENSE_ONNX_MVE)
-#define EC_CONV_CODE EC_CONV_S4_MVE(EC_CONV_ONNX_MVE)
+#define EC_CONV_RUN EC_CONV_GIVEN_MVE(EC_CONV_S4_MVE(EC_CONV_ONNX_MVE), 0, 0)
 #define EC_SUMS_C ec_s4_c_mve
 #define EC_DENSE_FORM 8, 8, 0, 1, ec_rescale_sum_onnx
 #define EC_CONV_FORM 4, 0, 0, 1, ec_rescale_sum_onnx
@@ -80,7 +80,7 @@
 #define EC_ASM EC_MVE_FLOAT_ASM
 #define EC_PLAN ec_plan_dense_mve
 #define EC_DENSE_CODE EC_DENSE_TO_S16_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_ONNX_MVE)
-#define EC_CONV_CODE EC_CONV_S8_MVE(EC_CONV_STORE_S16_MVE(EC_CONV_ONNX_MVE), "8")
+#define EC_CONV_RUN EC_CONV_GIVEN_MVE(EC_CONV_S8_MVE(EC_CONV_STORE_S16_MVE(EC_CONV_ONNX_MVE), "8"), 1, 0)
 #define EC_SUMS_C ec_windows_to_c_mve
 #define EC_DENSE_FORM 8, 1, 2, 1, ec_rescale_sum_onnx
 #define EC_CONV_FORM 4, 1, 2, 1, ec_rescale_sum_onnx

@@ -202,6 +202,27 @@ def conv_instructions(
     return 100 + -(-pixels // 2) * (20 + each * -(-channels // CONV_UNIT))
 
 
+def steps_instructions(
+    rescaling: Rescaling,
+    kernel_h: int,
+    kernel_w: int,
+    in_channels: int,
+    pixels: int,
+    channels: int,
+    minimum: int,
+    maximum: int,
+    zero_point: int,
+    **_: int,
+) -> float:
+    """The same where what is done for a sum is a list of steps."""
+    whole, rest = divmod(kernel_w * in_channels, SLICE)
+    rounds = -(-whole // 4)
+    each = 20 + kernel_h * (14 * whole + rounds + 16 * bool(rest) + 3)
+    each += 8 * ((zero_point, minimum, maximum) != (-128, -128, 127))
+    call = 70 + kernel_h * (14 + 4 * rounds)
+    return call + -(-pixels // 2) * (20 + each * -(-channels // CONV_UNIT))
+
+
 @dataclass(frozen=True)
 class Products:
     """How kernels of products are registered; `suffix` is in their names after what they do.
@@ -277,4 +298,4 @@ for _rescaling in (*RESCALINGS, TFLM16_HIGH, ONNX_TO_16, TFLM16_TO_8):
     _products = Products(_rescaling, f"helium/matrix_{_rescaling.short_dtype}{_rescaling.suffix}.h")
     _less = 6 if _has_biases_first(_rescaling, BYTES) else 0
     _products.register_dense(partial(dense_instructions, unit=50 - _less), 680)
-    _products.register_conv(conv_instructions, 890)
+    _products.register_conv(steps_instructions if _less else conv_instructions, 890)
