@@ -74,6 +74,9 @@ static inline EC_UNUSED void ec_accumulate_run_s16_mve(int64_t *sum, const int16
     }
 }
 
+/* Assembly: the whole convolution of int16. */
+#define EC_CONV_S16_S16_MVE EC_CONV_S16_MVE(EC_CONV_STORE_S16_MVE(EC_CONV_RESCALE_S16_MVE), "8")
+
 /* Products of int16 to int16; x is aligned to 2 bytes. */
 #define EC_OF(name) name##_s16_mve
 #define EC_OUT int16_t
@@ -83,11 +86,14 @@ static inline EC_UNUSED void ec_accumulate_run_s16_mve(int64_t *sum, const int16
 #define EC_ASM EC_MVE_ASM
 #define EC_PLAN ec_plan_dense_mve
 #define EC_DENSE_CODE EC_DENSE_TO_S16_MVE(EC_DENSE_SUMS_S16_MVE, EC_DENSE_RESCALE_S16_MVE)
-#define EC_CONV_RUN EC_CONV_GIVEN_MVE(EC_CONV_S16_MVE(EC_CONV_STORE_S16_MVE(EC_CONV_RESCALE_S16_MVE), "8"), 1, 1)
+#define EC_CONV_RUN EC_CONV_GIVEN_MVE(EC_CONV_S16_S16_MVE, 1, 1)
 #define EC_SUMS_C ec_windows_to_c_mve
 #define EC_DENSE_FORM 8, 2, 2, 2, ec_rescale_sum_s16
 #define EC_CONV_FORM 4, 2, 2, 2, ec_rescale_sum_s16
 #include "kernels/helium/matrix.inc"
+
+/* Assembly: the same to int8. */
+#define EC_CONV_S16_S8_MVE EC_CONV_S16_MVE(EC_CONV_STORE_S8_MVE(EC_CONV_RESCALE_S16_MVE), "4")
 
 /* The same to int8: the rescaled sum plus a zero point. */
 #define EC_OF(name) name##_s16_s8_mve
@@ -98,7 +104,7 @@ static inline EC_UNUSED void ec_accumulate_run_s16_mve(int64_t *sum, const int16
 #define EC_ASM EC_MVE_ASM
 #define EC_PLAN ec_plan_dense_mve
 #define EC_DENSE_CODE EC_DENSE_MVE(EC_DENSE_SUMS_S16_MVE, EC_DENSE_RESCALE_S16_MVE)
-#define EC_CONV_RUN EC_CONV_GIVEN_MVE(EC_CONV_S16_MVE(EC_CONV_STORE_S8_MVE(EC_CONV_RESCALE_S16_MVE), "4"), 0, 1)
+#define EC_CONV_RUN EC_CONV_GIVEN_MVE(EC_CONV_S16_S8_MVE, 0, 1)
 #define EC_SUMS_C ec_windows_to_c_mve
 #define EC_DENSE_FORM 8, 2, 1, 2, ec_rescale_sum_s16
 #define EC_CONV_FORM 4, 2, 1, 2, ec_rescale_sum_s16

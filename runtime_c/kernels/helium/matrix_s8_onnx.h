@@ -71,6 +71,9 @@
 #define EC_CONV_FORM 4, 0, 0, 1, ec_rescale_sum_onnx
 #include "kernels/helium/matrix.inc"
 
+/* Assembly: a convolution of int8 to int16. */
+#define EC_CONV_S8_S16_MVE EC_CONV_S8_MVE(EC_CONV_STORE_S16_MVE(EC_CONV_ONNX_MVE), "8")
+
 /* To int16 without a zero point, of any scales. */
 #define EC_OF(name) name##_onnx_s8_s16_mve
 #define EC_OUT int16_t
@@ -80,7 +83,7 @@
 #define EC_ASM EC_MVE_FLOAT_ASM
 #define EC_PLAN ec_plan_dense_mve
 #define EC_DENSE_CODE EC_DENSE_TO_S16_MVE(EC_DENSE_SUMS_S8_MVE, EC_DENSE_ONNX_MVE)
-#define EC_CONV_RUN EC_CONV_GIVEN_MVE(EC_CONV_S8_MVE(EC_CONV_STORE_S16_MVE(EC_CONV_ONNX_MVE), "8"), 1, 0)
+#define EC_CONV_RUN EC_CONV_GIVEN_MVE(EC_CONV_S8_S16_MVE, 1, 0)
 #define EC_SUMS_C ec_windows_to_c_mve
 #define EC_DENSE_FORM 8, 1, 2, 1, ec_rescale_sum_onnx
 #define EC_CONV_FORM 4, 1, 2, 1, ec_rescale_sum_onnx
