@@ -28,21 +28,23 @@ class IntrinsicDef:
     """One scalar function.
 
     `args` and `dtype` are the types taken and given; `meaning` computes one value, `on_arrays`
-    many at once (None: `meaning` one by one); `c_name` and `c_header` (in
-    `runtime_c/include/edgec/` or `runtime_c/math/`) say how C calls it; `instructions` estimates
-    its cost on a Cortex-M4 for the choice between variants. `general` names the function that has
-    the same result and takes more arguments.
+    many at once (None: `meaning` one by one); `instructions` estimates its cost on a Cortex-M4 for
+    the choice between variants. `general` names the function that has the same result and takes
+    more arguments.
     """
 
     name: str
     args: tuple[str, ...]
     dtype: str
     meaning: Callable[..., int | float]
-    c_name: str
-    c_header: str
     instructions: int
     on_arrays: Callable[..., npt.NDArray[Any]] | None = None
     general: str = ""
+
+    @property
+    def c_name(self) -> str:
+        """The C function, in `runtime_c/include/edgec/` or `runtime_c/math/`."""
+        return f"ec_{self.name}"
 
     def map(self, *arrays: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The function of every element, after broadcasting."""
@@ -115,16 +117,6 @@ def count_leading_zeros(x: int) -> int:
     return 32 - x.bit_length()
 
 
-def one_over_one_plus_x(x: int) -> int:
-    """1 / (1 + x) for x in [0, 1), both with 31 fraction bits (gemmlowp's Newton iteration)."""
-    return int(fixed_point.one_over_one_plus_x(np.asarray(x, np.int64)))
-
-
-def reciprocal_root(x: int) -> int:
-    """1 / sqrt(x) for x in [1/4, 1) with 31 fraction bits; the result has 29."""
-    return int(fixed_point.reciprocal_root(np.asarray(x, np.int64)))
-
-
 def requantize_single(acc: int, multiplier: int, shift: int) -> int:
     """acc * multiplier * 2**(shift - 31) rounded once, half up, saturated (TFLite)."""
     total = 31 - shift
@@ -169,49 +161,48 @@ def round_half_even_array(values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     return np.asarray(np.rint(np.where(np.isnan(values), 0, limited)).astype(np.int32))
 
 
-def round_half_away(value: float) -> int:
-    """The nearest integer, ties away from zero, limited to +-2**30; 0 for a NaN."""
-    return int(fixed_point.round_half_away(np.asarray(value, np.float64)))
-
-
 def requantize_onnx(acc: int, scale: float) -> int:
     """float32(acc) * scale in float32, rounded half to even and saturated to int32."""
     with np.errstate(over="ignore"):
         return round_half_even_f32(float(np.float32(acc) * np.float32(scale)))
 
 
-def fma_array(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """`fma` of every element."""
+def fma(a: npt.NDArray[Any], b: npt.NDArray[Any], c: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """a * b + c of float32, in float64: that is one rounding where the sum is exact there."""
     with np.errstate(all="ignore"):
         return np.asarray((a.astype(np.float64) * b + c).astype(np.float32))
 
 
-def fma(a: float, b: float, c: float) -> float:
-    """a * b + c of float32, in float64: that is one rounding where the sum is exact there."""
-    return float(np.float32(np.float64(a) * np.float64(b) + np.float64(c)))
-
-
-def _float_function(
-    name: str, function: Callable[..., np.ndarray], instructions: int, operands: int = 1
+def _on_numbers(
+    name: str,
+    args: str,
+    dtype: str,
+    meaning: Callable[..., int | float],
+    cost: int,
+    on_arrays: Callable[..., np.ndarray] | None = None,
+    general: str = "",
 ) -> IntrinsicDef:
-    """A function of `edgec.numerics.float_math`, on one number or two."""
-    return IntrinsicDef(
-        f"{name}_f32", ("float32",) * operands, "float32",
-        lambda *x: float(function(*(np.asarray(value, np.float32) for value in x))),
-        f"ec_{name}_f32", "ec_float.h", instructions, function,
-    )  # fmt: skip
+    """A function with a meaning of its own on single numbers. args: dtypes, with spaces between."""
+    return IntrinsicDef(name, tuple(args.split()), dtype, meaning, cost, on_arrays, general)
 
 
 def _on_arrays(
-    name: str, args: str, dtype: str, function: Callable[..., np.ndarray], header: str, cost: int
+    name: str, args: str, dtype: str, function: Callable[..., np.ndarray], cost: int
 ) -> IntrinsicDef:
-    """A function whose meaning is one on arrays. args: dtypes, separated by spaces."""
+    """A function whose meaning is one on arrays. args: dtypes, with spaces between."""
     kinds = tuple(args.split())
-    return IntrinsicDef(
-        name, kinds, dtype,
-        lambda *x: function(*(np.asarray(v, k) for v, k in zip(x, kinds, strict=True))).item(),
-        f"ec_{name}", header, cost, function,
-    )  # fmt: skip
+
+    def meaning(*x: Any) -> int | float:
+        arrays = (np.asarray(v, k) for v, k in zip(x, kinds, strict=True))
+        found: int | float = function(*arrays).item()
+        return found
+
+    return IntrinsicDef(name, kinds, dtype, meaning, cost, function)
+
+
+def _float_function(name: str, function: Callable[..., np.ndarray], cost: int) -> IntrinsicDef:
+    """A function of `edgec.numerics.float_math`."""
+    return _on_arrays(f"{name}_f32", "float32", "float32", function, cost)
 
 
 def _view(dtype: str) -> Callable[..., np.ndarray]:
@@ -219,19 +210,18 @@ def _view(dtype: str) -> Callable[..., np.ndarray]:
 
 
 for _definition in (
-    _on_arrays("widen_f32", "uint32 int32 int32 int32 int32", "float32",
-               narrow_float.widened, "ec_float.h", 20),
+    _on_arrays("widen_f32", "uint32 int32 int32 int32 int32", "float32", narrow_float.widened, 20),
     _on_arrays("narrow_f32", "float32 int32 int32 int32 int32 int32", "uint32",
-               narrow_float.narrowed, "ec_float.h", 30),
-    _on_arrays("bits_from_f32", "float32", "uint32", _view("uint32"), "ec_math.h", 1),
-    _on_arrays("f32_from_bits", "uint32", "float32", _view("float32"), "ec_math.h", 1),
-    _on_arrays("bits_from_f64", "float64", "uint64", _view("uint64"), "ec_math.h", 2),
-    _on_arrays("f64_from_bits", "uint64", "float64", _view("float64"), "ec_math.h", 2),
-    _on_arrays("exp_f64", "float64", "float64", double_math.exp, "ec_double.h", 900),
-    _on_arrays("log_f64", "float64", "float64", double_math.log, "ec_double.h", 1200),
-    _on_arrays("fmod_f64", "float64 float64", "float64", double_math.fmod, "ec_double.h", 1500),
-    _on_arrays("pow_f64", "float64 float64", "float64", double_math.pow, "ec_double.h", 2500),
-    _on_arrays("pow_i64", "int64 int64", "int64", double_math.whole_pow, "ec_double.h", 100),
+               narrow_float.narrowed, 30),
+    _on_arrays("bits_from_f32", "float32", "uint32", _view("uint32"), 1),
+    _on_arrays("f32_from_bits", "uint32", "float32", _view("float32"), 1),
+    _on_arrays("bits_from_f64", "float64", "uint64", _view("uint64"), 2),
+    _on_arrays("f64_from_bits", "uint64", "float64", _view("float64"), 2),
+    _on_arrays("exp_f64", "float64", "float64", double_math.exp, 900),
+    _on_arrays("log_f64", "float64", "float64", double_math.log, 1200),
+    _on_arrays("fmod_f64", "float64 float64", "float64", double_math.fmod, 1500),
+    _on_arrays("pow_f64", "float64 float64", "float64", double_math.pow, 2500),
+    _on_arrays("pow_i64", "int64 int64", "int64", double_math.whole_pow, 100),
     _float_function("exp", float_math.exp, 35),
     _float_function("log", float_math.log, 50),
     _float_function("sigmoid", float_math.sigmoid, 60),
@@ -239,7 +229,6 @@ for _definition in (
     _float_function("erf", float_math.erf, 60),
     _float_function("sqrt", float_math.sqrt, 15),
     _float_function("rsqrt", float_math.rsqrt, 30),
-    _float_function("fmod", float_math.fmod, 120, operands=2),
     _float_function("floor", float_math.floor, 12),
     _float_function("ceil", float_math.ceil, 12),
     _float_function("round", float_math.round, 12),
@@ -248,104 +237,36 @@ for _definition in (
     _float_function("atan", float_math.atan, 50),
     _float_function("sinh", float_math.sinh, 80),
     _float_function("cosh", float_math.cosh, 80),
-    IntrinsicDef(
-        "f32_from_f16", ("uint32",), "float32",
-        f32_from_f16, "ec_f32_from_f16", "ec_float.h", 6,
-    ),
-    IntrinsicDef(
-        "requantize_tflm", ("int32", "int32", "int32"), "int32",
-        requantize_tflm, "ec_requantize_tflm", "ec_fixed_point.h", 14,
-        fixed_point.requantize_tflm,
-    ),
-    IntrinsicDef(
-        "requantize_tflm_right", ("int32", "int32", "int32"), "int32",
-        requantize_tflm, "ec_requantize_tflm_right", "ec_fixed_point.h", 11,
-        fixed_point.requantize_tflm, general="requantize_tflm",
-    ),
-    IntrinsicDef(
-        "count_leading_zeros", ("int32",), "int32",
-        count_leading_zeros, "ec_count_leading_zeros", "ec_fixed_point.h", 1,
-    ),
-    IntrinsicDef(
-        "one_over_one_plus_x", ("int32",), "int32",
-        one_over_one_plus_x, "ec_one_over_one_plus_x", "ec_fixed_point.h", 60,
-        fixed_point.one_over_one_plus_x,
-    ),
-    IntrinsicDef(
-        "reciprocal_root", ("int32",), "int32",
-        reciprocal_root, "ec_reciprocal_root", "ec_fixed_point.h", 40,
-        fixed_point.reciprocal_root,
-    ),
-    IntrinsicDef(
-        "requantize_single", ("int32", "int32", "int32"), "int32",
-        requantize_single, "ec_requantize_single", "ec_fixed_point.h", 9,
-        fixed_point.requantize_single,
-    ),
-    IntrinsicDef(
-        "requantize_tflm16", ("int64", "int32", "int32"), "int32",
-        requantize_tflm16, "ec_requantize_tflm16", "ec_fixed_point.h", 16,
-        fixed_point.requantize_tflm16,
-    ),
-    IntrinsicDef(
-        "requantize_tflm16_high", ("int32", "int32", "int32"), "int32",
-        requantize_tflm16_high, "ec_requantize_tflm16_high", "ec_fixed_point.h", 5,
-    ),
-    IntrinsicDef(
-        "multiply_add_high", ("int32", "int32", "int32", "int32"), "int32",
-        multiply_add_high, "ec_multiply_add_high", "ec_fixed_point.h", 4,
-    ),
-    IntrinsicDef(
-        "rescale_parts", ("int32", "uint32", "int32"), "int32",
-        rescale_parts, "ec_rescale_parts", "ec_fixed_point.h", 5,
-    ),
-    IntrinsicDef(
-        "requantize_onnx", ("int32", "float32"), "int32",
-        requantize_onnx, "ec_requantize_onnx", "ec_fixed_point.h", 8,
-        fixed_point.requantize_onnx,
-    ),
-    IntrinsicDef(
-        "fma_f32", ("float32", "float32", "float32"), "float32",
-        fma, "ec_fma_f32", "ec_fixed_point.h", 2, fma_array,
-    ),
-    IntrinsicDef(
-        "round_half_even_f32", ("float32",), "int32",
-        round_half_even_f32, "ec_round_half_even_f32", "ec_fixed_point.h", 6,
-        round_half_even_array,
-    ),
-    IntrinsicDef(
-        "round_half_even_bounded_f32", ("float32",), "int32",
-        round_half_even_f32, "ec_round_half_even_bounded_f32", "ec_fixed_point.h", 3,
-        round_half_even_array,
-    ),
-    IntrinsicDef(
-        "round_half_away_f32", ("float32",), "int32",
-        round_half_away, "ec_round_half_away_f32", "ec_fixed_point.h", 9,
-        fixed_point.round_half_away,
-    ),
-    IntrinsicDef(
-        "round_half_away_f64", ("float64",), "int32",
-        round_half_away, "ec_round_half_away_f64", "ec_fixed_point.h", 60,
-        fixed_point.round_half_away,
-    ),
-    IntrinsicDef(
-        "rounding_doubling_high_multiply", ("int32", "int32"), "int32",
-        rounding_doubling_high_multiply,
-        "ec_rounding_doubling_high_multiply", "ec_fixed_point.h", 6,
-        fixed_point.rounding_doubling_high_multiply,
-    ),
-    IntrinsicDef(
-        "rounding_divide_by_power_of_two", ("int32", "int32"), "int32",
-        rounding_divide_by_power_of_two,
-        "ec_rounding_divide_by_power_of_two", "ec_fixed_point.h", 6,
-        fixed_point.rounding_divide_by_power_of_two,
-    ),
-    IntrinsicDef(
-        "bit_length_u32", ("uint32",), "int32",
-        signal_intrinsics.bit_length, "ec_bit_length_u32", "ec_signal.h", 4,
-    ),
-    IntrinsicDef(
-        "rounded_sqrt_u64", ("uint64",), "uint32",
-        signal_intrinsics.rounded_sqrt, "ec_rounded_sqrt_u64", "ec_signal.h", 350,
-    ),
+    _on_arrays("fmod_f32", "float32 float32", "float32", float_math.fmod, 120),
+    _on_arrays("fma_f32", "float32 float32 float32", "float32", fma, 2),
+    _on_numbers("f32_from_f16", "uint32", "float32", f32_from_f16, 6),
+    _on_numbers("requantize_tflm", "int32 int32 int32", "int32", requantize_tflm, 14,
+                fixed_point.requantize_tflm),
+    _on_numbers("requantize_tflm_right", "int32 int32 int32", "int32", requantize_tflm, 11,
+                fixed_point.requantize_tflm, "requantize_tflm"),
+    _on_numbers("count_leading_zeros", "int32", "int32", count_leading_zeros, 1),
+    _on_arrays("one_over_one_plus_x", "int32", "int32", fixed_point.one_over_one_plus_x, 60),
+    _on_arrays("reciprocal_root", "int32", "int32", fixed_point.reciprocal_root, 40),
+    _on_numbers("requantize_single", "int32 int32 int32", "int32", requantize_single, 9,
+                fixed_point.requantize_single),
+    _on_numbers("requantize_tflm16", "int64 int32 int32", "int32", requantize_tflm16, 16,
+                fixed_point.requantize_tflm16),
+    _on_numbers("requantize_tflm16_high", "int32 int32 int32", "int32", requantize_tflm16_high, 5),
+    _on_numbers("multiply_add_high", "int32 int32 int32 int32", "int32", multiply_add_high, 4),
+    _on_numbers("rescale_parts", "int32 uint32 int32", "int32", rescale_parts, 5),
+    _on_numbers("requantize_onnx", "int32 float32", "int32", requantize_onnx, 8,
+                fixed_point.requantize_onnx),
+    _on_numbers("round_half_even_f32", "float32", "int32", round_half_even_f32, 6,
+                round_half_even_array),
+    _on_numbers("round_half_even_bounded_f32", "float32", "int32", round_half_even_f32, 3,
+                round_half_even_array),
+    _on_arrays("round_half_away_f32", "float32", "int32", fixed_point.round_half_away, 9),
+    _on_arrays("round_half_away_f64", "float64", "int32", fixed_point.round_half_away, 60),
+    _on_numbers("rounding_doubling_high_multiply", "int32 int32", "int32",
+                rounding_doubling_high_multiply, 6, fixed_point.rounding_doubling_high_multiply),
+    _on_numbers("rounding_divide_by_power_of_two", "int32 int32", "int32",
+                rounding_divide_by_power_of_two, 6, fixed_point.rounding_divide_by_power_of_two),
+    _on_numbers("bit_length_u32", "uint32", "int32", signal_intrinsics.bit_length, 4),
+    _on_numbers("rounded_sqrt_u64", "uint64", "uint32", signal_intrinsics.rounded_sqrt, 350),
 ):  # fmt: skip
     register(_definition)
