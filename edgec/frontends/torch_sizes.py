@@ -32,7 +32,7 @@ def import_open(program: Any, module: Any, source: str, dynamic_shapes: Any = No
     took them, for the names of dimensions. Raises ImportFailed.
     """
     names = _names(program, dynamic_shapes)
-    variables = {symbol: _variable(symbol, range_, names.get(symbol, symbol), source)
+    variables = {symbol: _variable(range_, names.get(symbol, symbol), source)
                  for symbol, range_ in _ranges(program).items()}  # fmt: skip
     inputs = list(_inputs(program))
     extents = {name: _terms(tensor, variables, f"{source}: input {name!r}")
@@ -77,7 +77,7 @@ def _given_terms(
         for axis, dim in known.items():
             if not isinstance(dim, int):
                 range_ = _Range(dim.min, dim.max)
-                terms[axis] = as_term(_variable(dim.__name__, range_, dim.__name__, source))
+                terms[axis] = as_term(_variable(range_, dim.__name__, source))
         found[name] = tuple(terms)
     return found
 
@@ -138,7 +138,7 @@ def _ranges(program: Any) -> dict[str, Any]:
     return {str(s): range_ for s, range_ in program.range_constraints.items() if s in used}
 
 
-def _variable(symbol: str, range_: Any, name: str, source: str) -> Var:
+def _variable(range_: Any, name: str, source: str) -> Var:
     try:
         least, most = int(str(range_.lower)), int(str(range_.upper))
     except ValueError:  # torch's infinity

@@ -104,27 +104,3 @@ class _DropDecided(StatementRewriter):
 def drop_decided(stmt: Stmt) -> Stmt:
     """Remove loops of one step, empty loops and decided conditions."""
     return prune(_DropDecided().stmt(stmt))
-
-
-class _Unroll(StatementRewriter):
-    def stmt(self, stmt: Stmt) -> Stmt:
-        return self.loop(stmt) if isinstance(stmt, For) else super().stmt(stmt)
-
-    def loop(self, loop: For) -> Stmt:
-        extent = (loop.stop - loop.start).constant
-        if loop.kind != "unrolled" or extent is None:
-            return super().stmt(loop)
-        steps = [
-            self.stmt(Substitute({loop.var: loop.start + step}).stmt(loop.body))
-            for step in range(extent)
-        ]
-        return Seq(tuple(steps))
-
-
-def expand_unrolled(stmt: Stmt) -> Stmt:
-    """Write out the steps of unrolled loops; blocks must be lowered before.
-
-    unrolled for i in 0..2 { acc[i] = 0 }    ->    acc[0] = 0
-                                                   acc[1] = 0
-    """
-    return drop_decided(_Unroll().stmt(stmt))

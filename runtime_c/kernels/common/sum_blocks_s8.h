@@ -133,27 +133,25 @@ static EC_KERNEL void ec_sums_1x8_s8(int32_t *acc, const int8_t *x, const int32_
         EC_SUMS_IN_ORDER;            \
     } while (0)
 
-/* The weights of four channels by input k of one pixel. */
-#define EC_SUMS_OF_1(k)                    \
-    do {                                   \
-        const int32_t w0 = w[4 * (k)];     \
-        const int32_t w1 = w[4 * (k) + 1]; \
-        const int32_t w2 = w[4 * (k) + 2]; \
-        const int32_t w3 = w[4 * (k) + 3]; \
-        EC_SUMS_FOUR(a, x[k]);             \
+/* The weights of four channels by which input k is multiplied. */
+#define EC_SUMS_WEIGHTS(k) \
+    const int32_t w0 = w[4 * (k)], w1 = w[4 * (k) + 1], w2 = w[4 * (k) + 2], w3 = w[4 * (k) + 3]
+
+/* Input k of one pixel by the weights of four channels. */
+#define EC_SUMS_OF_1(k)        \
+    do {                       \
+        EC_SUMS_WEIGHTS(k);    \
+        EC_SUMS_FOUR(a, x[k]); \
     } while (0)
 
-/* Of four pixels. */
-#define EC_SUMS_OF_4(k)                    \
-    do {                                   \
-        const int32_t w0 = w[4 * (k)];     \
-        const int32_t w1 = w[4 * (k) + 1]; \
-        const int32_t w2 = w[4 * (k) + 2]; \
-        const int32_t w3 = w[4 * (k) + 3]; \
-        EC_SUMS_FOUR(a, x[k]);             \
-        EC_SUMS_FOUR(b, y[k]);             \
-        EC_SUMS_FOUR(c, z[k]);             \
-        EC_SUMS_FOUR(d, v[k]);             \
+/* Input k of four pixels. */
+#define EC_SUMS_OF_4(k)        \
+    do {                       \
+        EC_SUMS_WEIGHTS(k);    \
+        EC_SUMS_FOUR(a, x[k]); \
+        EC_SUMS_FOUR(b, y[k]); \
+        EC_SUMS_FOUR(c, z[k]); \
+        EC_SUMS_FOUR(d, v[k]); \
     } while (0)
 
 /* The sums of a pixel, stored from acc[at] on. */

@@ -6,7 +6,7 @@ import pytest
 
 from edgec.loop.parser import parse_func
 from edgec.loop.printer import print_func, print_stmt
-from edgec.loop.simplify import drop_decided, expand_unrolled, lower_blocks, simplify
+from edgec.loop.simplify import drop_decided, lower_blocks, simplify
 
 
 def body_of(func):
@@ -33,15 +33,6 @@ HEAD = "func f(x: arena int8[8], y: arena int8[8], t: scratch int8[8]) {"
 def test_decided_parts_go(before, after):
     func = parse_func(f"{HEAD}\n{before}\n}}\n")
     assert body_of(replace(func, body=drop_decided(func.body))) == after
-
-
-def test_unrolled_loops_are_written_out():
-    func = parse_func(
-        f"{HEAD}\nunrolled for i in 1..3 {{ unrolled for k in 0..2 {{ y[i*2 + k] = 0i8 }} }} }}"
-    )
-    assert body_of(replace(func, body=expand_unrolled(func.body))).split("\n") == [
-        f"y[{i}] = 0i8" for i in (2, 3, 4, 5)
-    ]
 
 
 def test_init_becomes_a_condition():
@@ -104,15 +95,6 @@ def test_blocks_go_wherever_they_stand():
             parse_func(f"{HEAD} {text.format(each)} }}") for each in (inside, "y[3] = x[3]")
         )
         assert lower_blocks(func.body) == plain.body
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["for i in 0..4 { y[i] = 1i8 }", "unrolled for i in 0..j { y[i] = 1i8 }"],
-)
-def test_loops_that_are_not_unrolled_or_open_stay(text):
-    func = parse_func(f"{HEAD} for j in 1..4 {{ {text} }} }}")
-    assert expand_unrolled(func.body) == func.body
 
 
 def test_a_loop_that_may_have_no_step_is_kept():
