@@ -74,6 +74,7 @@ def _of_style(
     slow: what it must be much faster than; else None is returned.
     """
     target = target_for(core, replace(options, optimize=style))
+    target = replace(target, has_much_to_do=_has_much_to_do(function, style))
     best = _decided(function, target, options, limit_bytes, slow)
     both = target.core.has_pairs and not target.paired and not style.is_small
     if best is not None and both and _has_loops(best.choice):
@@ -81,6 +82,11 @@ def _of_style(
         paired = _decided(function, target, options, limit_bytes, slow)
         best = best if paired is None or not paired.is_better(best) else paired
     return best
+
+
+def _has_much_to_do(function: Function, style: Prices) -> bool:
+    """Whether kernels that save half an instruction of a product save as much as they must."""
+    return style.is_fast or 0 < 2 * style.least_gain <= function.macs
 
 
 def _is_much_faster(one: Decision, other: Decision) -> bool:

@@ -50,6 +50,7 @@ class Nest:
     begun: Schedule | None = None
     scales: Mapping[str, tuple[float, int]] = field(default_factory=dict)
     halves: frozenset[str] = frozenset()
+    has_much_to_do: bool = False
 
     def schedule(self) -> Schedule:
         """A schedule that goes on from the first steps, if there are any."""

@@ -57,7 +57,8 @@ class Target:
     stand in an order that kernels can take two by two. It brings weights of -128 to kernels that
     are fast, but may take more scratch and code than loops. only_loops: no kernels. only_ours:
     none of the user's. beside: the
-    processor of a core with a GPU, where parts of a model run on each.
+    processor of a core with a GPU, where parts of a model run on each. has_much_to_do: the
+    model has so many products that time is worth more stack and code.
     """
 
     core: Core
@@ -67,6 +68,7 @@ class Target:
     only_loops: bool = False
     only_ours: bool = False
     beside: Target | None = None
+    has_much_to_do: bool = False
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -83,7 +85,7 @@ class Target:
         plain = Nest(
             func, lowered.tables, lowered.window, self.core, self.options, self.in_rows,
             find_sums(func), self.paired, lowered.accumulators, scales=lowered.scales,
-            halves=lowered.halves,
+            halves=lowered.halves, has_much_to_do=self.has_much_to_do,
         )  # fmt: skip
         rules = (rule for rule in self.rules if rule.match(plain))
         for prepare, those in groupby(rules, key=lambda rule: rule.prepare):

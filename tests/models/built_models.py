@@ -53,6 +53,8 @@ QDQ_MODELS = {
 FLOAT_MODELS = {
     "mnist8_f32": "onnxzoo_mnist8.onnx",
     "mnist_lstm_f32": "tflm_mnist_lstm_f32.tflite",
+    "ic_f32": "mlperf_ic_resnet8_f32.tflite",
+    "vww_f32": "mlperf_vww_mbv1_f32.onnx",
 }
 
 _FOLDER = tempfile.TemporaryDirectory(prefix="edgec_tests_")

@@ -26,37 +26,50 @@ from edgec.targets.cortex_m.kernels.float_rows import (
     CONV_HALVES,
     CONV_INT4,
     CONV_STEPS,
+    CONV_UNITS,
     DEPTHWISE,
     DEPTHWISE_HALVES,
     DEPTHWISE_STEPS,
+    DEPTHWISE_UNITS,
     MOST_SHIFT,
     float_bits,
 )
 from edgec.targets.cortex_m.kernels.products import ADD_PRODUCTS, DENSE
 
-DEPTHWISES = (DEPTHWISE, DEPTHWISE_HALVES, DEPTHWISE_STEPS)
-CONVS = (CONV, CONV_HALVES, CONV_STEPS, CONV_INT4, CONV_GROUPS, *DEPTHWISES)
+UNITS = (CONV_UNITS, DEPTHWISE_UNITS)
+DEPTHWISES = (DEPTHWISE, DEPTHWISE_HALVES, DEPTHWISE_STEPS, DEPTHWISE_UNITS)
+CONVS = (CONV, CONV_HALVES, CONV_STEPS, CONV_INT4, CONV_GROUPS, CONV_UNITS, *DEPTHWISES)
 KERNELS = (*CONVS, DENSE, ADD_PRODUCTS)
 SOURCE = "".join(f'#include "kernels/{get_microkernel(name).header}"\n' for name in KERNELS)
-NUMBERS = {
-    name: ", ".join(f"n[{i}]" for i in range(len((*kernel.sizes, *kernel.indices))))
-    for name in KERNELS
-    for kernel in (get_microkernel(name),)
-}
+
+
+def call_of(name: str) -> str:
+    """C text of a call with the numbers n, of which a struct holds those of its members."""
+    kernel = get_microkernel(name)
+    numbers = [f"n[{i}]" for i in range(len((*kernel.sizes, *kernel.indices)))]
+    if kernel.struct is None:
+        return f"{name}(out, x, s, {', '.join(numbers)});"
+    held = ", ".join(f".{m} = n[{i}]" for i, m in enumerate(kernel.struct.members))
+    more = numbers[len(kernel.struct.members) :]
+    value = f"const {kernel.struct.name} sizes = {{{held}}};"
+    return f"{value} {name}(out, x, s, &sizes, {', '.join(more)});"
+
+
+FLOAT_STREAMS = (CONV, DEPTHWISE, *UNITS, DENSE, ADD_PRODUCTS)
 CALLS = {
     name: f"""
 void call_{name}(float *out, const float *x, const {word} *s, WORDS(n));
 void call_{name}(float *out, const float *x, const {word} *s, WORDS(n)) {{
-    {name}(out, x, s, {NUMBERS[name]});
+    {call_of(name)}
 }}
 """
     for name in KERNELS
-    for word in ("float" if name in (CONV, DEPTHWISE, DENSE, ADD_PRODUCTS) else "int32_t",)
+    for word in ("float" if name in FLOAT_STREAMS else "int32_t",)
 }
 ON_M55 = "".join(
     f"""
 static void run_{name}(void *out, const void *x, const void *s, const int32_t *n) {{
-    {name}(out, x, s, {NUMBERS[name]});
+    {call_of(name)}
 }}
 """
     for name in KERNELS
@@ -75,7 +88,9 @@ MVE_BUILDS = [
     ("clang", ("-Os",)),
 ]
 #: Numbers that are handled apart: products and sums of them are denormal, infinite or no number.
-SPECIAL = (0.0, -0.0, np.inf, -np.inf, np.nan, 1e-40, -3e-39, 1e-20, -1e-19, 3e38, 1.2e-38, 1e-44)
+SPECIAL = (
+    0.0, -0.0, np.inf, -np.inf, np.nan, -np.nan, 1e-40, -3e-39, 1e-20, -1e-19, 3e38, 1.2e-38, 1e-44,
+)  # fmt: skip
 
 #: The same of float16: the smallest, the largest denormal, and the largest.
 HALVES = (0.0, -0.0, 2.0**-24, -(2.0**-24), 1023 * 2.0**-24, -(2.0**-14), 65504.0, -65504.0)
@@ -96,6 +111,17 @@ def conv_numbers(rng: np.random.Generator, channels: int, bounds: int) -> tuple[
     )  # fmt: skip
 
 
+def unit_numbers(rng: np.random.Generator, channels: int, bounds: int) -> tuple[int, ...]:
+    """Without the lower limit, which is 0, and also of odd and even depths."""
+    found = conv_numbers(rng, channels, bounds)
+    return (*found[:13], *found[14:])
+
+
+def depthwise_unit_numbers(rng: np.random.Generator, channels: int, bounds: int) -> tuple[int, ...]:
+    found = depthwise_numbers(rng, channels, bounds)
+    return (*found[:13], *found[14:])
+
+
 def depthwise_numbers(rng: np.random.Generator, channels: int, bounds: int) -> tuple[int, ...]:
     found = conv_numbers(rng, channels, bounds)
     return (*found[:2], *found[3:8], 1, *found[8:])
@@ -109,15 +135,21 @@ def group_numbers(rng: np.random.Generator, channels: int, bounds: int) -> tuple
     return (*found[:15], group, found[15])
 
 
+#: By kernel, where they are not those of a convolution.
+OWN_NUMBERS = {
+    **dict.fromkeys(DEPTHWISES, depthwise_numbers), CONV_GROUPS: group_numbers,
+    CONV_UNITS: unit_numbers, DEPTHWISE_UNITS: depthwise_unit_numbers,
+}  # fmt: skip
+
+
 def cases(special: bool, seed: int) -> list[tuple[int, tuple[int, ...], list[np.ndarray]]]:
     """(kernel's position, numbers, [output before, x, stream]) for all kinds of channels."""
     rng = np.random.default_rng(seed)
     found = []
     for position, name in enumerate(CONVS):
-        numbers_of = group_numbers if name == CONV_GROUPS else conv_numbers
-        numbers_of = depthwise_numbers if name in DEPTHWISES else numbers_of
+        numbers_of = OWN_NUMBERS.get(name, conv_numbers)
         kernel = get_microkernel(name)
-        for channels in (1, 3, 4, 6, 8, 16, 20, 35):
+        for channels in (4, 8, 16, 20, 36) if name in UNITS else (1, 3, 4, 6, 8, 16, 20, 35):
             for bounds in (0, 1, 2, 3):
                 numbers = numbers_of(rng, channels, bounds)
                 meaning = meaning_of(kernel, numbers)

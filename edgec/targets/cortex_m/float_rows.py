@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from edgec.errors import ScheduleError
 from edgec.loop.ir import Binary, Const, Load, PrimFunc
 from edgec.loop.primitives.halves import fits_halves
@@ -19,9 +21,11 @@ from edgec.targets.cortex_m.kernels.float_rows import (
     CONV_HALVES,
     CONV_INT4,
     CONV_STEPS,
+    CONV_UNITS,
     DEPTHWISE,
     DEPTHWISE_HALVES,
     DEPTHWISE_STEPS,
+    DEPTHWISE_UNITS,
     LOWER,
     MOST_SHIFT,
     UNIT,
@@ -85,10 +89,21 @@ def replaces_loops(nest: Nest, found: list[Schedule]) -> bool:
 
 def float_schedules(nest: Nest) -> list[Schedule]:
     """A call for each row of outputs; empty where the kernels cannot do it."""
-    found = _schedules(nest, Schedule(nest.func), DEPTHWISE if _is_depthwise(nest) else CONV)
+    kernels = (DEPTHWISE, DEPTHWISE_UNITS) if _is_depthwise(nest) else (CONV, CONV_UNITS)
+    found = _schedules(nest, Schedule(nest.func), kernels[_is_in_units(nest)])
     if nest.window is None and _is_one_row(nest):
         found = _schedules(nest, Schedule(nest.func), DENSE) or found
     return found
+
+
+def _is_in_units(nest: Nest) -> bool:
+    """Whether assembly may take whole units of channels; vectors have their own."""
+    channels, limits = find_param(nest.func, "out").shape[-1], find_limits(nest.func)
+    has_assembly = not nest.core.has("mve") and not nest.options.no_asm
+    if not nest.has_much_to_do or not has_assembly or channels % UNIT or limits is None:
+        return False
+    are_numbers = not np.isnan(nest.tables["bias"]).any()
+    return are_numbers and limits["low"] == 0 <= limits["high"]
 
 
 def _is_one_row(nest: Nest) -> bool:
@@ -148,6 +163,8 @@ def _schedules(nest: Nest, schedule: Schedule, kernel: str, group: int = 0) -> l
         return []
     if kernel == CONV_GROUPS:
         limits["group"] = group
+    if kernel in (CONV_UNITS, DEPTHWISE_UNITS):
+        del limits["low"]  # it is 0
     try:
         if nest.window is None:
             _dense(schedule, limits, kernel)

@@ -23,7 +23,10 @@ FLOATS = (
     Rule(
         "rows of floats", is_float_sum, schedule_floats,
         needs=frozenset({"fpu"}), for_size=False, ends_menu=replaces_loops,
-        kernels=("ec_conv_row_f32*", "ec_dense_row_f32", "ec_depthwise_row_f32*"),
+        kernels=(
+            "ec_conv_row_f32*", "ec_conv_units_f32", "ec_dense_row_f32", "ec_depthwise_row_f32*",
+            "ec_depthwise_units_f32",
+        ),
     ),
     Rule(
         "rows of floats in few bytes", is_float_sum, schedule_small_floats,

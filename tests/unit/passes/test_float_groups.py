@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -31,9 +32,11 @@ from edgec.targets.cortex_m.kernels.float_rows import (
     CONV_HALVES,
     CONV_INT4,
     CONV_STEPS,
+    CONV_UNITS,
     DEPTHWISE,
     DEPTHWISE_HALVES,
     DEPTHWISE_STEPS,
+    DEPTHWISE_UNITS,
     MOST_SHIFT,
 )
 from edgec.targets.target import target_for
@@ -50,6 +53,16 @@ LAYERS = {
         DepthwiseConv2dAttrs((1, 2), (2, 2), ((2, 2), (1, 2))), DEPTHWISE,
     ),
     "dense": ("dense", (3, 10), (7, 10), None, CONV),
+}  # fmt: skip
+#: Layers of whole units of channels.
+IN_UNITS = {
+    "padded": ("conv2d", (1, 7, 9, 3), (8, 3, 3, 3), Conv2dAttrs(padding=SAME), CONV_UNITS),
+    "pixels": ("conv2d", (1, 3, 5, 6), (4, 1, 1, 6), Conv2dAttrs(), CONV_UNITS),
+    "depthwise": (
+        "depthwise_conv2d", (1, 6, 8, 12), (3, 3, 12),
+        DepthwiseConv2dAttrs((1, 2), (2, 2), ((2, 2), (1, 2))), DEPTHWISE_UNITS,
+    ),
+    "dense": ("dense", (3, 10), (8, 10), None, CONV_UNITS),
 }  # fmt: skip
 #: Weights that count steps, and how many at most; the kernels of all that are stored in less.
 MOST = {"steps": 128, "int4": 8}
@@ -79,8 +92,10 @@ def layer(
     attrs: Any,
     stored: str | int = "",
     most_shift: int = MOST_SHIFT,
+    limits: tuple[float, float] = (-1.0, 6.0),
+    first_bias: float = 1.0,
 ) -> Function:
-    """A layer with random weights, its result limited to [-1, 6].
+    """A layer with random weights, its result limited.
 
     stored: what weights stand for, or how many inputs in a row share a shift up to most_shift.
     """
@@ -105,9 +120,10 @@ def layer(
     b = GraphBuilder()
     x = b.param("x", TensorType(x_shape, "float32"))
     w = b.constant("w", weights)
-    bias = b.constant("bias", rng.normal(size=channels).astype(np.float32))
+    biases = [first_bias, *rng.normal(size=channels - 1)]
+    bias = b.constant("bias", np.array(biases, np.float32))
     sums = b.op(op, [x, w, bias], attrs, name="sums")
-    return b.finish([b.op("clip", [sums], ClipAttrs(-1.0, 6.0), name="clip")])
+    return b.finish([b.op("clip", [sums], ClipAttrs(*limits), name="clip")])
 
 
 def menu(function: Function, core: str, optimize: Optimize = "balanced") -> LoweredGroup:
@@ -135,6 +151,35 @@ def test_kernels_mean_the_layer(name: str, core: str) -> None:
     for variant in found:
         got = run_loops(variant.function, {"x": x, **variant.constants})["out"]
         assert got.tobytes() == expected.tobytes(), variant.function.name
+
+
+def of_large_model(function: Function, core: str = "cortex-m4") -> LoweredGroup:
+    """The menu of a layer as it is in a model that has much to do."""
+    (group,) = fuse_groups(function)
+    return lower_group(group, replace(target_for(find_core(core), Options()), has_much_to_do=True))
+
+
+@pytest.mark.parametrize("limits", [(0.0, 6.0), (0.0, math.inf), (-math.inf, 2.0)])
+@pytest.mark.parametrize("name", IN_UNITS)
+def test_kernels_of_whole_units_mean_the_layer(name: str, limits: tuple[float, float]) -> None:
+    *given, kernel = IN_UNITS[name]
+    function = layer(*given, limits=limits)
+    variant = of_large_model(function).variants[0]
+    assert kernels_of(variant.function) == {kernel}
+    x = np.random.default_rng(1).normal(size=function.params[0].type.shape).astype(np.float32)
+    (expected,) = interpret(function, [x])
+    got = run_loops(variant.function, {"x": x, **variant.constants})["out"]
+    assert got.tobytes() == expected.tobytes()
+
+
+def test_what_whole_units_cannot_do_is_left_to_rows() -> None:
+    *given, _ = IN_UNITS["padded"]
+    usual = layer(*given, limits=(0.0, 6.0))
+    assert kernels_of(menu(usual, "cortex-m4").variants[0].function) == {CONV}  # a small model
+    assert kernels_of(of_large_model(usual, "cortex-m55").variants[0].function) == {CONV}
+    for limits, bias in (((-1.0, 6.0), 1.0), ((0.0, 6.0), math.nan), ((-math.inf, -2.0), 1.0)):
+        found = of_large_model(layer(*given, limits=limits, first_bias=bias))
+        assert kernels_of(found.variants[0].function) == {CONV}, (limits, bias)
 
 
 @pytest.mark.parametrize("optimize", ["size", "balanced", "time"])

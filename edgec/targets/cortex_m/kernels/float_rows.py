@@ -19,7 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.loop.ir import Buffer, For, Load, PrimFunc, Seq, Stmt, Store
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.primitives.halves import pack_halves
 from edgec.loop.primitives.shifts import pack_shifts
 from edgec.loop.primitives.steps import pack_steps
@@ -33,6 +33,9 @@ Array = npt.NDArray[Any]
 Tap = tuple[Var, TermLike, TermLike]
 
 CONV, DEPTHWISE = "ec_conv_row_f32", "ec_depthwise_row_f32"
+#: The same in assembly: faster, but with more code and stack. Channels are whole units, the lower
+#: limit is 0, the upper one not below it, and biases are numbers and not -0.0.
+CONV_UNITS, DEPTHWISE_UNITS = "ec_conv_units_f32", "ec_depthwise_units_f32"
 #: The convolution of weights that are stored as float16, and as int8 with a step for each channel.
 CONV_HALVES, CONV_STEPS = "ec_conv_row_f32_f16", "ec_conv_row_f32_s8"
 #: The same of such numbers of four bits.
@@ -285,27 +288,39 @@ def starts(
     return found[:-1]
 
 
-def _row_instructions(
-    four_taps: float, tap: float, inputs: int, kernel_h: int, kernel_w: int, sums: tuple[int, int]
-) -> float:
-    """Of sums (pixels, channels). four_taps, tap: per input of a unit, of four pixels or one.
+@dataclass(frozen=True)
+class RowCost:
+    """Instructions of four pixels and of one, each: per input of a unit, of a unit, of them all.
 
-    Four are computed together where their windows lie inside, so about as many as these.
+    run: of each run of inputs of a unit.
     """
-    pixels, channels = sums
-    units = -(-channels // UNIT)
-    four = max(pixels - (kernel_w - 1), 0) // PIXELS
-    one = pixels - four * PIXELS
-    runs = 16 * kernel_h
-    return (
-        80
-        + four * (60 + units * (150 + runs + four_taps * inputs))
-        + one * (60 + units * (60 + runs + tap * inputs))
-    )
+
+    taps: tuple[float, float]
+    units: tuple[float, float] = (150, 60)
+    pixels: tuple[float, float] = (60, 60)
+    run: float = 16
+
+    def __call__(
+        self, inputs: int, kernel_h: int, kernel_w: int, pixels: int, channels: int
+    ) -> float:
+        """Of a row. Four are computed together where their windows lie inside, so about as many."""
+        units = -(-channels // UNIT)
+        four = max(pixels - (kernel_w - 1), 0) // PIXELS
+        return 80 + sum(
+            count * (pixel + units * (unit + self.run * kernel_h + tap * inputs))
+            for count, pixel, unit, tap in zip(
+                (four, pixels - four * PIXELS), self.pixels, self.units, self.taps, strict=True
+            )
+        )
+
+
+#: Of whole units.
+CONV_UNITS_COST = RowCost((35.5, 10), (105, 40), (90, 80), 14)
+DEPTHWISE_UNITS_COST = RowCost((43, 13), (105, 44), (90, 80), 14)
 
 
 def _conv_instructions(
-    taps: tuple[float, float],
+    cost: RowCost,
     kernel_h: int,
     kernel_w: int,
     in_channels: int,
@@ -314,24 +329,24 @@ def _conv_instructions(
     **_: int,
 ) -> float:
     inputs = kernel_h * kernel_w * in_channels
-    return _row_instructions(*taps, inputs, kernel_h, kernel_w, (pixels, channels))
+    return cost(inputs, kernel_h, kernel_w, pixels, channels)
 
 
 def _group_instructions(
     group: int, kernel_h: int, kernel_w: int, in_channels: int, channels: int, pixels: int, **_: int
 ) -> float:
     inputs = kernel_h * kernel_w * in_channels
-    found = _conv_instructions((55, 25), kernel_h, kernel_w, in_channels, pixels, channels)
+    cost = RowCost((55, 25))
+    found = _conv_instructions(cost, kernel_h, kernel_w, in_channels, pixels, channels)
     four = max(pixels - (kernel_w - 1), 0) // PIXELS
     heads = inputs // group if group else kernel_h
     return found + (pixels - (PIXELS - 1) * four) * -(-channels // UNIT) * 40 * heads
 
 
 def _depthwise_instructions(
-    taps: tuple[float, float], kernel_h: int, kernel_w: int, pixels: int, channels: int, **_: int
+    cost: RowCost, kernel_h: int, kernel_w: int, pixels: int, channels: int, **_: int
 ) -> float:
-    inputs = kernel_h * kernel_w
-    return _row_instructions(*taps, inputs, kernel_h, kernel_w, (pixels, channels))
+    return cost(kernel_h * kernel_w, kernel_h, kernel_w, pixels, channels)
 
 
 def _register(
@@ -343,6 +358,7 @@ def _register(
     instructions: Callable[..., float],
     code_bytes: int,
     weight_bits: int = 32,
+    struct: Struct | None = None,
 ) -> None:
     """A kernel of rows. code_bytes: on Cortex-M4; the vectors of Cortex-M55 need 1.2 KB more."""
     register(
@@ -360,6 +376,7 @@ def _register(
             instructions=instructions,
             code_bytes=code_bytes,
             weight_bits=weight_bits,
+            struct=struct,
         )
     )
 
@@ -374,7 +391,7 @@ _register(
     _CONV_SIZES,
     "cortex_m/conv_f32.h",
     FloatForm(),
-    partial(_conv_instructions, (43, 16)),
+    partial(_conv_instructions, RowCost((43, 16))),
     2050,
 )
 _register(
@@ -383,7 +400,7 @@ _register(
     _CONV_SIZES,
     "cortex_m/conv_f32.h",
     FloatForm(weights="uint16", words="int32"),
-    partial(_conv_instructions, (45, 14)),
+    partial(_conv_instructions, RowCost((45, 14))),
     2250,
     weight_bits=16,
 )
@@ -393,7 +410,7 @@ _register(
     _CONV_SIZES,
     "cortex_m/conv_f32.h",
     FloatForm(weights="int8", heads=("bias", "w_step"), words="int32"),
-    partial(_conv_instructions, (55, 24)),
+    partial(_conv_instructions, RowCost((55, 24))),
     2450,
     weight_bits=8,
 )
@@ -403,7 +420,7 @@ _register(
     _CONV_SIZES,
     "cortex_m/conv_f32.h",
     _Int4Form(),
-    partial(_conv_instructions, (55, 25)),
+    partial(_conv_instructions, RowCost((55, 25))),
     2750,
     weight_bits=4,
 )
@@ -427,7 +444,7 @@ _register(
     _DEPTHWISE_SIZES,
     "cortex_m/depthwise_f32.h",
     FloatForm(by_channel=True),
-    partial(_depthwise_instructions, (60, 21)),
+    partial(_depthwise_instructions, RowCost((60, 21))),
     2150,
 )
 _register(
@@ -436,7 +453,7 @@ _register(
     _DEPTHWISE_SIZES,
     "cortex_m/depthwise_f32.h",
     FloatForm(by_channel=True, weights="uint16", words="int32"),
-    partial(_depthwise_instructions, (64, 25)),
+    partial(_depthwise_instructions, RowCost((64, 25))),
     2250,
     weight_bits=16,
 )
@@ -446,7 +463,28 @@ _register(
     _DEPTHWISE_SIZES,
     "cortex_m/depthwise_f32.h",
     FloatForm(by_channel=True, weights="int8", heads=("bias", "w_step"), words="int32"),
-    partial(_depthwise_instructions, (72, 33)),
+    partial(_depthwise_instructions, RowCost((72, 33))),
     2450,
     weight_bits=8,
 )
+
+
+def _register_units(
+    name: str, meaning: Callable[..., PrimFunc], sizes: tuple[str, ...], form: FloatForm,
+    instructions: Callable[..., float], code_bytes: int,
+) -> None:  # fmt: skip
+    sizes = tuple(size for size in sizes if size != "low")
+    _register(
+        name, partial(meaning, low=0), sizes, "cortex_m/units_f32.h", form, instructions,
+        code_bytes, struct=Struct("ec_row_of_units_sizes", sizes),
+    )  # fmt: skip
+
+
+_register_units(
+    CONV_UNITS, conv_row, _CONV_SIZES, FloatForm(),
+    partial(_conv_instructions, CONV_UNITS_COST), 1800,
+)  # fmt: skip
+_register_units(
+    DEPTHWISE_UNITS, depthwise_row, _DEPTHWISE_SIZES, FloatForm(by_channel=True),
+    partial(_depthwise_instructions, DEPTHWISE_UNITS_COST), 1600,
+)  # fmt: skip
