@@ -59,7 +59,8 @@ def runtime_functions() -> dict[str, RuntimeFunction]:
     found: dict[str, RuntimeFunction] = {}
     for header in headers:
         for function in _functions_of(header):
-            found[function.name] = function
+            if found.setdefault(function.name, function).text != function.text:
+                raise ContractError(f"{header.name}: {function.name} is defined twice")
     return dict(sorted(found.items(), key=lambda item: not item[0].endswith("_sizes")))
 
 

@@ -134,24 +134,24 @@ static EC_KERNEL void ec_sums_1x8_s8(int32_t *acc, const int8_t *x, const int32_
     } while (0)
 
 /* The weights of four channels by which input k is multiplied. */
-#define EC_SUMS_WEIGHTS(k) \
+#define EC_SUMS_FOUR_WEIGHTS(k) \
     const int32_t w0 = w[4 * (k)], w1 = w[4 * (k) + 1], w2 = w[4 * (k) + 2], w3 = w[4 * (k) + 3]
 
 /* Input k of one pixel by the weights of four channels. */
-#define EC_SUMS_OF_1(k)        \
-    do {                       \
-        EC_SUMS_WEIGHTS(k);    \
-        EC_SUMS_FOUR(a, x[k]); \
+#define EC_SUMS_OF_1(k)          \
+    do {                         \
+        EC_SUMS_FOUR_WEIGHTS(k); \
+        EC_SUMS_FOUR(a, x[k]);   \
     } while (0)
 
 /* Input k of four pixels. */
-#define EC_SUMS_OF_4(k)        \
-    do {                       \
-        EC_SUMS_WEIGHTS(k);    \
-        EC_SUMS_FOUR(a, x[k]); \
-        EC_SUMS_FOUR(b, y[k]); \
-        EC_SUMS_FOUR(c, z[k]); \
-        EC_SUMS_FOUR(d, v[k]); \
+#define EC_SUMS_OF_4(k)          \
+    do {                         \
+        EC_SUMS_FOUR_WEIGHTS(k); \
+        EC_SUMS_FOUR(a, x[k]);   \
+        EC_SUMS_FOUR(b, y[k]);   \
+        EC_SUMS_FOUR(c, z[k]);   \
+        EC_SUMS_FOUR(d, v[k]);   \
     } while (0)
 
 /* The sums of a pixel, stored from acc[at] on. */

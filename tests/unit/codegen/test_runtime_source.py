@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 import pytest
 
+from edgec.codegen import runtime_source
 from edgec.codegen.runtime_source import needed_functions, read_header, runtime_functions
 from edgec.errors import ContractError
 from edgec.loop.microkernel import all_microkernels
@@ -19,6 +21,22 @@ def test_callees_come_before_callers() -> None:
     assert names.index("ec_high_of_double") < names.index("ec_requantize_tflm_small_s8")
     assert "ec_saturate_half_s8" in names
     assert "ec_requantize_onnx" not in names
+
+
+def test_a_name_stands_for_one_text(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    header = tmp_path / "kernels" / "common" / "sums.h"
+    header.parent.mkdir(parents=True)
+    text = (
+        "/* One. */\n#define EC_SUMS(k) (k)\n\n/* Another. */\n#define EC_SUMS(k, w) ((k) * (w))\n"
+    )
+    for name in ("ec_kernel.h", "ec_math.h", "ec_fixed_point.h"):
+        path = tmp_path / "include" / "edgec" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("")
+    header.write_text(text)
+    monkeypatch.setattr(runtime_source, "resource_dir", lambda _: tmp_path)
+    with pytest.raises(ContractError, match="EC_SUMS is defined twice"):
+        runtime_functions.__wrapped__()
 
 
 def test_every_header_function_is_found() -> None:
