@@ -17,9 +17,11 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import takewhile
 from typing import Any
 
 from edgec.errors import EdgecError
+from edgec.loop.in_place import in_place_inputs
 from edgec.loop.ir import PrimFunc, remembered
 from edgec.loop.lowering import Lowering
 from edgec.loop.printer import print_func
@@ -181,12 +183,22 @@ def replayed(group: Group, winner: Winner) -> Variant | None:
             lowering.build(), lowering.tables, lowering.accumulators, winner.rescaling
         )
         schedule = replay(func, winner.trace)
+        schedule.in_place = _in_place(func, winner.trace)
         if any(step.primitive in PADDING for step in schedule.trace) and not _may_pad(lowering):
             return None
         variant = variant_of(schedule, tables, values)
     except (EdgecError, AttributeError):  # a step with arguments that are not its own
         return None
     return variant if variant.code_bytes <= MOST_CODE_BYTES else None
+
+
+def _in_place(func: PrimFunc, trace: str) -> tuple[str, ...]:
+    """The inputs whose places the output may take: seen before kernels copy them."""
+    steps = json.loads(trace)
+    plain = [*takewhile(lambda step: step[0] != "tensorize", steps)]
+    if any(name != "tensorize" for name, *_ in steps[len(plain) :]):
+        return ()
+    return in_place_inputs(replay(func, json.dumps(plain)).func)
 
 
 def _may_pad(lowering: Lowering) -> bool:
