@@ -50,6 +50,14 @@ def test_odd_channels_on_a_core(board: str, tmp_path: Path) -> None:
     check(tmp_path, 5, 3, board=board, engine="core", unfused=True)
 
 
+@pytest.mark.parametrize("board", ["sim_m0", "mps2_an385", "qemu_riscv32"])
+@pytest.mark.parametrize(("outputs", "inputs"), [(8, 1), (10, 5), (12, 16)])
+def test_four_pixels_of_nine(board: str, outputs: int, inputs: int, tmp_path: Path) -> None:
+    """At `time` four pixels have three sums where there is no DSP extension."""
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    check(tmp_path, outputs, inputs, board=board, engine="core", optimize="time")
+
+
 @pytest.mark.parametrize("compiler", ["gcc", "clang"])
 @pytest.mark.parametrize(("outputs", "inputs"), [(3, 4), (5, 3), (9, 17), (18, 40)])
 def test_odd_channels_on_vectors(outputs: int, inputs: int, compiler: str, tmp_path: Path) -> None:

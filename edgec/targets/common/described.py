@@ -87,7 +87,7 @@ def products_of(nest: Nest) -> Products | None:
     if sort is None:
         return None
     x, out = (find_param(nest.func, name).shape for name in ("x", "out"))
-    offset, ending, placed = _offset(nest), _ending(nest), _placed(nest, sort)
+    offset, ending, placed = find_offset(nest), _ending(nest), _placed(nest, sort)
     if offset is None or ending is None or placed is None:
         return None
     found: dict[str, Any] = {**placed, **ending}
@@ -117,7 +117,7 @@ def _placed(nest: Nest, sort: Sort) -> dict[str, Any] | None:
     }  # fmt: skip
 
 
-def _offset(nest: Nest) -> int | None:
+def find_offset(nest: Nest) -> int | None:
     """The number that the nest adds to each input."""
     block = blocks_of(nest.func.body)["acc"]
     if not isinstance(block.body, Store) or not isinstance(block.body.value, Binary):

@@ -12,19 +12,24 @@ for out_p in 0..125 {                         for out_p_o in 0..62 {
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import replace
 from typing import Any
 
+import numpy as np
 import numpy.typing as npt
 
 from edgec.errors import ScheduleError
 from edgec.loop.primitives.int4 import fits_int4
+from edgec.loop.primitives.loops import Tail
 from edgec.loop.primitives.shifts import find_shifts
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
+from edgec.targets.common.described import find_offset
 from edgec.targets.common.gathered import IMAGE_AXES, fold_offsets
-from edgec.targets.common.kernels.sum_blocks import BLOCKS, ONE_PIXEL, Block
+from edgec.targets.common.kernels.sum_blocks import BLOCKS, ONE_PIXEL, ROOM, SUM_BITS, Block
 from edgec.targets.common.nests import find_param
 from edgec.targets.common.sums import Kind
 from edgec.targets.common.weights import finish
@@ -69,13 +74,31 @@ def schedules(nest: Nest) -> list[Schedule]:
     if weights is None or not _are_bytes(weights):
         return []
     channels, depth = len(weights), weights[0].size
-    block = _block(nest.core.features, find_param(nest.func, "out").elements // channels, channels)
-    if block is None or depth < FEWEST_INPUTS or (is_gathered and channels < FEWEST_CHANNELS):
+    if depth < FEWEST_INPUTS or (is_gathered and channels < FEWEST_CHANNELS):
         return []
-    try:
-        return [_in_blocks(nest, block, depth, is_gathered)]
-    except ScheduleError:
-        return []
+    pixels = find_param(nest.func, "out").elements // channels
+    for block in _blocks(nest, pixels, channels):
+        with suppress(ScheduleError):
+            in_blocks = _packed if block.is_packed else _in_blocks
+            return [in_blocks(nest, block, depth, is_gathered)]
+    return []
+
+
+def _packed(nest: Nest, block: Block, depth: int, is_gathered: bool) -> Schedule:
+    """Four pixels at a time, whose inputs are packed; the last block overlaps the one before."""
+    schedule = Schedule(nest.func)
+    as_matrix(schedule, is_gathered)
+    pixels = find_param(schedule.func, "out").shape[0]
+    schedule.gather("acc", "col" if is_gathered else "x", "packed", ["k", "p"], "int8")
+    _place(schedule, block, "", ("packed", "col"), tail="shift")
+    schedule.simplify()
+    schedule.storage_align("packed", -1, ROOM)
+    sizes = {"depth": depth, "step": depth}
+    schedule.tensorize("acc_p", block.kernel, sizes)
+    schedule.tensorize("packed_k", "ec_pack_fours_s8", sizes)
+    if is_gathered:
+        _gather(nest, schedule, "", f"min(out_p_o*4, {pixels - 4})" if pixels > 4 else "0")
+    return finish(nest, schedule)
 
 
 def _in_blocks(nest: Nest, block: Block, depth: int, is_gathered: bool) -> Schedule:
@@ -88,15 +111,33 @@ def _in_blocks(nest: Nest, block: Block, depth: int, is_gathered: bool) -> Sched
         loop = f"acc_p{end}" if each.pixels > 1 else f"acc_c{end}"
         schedule.tensorize(loop, each.kernel, {"depth": depth, "step": depth})
         if is_gathered:
-            _gather(nest, schedule, each, end, first)
+            outer = f"out_p{end}_o"
+            at = f"{outer}*{each.pixels} + " if outer in loops_of(schedule.func.body) else ""
+            _gather(nest, schedule, end, f"{at}{first}")
     return finish(nest, schedule)
 
 
-def _block(features: frozenset[str], pixels: int, channels: int) -> Block | None:
-    """The first of the core's blocks that these pixels and channels fill."""
-    key = next((key for key in BLOCKS if key in features), "")
-    fitting = (b for b in BLOCKS[key] if b.pixels <= pixels and channels % b.channels == 0)
-    return next(fitting, None)
+def _blocks(nest: Nest, pixels: int, channels: int) -> Iterator[Block]:
+    """The core's blocks that these pixels and channels fill, the best first."""
+    key = next((key for key in BLOCKS if key in nest.core.features), "")
+    for block in BLOCKS[key]:
+        if block.pixels > pixels or channels % block.channels:
+            continue
+        if not block.is_packed or (channels >= FEWEST_CHANNELS and _has_small_sums(nest)):
+            yield block
+
+
+def _has_small_sums(nest: Nest) -> bool:
+    """Whether every sum has `SUM_BITS`, for any inputs."""
+    offset = find_offset(nest)
+    if offset is None:
+        return False
+    w = nest.tables["w"].reshape(len(nest.tables["w"]), -1).astype(np.int64)
+    bias, low, high = nest.tables["bias"].astype(np.int64), offset - 128, offset + 127
+    ends = (np.minimum(low * w, high * w), np.maximum(low * w, high * w))
+    least, most = (bias + end.sum(axis=1) for end in ends)
+    limit = 1 << (SUM_BITS - 1)
+    return bool(least.min() >= -limit and most.max() < limit)
 
 
 def _parts(schedule: Schedule, block: Block, is_gathered: bool) -> list[tuple[Block, str, int]]:
@@ -141,29 +182,33 @@ def flatten_sums(schedule: Schedule) -> None:
     schedule.fuse_axes("out", [f"d{len(weights.shape) - 1}"], "c")
 
 
-def _place(schedule: Schedule, block: Block, end: str) -> None:
-    """Split pixels and channels into blocks, and sum a block before it is rescaled."""
-    pixels, pixel = schedule.split(f"out_p{end}", block.pixels, tail="exact")
+def _place(
+    schedule: Schedule, block: Block, end: str, copies: Sequence[str] = ("col",),
+    tail: Tail = "exact",
+) -> None:  # fmt: skip
+    """Split pixels and channels into blocks, and sum a block before it is rescaled.
+
+    copies: of inputs, if there are such, the last one first.
+    """
+    pixels, pixel = schedule.split(f"out_p{end}", block.pixels, tail=tail)
     channels, channel = schedule.split(f"out_c{end}", block.channels, tail="exact")
     schedule.reorder(pixels, channels, pixel, channel)
     schedule.compute_at(f"acc{end}", channels, scope="register")
-    if f"col{end}" in {param.name for param in schedule.func.params}:
-        schedule.compute_at(f"col{end}", pixels, scope="scratch")
+    for copy in copies:
+        if f"{copy}{end}" in {param.name for param in schedule.func.params}:
+            schedule.compute_at(f"{copy}{end}", pixels, scope="scratch")
     schedule.decompose_reduction(f"acc{end}", f"acc_k{end}")
-    schedule.unroll(schedule.split(channel, STRAIGHT, tail="exact")[1])
+    schedule.unroll(schedule.split(channel, min(STRAIGHT, block.channels), tail="exact")[1])
     if not end:
         schedule.transform_layout("w", f"OK -> O/{block.channels} K O%{block.channels}")
 
 
-def _gather(nest: Nest, schedule: Schedule, block: Block, end: str, first: int) -> None:
-    """Gather windows on a kernel, pixel by pixel."""
+def _gather(nest: Nest, schedule: Schedule, end: str, first: str) -> None:
+    """Gather windows on a kernel, pixel by pixel; first: that of a block."""
     window = nest.window
     assert window is not None
-    loops = loops_of(schedule.func.body)
-    at = [f"{loop}*{size}" for loop, size in ((f"out_p{end}_o", block.pixels), (f"col_p{end}", 1))
-          if loop in loops]  # fmt: skip
+    pixel = f"col_p{end} + {first}" if f"col_p{end}" in loops_of(schedule.func.body) else first
     sizes = replace(window, is_padded=is_clipped(nest.func, "acc")).sizes
-    pixel = " + ".join([*at, str(first)])
     schedule.tensorize(f"col_k{end}", "ec_gather_pixel_s8", sizes, {"pixel": pixel})
 
 
@@ -187,6 +232,6 @@ RULES = (
     Rule(
         "blocks of sums", is_product, schedules,
         lacks=frozenset({"dsp"}), for_size=False, ends_menu=_is_known_faster,
-        kernels=("ec_sums_*", "ec_gather_pixel_s8"),
+        kernels=("ec_sums_*", "ec_pack_fours_s8", "ec_gather_pixel_s8"),
     ),
 )  # fmt: skip

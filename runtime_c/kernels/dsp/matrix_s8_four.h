@@ -1,9 +1,7 @@
 /* Matrix products of int8 for the DSP extension of Armv7E-M: four pixels by two channels in six sums.
  *
- * Sums have 24 bits, so that those of four pixels p, q, r and s fit three words, modulo 2^32:
- *   S = p + 256 * q, T = r + 256 * s, U = s + 256 * p.
- * T - 256 * U is r - 65536 * p, whose lower half is that of r; its upper half and S give the rest of r.
- * Then T gives s, U gives p, and S gives q: all four, times 256, in seven instructions.
+ * Sums have 24 bits, so that those of four pixels p, q, r and s fit three words S, T and U, which
+ * four_sums.h explains: all four, times 256, in seven instructions.
  *
  * Inputs are packed as these sums want them (matrix_pack_s8_four.h): half-words of p + 128 + 256 * q,
  * and so on. A byte without a sign below one with a sign fills all of int16, so that no input is too
@@ -25,6 +23,7 @@
 #ifndef EC_MATRIX_S8_FOUR_H
 #define EC_MATRIX_S8_FOUR_H
 
+#include "kernels/common/four_sums.h"
 #include "kernels/dsp/matrix_s8.h"
 
 /* Assembly: a word of weights. */
@@ -198,19 +197,6 @@
 
 /* clang-format on */
 
-/* 256 times the sums of pixels p to s, in that order, from the words S, T and U. */
-static inline EC_UNUSED void ec_take_apart_4_s8_dsp(int32_t *above, const int32_t *sums) {
-    const uint32_t s = (uint32_t)sums[0];
-    const uint32_t t = (uint32_t)sums[1];
-    const uint32_t u = (uint32_t)sums[2];
-    const uint32_t low = t - (u << 8);
-    const uint32_t high = s + (uint32_t)((int32_t)low >> 16);
-    above[2] = (int32_t)((low & 0xFFFFu) << 8 | high << 24);
-    above[3] = (int32_t)(t - (uint32_t)(above[2] >> 8));
-    above[0] = (int32_t)(u - (uint32_t)(above[3] >> 8));
-    above[1] = (int32_t)(s - (uint32_t)(above[0] >> 8));
-}
-
 /* A word of weights of one channel times a word of each sum. */
 static inline EC_UNUSED void ec_accumulate_4_s8_dsp(int32_t *sums, const int8_t *x,
                                                     int32_t weights) {
@@ -239,7 +225,7 @@ static inline EC_UNUSED const int32_t *ec_sums_4_s8_dsp(int32_t sums[2][3], cons
 static inline EC_UNUSED void ec_store_4_s8_dsp(int8_t *out, int32_t step, const int32_t *sums,
                                                const int32_t *at, int32_t shift) {
     int32_t above[4];
-    ec_take_apart_4_s8_dsp(above, sums);
+    ec_take_apart_4_s8(above, sums);
     for (int32_t p = 0; p < 4; ++p) {
         const int32_t sum = above[p] >> 8;
         const int32_t high = ec_high_of_double(sum, at[0]) + (sum >> 31);

@@ -75,7 +75,7 @@ static inline EC_UNUSED const int32_t *ec_s4_sums_4_s8_dsp(int32_t sums[2][3], c
 static inline EC_UNUSED void ec_s4_store_4_s8_dsp(int8_t *out, int32_t step, const int32_t *sums,
                                                   const int32_t *at) {
     int32_t above[4];
-    ec_take_apart_4_s8_dsp(above, sums);
+    ec_take_apart_4_s8(above, sums);
     for (int32_t p = 0; p < 4; ++p) {
         const int32_t sum = above[p] >> 12;
         out[p * step] =

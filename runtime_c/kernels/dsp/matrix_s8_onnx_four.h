@@ -21,7 +21,7 @@ static inline EC_UNUSED void ec_store_4_onnx_s8_dsp(int8_t *out, int32_t step, c
                                                     int32_t shift) {
     const int32_t constant = zero_point * (1 << shift) + (1 << (shift - 1));
     int32_t above[4];
-    ec_take_apart_4_s8_dsp(above, sums);
+    ec_take_apart_4_s8(above, sums);
     for (int32_t p = 0; p < 4; ++p) {
         out[p * step] =
             factor < 0

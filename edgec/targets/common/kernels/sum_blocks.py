@@ -1,14 +1,16 @@
 """Blocks of sums of int8 products (`runtime_c/kernels/common/sum_blocks_s8.h`).
 
 A block is some pixels by some channels, whose sums stay in registers: each input is read once for
-all channels of a block, and each weight once for all its pixels.
+all channels of a block, and each weight once for all its pixels. Four pixels may have three sums,
+if their inputs are packed (`runtime_c/kernels/common/sum_fours_s8.h`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
+from typing import Any
 
 import numpy as np
 
@@ -25,6 +27,7 @@ class Block:
     """A kernel: its pixels and channels, and instructions of a call and of an input of it.
 
     is_moved: weights are stored as what they are more than -128, in bytes without a sign.
+    is_packed: inputs are packed, and no sum may have more than `SUM_BITS`.
     """
 
     pixels: int
@@ -32,11 +35,18 @@ class Block:
     call: float
     each: float
     is_moved: bool = False
+    is_packed: bool = False
 
     @property
     def kernel(self) -> str:
         """The name of the kernel."""
-        return f"ec_sums_{self.pixels}x{self.channels}{'_moved' * self.is_moved}_s8"
+        way = "_moved" * self.is_moved + "_packed" * self.is_packed
+        return f"ec_sums_{self.pixels}x{self.channels}{way}_s8"
+
+    def meaning(self, depth: int, step: int) -> PrimFunc:
+        """What the kernel computes."""
+        make = packed_block if self.is_packed else sums_block
+        return make(self.pixels, self.channels, depth, step)
 
     def fields(self, depth: int, **_: int) -> list[Field]:
         """Biases, and for each input the weights of the channels."""
@@ -48,15 +58,28 @@ class Block:
 
 def sums_block(pixels: int, channels: int, depth: int, step: int) -> PrimFunc:
     """acc[p, c] = bias[c] + sum over k of x[p * step + k] * w[k, c]."""
+    return _block(
+        (pixels, channels), depth, ((pixels - 1) * step + depth,), lambda x, p, k: x[p * step + k]
+    )
+
+
+def packed_block(pixels: int, channels: int, depth: int, step: int) -> PrimFunc:
+    """acc[p, c] = bias[c] + sum over k of x[k, p] * w[k, c]; step does not count."""
+    return _block((pixels, channels), depth, (depth, ROOM), lambda x, p, k: x[k, p])
+
+
+def _block(
+    block: tuple[int, int], depth: int, shape: tuple[int, ...], read: Callable[[Any, Any, Any], Any]
+) -> PrimFunc:
     b = Definition("sums_block")
-    acc = b.output("acc", (pixels, channels), "int32")
-    x = b.input("x", ((pixels - 1) * step + depth,), "int8")
-    bias = b.constant("bias", (channels,), "int32")
-    w = b.constant("w", (depth, channels), "int8")
+    acc = b.output("acc", block, "int32")
+    x = b.input("x", shape, "int8")
+    bias = b.constant("bias", block[1:], "int32")
+    w = b.constant("w", (depth, block[1]), "int8")
     b.reduce(
         acc, [("k", 0, depth)],
         init=lambda p, c: bias[c],
-        update=lambda acc, p, c, k: acc + int32(x[p * step + k]) * int32(w[k, c]),
+        update=lambda acc, p, c, k: acc + int32(read(x, p, k)) * int32(w[k, c]),
     )  # fmt: skip
     schedule = Schedule(b.build())
     if depth > 1:
@@ -65,33 +88,59 @@ def sums_block(pixels: int, channels: int, depth: int, step: int) -> PrimFunc:
     return schedule.func
 
 
+def pack_fours(depth: int, step: int) -> PrimFunc:
+    """to[k, p] = x[p * step + k] of four pixels."""
+    b = Definition("pack_fours")
+    to = b.output("to", (depth, ROOM), "int8")
+    x = b.input("x", (3 * step + depth,), "int8")
+    b.compute(to, lambda k, p: x[p * step + k], shape=(depth, 4), at=lambda k, p: (k, p))
+    return b.build()
+
+
 def _instructions(block: Block, depth: int, **_: int) -> float:
     return block.call + block.each * depth
 
 
+#: Bytes of an input of four pixels: only these kernels know how inputs are packed, three words.
+ROOM = 12
+#: Of packed inputs.
+SUM_BITS = 24
 _MOVED = Block(1, 8, 75, 28, is_moved=True)
+#: Packed: for few registers, and for many.
+_FOUR_BY_TWO, _FOURS = Block(4, 2, 62, 9.5, is_packed=True), Block(4, 4, 110, 32, is_packed=True)
 _WIDE, _FOUR, _ROW = Block(2, 4, 60, 15), Block(4, 4, 90, 42), Block(1, 8, 60, 18)
 _PIXEL = Block(1, 4, 40, 11)
 #: Of 16 channels in a vector.
 _VECTORS, _VECTOR = Block(4, 16, 40, 15), Block(1, 16, 20, 7)
 #: Of pixels that are left, by channels.
 ONE_PIXEL = {block.channels: block for block in (_PIXEL, _VECTOR)}
-for _block in (_MOVED, _WIDE, _FOUR, _ROW, _PIXEL, _VECTORS, _VECTOR):
+for _each in (_MOVED, _WIDE, _FOUR, _ROW, _PIXEL, _VECTORS, _VECTOR, _FOUR_BY_TWO, _FOURS):
     register(
         Microkernel(
-            _block.kernel,
-            partial(sums_block, _block.pixels, _block.channels),
+            _each.kernel,
+            _each.meaning,
             sizes=("depth", "step"),
-            header="common/sum_blocks_s8.h",
-            alignment=(("bias", 4),),
-            stream=Stream(("bias", "w"), _block.fields),
-            instructions=partial(_instructions, _block),
+            header=f"common/sum_{'fours' if _each.is_packed else 'blocks'}_s8.h",
+            alignment=(("bias", 4), *((("x", 4),) if _each.is_packed else ())),
+            stream=Stream(("bias", "w"), _each.fields),
+            instructions=partial(_instructions, _each),
             reads_first=True,
         )
     )
+register(
+    Microkernel(
+        "ec_pack_fours_s8",
+        pack_fours,
+        sizes=("depth", "step"),
+        header="common/sum_fours_s8.h",
+        alignment=(("to", 4),),
+        instructions=lambda depth, **_: 15 + 13 * depth,
+    )
+)
 #: By a feature of a core, or none: its blocks, the best first. For a single pixel, RISC-V's own
 #: rules take a third of the instructions.
 BLOCKS: Mapping[str, tuple[Block, ...]] = {
     "rv32v": (_VECTORS, _VECTOR),
-    "thumb2": (_WIDE, _ROW, _PIXEL), "rv32m": (_FOUR,), "": (_MOVED,),
+    "thumb2": (_FOUR_BY_TWO, _WIDE, _ROW, _PIXEL), "rv32m": (_FOURS, _FOUR),
+    "": (_FOUR_BY_TWO, _MOVED),
 }  # fmt: skip
