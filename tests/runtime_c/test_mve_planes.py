@@ -24,6 +24,8 @@ static void sums(void *out, const void *x, const void *s, const int32_t *n) {
 }
 """)
 PACK, SUMS = map(get_microkernel, ("ec_pack_planes_s8_mve", "ec_depthwise_planes_s8_mve"))
+#: Height, width, columns of a tile.
+TILES = [(1, 6, 2), (5, 3, 1), (4, 4, 2), (9, 12, 4)]
 IMAGES = [(1, 1), (1, 6), (2, 1), (3, 3), (6, 6), (5, 2), (25, 5), (8, 17), (13, 9)]
 
 
@@ -42,24 +44,34 @@ def tables(rng, shift):
     }
 
 
+def packed(rng, image, more, calls, wanted):
+    """Add a call that packs a tile of an image, and its results."""
+    sizes = [*image, *more]
+    x = rng.integers(-128, 128, image[0] * image[1] * more[1]).astype(np.int8)
+    out = np.full(LANES * more[0] * (image[0] + 2) * 3 + 20, 77, np.int8)
+    calls.append(Call(0, out, x, np.zeros(1, np.int32), sizes))
+    wanted.append(meant(PACK, out, [x], sizes))
+
+
 def test_packing(machine):
-    """The second four channels of twelve, and images of four; nothing else is written."""
+    """The second four channels of twelve, images of four, tiles; nothing else is written."""
     rng = np.random.default_rng(1)
     calls, wanted = [], []
     for at, (height, width) in enumerate(IMAGES):
-        sizes = [height, width, (LANES, 12)[at % 2], (-128, 5)[at % 2]]
-        x = rng.integers(-128, 128, height * width * sizes[2]).astype(np.int8)
-        out = np.full(LANES * width * (height + 2) * 3 + 20, 77, np.int8)
-        calls.append(Call(0, out, x, np.zeros(1, np.int32), sizes))
-        wanted.append(meant(PACK, out, [x], sizes))
+        more = (width, (LANES, 12)[at % 2], (-128, 5)[at % 2], 0)
+        packed(rng, (height, width), more, calls, wanted)
+    for height, width, tile in TILES:
+        for column in range(0, width, tile):
+            packed(rng, (height, width), (tile, 8, 5, column), calls, wanted)
     for call, want, (got, _) in zip(calls, wanted, machine.run(calls), strict=True):
         assert np.array_equal(got, want), call.numbers
 
 
-def summed(rng, image, channels, constants, values=None):
+def summed(rng, image, channels, constants, values=None, tile=0):
     """A call on planes of these values, and its results."""
-    sizes = [*image, channels]
-    count = LANES * image[1] * (image[0] + 2) * 3
+    columns = tile or image[1]
+    sizes = [*image, columns, channels, 0]
+    count = LANES * columns * (image[0] + 2) * 3
     plane = rng.choice(values if values else np.arange(-128, 128), count).astype(np.int8)
     stream = SUMS.stream.pack(constants, **dict(zip(SUMS.sizes, sizes, strict=True)))
     found = SUMS.stream.unpack(stream, **dict(zip(SUMS.sizes, sizes, strict=True)))
@@ -81,7 +93,7 @@ def test_sums(machine):
     check(machine, [
         summed(rng, image, (LANES, 20)[at % 2], tables(rng, -4 - at % 5))
         for at, image in enumerate(IMAGES)
-    ])  # fmt: skip
+    ] + [summed(rng, image, 12, tables(rng, -5), tile=tile) for *image, tile in TILES])  # fmt: skip
 
 
 def test_extremes_and_ties(machine):

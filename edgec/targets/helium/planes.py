@@ -12,8 +12,10 @@ from edgec.targets.common.limits import find_limits
 from edgec.targets.common.nests import decompose, find_param, output_loops
 from edgec.targets.helium.kernels.planes import (
     LANES,
+    LEAST_TILE,
     MOST_PLANE,
     MOST_ROW,
+    MOST_TILE,
     ZERO_POINT,
     fits_planes,
 )
@@ -45,19 +47,26 @@ def schedule_planes(nest: Nest) -> list[Schedule]:
         return []
     schedule = nest.schedule()
     batch, high, wide, channel = output_loops(nest.func, "out", "out")
+    height, width, channels = find_param(nest.func, "out").shape[1:]
+    tile = _columns_at_once(height, width)
     try:
         schedule.reorder(batch, channel, wide, high)
         outer, inner = schedule.split(channel, LANES)
+        first = "0"
+        if tile < width:
+            outer, wide = schedule.split(wide, tile)
+            schedule.reorder(outer, inner, wide)
+            first = f"{outer}*{tile}"
         schedule.compute_at("acc", high)
         schedule.compute_at("plane", outer, scope="scratch")
         decompose(schedule, "acc")
         schedule.simplify()
         schedule.in_place = in_place_inputs(schedule.func)
-        height, width, channels = find_param(nest.func, "out").shape[1:]
         fill = window.zero_point if window.is_padded else 0
-        sizes = {"height": height, "width": width, "step": channels, "fill": fill}
-        schedule.tensorize("plane_c", "ec_pack_planes_s8_mve", sizes)
-        sizes = {"height": height, "width": width, "channels": channels}
+        sizes = {
+            "height": height, "width": width, "columns": tile, "channels": channels, "fill": fill,
+        }  # fmt: skip
+        schedule.tensorize("plane_c", "ec_pack_planes_s8_mve", sizes, {"column": first})
         schedule.tensorize(inner, "ec_depthwise_planes_s8_mve", sizes)
     except ScheduleError:
         return []
@@ -70,5 +79,16 @@ def _require_image(window: Window, shape: tuple[int, ...]) -> None:
     _, height, width, channels = shape
     if window.shape[2] != channels or channels % LANES:
         raise ScheduleError("the channels do not fill vectors")
-    if width * channels >= MOST_ROW or 3 * width * (height + 2) > MOST_PLANE:
+    if width * channels >= MOST_ROW or not _columns_at_once(height, width):
         raise ScheduleError("the image is too large")
+
+
+def _columns_at_once(height: int, width: int) -> int:
+    """Columns of outputs that planes hold: all, or as many as divide them and fit; 0 for none."""
+    column = 3 * (height + 2)
+    if column * width <= MOST_PLANE:
+        return width
+    return max(
+        (n for n in range(LEAST_TILE, width) if width % n == 0 and column * n <= MOST_TILE),
+        default=0,
+    )

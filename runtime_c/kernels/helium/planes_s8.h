@@ -19,60 +19,73 @@
 #include "edgec/ec_kernel.h"
 #include "kernels/common/rescale_sums.h"
 
-/* to[c][w][h][k] = x[h - 1][w + k - 1][c] for 4 channels, w < width, h < height + 2 and k < 3; `fill`
- * outside of x, whose pixels are `step` bytes apart. Rows of x have less than 65,533 bytes, and planes
- * less than 16,384. to and x need no alignment and must not overlap.
+/* Sizes of an image and of a tile of its columns; what is outside of it. */
+typedef struct {
+    int32_t height, width, columns, channels, fill;
+} ec_planes_mve_sizes;
+
+/* to[c][w][h][k] = x[h - 1][column + w + k - 1][c] for 4 channels, w < columns, h < height + 2 and k < 3;
+ * `fill` outside of x [height][width][channels]. Rows of x have less than 65,533 bytes, and planes less
+ * than 16,384. to and x need no alignment and must not overlap.
  *
  * Two rows of four channels are a vector. Registers: r0 where a column of x goes as the middle one, r1
  * x, r2 as the last one, r3 x of a row, r4 as the first one, r5 6, r6 bytes of a column of x, r7
  * columns left, r8 bytes to the second next row of x, r9 to the next pixel, r10 to the next column of a
- * plane, q1, q2 offsets of planes, q3 of x. */
-static EC_KERNEL void ec_pack_planes_s8_mve(int8_t *to, const int8_t *x, int32_t height,
-                                            int32_t width, int32_t step, int32_t fill) {
-    const int32_t column = 3 * (height + 2);
+ * plane, r11 columns after the tile, q1, q2 offsets of planes, q3 of x. */
+static EC_KERNEL void ec_pack_planes_s8_mve(int8_t *to, const int8_t *x,
+                                            const ec_planes_mve_sizes *n, int32_t column) {
 #if EC_MVE_ASM
-    const int32_t given[7] = {
-        column * width, fill, 4 * height, width, width * step, step, column
-    };
     register int8_t *r0 __asm__("r0") = to;
     register const int8_t *r1 __asm__("r1") = x;
-    register const int32_t *r2 __asm__("r2") = given;
+    register const ec_planes_mve_sizes *r2 __asm__("r2") = n;
+    register int32_t r3 __asm__("r3") = column;
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
         "push {r4-r11}\n"
-        "ldm r2, {r3, r4, r6-r10}\n"
-        "vdup.8 q0, r4\n"
-        "mov r2, r0\n"
-        "add r4, r0, r3\n"
-        "add r5, r4, r3\n"
-        "add r11, r5, r3\n"
-        "dlstp.8 lr, r3\n"
-        "1:\n" /* fill four planes at once */
-        "vstrb.8 q0, [r2], #16\n"
-        "vstrb.8 q0, [r4], #16\n"
-        "vstrb.8 q0, [r5], #16\n"
-        "vstrb.8 q0, [r11], #16\n"
-        "letp lr, 1b\n"
+        "ldm r2, {r4-r8}\n"
+        "vdup.8 q0, r8\n"
+        "add r10, r4, r4, lsl #1\n"
+        "add r10, r10, #6\n"
+        "subs r2, r3, #1\n"
+        "mla r1, r2, r7, r1\n" /* the column before the tile */
+        "subs r2, r5, r3\n"
+        "sub r11, r2, r6\n"
+        "mul r8, r5, r7\n"
+        "mov r9, r7\n"
+        "mul r12, r10, r6\n"
         "movs r2, #0\n"
         "vidup.u16 q2, r2, #1\n"
         "vshr.u16 q2, q2, #2\n" /* the row of each lane */
-        "movs r4, #0\n"
+        "movs r2, #0\n"
         "movs r5, #4\n"
-        "viwdup.u16 q3, r4, r5, #1\n" /* and its channel */
-        "vmul.i16 q1, q3, r3\n"
+        "viwdup.u16 q3, r2, r5, #1\n" /* and its channel */
+        "vmul.i16 q1, q3, r12\n"
         "vmla.s16 q3, q2, r8\n"
         "movs r5, #3\n"
         "vmla.s16 q1, q2, r5\n"
         "lsl r8, r8, #1\n"
-        "adds r0, #4\n"
         "mov r2, r0\n"
+        "add r5, r2, r12\n"
+        "add r7, r5, r12\n"
+        "dlstp.8 lr, r12\n"
+        "add r12, r7\n"
+        "1:\n" /* fill four planes at once */
+        "vstrb.8 q0, [r2], #16\n"
+        "vstrb.8 q0, [r5], #16\n"
+        "vstrb.8 q0, [r7], #16\n"
+        "vstrb.8 q0, [r12], #16\n"
+        "letp lr, 1b\n"
+        "adds r7, r6, #1\n"
+        "lsls r6, r4, #2\n"
         "movs r5, #6\n"
+        "adds r0, #3\n" /* a column before the tile is only a first one */
+        "mov r4, r0\n"
+        "mov r2, r0\n"
+        "cbz r3, 4f\n"
         "2:\n" /* a column */
         "mov r3, r1\n"
         "vmov q2, q1\n"
-        "add r4, r0, r10\n"
-        "subs r4, #1\n"
         "cmp r7, #1\n"
         "it eq\n"
         "moveq r4, r0\n" /* no column of outputs follows: to the same place twice */
@@ -85,28 +98,39 @@ static EC_KERNEL void ec_pack_planes_s8_mve(int8_t *to, const int8_t *x, int32_t
         "vstrb.16 q0, [r2, q2]\n"
         "vadd.i16 q2, q2, r5\n"
         "letp lr, 3b\n"
+        "4:\n"
         "adds r2, r0, #1\n"
-        "add r0, r0, r10\n"
+        "adds r0, r4, #1\n"
+        "add r4, r0, r10\n"
+        "subs r4, #1\n"
         "add r1, r1, r9\n"
         "subs r7, #1\n"
         "bne 2b\n"
+        "cmp r11, #0\n"
+        "ittt ne\n" /* a column after the tile is only a last one */
+        "movne r11, #0\n"
+        "movne r0, r2\n"
+        "movne r7, #1\n"
+        "bne 2b\n"
         "pop {r4-r11}\n"
-        : "+r"(r0), "+r"(r1), "+r"(r2)
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
         :
-        : "r3", "lr", "q0", "q1", "q2", "q3", "cc", "memory");
+        : "r12", "lr", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
-    for (int32_t i = 0; i < 4 * column * width; ++i) {
-        const int32_t w = i / column % width + i % 3 - 1;
-        const int32_t h = i % column / 3 - 1;
-        const int32_t inside = h >= 0 && h < height && w >= 0 && w < width;
-        to[i] = (int8_t)(inside != 0 ? x[(h * width + w) * step + i / (column * width)] : fill);
+    const int32_t bytes = 3 * (n->height + 2);
+    for (int32_t i = 0; i < 4 * bytes * n->columns; ++i) {
+        const int32_t w = column + i / bytes % n->columns + i % 3 - 1;
+        const int32_t h = i % bytes / 3 - 1;
+        const int32_t inside = h >= 0 && h < n->height && w >= 0 && w < n->width;
+        const int32_t from = (h * n->width + w) * n->channels + i / (bytes * n->columns);
+        to[i] = (int8_t)(inside != 0 ? x[from] : n->fill);
     }
 #endif
 }
 
-/* out[(h * width + w) * channels + c] for c < 4 and all pixels: the rescaled sum over k < 9 of
- * plane[c][w][3 * h + k] * w[c][k] + bias[c]. stream: see the top of this file; it is aligned to 4
+/* out[(h * width + w) * channels + c] for c < 4, h < height and w < columns: the rescaled sum over k < 9
+ * of plane[c][w][3 * h + k] * w[c][k] + bias[c]. stream: see the top of this file; it is aligned to 4
  * bytes, out and plane need no alignment and must not overlap. Up to 7 bytes after the last plane are
  * read, and not used.
  *
@@ -114,31 +138,31 @@ static EC_KERNEL void ec_pack_planes_s8_mve(int8_t *to, const int8_t *x, int32_t
  * r11 zero point, r12 columns left, q2 multipliers, q3 shifts, q4 to q7 weights. On the stack: height,
  * bytes from the end of a column of out to the next. */
 static EC_KERNEL void ec_depthwise_planes_s8_mve(int8_t *out, const int8_t *plane,
-                                                 const int32_t *stream, int32_t height,
-                                                 int32_t width, int32_t channels) {
-    const int32_t bytes = 3 * (height + 2) * width;
-    const int32_t row = width * channels;
+                                                 const int32_t *stream,
+                                                 const ec_planes_mve_sizes *n) {
 #if EC_MVE_ASM
-    const int32_t given[8] = { (int32_t)(uintptr_t)plane,
-                               (int32_t)(uintptr_t)out,
-                               row,
-                               (int32_t)(uintptr_t)stream,
-                               width,
-                               bytes,
-                               height,
-                               channels - height * row };
-    register const int32_t *r0 __asm__("r0") = given;
+    register int8_t *r0 __asm__("r0") = out;
+    register const int8_t *r1 __asm__("r1") = plane;
+    register const int32_t *r2 __asm__("r2") = stream;
+    register const ec_planes_mve_sizes *r3 __asm__("r3") = n;
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
         "push {r4-r11}\n"
         "vpush {d8-d15}\n"
-        "ldm r0!, {r1, r7, r9, r10, r12}\n"
-        "ldm r0, {r2, r4, r6}\n"
-        "push {r4, r6}\n"
-        "add r3, r1, r2\n"
-        "add r5, r3, r2\n"
-        "add r8, r5, r2\n"
+        "ldm r3, {r4-r7}\n"
+        "mul r9, r5, r7\n"
+        "mls r5, r4, r9, r7\n"
+        "push {r4, r5}\n"
+        "add r5, r4, r4, lsl #1\n"
+        "adds r5, #6\n"
+        "muls r5, r6\n"
+        "mov r12, r6\n"
+        "mov r10, r2\n"
+        "mov r7, r0\n"
+        "add r3, r1, r5\n"
+        "add r8, r3, r5, lsl #1\n"
+        "add r5, r3\n"
         "movs r2, #9\n"
         "vctp.8 r2\n"
         "add r0, r10, #16\n"
@@ -183,21 +207,24 @@ static EC_KERNEL void ec_depthwise_planes_s8_mve(int8_t *out, const int8_t *plan
         "add sp, #8\n"
         "vpop {d8-d15}\n"
         "pop {r4-r11}\n"
-        : "+r"(r0)
+        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
         :
-        : "r1", "r2", "r3", "r12", "lr", "q0", "q1", "q2", "q3", "cc", "memory");
+        : "r12", "lr", "q0", "q1", "q2", "q3", "cc", "memory");
     /* clang-format on */
 #else
+    const int32_t column = 3 * (n->height + 2);
     const int8_t *const weights = (const int8_t *)(stream + 12);
     for (int32_t c = 0; c < 4; ++c) {
-        for (int32_t i = 0; i < height * width; ++i) {
-            const int8_t *const from = plane + c * bytes + i / height * 3 * (height + 2);
+        for (int32_t i = 0; i < n->height * n->columns; ++i) {
+            const int32_t h = i % n->height;
+            const int32_t w = i / n->height;
+            const int8_t *const from = plane + (c * n->columns + w) * column + 3 * h;
             uint32_t sum = (uint32_t)stream[c];
             for (int32_t k = 0; k < 9; ++k) {
-                sum += (uint32_t)(from[i % height * 3 + k] * weights[9 * c + k]);
+                sum += (uint32_t)(from[k] * weights[9 * c + k]);
             }
             const int32_t value = ec_rescale_sum_tflm((int32_t)sum, stream + 4 + c, 4) - 128;
-            out[i % height * row + i / height * channels + c] =
+            out[(h * n->width + w) * n->channels + c] =
                 (int8_t)ec_min_s32(ec_max_s32(value, -128), 127);
         }
     }

@@ -138,6 +138,7 @@ CASES = [
             ((25, 5), 4, SAME, PLANES),
             ((4, 5), 18, SAME, DEPTHWISE),
             ((4, 5), 16, END, DEPTHWISE),
+            ((26, 24), 8, SAME, PLANES),
             ((26, 26), 16, SAME, DEPTHWISE),
         )
     ),

@@ -15,10 +15,11 @@ import numpy.typing as npt
 from edgec.loop.define import Definition
 from edgec.loop.gathered import plane_element
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.schedule import Schedule
 from edgec.loop.stream import Field, Stream, lanes_of, rows_at
 from edgec.loop.values import int32
+from edgec.numerics.term import TermLike
 from edgec.targets.common.kernels.rescaling import TFLM
 from edgec.targets.common.kernels.sums import Results
 from edgec.targets.helium.kernels.matrix import table_field
@@ -33,32 +34,38 @@ ZERO_POINT = -128
 MOST_RESULT = (1 << 15) - 128
 #: Bytes of a row of an image are below this: offsets of vectors have 16 bits.
 MOST_ROW = (1 << 16) - 3
-#: Bytes that a plane may take; there are four.
-MOST_PLANE = 2048
+#: Bytes that a plane may take; there are four. Of a tile of an image, and columns of one at least:
+#: the columns beside a tile are packed for it, too.
+MOST_PLANE, MOST_TILE, LEAST_TILE = 2048, 1024, 4
 
 
-def pack_planes(height: int, width: int, step: int, fill: int) -> PrimFunc:
-    """to[c, j, h, 0, r] = x[0, h - 1, j + r - 1, c], `fill` outside of x.
+def pack_planes(
+    height: int, width: int, columns: int, channels: int, fill: int, column: TermLike
+) -> PrimFunc:
+    """to[c, j, h, 0, r] = x[0, h - 1, column + j + r - 1, c] for j < columns, `fill` outside of x.
 
-    x is int8 [1, height, width, step].
+    x is int8 [1, height, width, channels].
     """
     b = Definition("pack_planes")
-    to = b.output("to", (LANES, width, height + 2, 1, 3), "int8")
-    x = b.input("x", (1, height, width, step), "int8")
+    to = b.output("to", (LANES, columns, height + 2, 1, 3), "int8")
+    x = b.input("x", (1, height, width, channels), "int8")
     b.compute(
-        to, lambda c, j, h, w, r: plane_element(x, (0, h - 1, j + r - 1, c), height, width, fill)
+        to,
+        lambda c, j, h, w, r: plane_element(
+            x, (0, h - 1, column + j + r - 1, c), height, width, fill
+        ),
     )
     return b.build()
 
 
-def depthwise_planes(height: int, width: int, channels: int) -> PrimFunc:
+def depthwise_planes(height: int, width: int, columns: int, channels: int, **_: int) -> PrimFunc:
     """out[h, w, c] = requantized bias[c] + sum of plane[c, w, h + kh, kw] * w[c, kh, kw].
 
-    For the first channels of out [height, width, channels].
+    For the first channels and columns of out [height, width, channels].
     """
     b = Definition("depthwise_planes")
     out = b.output("out", (height, width, channels), "int8")
-    plane = b.input("plane", (LANES, width, height + 2, 3), "int8")
+    plane = b.input("plane", (LANES, columns, height + 2, 3), "int8")
     bias = b.constant("bias", (LANES,), "int32")
     weights = b.constant("w", (LANES, 3, 3), "int8")
     tables = TFLM.declare(b, LANES)
@@ -69,7 +76,7 @@ def depthwise_planes(height: int, width: int, channels: int) -> PrimFunc:
         update=lambda acc, c, w, h, kh, kw: (
             acc + int32(plane[c, w, h + kh, kw]) * int32(weights[c, kh, kw])
         ),
-        shape=(LANES, width, height),
+        shape=(LANES, columns, height),
         dtype="int32",
     )
 
@@ -77,7 +84,7 @@ def depthwise_planes(height: int, width: int, channels: int) -> PrimFunc:
         rounded = TFLM.rounded(acc[c, w, h], tables, c)
         return Results(ZERO_POINT).stored(out, (h, w, c), rounded)
 
-    b.compute(out, element, shape=(LANES, width, height), at=lambda c, w, h: (h, w, c))
+    b.compute(out, element, shape=(LANES, columns, height), at=lambda c, w, h: (h, w, c))
     schedule = Schedule(b.build())
     schedule.compute_at("acc", "out_h")
     schedule.decompose_reduction("acc", "acc_kh")
@@ -103,21 +110,24 @@ def _fields(**_: int) -> list[Field]:
     ]
 
 
-def _pack_instructions(height: int, width: int, **_: int) -> float:
-    return (
-        70 + 2 * (LANES * width * (height + 2) * 3 // 16) + width * (13 + 7 * ((height + 1) // 2))
-    )
+def _pack_instructions(height: int, width: int, columns: int, **_: int) -> float:
+    filled = LANES * columns * (height + 2) * 3 // 16
+    return 80 + 1.25 * filled + min(columns + 2, width) * (14 + 7 * ((height + 1) // 2))
 
 
-def _sum_instructions(height: int, width: int, **_: int) -> float:
-    return 70 + width * (10 + 18 * height)
+def _sum_instructions(height: int, columns: int, **_: int) -> float:
+    return 70 + columns * (10 + 18 * height)
 
+
+_SIZES = Struct("ec_planes_mve_sizes", ("height", "width", "columns", "channels", "fill"))
 
 register(
     Microkernel(
         "ec_pack_planes_s8_mve",
         pack_planes,
-        sizes=("height", "width", "step", "fill"),
+        sizes=_SIZES.members,
+        struct=_SIZES,
+        indices=("column",),
         header="helium/planes_s8.h",
         needs=frozenset({"mve"}),
         instructions=_pack_instructions,
@@ -128,7 +138,8 @@ register(
     Microkernel(
         "ec_depthwise_planes_s8_mve",
         depthwise_planes,
-        sizes=("height", "width", "channels"),
+        sizes=_SIZES.members,
+        struct=_SIZES,
         header="helium/planes_s8.h",
         needs=frozenset({"mve"}),
         alignment=(("bias", 4),),
