@@ -42,8 +42,8 @@ class Prices:
 
     With time 1 and flash 0.5, one percent fewer instructions are worth two percent of the flash.
 
-    weights: what it is worth to store all weights in no bytes at all; the half of it is for half
-    the bytes. slowdown: at most this many times the fewest instructions. least_gain: scratch that
+    weights: the price of the weights of all layers as bytes; fewer bytes cost in proportion.
+    slowdown: at most this many times the fewest instructions. least_gain: scratch that
     lies beside values must save this many instructions. frames: kernels that rescale integers on an
     FPU, which makes the frames of interrupts larger, must save this many, or half of all where the
     arena stays as small. least_streamed: layers stream where that saves this part of the arena.
@@ -67,7 +67,7 @@ class Prices:
 
     @property
     def is_small(self) -> bool:
-        """Whether flash alone counts, but for what saves much time."""
+        """Whether flash alone counts, except where very much time is saved."""
         return self.flash >= MANY_TIMES * self.time and not self.ram
 
     @property

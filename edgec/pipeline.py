@@ -74,7 +74,7 @@ Printed = TypeVarTuple("Printed")
 
 @dataclass(frozen=True)
 class Compiled:
-    """Everything that compiling one model gave, stage by stage.
+    """All results of compiling one model, stage by stage.
 
     imported: the graph as the file has it. module: after all passes. shrinkage: channels that
     were removed. idle_clamps: those that can never fire. groups, chosen: the menus and the variant

@@ -1,7 +1,7 @@
 """A board file for hardware of one's own, written after a shipped board with the same chip family.
 
-The text of the shipped file is kept, comments and all, but for what is asked to differ: so a
-reader sees every fact that a port needs, and where the shipped board's came from.
+The text of the shipped file is kept with its comments; only the values that the user asks for
+change. So a reader sees every fact that a port needs, and the source of the shipped board's.
 """
 
 from __future__ import annotations

@@ -54,7 +54,7 @@ def kept_files(folder: Path) -> tuple[str, ...]:
             return ()
         raise BuildFailed(
             f"{folder} exists and was not made by edgec",
-            details=(f"it is not empty and its {MARKER_NAME} is not one of edgec",),
+            details=(f"it is not empty and its {MARKER_NAME} was not written by edgec",),
             hint="choose another output folder with -o, or empty this one",
         )
     for name in found:

@@ -216,7 +216,7 @@ def _load_custom_ops(ctx: click.Context, param: click.Parameter, files: tuple[Pa
 custom_ops_option = click.option(
     "--custom-ops", type=click.Path(path_type=Path, dir_okay=False), multiple=True,
     metavar="FILE.py", expose_value=False, callback=_load_custom_ops,
-    help="Python that declares operators of the model that C functions of yours compute.",
+    help="Python file that declares custom operators and the C functions that compute them.",
 )  # fmt: skip
 _COMPILE_OPTIONS = (
     click.option("--optimize", type=OPTIMIZE, default="balanced", show_default=True,
@@ -262,10 +262,11 @@ _COMPILE_OPTIONS = (
     custom_ops_option,
     click.option("--kernels", type=click.Path(path_type=Path, dir_okay=False), multiple=True,
                  metavar="FILE.py",
-                 help="Python that lists C functions of yours, for what they are faster at."),
+                 help="Python file that lists your own C kernels; each runs the layers where it"
+                      " is faster."),
     click.option("--external", multiple=True,
                  type=click.Choice(["cudnn", "onednn", "sparse", "tensorrt", "xnnpack"]),
-                 help="Kernels of a library, for what they are faster at."),
+                 help="Library whose kernels run the layers where they are faster."),
     click.option("--dump", type=click.Path(path_type=Path, file_okay=False), metavar="DIR",
                  help="Write every stage as text into DIR."),
 )  # fmt: skip
@@ -312,7 +313,7 @@ def refuse_compile_options(why: str) -> None:
 def refuse_beside_pool(pool_file: Path | None, *given: object) -> None:
     """Raise UsageError for options that say what runs where, beside a pool, which says it."""
     if pool_file is not None and any(given):
-        raise click.UsageError("--pool says itself what runs where")
+        raise click.UsageError("the file of --pool says what runs where")
 
 
 def json_option(command: F) -> F:

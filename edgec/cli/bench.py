@@ -34,13 +34,13 @@ NOT_HERE = ("boards", "layers", "pool_file", "engine", "port")
 @click.option("--suite", type=click.Choice(["mlperf-tiny"]),
               help="Drive the models through a benchmark's own protocol, on its data.")  # fmt: skip
 @click.option("--host", "on_host", is_flag=True,
-              help="Instead: time on this computer, beside LiteRT and ONNX Runtime.")  # fmt: skip
+              help="Instead: compare times here with LiteRT and ONNX Runtime.")  # fmt: skip
 @click.option("--peers", "with_peers", is_flag=True,
-              help="Instead: other generators of C and TFLite Micro on a simulated Cortex-M4.",
-              )  # fmt: skip
+              help="Instead: compare with other generators of C and TFLite Micro on a simulated"
+              " Cortex-M4.")  # fmt: skip
 @click.option("--gpu", "on_gpu", is_flag=True,
-              help="Instead: time on this computer's GPU, beside torch.compile, ONNX Runtime and"
-              " TensorRT.")  # fmt: skip
+              help="Instead: compare times on this computer's GPU with torch.compile, ONNX"
+              " Runtime and TensorRT.")  # fmt: skip
 @click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE",
               help="With --peers, --host or --gpu: also write a page (--host: of layers).",
               )  # fmt: skip

@@ -38,8 +38,8 @@ QUANTIZED_NAME = "quantized.onnx"
 @click.argument("model", type=MODEL)
 @click.option("--board", metavar="B", help="Board name, alias or TOML file: see `edgec boards`; "
               "host without --target.")  # fmt: skip
-@click.option("--target", metavar="CORE", help="Emit the library alone for a core, or for"
-              " several of this kind of computer: A,B takes the best at the start.")  # fmt: skip
+@click.option("--target", metavar="CORE", help="Emit only the library, for a core; A,B: code for"
+              " several cores of one kind, of which the best is taken at start.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR",
               help="Project folder, else build/NAME; written whole or not at all.")  # fmt: skip
 @click.option("--name", "model_name", metavar="NAME", help="C identifier of the model.")
@@ -126,7 +126,7 @@ def _decide_harness(given: dict[str, Any], board: str | None, traced: bool) -> N
     """Options that follow from the program that serves the model. Raises UsageError."""
     if given["harness"] == "mlperf-tiny":
         if board is None or traced:
-            raise click.UsageError("--harness mlperf-tiny needs --board, and traces nothing")
+            raise click.UsageError("--harness mlperf-tiny needs --board, and excludes --trace")
         # Its runs are many on one input, which a run may destroy if it lies in the arena.
         given["io"] = "caller"
     if given["main"] is not None:

@@ -203,6 +203,6 @@ def _explore(wanted: list[Job], workers: int, quiet: bool) -> Explored:
                 found[id(job)] = point
         except BrokenProcessPool:
             raise EdgecError(
-                "a process that builds ended by itself", hint="try --workers 1: memory may be short"
+                "a build process stopped unexpectedly", hint="try --workers 1: memory may be short"
             ) from None
     return [found[id(job)] for job in wanted]

@@ -1,5 +1,6 @@
-"""Bars on standard error for what takes a while, nothing where that is no terminal; and what
-went wrong on the way, though it was done in the end.
+"""Progress bars on standard error for long work, and warnings about problems that it got over.
+
+There are no bars where standard error is no terminal.
 """
 
 from __future__ import annotations
@@ -65,7 +66,7 @@ def working(what: str, *, quiet: bool) -> Iterator[Working]:
 
 @contextmanager
 def count_bar(what: str, total: int, *, quiet: bool) -> Iterator[Callable[[], None]]:
-    """Show how many of `total` things are done, and for how long; gives what is called for each."""
+    """Show how many of `total` things are done, and for how long. Call the result once for each."""
     with working(what, quiet=quiet) as progress:
         done = 0
 

@@ -54,14 +54,14 @@ class _WithWords(click.Command):
 @click.option("--observer",
               type=click.Choice(["auto", "local", "minmax", "percentile", "mse", "entropy"]),
               default="auto", show_default=True,
-              help="How the range of a value follows from what it was.")  # fmt: skip
+              help="How to choose the range of a value from the samples.")  # fmt: skip
 @click.option("--samples", "most", type=click.IntRange(min=1), metavar="N",
               help="Use only the first N samples.")  # fmt: skip
 @click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
               help="What black and white are to the model, for images.")  # fmt: skip
 @click.option("--weights", type=click.Choice(["int8", "int4", "mixed", "float16"]), default="int8",
-              show_default=True, help="How weights are stored; mixed: whichever keeps the limits"
-              " with the least loss, layer by layer; float16: and all else in float.")  # fmt: skip
+              show_default=True, help="How weights are stored; mixed: chosen layer by layer, for"
+              " the least loss within the limits; float16: all else stays float.")  # fmt: skip
 @click.option("--group", type=click.IntRange(0), default=0, metavar="N",
               help="For int4 and mixed: how many inputs share a scale; default all.")  # fmt: skip
 @click.option("--activations", type=click.Choice(["int8", "int16", "mixed", "float32"]),
@@ -69,31 +69,32 @@ class _WithWords(click.Command):
               help="How values between layers are stored; mixed: int8, and int16 where the goal"
               " needs it; float32: weights alone in integers.")  # fmt: skip
 @click.option("--min-sqnr", "goal_db", type=FloatRange(1, 120), metavar="DB",
-              help="For mixed values: how near to float the outputs must be, on samples held out;"
-              " default 30, or with limits of a build as near as these allow.")  # fmt: skip
+              help="For mixed values: the least decibels of the outputs against the float model,"
+              " on held-out samples; default 30, or the most that limits allow.")  # fmt: skip
 @click.option("--keep-float", multiple=True, metavar="LAYER",
-              help="A layer that stays in float; more than once for more.")  # fmt: skip
+              help="A layer that stays in float (repeatable).")  # fmt: skip
 @click.option("--int16", multiple=True, metavar="LAYER",
-              help="A layer whose values are int16 among int8; may be given often.")  # fmt: skip
+              help="A layer with int16 values among int8 (repeatable).")  # fmt: skip
 @click.option("--from-start", is_flag=True,
               help="Reset the states before each sample.")  # fmt: skip
 @click.option("--max-weights", type=LIMIT, metavar="SIZE|PERCENT",
               help="For mixed: at most this many bytes of weights, or part of int8's.")  # fmt: skip
 @click.option("--board", metavar="B",
-              help="For mixed: the board that limits of a build are of.")  # fmt: skip
+              help="For mixed: the board whose build the limits are for.")  # fmt: skip
 @click.option("--max-flash", "max_flash_bytes", type=SIZE, metavar="SIZE",
               help="For mixed: at most this much flash of the board's build.")  # fmt: skip
 @click.option("--max-ram", "max_ram_bytes", type=SIZE, metavar="SIZE",
               help="For mixed: at most this much RAM of the board's build.")  # fmt: skip
 @click.option("--max-instructions", type=click.IntRange(1), metavar="N",
-              help="For mixed: at most this many an inference, counted on a core.")  # fmt: skip
+              help="For mixed: at most this many for one inference, counted on the simulated"
+              " core.")  # fmt: skip
 @click.option("--symmetric", is_flag=True,
-              help="Zero points of 0 for values, too.")  # fmt: skip
+              help="Use zero points of 0 for values, as for weights.")  # fmt: skip
 @click.option("--equalize", type=click.Choice(["auto", "always", "never"]), default="auto",
-              show_default=True, help="Whether to make the channels of a value alike in range"
-              " first; auto: if that makes the outputs better.")  # fmt: skip
+              show_default=True, help="Whether to equalize the ranges of channels first; auto:"
+              " if the outputs get better.")  # fmt: skip
 @click.option("--nearest", is_flag=True,
-              help="Round weights to nearest instead of by what the layer computes.")  # fmt: skip
+              help="Round weights to nearest, not for the layer's least error.")  # fmt: skip
 @click.option("--keep-biases", is_flag=True,
               help="Do not correct biases for the rounding of weights.")  # fmt: skip
 @click.option("--test", "test_source", type=FILE, metavar="SOURCE",
@@ -101,7 +102,7 @@ class _WithWords(click.Command):
 @click.option("--labels", "labels_file", type=FILE, metavar="FILE",
               help="An .npy of the right class of each compared sample.")  # fmt: skip
 @click.option("--no-blame", is_flag=True,
-              help="Do not leave out layer after layer to find those to blame.")  # fmt: skip
+              help="Do not measure which layers lose most.")  # fmt: skip
 @click.option("--html", "page", type=click.Path(path_type=Path, dir_okay=False),
               metavar="OUT.html", help="Write one self-contained page.")  # fmt: skip
 @click.option("--input-shape", type=INPUT_SHAPE, multiple=True,

@@ -46,10 +46,9 @@ from edgec.cli.shown_inputs import check_picture, show_inputs
 @click.option("--labels", "labels_file", type=click.Path(path_type=Path), metavar="FILE",
               help="Names of the classes, a line each: show the likeliest.")  # fmt: skip
 @click.option("--features", type=click.Path(path_type=Path, dir_okay=False), metavar="F.toml",
-              help="What the model hears of a .wav: MFCC, mel bands, or a front end of your "
-              "own.")  # fmt: skip
-@click.option("--boxes", type=BOXES, help="Outputs that are boxes; those of Detection_PostProcess "
-              "are known.")  # fmt: skip
+              help="Features to compute from a .wav: MFCC, mel bands, or your own.")  # fmt: skip
+@click.option("--boxes", type=BOXES, help="Outputs that are boxes; not for"
+              " Detection_PostProcess, whose boxes are known.")  # fmt: skip
 @click.option("--picture", type=click.Path(path_type=Path, dir_okay=False), metavar="P.png",
               help="Draw the boxes on the picture that was given, or a sound's "
               "spectrogram.")  # fmt: skip
@@ -86,7 +85,7 @@ def command(model: Path, profile: bool, as_json: bool, **given: Any) -> None:
     if not profile and (repeat > 1 or any(viewers)):
         raise click.UsageError("--repeat, --chrome-trace and --speedscope need --profile")
     if pool_file is not None and (engine or port or profile):
-        raise click.UsageError("--pool says itself what runs where, and profiles nothing")
+        raise click.UsageError("--pool excludes --engine, --port and --profile")
     pool = None if pool_file is None else Pool.load(pool_file)
     engine = engine if pool is None else pool.devices[0].engine
     output = given.pop("output")

@@ -56,5 +56,5 @@ def _require_clean(status: int) -> None:
         raise RunFailed(
             f"the model reaches outside of its memory, or does what C leaves undefined: {what}",
             details=("the report is on standard error, above",),
-            hint="this is a bug in edgec, if the kernels are as it wrote them",
+            hint="if nobody changed the kernels, this is a bug in edgec",
         )

@@ -44,22 +44,23 @@ class WorkersType(WordType):
 @click.option("--board", metavar="B", help="Measure on this board's core.")
 @click.option("--target", metavar="CORE", help="Measure on this core.")
 @click.option("--trials", type=click.IntRange(0, 1_000_000), default=200, show_default=True,
-              help="Schedules to measure, of all layers together.")  # fmt: skip
+              help="How many schedules to measure, in all layers together.")  # fmt: skip
 @click.option("--seed", type=int, default=0, show_default=True,
-              help="Of all that is drawn: the same seed finds the same.")  # fmt: skip
+              help="Seed of the random choices.")  # fmt: skip
 @click.option("--lean", is_flag=True,
-              help="Look as well for schedules that take no more memory of any kind.")  # fmt: skip
+              help="Also search for schedules that take no more memory of any kind.")  # fmt: skip
 @click.option("--afresh", is_flag=True,
-              help="Search layers as well whose schedules ship with edgec.")  # fmt: skip
+              help="Also search layers whose schedules ship with edgec.")  # fmt: skip
 @click.option("--workers", type=WorkersType(), default="1", show_default=True,
-              help="Local processes that measure, or a farm of dask.distributed.")  # fmt: skip
+              help="How many local processes measure, or the address of a dask.distributed"
+              " farm.")  # fmt: skip
 @click.option("--merge", type=click.Path(path_type=Path), multiple=True, metavar="FILE",
-              help="Take in what another file knows; without MODEL, do nothing else.")  # fmt: skip
+              help="Merge another file of schedules; without MODEL, do nothing else.")  # fmt: skip
 @click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE",
               help="Write an HTML page of the tried schedules.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="FILE",
-              help="What was found; MODEL.tune.json beside MODEL by default. What it knows already"
-              " is not measured again.")  # fmt: skip
+              help="File of the schedules; default MODEL.tune.json beside MODEL. Those in it are"
+              " not measured again.")  # fmt: skip
 @compile_options
 @json_option
 def command(model: Path | None, output: Path | None, **given: Any) -> None:

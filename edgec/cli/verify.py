@@ -47,11 +47,11 @@ if TYPE_CHECKING:
 @click.option("--pool", "pool_file", type=click.Path(path_type=Path), metavar="POOL.toml",
               help="Spread the cases over several devices.")  # fmt: skip
 @click.option("--inputs", "inputs_file", type=click.Path(path_type=Path), metavar="FILE",
-              help="An .npz or .npy of samples, the first axis counts them.")  # fmt: skip
+              help="An .npz or .npy of samples along the first axis.")  # fmt: skip
 @click.option("--random", "random_cases", type=click.IntRange(min=1), metavar="N",
               help="N generated cases (seeds 1 to N); the default is 4.")  # fmt: skip
 @click.option("--reference", type=click.Choice(["tflm", "litert", "onnx", "torch"]),
-              help="Framework to compare with; by the format if not given.")  # fmt: skip
+              help="Framework to compare with; default: the format's own.")  # fmt: skip
 @click.option("--layers", is_flag=True, help="Compare every layer, not only the outputs.")
 @compile_options
 @json_option

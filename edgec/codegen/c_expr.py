@@ -96,7 +96,7 @@ class CValue:
 
 
 class ExprPrinter:
-    """Print expressions; `load`, `buffer` and `var` name the things that they speak of.
+    """Print expressions; `load`, `buffer` and `var` return the C names in them.
 
     `ranges` knows the values of constant tables; `named` holds expressions that have a local.
     """

@@ -56,7 +56,7 @@ def expand(func: PrimFunc) -> tuple[Stmt, ...]:
 
 
 class _Decided(Substitute):
-    """With the steps' numbers in place; what they choose is chosen."""
+    """Puts in the numbers of the steps, and decides the conditions that follow from them."""
 
     def expr(self, expr: Expr) -> Expr:
         found = super().expr(expr)

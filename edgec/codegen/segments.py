@@ -70,7 +70,7 @@ def segments_of(program: Program) -> tuple[Segment, ...]:
 
 
 class _Memories:
-    """Which bytes each of the two memories has as they were written last."""
+    """Which bytes are up to date in each of the two memories."""
 
     def __init__(self, program: Program) -> None:
         self.program = program

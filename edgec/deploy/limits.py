@@ -47,9 +47,9 @@ def _changes(words: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Way:
-    """A way that was built, and what it gave. `estimate` is of its instructions.
+    """A way that was built, with its figures. `estimate`: of its instructions.
 
-    excess: by what part the limits are broken, added up; 0 if they are kept.
+    excess: the sum of the parts by which limits are exceeded; 0 where all are kept.
     """
 
     words: str

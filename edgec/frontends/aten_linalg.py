@@ -101,7 +101,7 @@ def _from_side(call: Call, a: Value, b: Value, left: bool) -> Value:
 
 
 def _solution(call: Call, a: Value, b: Operand) -> Value:
-    """x of a @ x = b, both with the leading axes that they have together."""
+    """x of a @ x = b, after broadcasting of the leading axes."""
     if not a.type.elements:
         return call.builder.constant(call.name, np.zeros(call.shape, a.type.dtype))
     operands = [a, call.value(b)]

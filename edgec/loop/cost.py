@@ -143,7 +143,8 @@ def holds_share(stmt: If) -> float:
 def parts(stmt: Stmt) -> tuple[tuple[Stmt, float], ...]:
     """The statements directly inside, and how often each runs while this one runs once.
 
-    What data choose runs half of the times, what data repeat `ROUNDS` times.
+    A statement under a condition on data runs half of the times, a loop whose end data decide
+    `ROUNDS` times.
     """
     if isinstance(stmt, For):
         return ((stmt.body, average_trips(stmt)),)

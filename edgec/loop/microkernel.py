@@ -68,8 +68,8 @@ class Microkernel:
     it is for; without it a call costs what its meaning would. `code_bytes` is about what a model
     that uses it grows by, with all that it calls; 0 if that is negligible. `weight_bits`
     are those that its stream stores a weight in. `struct` holds those of its sizes that would make
-    more than eight parameters. `together` is whose threads must all come to a
-    call: the meaning is that of each of them, but they run it as one.
+    more than eight parameters. `together` is the scope whose threads all have to make a call at
+    once: the meaning is of one thread, and the threads run it together.
     """
 
     name: str

@@ -330,7 +330,7 @@ def blocks_of(stmt: Stmt) -> dict[str, Block]:
 
 
 class Reindex(Rewriter):
-    """Accesses of one buffer become those of another, at places that `moved` makes of theirs."""
+    """Accesses of one buffer become accesses of another; `moved` maps their indices."""
 
     def __init__(
         self, old: Buffer, new: Buffer, moved: Callable[[tuple[Term, ...]], tuple[Term, ...]]

@@ -57,7 +57,7 @@ class BoardRegions:
         return PROGRAM_BYTES if name == self.board.code else 0
 
     def room_bytes(self, region: MemoryRegion) -> int:
-        """What is left of a region for what a plan places."""
+        """Bytes of a region that a plan may use."""
         return max(region.length - self.taken_bytes(region.name), 0)
 
     def has_choice(self, *, copies: bool) -> bool:

@@ -104,7 +104,7 @@ class _Costs:
                 self.readers.setdefault(roots.get(value, value), []).append(SINK)
 
     def edges(self) -> Iterator[Edge]:
-        """All edges: what groups cost, what copies, what switches from one side to the other."""
+        """All edges: the costs of groups, of copies, and of switching sides."""
         for position, (gpu, processor) in enumerate(
             zip(self.on_gpu, self.on_processor, strict=True)
         ):

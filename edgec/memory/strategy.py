@@ -2,9 +2,9 @@
 
 Searches are heavy-tailed: an order that fails in a million nodes on one problem solves it in two
 hundred when slightly changed. So every strategy gets a few nodes: first plain ones, then
-changed ones, drawn from a fixed seed. How many buffers still waited where a search came furthest
-says how good its strategy is: what is changed is mostly among the best, and what a change makes
-better takes its place.
+changed ones, drawn from a fixed seed. A strategy is the better, the fewer buffers still waited
+where its search came furthest. Mostly one of the best strategies is changed; the changed one takes
+its place if it is better.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def _fit(
 def _stays_narrow(stairs: Staircase, line: Line) -> bool:
     """Whether all products and sums of `parts` fit in int32, at the ends of the accumulators.
 
-    What is summed rises or falls with the accumulator, but for what flooring takes.
+    Apart from flooring, each sum is monotonic in the accumulator, so its ends suffice.
     """
     room = INT32_MAX - 2
     for acc in (stairs.low, stairs.high):

@@ -64,7 +64,7 @@ class Pad(Op[PadAttrs]):
         )
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """What is before, the rows, what is after; padding of inner axes is chosen in a row.
+        """The padding before, the rows, the padding after; a row chooses its own padding inside.
 
         In this order the output can grow over its input in memory.
         """

@@ -104,7 +104,7 @@ class Variant:
 
     @cached_property
     def code_bytes(self) -> int:
-        """About how many bytes its code takes: what it calls with it, what it shares as well."""
+        """About how many bytes its code takes, with the functions that it calls or shares."""
         called = sum(estimate_code_bytes(function) for function in self.callees.values())
         return estimate_code_bytes(self.function) + called
 

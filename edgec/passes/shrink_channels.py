@@ -104,7 +104,7 @@ def _needed(function: Function, intervals: dict[Value, Interval]) -> dict[Value,
 def _spread(
     function: Function, needed: dict[Value, Flags], intervals: dict[Value, Interval]
 ) -> None:
-    """Mark what is needed for what is marked, until nothing changes."""
+    """Mark the channels that marked channels depend on, until nothing changes."""
     before = -1
     while (now := sum(int(flags.sum()) for flags in needed.values())) != before:
         before = now

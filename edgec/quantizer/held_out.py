@@ -112,7 +112,7 @@ def before_softmax(function: Function) -> Function:
 
 
 def after_softmax(function: Function) -> Function | None:
-    """From the results of `before_softmax` to those of the function, None where they are the same.
+    """What makes the outputs of the results of `before_softmax`; None where these are the outputs.
 
     Its parameters are those results, each once.
     """
@@ -159,7 +159,7 @@ def output_error(tests: Sequence[Held], integers: Sequence[Function]) -> float:
 
 
 def deviation_of_runs(tests: Sequence[Held], runs: Sequence[Run]) -> Deviation:
-    """How far off is what gives the results of a sample before softmax, for each test."""
+    """The errors of runs, before softmax and of the outputs, over all tests."""
     before, outputs = np.zeros((2, 2, len(tests[0].expected[0])))
     for test, run in zip(tests, runs, strict=True):
         noises = [

@@ -199,8 +199,9 @@ def _over(estimates: Sequence[_Estimate], chosen: Sequence[int]) -> float:
 def _narrowed(
     menu: Sequence[Sequence[Option]], estimates: Sequence[_Estimate]
 ) -> list[tuple[int, ...]]:
-    """The places of options, from the widest to the narrowest: each time the choice goes back to
-    int8 that loses least for what it relieves, or where nothing is over, for its bytes."""
+    """Choices of options, from the widest to the narrowest. In each step one value goes back to
+    int8: the one that loses least for each byte that it saves of an exceeded limit, or, where none
+    is exceeded, for each byte that it saves."""
     chosen = [len(options) - 1 for options in menu]
     found = [tuple(chosen)]
     while any(chosen):

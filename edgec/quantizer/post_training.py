@@ -216,7 +216,7 @@ class PostTraining:
     ) -> Explanation:
         """Compare float and integers on samples, if possible others than those calibrated with.
 
-        blames: what `blame` gave, to report with the layers.
+        blames: the results of `blame`, to report with the layers.
         """
         return explain(
             self.source, self.integers, self.scheme, self.statistics.histograms, samples,

@@ -74,7 +74,7 @@ def render_page(report: Mapping[str, Any], diff: Mapping[str, Any] | None = None
 
 @cache
 def page_environment() -> jinja2.Environment:
-    """Templates of pages: what they insert is escaped, what they miss is an error."""
+    """Templates of pages: inserted values are escaped, a missing value is an error."""
     environment = jinja2.Environment(
         loader=jinja2.FileSystemLoader(resource_dir("templates")),
         undefined=jinja2.StrictUndefined,

@@ -300,7 +300,7 @@ def _watched(function: Callable[[T], R], item: T) -> R | _Failure | _Bug:
 
 
 def _result_of(future: Future[R]) -> R | _Failure:
-    """What work gave. Since it returns its own errors, what is raised is the executor's."""
+    """The result of work. It returns its own errors, so what is raised comes from the executor."""
     try:
         return future.result()
     except Exception as error:

@@ -67,7 +67,7 @@ class Trace:
 
 @dataclass
 class Outcome:
-    """What a run gave; `fault` is None when it came to its return address."""
+    """The result of a run; `fault` is None if the run reached its return address."""
 
     value: int = 0
     high_value: int = 0

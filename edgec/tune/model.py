@@ -163,7 +163,7 @@ def _figures(search: GroupSearch, found: Found | None) -> Figures | None:
 def _finished(
     layers: Layers, search: GroupSearch, before: TunedGroup, measured: int
 ) -> TunedLayers:
-    """The group with its winners: those of before stay where they are better."""
+    """The group with its winners; earlier winners stay where they are better."""
     default = search.default
     found = () if search.is_settled else search.winners()
     proven = [f for f in found if is_proven(search.candidates, f)]

@@ -148,7 +148,7 @@ def _pool(out: TosaText, node: Node, operands: Operands) -> Tensor | None:
 
 
 def _between(out: TosaText, x: Tensor, low: int, high: int) -> Tensor:
-    """int8 between bounds, if they are not those that it has anyway."""
+    """int8 limited to bounds; unchanged where these are the bounds of the dtype."""
     return x if (low, high) == (-128, 127) else limited(out, x, low, high)
 
 

@@ -15,7 +15,7 @@ from edgec.numerics.term import Term, TermLike, Var, as_term, floor_div, floor_m
 
 @dataclass(frozen=True)
 class Operand:
-    """A factor of a product: what is loaded, and what is added to it where that is int8."""
+    """A factor of a product: the loaded element, and the offset that is added to an int8."""
 
     load: Load
     offset: int

@@ -35,9 +35,9 @@ def sum_bounds(tables: Mapping[str, Array]) -> tuple[Array, Array]:
 def fold_constant_channels(
     tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int
 ) -> dict[str, Array]:
-    """The tables with channels that are always the same given by small numbers.
+    """The tables, with small numbers for channels whose output never changes.
 
-    Training leaves channels with a huge bias and a tiny scale; what they give is one value.
+    Training leaves channels with a huge bias and a tiny scale, whose output is one value.
     """
     result = {name: tables[name].copy() for name in rescaling.sources}
     if "scale" in rescaling.tables:

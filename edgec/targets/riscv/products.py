@@ -1,4 +1,4 @@
-"""Products of int8 on RISC-V's vectors: windows stay where they are, but for planes of channels."""
+"""Products of int8 on RISC-V's vectors. Windows are read in place, or from planes of channels."""
 
 from __future__ import annotations
 

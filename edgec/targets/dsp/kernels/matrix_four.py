@@ -49,7 +49,7 @@ def four_pixels(rescaling: Rescaling, quads: int, channels: int, zero_point: int
 
 
 def four_stream(rescaling: Rescaling) -> Stream:
-    """Pairs of channels: what sums begin with, the weights, what rescales."""
+    """Pairs of channels: the initial sums, the weights, the numbers that rescale."""
 
     def fields(quads: int, channels: int, shift: int = 0, **_: int) -> list[Field]:
         lanes = lanes_of(channels, PAIR)
