@@ -62,7 +62,7 @@ def test_a_build_takes_the_file_beside_its_model(
 def test_what_cannot_be_measured_is_said(
     edgec: Callable[..., Any], dense_model: Path, tmp_path: Path
 ) -> None:
-    ran = edgec("tune", dense_model, "--target", "rv32imc")
+    ran = edgec("tune", dense_model, "--target", "lx106")
     assert ran.status == 1 and "the core simulator has no such core" in ran.err
     assert edgec("tune", dense_model).status == 2
     assert edgec("tune", "-o", tmp_path / "x").status == 2
