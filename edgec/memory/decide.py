@@ -36,9 +36,11 @@ class Decision:
     rank: Rank
     fewest: int
 
-    def is_better(self, other: Decision, margin: float = 0.0) -> bool:
-        """Whether it breaks the arena's limit less, or costs less."""
-        return (self.rank[0], self.rank[2] + margin) < (other.rank[0], other.rank[2])
+    def or_better(self, other: Decision | None, margin: float = 0.0) -> Decision:
+        """The other one, if it breaks the arena's limit less, or costs less by the margin."""
+        if other is None or (self.rank[0], self.rank[2]) <= (other.rank[0], other.rank[2] + margin):
+            return self
+        return other
 
 
 def decide(
@@ -57,7 +59,7 @@ def decide(
     for style in styles:
         slow = best if prices.least_gain else None
         found = _of_style(function, core, options, limit_bytes, style, slow)
-        best = best if found is None or not found.is_better(best, margin) else found
+        best = best.or_better(found, margin)
     return best
 
 
@@ -77,11 +79,10 @@ def _of_style(
     target = replace(target, has_much_to_do=_has_much_to_do(function, style))
     best = _decided(function, target, options, limit_bytes, slow)
     both = target.core.has_pairs and not target.paired and not style.is_small
-    if best is not None and both and _has_loops(best.choice):
-        slow, target = best if options.prices.least_gain else None, replace(target, paired=True)
-        paired = _decided(function, target, options, limit_bytes, slow)
-        best = best if paired is None or not paired.is_better(best) else paired
-    return best
+    if best is None or not both or not _has_loops(best.choice):
+        return best
+    slow, target = best if options.prices.least_gain else None, replace(target, paired=True)
+    return best.or_better(_decided(function, target, options, limit_bytes, slow))
 
 
 def _has_much_to_do(function: Function, style: Prices) -> bool:
@@ -115,12 +116,19 @@ def _decided(
     if slow is not None and fewest >= slow.fewest:
         return None
     rank, choice = choose(ordered, groups, target, options, limit_bytes=limit_bytes)
-    if target.core.has_gpu and options.driver != "block" and not options.unfused:
-        running = side_by_side(ordered, list(zip(choice.groups, choice.variants, strict=True)))
-        groups = tuple(lowered for lowered, _ in running)
-        choice = replace(choice, groups=groups, variants=tuple(variant for _, variant in running))
+    if target.core.has_gpu:
+        choice = _for_gpu(ordered, choice, options)
     decision = Decision(ordered, choice, rank, fewest)
     return decision if slow is None or _is_much_faster(decision, slow) else None
+
+
+def _for_gpu(function: Function, choice: Choice, options: Options) -> Choice:
+    """The choice in the order in which groups may run side by side."""
+    if options.driver == "block" or options.unfused:
+        return choice
+    running = side_by_side(function, list(zip(choice.groups, choice.variants, strict=True)))
+    groups = tuple(lowered for lowered, _ in running)
+    return replace(choice, groups=groups, variants=tuple(variant for _, variant in running))
 
 
 def _has_loops(choice: Choice) -> bool:

@@ -70,11 +70,11 @@ def _are_bytes(weights: npt.NDArray[Any]) -> bool:
 def schedules(nest: Nest) -> list[Schedule]:
     """Blocks on the kernels of the core; none where other loops do better."""
     weights, window = nest.tables.get("w"), nest.window
-    is_gathered = window is not None and not window.is_pixel
     if weights is None or not _are_bytes(weights):
         return []
+    is_gathered = window is not None and not window.is_pixel
     channels, depth = len(weights), weights[0].size
-    if depth < FEWEST_INPUTS or (is_gathered and channels < FEWEST_CHANNELS):
+    if depth < FEWEST_INPUTS or channels < is_gathered * FEWEST_CHANNELS:
         return []
     pixels = find_param(nest.func, "out").elements // channels
     for block in _blocks(nest, pixels, channels):

@@ -54,13 +54,12 @@ def write_product(nest: Nest, ask: Decisions) -> Schedule:
 
 def _read_windows(schedule: Schedule, nest: Nest, ask: Decisions) -> str:
     """Where windows are read: in the input, in a copy with padding, or gathered one by one."""
-    is_pixel = nest.window is not None and nest.window.is_pixel
     clipped = is_clipped(schedule.func, "acc")
     if clipped and not padding_adds_nothing(nest.dtype, nest.tables):
         return "x"
-    ways = ["plain"] if is_pixel else ["plain", "padded", "gathered"] if clipped else [
-        "plain", "gathered"]  # fmt: skip
-    way = ask.choose("windows", ways)
+    ways = ["plain", *["padded"] * clipped, "gathered"]
+    is_pixel = nest.window is not None and nest.window.is_pixel
+    way = ask.choose("windows", ways[:1] if is_pixel else ways)
     if way == "padded":
         return schedule.pad_copy("acc", "x", "padded", [0, 1, 2, 3], IMAGE_AXES)
     if way == "gathered":
