@@ -8,8 +8,8 @@
 So that ONNX's own suite runs against it: `onnx.backend.test.BackendTest(backend, __name__)`. What
 is not supported raises `edgec.errors.EdgecError`, when it is prepared.
 
-Libraries are kept by the hash of the C that they are of: a model that was compiled before starts
-without the C compiler. They lie in the folder that EDGEC_CACHE names, or the user's own cache.
+Libraries are cached by the hash of their C: a model that was compiled before starts without the C
+compiler. They lie in the folder that EDGEC_CACHE names, or in the user's own cache.
 """
 
 from __future__ import annotations

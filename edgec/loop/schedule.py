@@ -340,7 +340,7 @@ class Schedule:
         self.packed[name] = Packed(name, {}, lambda _: counts)
 
     def complement(self, buffer: str) -> None:
-        """Store a constant of negative numbers as what they lack to -1."""
+        """Store a constant of negative numbers x as their complements, -1 - x."""
         self._repack(buffer, self._apply(complement, buffer=buffer))
 
     def inline_constant(self, buffer: str, values: Sequence[int | float]) -> None:

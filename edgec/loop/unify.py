@@ -117,7 +117,7 @@ class Unifier:
         return total
 
     def decided(self, versions: Sequence[Term]) -> Term:
-        """A minimum or maximum, of which some sizes decide which side it is."""
+        """A minimum or maximum; versions whose sizes decide it have one side alone."""
         known = {at: limit for at, term in enumerate(versions) if (limit := _limit(term))}
         if not known:
             raise ScheduleError(f"{versions[0]} is {versions[-1]} at other sizes")

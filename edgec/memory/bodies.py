@@ -78,7 +78,7 @@ PLAN_NODES = 40_000
 
 @dataclass(frozen=True)
 class LoweredBody:
-    """A body ready to run: its groups, a variant of each, and the function that they are of."""
+    """A body ready to run: its function, the groups of it, and a variant of each group."""
 
     function: Function
     groups: tuple[LoweredGroup, ...]

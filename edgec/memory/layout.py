@@ -98,7 +98,7 @@ def placement_problem(
 
 
 class StoredValues:
-    """The values of a function that are stored, when they live, and what each step may overlap.
+    """The stored values of a function, their lifetimes, and which of them may overlap in each step.
 
     merged: as `merged_places` returns them.
     """
@@ -179,7 +179,7 @@ def merged_places(
 
 
 def state_places(function: Function) -> dict[Value, Value]:
-    """For what each state becomes: the state, in whose buffer it is computed.
+    """By the new value of each state, the state whose buffer it is computed in.
 
     `edgec.passes.copy_states` has made sure that this is possible.
     """

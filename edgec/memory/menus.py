@@ -34,7 +34,7 @@ def make_menus(function: Function, target: Target, options: Options) -> tuple[Fu
 
 
 def _lower(function: Function, target: Target, options: Options, known: Groups = ()) -> Groups:
-    """The menu of every group; groups of the same nodes as known ones keep theirs."""
+    """The menu of every group. Groups with the same nodes as a known group take its menu."""
     if target.beside is not None:
         return _shared_out(function, target, target.beside, options)
     menus = {lowered.group.nodes: lowered for lowered in known}

@@ -1,4 +1,4 @@
-"""Normalizations of rows in their parts, as exporters write them: what they are one operator of.
+"""Finds the normalizations of rows that exporters wrote as several operators.
 
 With m the mean of x over the last axis, v that of (x - m)**2, or of x**2, and r = sqrt(v + e):
 

@@ -57,7 +57,7 @@ class Axis:
 
     @property
     def is_exact(self) -> bool:
-        """Whether `steps`, and what they lack to ONE, are the very weights."""
+        """Whether `steps` and ONE - `steps` are exactly the weights times ONE."""
         steps = self.steps
         return self.row is None and bool(
             np.array_equal(steps, self.high_weight * np.float64(ONE))

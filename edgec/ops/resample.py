@@ -272,7 +272,7 @@ def _along(
 def _outside(
     builder: GraphBuilder, raw: RawNode, x: Value, found: dict[Scaling, FloatArray]
 ) -> Value:
-    """With the value for what lies outside of the input."""
+    """The result with the value for outside where a position is outside of the input."""
     inside = np.ones(x.type.shape, np.bool_)
     for by, positions in found.items():
         along = (positions >= 0) & (positions <= by.extent - 1)

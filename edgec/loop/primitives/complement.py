@@ -1,4 +1,4 @@
-"""complement: store a constant of negative numbers as what they lack to -1."""
+"""complement: store a constant of negative numbers x as their complements, -1 - x."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""hold_places: places that data choose, found once for all elements that they are the place of."""
+"""hold_places: find a place that data choose once for all elements that are read there."""
 
 from __future__ import annotations
 

@@ -235,7 +235,7 @@ class _Sharing:
     def _parts(
         self, fold: _Fold, mine: Buffer, parts: int, make: Callable[[Term], Stmt]
     ) -> tuple[Buffer, Stmt]:
-        """A buffer of what some threads join, and how they do."""
+        """The buffer of joined parts, and the loop in which some threads join them."""
         buffer = self._buffer("part", parts, mine.dtype, "shared")
         return buffer, self._threads(
             parts,
