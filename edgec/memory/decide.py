@@ -24,6 +24,9 @@ from edgec.targets.target import MANY_PRODUCTS, Target, target_for
 
 #: Loops in another style have to be cheaper by this much: estimates of two styles differ.
 STYLE_MARGIN = 0.1
+#: Menus for speed are chosen from where they could take at most this part of the instructions:
+#: for less a second search is not worth its time.
+LEAST_GAIN = 0.97
 
 
 @dataclass(frozen=True)
@@ -108,12 +111,12 @@ def _decided(
 ) -> Decision | None:
     """The best choice for a target. slow: what it must be much faster than; else None is returned.
 
-    From menus where nothing is faster than in those of `slow`, nothing is chosen.
+    From menus that are hardly faster than those of `slow`, nothing is chosen.
     """
     ordered = pair_channels(function) if target.paired else function
     ordered, groups = make_menus(ordered, target, options)
     fewest = sum(min(variant.instructions for variant in each.variants) for each in groups)
-    if slow is not None and fewest >= slow.fewest:
+    if slow is not None and fewest > LEAST_GAIN * slow.fewest:
         return None
     rank, choice = choose(ordered, groups, target, options, limit_bytes=limit_bytes)
     if target.core.has_gpu:
