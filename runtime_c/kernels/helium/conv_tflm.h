@@ -30,7 +30,7 @@
     "vldrw.32 q2, [r5], #16\n" \
     "vqrdmulh.s32 q0, q0, q2\n" \
     "vqrdmulh.s32 q1, q1, q2\n" \
-    "vldrw.32 q2, [r5], #16\n"
+    "vldrb.s32 q2, [r5], #4\n"
 
 /* Assembly: results beside the zero point in q6, as int16. Narrowing puts two pixels side by side. */
 #define EC_CONV_TFLM_SHIFT_MVE \
@@ -61,10 +61,10 @@
     "vdup.16 q6, r11\n" \
     "vdup.16 q4, lr\n" \
     "vdup.16 q7, r3\n" \
-    "sub r3, r3, #127\n" \
-    "add r11, r11, #0x800080\n" \
-    "eor r11, r11, #0x10000\n" \
-    "orrs r3, r3, r11\n" \
+    "mvn r11, r11\n" \
+    "teq r11, #0x7F007F\n" \
+    "it eq\n" \
+    "cmpeq r3, #127\n" \
     "ite eq\n" /* whether zero point and limits are -128, -128 and 127 */ \
     "adreq.w r3, 6f + 1\n" \
     "adrne.w r3, 5f + 1\n" \
@@ -180,7 +180,7 @@
     "cmp r1, #4\n" /* the last unit may have to step back */ \
     "itt ne\n" \
     "movne r9, r0\n" \
-    "bne.w 0b\n" \
+    "bne 0b\n" \
     "ldrd r6, r7, [sp, #24]\n" /* to the next pair; the last pixel may be alone, and is done twice */ \
     "subs r6, #2\n" \
     "ble 8f\n" \
@@ -189,7 +189,7 @@
     "str r6, [sp, #24]\n" \
     "add r9, r9, r7\n" \
     "add r1, r1, r4\n" \
-    "add r3, r1, r4\n" \
+    "adds r3, r1, r4\n" \
     "cmp r6, #1\n" \
     "bne 5f\n" \
     "mov r3, r1\n" \
@@ -201,7 +201,7 @@
     "add r4, r9, r7\n" \
     "subs r4, #4\n" \
     "str r4, [sp, #16]\n" \
-    "b.w 9b\n" \
+    "b 9b\n" \
     "8:\n" \
     "ldr r0, [sp, #32]\n" \
     "mov sp, r0\n" \

@@ -10,7 +10,8 @@
  * A stream holds all constants in the order of use. Per unit of channels (four or eight): the
  * weights, 16 of each channel in turn, for every slice of every run; then, as words, bias,
  * multiplier M and shift of each. The last unit overlaps the one before where the channels are no
- * whole number of units. With gemmlowp's rounding the biases are before the weights.
+ * whole number of units. With gemmlowp's rounding the biases are before the weights, and
+ * shifts of units of four are bytes.
  *
  * Rescaling an accumulator x by M * 2^(shift - 31), shift <= 0, with gemmlowp's double rounding:
  * VQRDMULH(x, M), minus one where that is negative and shift < 0 (ties away from zero), shifted by
@@ -69,11 +70,14 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
     for (int32_t p = 0; p < n->pixels; ++p) {
         const int32_t *at = stream;
         for (int32_t o = 0; o < channels; o += unit) {
-            /* Biases stand before the weights where assembly takes them so. */
+            /* Biases stand before the weights where assembly takes them so; shifts of units of four
+             * are bytes then. */
             const int32_t ahead = bytes == 1 && n->stored == 1 && n->tables == 2;
+            const int32_t has_bytes = ahead != 0 && unit == 4;
             const int8_t *const weights = (const int8_t *)(at + unit * ahead);
-            const int32_t *const end = at + n->kernel_h * row / 4;
+            const int32_t *const end = (const int32_t *)weights + n->kernel_h * row / 4;
             const int32_t *const bias = ahead != 0 ? at : end;
+            const int32_t *const tables = ahead != 0 ? end : end + unit;
             const int32_t first = o + unit > channels ? channels - unit : o;
             for (int32_t i = 0; i < unit; ++i) {
                 uint32_t sum = (uint32_t)bias[i];
@@ -86,8 +90,11 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
                     sum +=
                         (uint32_t)(value * weights[k / run * row + slice * lanes + lane % lanes]);
                 }
-                const int32_t result =
-                    n->rescale((int32_t)sum, end + unit + i, unit) + n->zero_point;
+                const int32_t shift = has_bytes != 0   ? ((const int8_t *)(tables + unit))[i]
+                                      : n->tables == 2 ? tables[unit + i]
+                                                       : 0;
+                const int32_t factors[2] = { tables[i], shift };
+                const int32_t result = n->rescale((int32_t)sum, factors, 1) + n->zero_point;
                 const int32_t limited = result < n->minimum   ? n->minimum
                                         : result > n->maximum ? n->maximum
                                                               : result;
@@ -97,7 +104,7 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
                     ((int16_t *)out)[p * channels + first + i] = (int16_t)limited;
                 }
             }
-            at = end + unit * (1 + n->tables);
+            at = has_bytes != 0 ? tables + unit + 1 : tables + unit * n->tables;
         }
     }
 }

@@ -9,7 +9,7 @@ inside its first one, after lanes that are not used.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -127,7 +127,8 @@ def vector_fields(
 ) -> list[Field]:  # fmt: skip
     """A unit's weights of this shape (runs, inputs of a run) in slices, biases and tables.
 
-    With gemmlowp's rounding biases come first, where sums begin.
+    With gemmlowp's rounding biases come first, where sums begin, and shifts of units of four are
+    bytes.
     """
     lanes = lanes_of(channels, unit)
     fields = [
@@ -135,8 +136,11 @@ def vector_fields(
         Field("bias", lanes),
         *(table_field(rescaling, name, lanes) for name in rescaling.tables),
     ]
-    if _has_biases_first(rescaling, storage):
-        fields.sort(key=lambda field: field.source != "bias")
+    if not _has_biases_first(rescaling, storage):
+        return fields
+    fields.sort(key=lambda field: field.source != "bias")
+    if unit == CONV_UNIT:
+        fields[-1] = replace(fields[-1], dtype="int8")
     return fields
 
 
