@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import product
+
 import numpy as np
 import pytest
 from kernel_images import meant, with_arguments
@@ -9,7 +11,7 @@ from mve_machine import BUILDS, Call, build_name, has_qemu, machine_of
 
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel
-from edgec.targets.helium.kernels.planes import LANES, MOST_RESULT, fits_planes
+from edgec.targets.helium.kernels.planes import LANES, LEAST_SHIFT, fits_planes
 
 pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not installed")
 
@@ -97,16 +99,16 @@ def test_sums(machine):
 
 
 def test_extremes_and_ties(machine):
-    """The largest rescaled sums that are allowed, of either sign, and sums around ties."""
+    """The largest sums of either sign, and sums around ties."""
     rng = np.random.default_rng(3)
     cases = []
-    for sign in (-1, 1):
-        constants = tables(rng, -4)
+    for sign, shift in product((-1, 1), (LEAST_SHIFT, -9, -1, 0)):
+        constants = tables(rng, shift)
         constants["w"][:] = -128
-        constants["bias"][:] = sign * 368_000
+        constants["bias"][:] = sign * ((1 << 31) - 1 - 9 * 128 * 128)
         assert fits_planes(constants)
         cases.append(summed(rng, (3, 4), LANES, constants, [-128 * sign, -127 * sign]))
-    for shift in range(-31, 1):
+    for shift in range(LEAST_SHIFT, 1):
         constants = tables(rng, shift)
         constants["w"][:] = 0
         near = np.arange(-2, LANES - 2) * (1 << min(-shift, 24)) + rng.integers(-2, 3, LANES)
@@ -116,16 +118,9 @@ def test_extremes_and_ties(machine):
     check(machine, cases)
 
 
-def test_results_that_int16_does_not_hold():
-    constants = tables(np.random.default_rng(4), 0)
-    constants["w"][:] = 0
-    constants["multiplier"][:] = 1 << 30
-    constants["bias"][:] = 2 * MOST_RESULT - 2
+def test_what_does_not_fit():
+    constants = tables(np.random.default_rng(4), LEAST_SHIFT)
     assert fits_planes(constants)
-    constants["bias"][1] = -2 * MOST_RESULT
+    constants["bias"][1] = -(1 << 31)
     assert not fits_planes(constants)
-    constants["bias"][:] = 0
-    constants["w"][1] = -57  # the sum of one channel: 65,664
-    assert not fits_planes(constants)
-    constants["w"][1] = -56
-    assert fits_planes(constants)
+    assert not fits_planes(tables(np.random.default_rng(4), LEAST_SHIFT - 1))

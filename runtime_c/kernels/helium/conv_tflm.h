@@ -54,9 +54,8 @@
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "mov r12, sp\n" \
-    "ldm r3!, {r4-r10}\n" \
-    "ldr r11, [r3], #4\n" \
-    "ldr r3, [r3]\n" \
+    "ldm r3, {r4-r11}\n" \
+    "ldr r3, [r3, #32]\n" \
     "lsr lr, r11, #16\n" \
     "vdup.16 q6, r11\n" \
     "vdup.16 q4, lr\n" \

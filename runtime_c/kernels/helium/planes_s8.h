@@ -8,7 +8,7 @@
  * weights of each channel.
  *
  * Results are int8 with zero point -128, not limited else: negative ties of gemmlowp's rounding cannot
- * be seen. A rescaled sum and the zero point fit in int16.
+ * be seen. Shifts are at least -24.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -45,8 +45,8 @@ static EC_KERNEL void ec_pack_planes_s8_mve(int8_t *to, const int8_t *x,
         "push {r4-r11}\n"
         "ldm r2, {r4-r8}\n"
         "vdup.8 q0, r8\n"
-        "add r10, r4, r4, lsl #1\n"
-        "add r10, r10, #6\n"
+        "adds r2, r4, #2\n"
+        "add r10, r2, r2, lsl #1\n"
         "subs r2, r3, #1\n"
         "mla r1, r2, r7, r1\n" /* the column before the tile */
         "subs r2, r5, r3\n"
@@ -55,16 +55,15 @@ static EC_KERNEL void ec_pack_planes_s8_mve(int8_t *to, const int8_t *x,
         "mov r9, r7\n"
         "mul r12, r10, r6\n"
         "movs r2, #0\n"
-        "vidup.u16 q2, r2, #1\n"
-        "vshr.u16 q2, q2, #2\n" /* the row of each lane */
-        "movs r2, #0\n"
         "movs r5, #4\n"
-        "viwdup.u16 q3, r2, r5, #1\n" /* and its channel */
+        "viwdup.u16 q3, r2, r5, #1\n" /* the channel of each lane */
+        "vidup.u16 q2, r2, #1\n"
+        "vshr.u16 q2, q2, #2\n" /* and its row */
         "vmul.i16 q1, q3, r12\n"
         "vmla.s16 q3, q2, r8\n"
         "movs r5, #3\n"
         "vmla.s16 q1, q2, r5\n"
-        "lsl r8, r8, #1\n"
+        "add r8, r8\n"
         "mov r2, r0\n"
         "add r5, r2, r12\n"
         "add r7, r5, r12\n"
@@ -135,7 +134,7 @@ static EC_KERNEL void ec_pack_planes_s8_mve(int8_t *to, const int8_t *x,
  * read, and not used.
  *
  * Registers: r0, r2, r4, r6 sums, r1, r3, r5, r8 planes, r7 out, r9 bytes to its next row, r10 stream,
- * r11 zero point, r12 columns left, q2 multipliers, q3 shifts, q4 to q7 weights. On the stack: height,
+ * r11 height, r12 columns left, q1 half less the zero point, q2 multipliers, q3 shifts, q4 to q7 weights. On the stack:
  * bytes from the end of a column of out to the next. */
 static EC_KERNEL void ec_depthwise_planes_s8_mve(int8_t *out, const int8_t *plane,
                                                  const int32_t *stream,
@@ -150,53 +149,57 @@ static EC_KERNEL void ec_depthwise_planes_s8_mve(int8_t *out, const int8_t *plan
         ".syntax unified\n"
         "push {r4-r11}\n"
         "vpush {d8-d15}\n"
-        "ldm r3, {r4-r7}\n"
+        "ldm r3!, {r4-r7}\n"
         "mul r9, r5, r7\n"
         "mls r5, r4, r9, r7\n"
-        "push {r4, r5}\n"
+        "push {r5}\n"
+        "mov r11, r4\n"
         "add r5, r4, r4, lsl #1\n"
         "adds r5, #6\n"
         "muls r5, r6\n"
         "mov r12, r6\n"
         "mov r10, r2\n"
         "mov r7, r0\n"
-        "add r3, r1, r5\n"
+        "adds r3, r1, r5\n"
         "add r8, r3, r5, lsl #1\n"
         "add r5, r3\n"
-        "movs r2, #9\n"
-        "vctp.8 r2\n"
-        "add r0, r10, #16\n"
-        "vldrw.32 q2, [r0], #16\n"
-        "vldrw.32 q3, [r0], #16\n"
+        "movs r0, #9\n"
+        "vctp.8 r0\n"
+        "vldrw.32 q2, [r2, #16]\n"
+        "vldrw.32 q3, [r2, #32]\n"
+        "adds r2, #48\n"
         "vpstttt\n"
-        "vldrbt.8 q4, [r0], #9\n"
-        "vldrbt.8 q5, [r0], #9\n"
-        "vldrbt.8 q6, [r0], #9\n"
-        "vldrbt.8 q7, [r0]\n"
-        "mvn r11, #127\n"
+        "vldrbt.8 q4, [r2], #9\n"
+        "vldrbt.8 q5, [r2], #9\n"
+        "vldrbt.8 q6, [r2], #9\n"
+        "vldrbt.8 q7, [r2]\n"
+        "vmvn.i32 q1, #0xFE\n"
+        "vmvn q0, q3\n"
+        "vshl.s32 q1, q1, q0\n" /* 0.5 - 128, as sums are before they are shifted */
+        "movs r2, #24\n"
+        "vadd.i32 q3, q3, r2\n"
         "1:\n" /* a column */
-        "ldr r0, [sp]\n"
-        "dls lr, r0\n"
+        "dls lr, r11\n"
         "2:\n" /* a row */
         "ldm r10, {r0, r2, r4, r6}\n"
         "vldrb.8 q0, [r1], #3\n"
         "vmladava.s8 r0, q0, q4\n"
-        "vldrb.8 q1, [r3], #3\n"
-        "vmladava.s8 r2, q1, q5\n"
+        "vldrb.8 q0, [r3], #3\n"
+        "vmladava.s8 r2, q0, q5\n"
         "vldrb.8 q0, [r5], #3\n"
         "vmladava.s8 r4, q0, q6\n"
-        "vldrb.8 q1, [r8], #3\n"
-        "vmladava.s8 r6, q1, q7\n"
+        "vldrb.8 q0, [r8], #3\n"
+        "vmladava.s8 r6, q0, q7\n"
         "vmov q0[2], q0[0], r0, r4\n"
         "vmov q0[3], q0[1], r2, r6\n"
         "vqrdmulh.s32 q0, q0, q2\n"
-        "vrshl.s32 q0, q0, q3\n"
-        "vadd.i32 q0, q0, r11\n"
-        "vqmovnb.s16 q0, q0\n" /* the lower half of an int32 is all of it */
+        "vqadd.s32 q0, q0, q1\n"
+        "vqshl.s32 q0, q0, q3\n" /* the highest byte is the result, limited */
+        "vshr.s32 q0, q0, #24\n"
         "vstrb.32 q0, [r7]\n"
         "add r7, r7, r9\n"
         "le lr, 2b\n"
-        "ldr r0, [sp, #4]\n"
+        "ldr r0, [sp]\n"
         "add r7, r7, r0\n"
         "adds r1, #6\n"
         "adds r3, #6\n"
@@ -204,7 +207,7 @@ static EC_KERNEL void ec_depthwise_planes_s8_mve(int8_t *out, const int8_t *plan
         "add r8, r8, #6\n"
         "subs r12, r12, #1\n"
         "bne 1b\n"
-        "add sp, #8\n"
+        "add sp, #4\n"
         "vpop {d8-d15}\n"
         "pop {r4-r11}\n"
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)

@@ -30,8 +30,8 @@ Array = npt.NDArray[Any]
 LANES = 4
 #: Of outputs: what is below it is limited away, and ties of negative sums with it.
 ZERO_POINT = -128
-#: Rescaled sums must be below this, so that int16 holds them beside the zero point.
-MOST_RESULT = (1 << 15) - 128
+#: Shifts are at least this: the kernel has results in the highest bytes of words.
+LEAST_SHIFT = -24
 #: Bytes of a row of an image are below this: offsets of vectors have 16 bits.
 MOST_ROW = (1 << 16) - 3
 #: Bytes that a plane may take; there are four. Of a tile of an image, and columns of one at least:
@@ -93,11 +93,10 @@ def depthwise_planes(height: int, width: int, columns: int, channels: int, **_: 
 
 
 def fits_planes(tables: Mapping[str, Array]) -> bool:
-    """Whether int16 holds all rescaled sums; weights are [channels, 3, 3]."""
+    """Whether int32 holds all sums, and shifts are not too large; weights are [channels, 3, 3]."""
     w = np.abs(tables["w"].astype(np.int64)).reshape(len(tables["bias"]), -1)
     most = np.abs(tables["bias"].astype(np.int64)) + 128 * w.sum(axis=1)
-    scale = tables["multiplier"] * 2.0 ** (tables["shift"].astype(np.float64) - 31)
-    return bool(np.all(most * np.abs(scale) < MOST_RESULT) and most.max() < 1 << 31)
+    return bool(tables["shift"].min() >= LEAST_SHIFT and most.max() < 1 << 31)
 
 
 def _fields(**_: int) -> list[Field]:
