@@ -17,6 +17,7 @@ from edgec.ops.table import ByTable
 from edgec.options import Options
 from edgec.targets.aarch64 import rules as aarch64
 from edgec.targets.common import float_rows, loops
+from edgec.targets.common.constant_channels import folded_channels
 from edgec.targets.common.sums import find_sums
 from edgec.targets.common.threads import on_threads
 from edgec.targets.core import Core, processor_of
@@ -82,9 +83,10 @@ class Target:
     def menu(self, lowered: Lowering) -> Iterator[list[Offer]]:
         """The schedules of a group, the fastest first: those of rules that begin alike together."""
         func = lowered.build()
+        tables = folded_channels(func, lowered.tables)
         plain = Nest(
-            func, lowered.tables, lowered.window, self.core, self.options, self.in_rows,
-            find_sums(func), self.paired, lowered.accumulators, scales=lowered.scales,
+            func, tables, lowered.window, self.core, self.options, self.in_rows, find_sums(func),
+            self.paired, lowered.accumulators, scales=lowered.scales,
             halves=lowered.halves, has_much_to_do=self.has_much_to_do,
         )  # fmt: skip
         rules = (rule for rule in self.rules if rule.match(plain))
@@ -93,8 +95,8 @@ class Target:
                 nest = prepare(plain)
             except ScheduleError:
                 continue
-            tables = nest.tables if nest.begun is None else plain.tables
-            yield [Offer(self._on_threads(each), tables) for each in _schedules(those, nest)]
+            given = nest.tables if nest.begun is None else tables
+            yield [Offer(self._on_threads(each), given) for each in _schedules(those, nest)]
 
     def _on_threads(self, schedule: Schedule) -> Schedule:
         if self.options.threads == 1 or self.in_rows:

@@ -7,9 +7,12 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from edgec.loop.intrinsics import INT32_MAX, INT32_MIN, requantize_onnx, requantize_tflm
+from edgec.loop.ir import PrimFunc
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.targets.common.kernels.rescaling import Rescaling
+from edgec.targets.common.limits import find_limits
+from edgec.targets.common.sums import Kind, find_sums
 
 #: Microkernels return sums times 256.
 MOST_SUM = 1 << 23
@@ -32,13 +35,25 @@ def sum_bounds(tables: Mapping[str, Array]) -> tuple[Array, Array]:
     return bias - 128 * positive + 127 * negative, bias + 127 * positive - 128 * negative
 
 
-def fold_constant_channels(
-    tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int
-) -> dict[str, Array]:
-    """The tables, with small numbers for channels whose output never changes.
+def folded_channels(func: PrimFunc, tables: Mapping[str, Array]) -> Mapping[str, Array]:
+    """The constants of a nest, with small numbers for channels whose output never changes.
 
     Training leaves channels with a huge bias and a tiny scale, whose output is one value.
     """
+    limits, sums = find_limits(func), find_sums(func)
+    if limits is None or sums is None or not tables.keys() >= set(limits.rescaling.sources):
+        return tables
+    axis = -1 if sums.kind is Kind.CHANNEL_WINDOWS else 0
+    w = np.moveaxis(tables["w"], axis, 0)
+    if any(len(array) != len(w) for array in (tables[k] for k in limits.rescaling.sources[1:])):
+        return tables
+    folded = _folded({**tables, "w": w}, limits.rescaling, limits.zero_point)
+    folded["w"] = np.ascontiguousarray(np.moveaxis(folded["w"], 0, axis))
+    changed = {k: made for k, made in folded.items() if not np.array_equal(made, tables[k])}
+    return {**tables, **changed}
+
+
+def _folded(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> dict[str, Array]:
     result = {name: tables[name].copy() for name in rescaling.sources}
     if "scale" in rescaling.tables:
         info = np.iinfo(rescaling.result)

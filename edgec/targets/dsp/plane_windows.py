@@ -5,7 +5,6 @@ from __future__ import annotations
 from edgec.errors import ScheduleError
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.schedule import Schedule
-from edgec.targets.common.constant_channels import fold_constant_channels, replace_constants
 from edgec.targets.common.kernels.rescaling import TFLM
 from edgec.targets.common.limits import find_limits
 from edgec.targets.common.nests import decompose, find_param, output_loops
@@ -21,8 +20,7 @@ def schedule_plane_windows(nest: Nest) -> list[Schedule]:
     way = limits and (limits.rescaling, limits.zero_point)
     if window is None or way != (TFLM, ZERO_POINT) or not fits_plane(window, out.shape[3]):
         return []
-    constants = fold_constant_channels(tables, TFLM, ZERO_POINT)
-    if not fits_stream(constants, TFLM):
+    if not fits_stream(tables, TFLM):
         return []
     schedule = nest.schedule()
     _, high, wide, channel = output_loops(func, "out", "out")
@@ -35,5 +33,4 @@ def schedule_plane_windows(nest: Nest) -> list[Schedule]:
         schedule.tensorize(wide, NAME, named, {"row": high if out.shape[1] > 1 else "0"})
     except ScheduleError:
         return []
-    replace_constants(schedule, tables, constants)
     return [schedule]

@@ -15,11 +15,11 @@ from edgec.loop.schedule import replay
 from edgec.loop.values import clamp, int8, int32
 from edgec.loop.window import Window, clipped
 from edgec.options import Options
+from edgec.targets.common.constant_channels import folded_channels
 from edgec.targets.common.kernels.rescaling import ONNX, TFLM
 from edgec.targets.core import CORES
 from edgec.targets.dsp.columns import columns, fours, padded_columns, padded_fours, row
 from edgec.targets.dsp.matrix import (
-    fold_constant_channels,
     plain_schedules,
     product_schedules,
     schedule_product,
@@ -101,7 +101,7 @@ class Case:
     def nest(self):
         func = product(self.shape, self.height, self.tables, self.zero_point, self.low)
         core = replace(CORES["cortex-m4"], features=self.features)
-        return Nest(func, self.tables, self.shape, core, Options())
+        return Nest(func, folded_channels(func, self.tables), self.shape, core, Options())
 
     def schedule(self, *, in_rows=False, stored="", paired=False, no_asm=True, level="balanced"):
         options = Options(no_asm=no_asm, optimize=level)
@@ -117,7 +117,7 @@ class Case:
         shape = (1, *self.shape.shape)
         x = RNG.integers(-128, 128, shape) if choose is None else RNG.choice(choose, shape)
         x, nest = x.astype(np.int8), self.nest
-        expected = interpret(nest.func, {"x": x, **nest.tables})["out"]
+        expected = interpret(nest.func, {"x": x, **self.tables})["out"]
         streams = {name: schedule.table(name, nest.tables) for name in schedule.packed}
         found = interpret(schedule.func, {"x": x, **streams})["out"]
         assert np.array_equal(found.reshape(expected.shape), expected)
@@ -449,11 +449,11 @@ def test_constant_channels_are_told_by_small_numbers():
     constants = tables(4, 2)
     constants["bias"][1], constants["shift"][1] = 1 << 30, -28
     constants["bias"][2], constants["multiplier"][2], constants["shift"][2] = 77, 0, 0
-    small = fold_constant_channels(constants, TFLM, -128)
-    assert not small["w"][[1, 2]].any()
-    assert small["bias"][1] != constants["bias"][1]
-    assert np.array_equal(small["w"][[0, 3]], constants["w"][[0, 3]])
     case = Case(columns, shape, 3, constants)
+    small = case.nest.tables
+    assert not small["w"][[1, 2]].any()
+    assert small["bias"][1] != case.tables["bias"][1]
+    assert np.array_equal(small["w"][[0, 3]], case.tables["w"][[0, 3]])
     schedule = case.schedule()
     assert schedule is not None
     case.check(schedule)
