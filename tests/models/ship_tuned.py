@@ -47,7 +47,7 @@ FLOATS = (
     "mlperf_vww_mbv1_f32.tflite",
 )  # fmt: skip
 #: Where rules have kernels, little is left.
-MODELS = {"cortex-m3": INTEGERS, "cortex-m4": FLOATS}
+MODELS = {"cortex-m3": INTEGERS, "cortex-m4": FLOATS, "rv32imc": INTEGERS}
 TRIALS = 100
 LEVELS: tuple[Optimize, ...] = ("time", "balanced")
 #: A schedule may take this many, measured again.

@@ -111,7 +111,7 @@ def _planes(nest: Nest) -> list[Schedule]:
         fold_offsets(prepared, "plane")
         prepared.transform_layout("w", "HWO -> O H W")
         schedule = begin(nest, prepared)
-        schedule_planes(schedule, straight=not nest.is_small)
+        schedule_planes(schedule, straight=not nest.is_small, at_once=5 if nest.is_fast else 2)
     except ScheduleError:  # such as windows that stay clipped at one side, as in narrow rows
         return []
     return [finish(nest, schedule)]
