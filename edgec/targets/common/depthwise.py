@@ -6,21 +6,15 @@ from edgec.loop.in_place import in_place_inputs
 from edgec.loop.ir import Buffer, Const, IndexValue, Select, Store
 from edgec.loop.rewrite import loops_of, statements, subexpressions
 from edgec.loop.schedule import Schedule
-from edgec.targets.common.nests import (
-    decompose,
-    find_param,
-    gather_temporaries,
-    largest_divisor,
-    output_loops,
-)
+from edgec.targets.common.nests import decompose, find_param, gather_temporaries, output_loops
 from edgec.targets.common.per_element import MOST_STRAIGHT, window_loops
 
 
-def schedule_planes(schedule: Schedule, straight: bool, at_once: int) -> None:
+def schedule_planes(schedule: Schedule, straight: bool) -> None:
     """Each channel: copy its plane, then all its outputs; the weights stay where they are.
 
-    Up to `at_once` neighbouring outputs of a row are computed together, since they share most of
-    their inputs.
+    Two neighbouring outputs are computed at once where the width is even, since they share most
+    of their inputs.
     """
     func = schedule.func
     x, out, weights, plane = (find_param(func, name) for name in ("x", "out", "w", "plane"))
@@ -30,9 +24,8 @@ def schedule_planes(schedule: Schedule, straight: bool, at_once: int) -> None:
     outer = schedule.split(channel, each)[0] if each > 1 else channel
     is_straight = straight and weights.elements // weights.shape[0] <= MOST_STRAIGHT
     place, lane = width, None
-    together = largest_divisor(out.shape[2], at_once)
-    if is_straight and together > 1:
-        place, lane = schedule.split(width, together)
+    if is_straight and out.shape[2] % 2 == 0:
+        place, lane = schedule.split(width, 2)
     gather_temporaries(schedule, place, apart=("plane",))
     schedule.compute_at("plane", outer, scope="scratch")
     window = window_loops(schedule.func)

@@ -111,16 +111,20 @@ def _planes(nest: Nest) -> list[Schedule]:
         fold_offsets(prepared, "plane")
         prepared.transform_layout("w", "HWO -> O H W")
         schedule = begin(nest, prepared)
-        schedule_planes(schedule, straight=not nest.is_small, at_once=5 if nest.is_fast else 2)
+        schedule_planes(schedule, straight=not nest.is_small)
     except ScheduleError:  # such as windows that stay clipped at one side, as in narrow rows
         return []
     return [finish(nest, schedule)]
 
 
 def _short_windows(nest: Nest) -> list[Schedule]:
-    """Straight code, and slower, but so that the output follows its input through memory."""
+    """Straight code, and slower, but so that the output follows its input through memory.
+
+    At `time` neighbouring outputs are summed together, which takes more code: not on cores whose
+    kernels leave little to such loops.
+    """
     straight, by_rows = begin(nest), begin(nest)
-    schedule_windows(straight, 4 if nest.is_fast else 1)
+    schedule_windows(straight, 4 if nest.is_fast and not nest.core.has_pairs else 1)
     schedule_per_element(by_rows)
     return [finish(nest, straight), finish(nest, by_rows)]
 
