@@ -26,11 +26,12 @@ from edgec.graph.ir import Module, Node, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
 from edgec.loop.ir import Call, PrimFunc, Stmt
+from edgec.loop.microkernel import bytes_read_past
 from edgec.loop.rewrite import Rewriter
 from edgec.memory.layout import ARENA, STATE, merged_places, scratch_name, state_places
 from edgec.memory.problem import Plan, Problem
 from edgec.passes.fuse_groups import Group, storage
-from edgec.passes.lower_groups import LoweredGroup, Variant, scratch_parts
+from edgec.passes.lower_groups import SCRATCH_ALIGN, LoweredGroup, Variant, scratch_parts
 
 
 @dataclass(frozen=True)
@@ -91,7 +92,7 @@ def assemble(
         constants=constants.arrays,
         buffers=sizes,
         offsets=offsets,
-        arena_bytes=plan.peak_bytes[ARENA],
+        arena_bytes=_arena_bytes(plan.peak_bytes[ARENA], chosen, sizes, offsets, area_of),
         arena_lower_bound=plan.certificate.region(ARENA).lower_bound_bytes,
         states=states,
         state_bytes=plan.peak_bytes.get(STATE, 0),
@@ -112,6 +113,24 @@ def assemble(
         ),
         counts=function.counts,
     )
+
+
+def _arena_bytes(
+    peak_bytes: int,
+    chosen: Sequence[Variant],
+    sizes: Mapping[str, int],
+    offsets: Mapping[str, int],
+    area_of: Mapping[str, str],
+) -> int:
+    """The bytes of the arena: kernels may read a little past the scratch that lies last."""
+    ends = [
+        offsets[name] + sizes[name] + past
+        for position, variant in enumerate(chosen)
+        for param, past in bytes_read_past(variant.function).items()
+        if (name := _scratch_param(position, param)) in offsets and name not in area_of
+    ]
+    missing = max(ends, default=0) - peak_bytes
+    return peak_bytes + max(-(-missing // SCRATCH_ALIGN) * SCRATCH_ALIGN, 0)
 
 
 def _place_scratch(

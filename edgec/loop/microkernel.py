@@ -161,6 +161,21 @@ def meaning_of_call(kernel: Microkernel, call: Call) -> PrimFunc:
     return meaning_of(kernel, (*_sizes_of_call(kernel, call), *(0 for _ in kernel.indices)))
 
 
+def bytes_read_past(func: PrimFunc) -> dict[str, int]:
+    """How many bytes after the end of its buffers a function's kernels may read, by buffer."""
+    found: dict[str, int] = {}
+    for call in (s for s in statements(func.body) if isinstance(s, Call)):
+        kernel = _REGISTRY.get(call.callee)
+        if kernel is None or not kernel.reads_past:
+            continue
+        given = [arg.buffer.name for arg in call.args if isinstance(arg, BufferRef)]
+        names = [param.name for param in kernel.pointers(meaning_of_call(kernel, call))]
+        for name, past in kernel.reads_past:
+            buffer = given[names.index(name)]
+            found[buffer] = max(found.get(buffer, 0), past)
+    return found
+
+
 def stated_instructions(kernel: Microkernel, call: Call) -> float | None:
     """The instructions of a call as the kernel states them; None where it does not."""
     if kernel.instructions is None:

@@ -213,7 +213,6 @@ for _rescaling, (_own, _always) in _ENDS.items():
             header=f"dsp/depthwise_{_rescaling.file}",
             needs=frozenset({"dsp"}) | _rescaling.needs,
             alignment=(("plane", 4), ("bias", 4)),
-            reads_past=(("plane", 2),),
             stream=Stream(_rescaling.sources, partial(_fields, _rescaling), _prepare, _restore),
             instructions=partial(_instructions_3x3, _rescaling),
             code_bytes=700,
