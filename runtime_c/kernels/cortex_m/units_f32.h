@@ -19,8 +19,8 @@
  * its first taps are at (row * stride_h - top, p * stride_w - left). bounds: 1 if results are at least 0,
  * plus 2 if there is an upper limit, which is not below 0; high is the bits of this float. */
 typedef struct {
-    int32_t height, width, in_channels, kernel_h, kernel_w, stride_h, stride_w, dilation_h,
-        dilation_w;
+    int32_t height, width, in_channels;
+    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
     int32_t top, left, pixels, channels, bounds, high;
 } ec_row_of_units_sizes;
 
