@@ -56,9 +56,9 @@ def errors_page(header: Path) -> str:
             "",
             "## What a command prints and Python raises",
             "",
-            "Every error says what is wrong, where, and why, and ends with a hint what to do. A"
-            " command prints it on standard error, with `--json` as an object; its exit status is"
-            " that of the table, 2 for wrong usage, and 130 after Ctrl-C"
+            "Every error says what is wrong, where, and why, and ends with a hint on what to do."
+            " A command prints it on standard error, with `--json` as an object. The table has its"
+            " exit status; wrong usage exits with 2, and Ctrl-C with 130"
             " ([command line](command_line.md#what-every-command-keeps-to)). In Python each is a"
             " class of `edgec.errors` and an `edgec.EdgecError`.",
             "",
