@@ -98,7 +98,7 @@ class Prices:
                 "time=1,flash=0.2,ram=0.1"
             )
         if not any(found.values()):
-            raise ValueError(f"{text!r}: one price at least must be over 0")
+            raise ValueError(f"{text!r}: at least one price must be above 0")
         return Prices(found.get("time", 0.0), found.get("flash", 0.0), found.get("ram", 0.0))
 
 

@@ -188,8 +188,8 @@ def _for_core(options: Options, core: Core) -> Options:
     """The options with the core's defaults. Raises EdgecError for one that the core has not."""
     if options.float_sums == "free" and core.is_embedded:
         raise EdgecError(
-            f"sums of floats keep their order on {core.name}",
-            hint="they are free on PCs, 64-bit Arm and GPUs: leave the option out",
+            f"{core.name} cannot reorder sums of floats",
+            hint="only PCs, 64-bit Arm and GPUs can: leave the option out",
         )
     if options.threads > 1 and core.is_embedded:
         raise EdgecError(
@@ -200,7 +200,7 @@ def _for_core(options: Options, core: Core) -> Options:
         return _for_gpu(options, core)
     if (options.offload, options.driver) != ("all", "auto"):
         raise EdgecError(
-            f"{core.name} has no GPU, which --offload and --driver are for",
+            f"--offload and --driver need a GPU, and {core.name} has none",
             hint="use --board cuda_host or a Jetson",
         )
     has_plenty = not core.features.isdisjoint({"avx2", "neon"})
@@ -340,7 +340,7 @@ class _Job:
         found = self.compiled(module, _Dump(None), general, copies=True)
         if not has_same_outputs(general.program, found.program):
             raise PlanError(
-                f"the outputs {where} cannot lie where those of the other code do",
+                f"the outputs {where} cannot lie at the addresses that the general code uses",
                 hint="build with --io caller",
             )
         return found

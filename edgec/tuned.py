@@ -180,7 +180,7 @@ def read_tuned(path: Path) -> Tuned:
     except (OSError, ValueError, RecursionError) as problem:
         raise EdgecError(f"{path} cannot be read: {problem}", hint=_HINT) from None
     if not isinstance(data, dict) or data.get("format") != FORMAT:
-        raise EdgecError(f"{path} is no file of edgec tune", hint=_HINT)
+        raise EdgecError(f"{path} is not a file that edgec tune wrote", hint=_HINT)
     if data.get("version") != VERSION:
         raise EdgecError(
             f"{path} has version {data.get('version')!r}; this edgec reads {VERSION}", hint=_HINT

@@ -83,7 +83,7 @@ def _board_like(new: NewBoard) -> Board:
     like = load_board(new.like)
     if like.is_host or not like.runners:
         raise BoardError(
-            f"{like.name} is no hardware that another board could be like",
+            f"{like.name} is not hardware: a new board cannot be based on it",
             hint="choose a board with a chip of the same family: `edgec boards` lists them",
         )
     return like
@@ -118,7 +118,7 @@ def _with_region(text: str, region: str, asked: str) -> str:
     match = _SIZE.match(asked)
     if match is None:
         raise BoardError(
-            f"'{asked}' is no size of memory", hint="write 512K, 1M or 512K@0x08000000"
+            f"'{asked}' is not a memory size", hint="write 512K, 1M or 512K@0x08000000"
         )
     start = text.index(f"[memory.{region}]")
     head, tail = text[:start], _with_value(text[start:], "length", f'"{match[1]}"')

@@ -44,7 +44,9 @@ def command(
 
     server_only, as_json, commands = (given[k] for k in ("server_only", "as_json", "commands"))
     if as_json and not server_only and not commands:
-        raise click.UsageError("--json needs --command or --server-only: GDB talks to people")
+        raise click.UsageError(
+            "--json needs --command or --server-only: a session at GDB's prompt has no JSON"
+        )
     built = open_project(project, board)
     image = _image(built, given["elf"])
     port = given["gdb_port"] or free_port()

@@ -126,7 +126,7 @@ def _for_package(words: dict[str, Any], kind: Format) -> dict[str, Any]:
 
 def _refuse_for_graphs(*given: object) -> None:
     if any(each is not None for each in given):
-        raise click.UsageError("--target, --name and --dump: a graph is no C")
+        raise click.UsageError("--target, --name and --dump are for C: this format is a graph")
 
 
 def _write_graph(

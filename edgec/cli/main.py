@@ -130,7 +130,7 @@ def as_edgec_error(error: BaseException) -> EdgecError | None:
         return error
     if isinstance(error, MemoryError):
         wanted = str(error).rstrip(".") or "a model or an input is too large"
-        return EdgecError(f"the memory of this computer does not suffice: {wanted}")
+        return EdgecError(f"this computer has too little memory: {wanted}")
     if isinstance(error, ModuleNotFoundError):
         return _missing_package((error.name or "edgec").partition(".")[0])
     return _environment_error(error) if isinstance(error, OSError) else None

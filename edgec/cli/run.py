@@ -180,7 +180,7 @@ def _export(
         profile = make_profile(built.manifest, plain, profiled)
         if not profile.unit:
             raise EdgecError(
-                f"cannot write {path}: this engine counts nothing",
+                f"cannot write {path}: this engine counts no instructions",
                 hint="use --engine core or qemu, or a real board",
             )
         clock_hz = built.board.clock_hz if built.board is not None else 0

@@ -66,7 +66,7 @@ class Listener:
         sound = read_sound(path)
         if sound.rate != self.front.rate:
             raise EdgecError(
-                f"{path} has {sound.rate:,} samples per second, the features are made of "
+                f"{path} has {sound.rate:,} samples per second, but the features need "
                 f"{self.front.rate:,}",
                 hint=f"for example: ffmpeg -i {path} -ar {self.front.rate} resampled.wav",
             )

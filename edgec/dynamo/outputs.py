@@ -61,11 +61,11 @@ def outputs_of(graph: Any, inputs: Sequence[Any]) -> tuple[tuple[Output, ...], t
         with mode, torch.no_grad():
             results = graph(*given)
     except (DataDependentOutputException, DynamicOutputShapeException) as error:
-        raise EdgecError(f"{error.func} makes sizes or numbers that data decide") from None
+        raise EdgecError(f"{error.func} makes sizes or numbers that depend on the data") from None
     written = _written(given, before)
     results = results if isinstance(results, (tuple, list)) else (results,)
     if not all(isinstance(result, torch.Tensor) for result in results):
-        raise EdgecError("an output is no tensor")
+        raise EdgecError("an output is not a tensor")
     found: list[Output] = []
     for number, result in enumerate(results):
         found.append(_described(result, given, results[:number], found))
@@ -101,7 +101,9 @@ def _described(
     for number, other in enumerate(before):
         if known[number].is_own and _share(result, other):
             if not other.is_contiguous() or other.untyped_storage().nbytes() != other.nbytes:
-                raise EdgecError("two of its outputs share memory, which neither has as a whole")
+                raise EdgecError(
+                    "two of its outputs share memory, and neither of them covers all of it"
+                )
             offset = _offset(result, other)
             return Output(plain.shape, plain.strides, plain.dtype, of_output=number, offset=offset)
     return plain
@@ -117,6 +119,6 @@ def _share(one: Any, other: Any) -> bool:
 
 def _offset(result: Any, source: Any) -> int:
     if result.dtype != source.dtype:
-        raise EdgecError(f"an output is the memory of a tensor of {source.dtype}")
+        raise EdgecError(f"an output reads the memory of a {source.dtype} tensor as another dtype")
     offset: int = result.storage_offset() - source.storage_offset()
     return offset

@@ -73,7 +73,7 @@ def check_uses(
 def _require_cortex_m(core: Core) -> None:
     if core.isa != "thumb" or core.has("v7ar"):
         raise EdgecError(
-            f"{core.name} has no Ethos-U beside it, which goes with Cortex-M",
+            f"{core.name} has no Ethos-U: this accelerator needs a Cortex-M core",
             hint="build for a board or a core that has one, such as mps3_an547 or cortex-m55",
         )
 

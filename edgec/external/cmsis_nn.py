@@ -56,7 +56,7 @@ def cmsis_nn(path: str | Path, cost: float = 1.0) -> tuple[Kernel, ...]:
     root = Path(path)
     if not (root / "Include" / "arm_nnfunctions.h").is_file():
         raise EdgecError(
-            f"{root} is no checkout of CMSIS-NN: it has no Include/arm_nnfunctions.h",
+            f"{root} is not a checkout of CMSIS-NN: it has no Include/arm_nnfunctions.h",
             hint="give the folder that `git clone` of CMSIS-NN made",
         )
     source = resource_dir("runtime_c") / "external"

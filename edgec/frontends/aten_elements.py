@@ -49,7 +49,7 @@ def _operands(call: Call, dtype: str, *given: Operand) -> list[Operand]:
 
 
 def _common(a: Operand, b: Operand) -> str:
-    """The dtype in which two operands are compared: that of values wins over numbers."""
+    """The dtype in which two operands are compared: a tensor's dtype wins over a number's."""
     types = [x.type.dtype for x in (a, b) if isinstance(x, Value)]
     if len(types) == 2:
         return str(np.promote_types(*types)) if types[0] != types[1] else types[0]

@@ -20,7 +20,7 @@ def inverse(call: Call, x: Value, check_errors: bool = False) -> Result:
 def solve(call: Call, a: Value, b: Value, left: bool = True, check_errors: bool = False) -> Result:
     """x of a @ x = b, or of x @ a = b; b may be one vector."""
     if {1, 2} & call.used:
-        raise ImportFailed("the factors that torch solves by are not computed")
+        raise ImportFailed("edgec does not compute the LU factors, which this module uses")
     if len(b.type.shape) == 1 or b.type.shape == a.type.shape[:-1]:
         b = call.shaped(b, (*b.type.shape, 1))
     return call.shaped(_from_side(call, a, b, left), call.shape), None, None, _no_error(call, a)
@@ -46,7 +46,7 @@ def cholesky(call: Call, x: Value, upper: bool = False, check_errors: bool = Fal
 def determinant(call: Call, x: Value) -> Result:
     """Determinants."""
     if {1, 2} & call.used:
-        raise ImportFailed("the factors that torch computes determinants by are not computed")
+        raise ImportFailed("edgec does not compute the LU factors, which this module uses")
     return _determinant(call, x), None, None
 
 
@@ -54,7 +54,7 @@ def determinant(call: Call, x: Value) -> Result:
 def sign_and_logarithm(call: Call, x: Value) -> Result:
     """The signs of determinants, and the logarithms of their magnitudes."""
     if {2, 3} & call.used:
-        raise ImportFailed("the factors that torch computes determinants by are not computed")
+        raise ImportFailed("edgec does not compute the LU factors, which this module uses")
     made = _determinant(call, x)
     return call.onnx("Sign", made), call.onnx("Log", call.onnx("Abs", made)), None, None
 

@@ -125,7 +125,7 @@ def as_strided_scatter(call: Call, x: Value, source: Value, size: Sequence[int],
 
 
 def coordinates(index: Array, axis: int) -> tuple[Array, ...]:
-    """Coordinates of elements: those of one axis are given, the others are their own."""
+    """Coordinates of elements: given along one axis, each element's own along the others."""
     own: list[Array] = list(np.indices(index.shape))
     own[axis] = index
     return tuple(own)
@@ -201,7 +201,7 @@ def _computed_put(call: Call, x: Value, indices: Sequence[Value | None], values:
     if _is_along(indices):
         return _put_along(call, x, len(indices) - 1, given[0], values, reduction)
     if len(given) != len(indices):
-        raise ImportFailed("indices of several axes must be those of the first ones")
+        raise ImportFailed("indices of several axes must index the first axes")
     where = positions(call, x, given)
     shape = (*where.type.shape[:-1], *x.type.shape[len(given) :])
     updates = _of_shape(call, call.cast(values, x.type.dtype), shape)

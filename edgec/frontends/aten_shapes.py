@@ -204,7 +204,7 @@ def embedding_bag(
     inside = np.arange(max(sizes.max(initial=0), 1)) < sizes[:, None]
     numbered_rows = starts[:, None] + np.arange(inside.shape[1])
     neutral = np.full((1, weights.type.shape[1]), -np.inf if mode == 2 else 0, rows.type.dtype)
-    places = np.where(inside, numbered_rows, count)  # behind all rows, the neutral one
+    places = np.where(inside, numbered_rows, count)  # the neutral row comes after all rows
     bags = call.onnx("Gather", call.onnx("Concat", rows, neutral, axis=0), places, axis=0)
     kind = ("ReduceSum", "ReduceSum", "ReduceMax")[mode]
     made = call.onnx(kind, bags, ints([1]), keepdims=0)
@@ -247,7 +247,7 @@ def index(call: Call, x: Value, indices: Sequence[Value | None]) -> Result:
     if len(given) == 1:
         return _where(call, x, *given[0])
     if [axis for axis, _ in given] != list(range(len(given))):
-        raise ImportFailed("indices of several axes must be those of the first ones")
+        raise ImportFailed("indices of several axes must index the first axes")
     return call.onnx("GatherND", x, positions(call, x, [value for _, value in given]))
 
 
@@ -274,7 +274,7 @@ def nonzero(call: Call, x: Value) -> Result:
 @aten("_unique2.default")
 def unique(call: Call, x: Value, is_sorted: bool = True, inverse: bool = False,
            counts: bool = False) -> Result:  # fmt: skip
-    """The values that differ, which of them each element is, and how often each stands there."""
+    """The distinct values, the index of each element's value, and how often each value occurs."""
     values, _, numbers, times = call.onnx_all("Unique", x, sorted=1, results=4)
     return (
         values,

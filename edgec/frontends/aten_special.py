@@ -41,7 +41,7 @@ def hypotenuse(call: Call, a: Value, b: Value) -> Result:
 
 @aten("signbit.default")
 def sign_bit(call: Call, x: Value) -> Result:
-    """Whether the sign is minus, that of a zero too."""
+    """Whether the sign is minus, also for a negative zero."""
     below = call.onnx("Less", x, call.like(0, x.type.dtype))
     if not x.type.is_float:
         return below

@@ -10,7 +10,7 @@ from edgec.errors import ImportFailed
 #: More entries, or more bytes, are damage.
 _MOST_ENTRIES = 64
 _MOST_BYTES = 1 << 12
-#: What the reader of FlexBuffers raises for bytes that are none.
+#: The errors that the reader of FlexBuffers raises for other bytes.
 _DAMAGE = (struct.error, ValueError, IndexError, TypeError, OverflowError, KeyError)
 #: Operators whose options are a struct of little-endian int32, with the names of its fields.
 #: Source: TfLiteTransposeConvParams of TensorFlow Lite's builtin_op_data.h; MediaPipe's converter

@@ -87,7 +87,7 @@ def read_features(path: Path) -> FrontEnd:
     if not missing <= set(data):
         named = ", ".join(sorted(missing - set(data)))
         raise ImportFailed(
-            f"{path} does not say {named}", hint="docs/sounds_and_pictures.md has every key"
+            f"{path} lacks {named}", hint="docs/sounds_and_pictures.md lists all keys"
         )
     rate, peak = int(data["rate"]), data.get("normalize", "none") == "peak"
     step = max(1, round(rate * data["step_ms"] / 1000))
@@ -108,7 +108,9 @@ def import_features(path: Path) -> Module:
 def _check(path: Path, key: str, value: Any, known: set[str]) -> None:
     if key not in known:
         near = difflib.get_close_matches(key, known, n=3, cutoff=0.4) or sorted(known)
-        raise ImportFailed(f"{path}: {key} is no key", details=(f"near it: {', '.join(near)}",))
+        raise ImportFailed(
+            f"{path}: the key {key} is unknown", details=(f"near it: {', '.join(near)}",)
+        )
     if key in _CHOICES and value not in _CHOICES[key]:
         words = " or ".join(str(each) for each in _CHOICES[key])
         raise ImportFailed(f"{path}: {key} = {value!r} is not {words}")

@@ -12,7 +12,7 @@ from typing import Any
 from flatbuffers.table import Table
 
 _SIGNED, _UNSIGNED, _SHORT = (struct.Struct(code).unpack_from for code in ("<i", "<I", "<H"))
-#: A vtable begins with its own size and that of the table.
+#: A vtable begins with its own size and the size of the table.
 _SHORT_BYTES = 2
 
 

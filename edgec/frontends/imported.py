@@ -102,8 +102,9 @@ def require_open(
     builder.filled.clear()
     if opened and any(value not in builder.open_axes for value in made):
         raise ImportFailed(
-            f"data decide how much of {opened[0]} is in use, and its result depends on that",
-            hint="make it an output of the model, and go on outside",
+            f"the number of valid elements of {opened[0]} depends on the data, and the result"
+            " of this operator depends on that number",
+            hint=f"make {opened[0]} an output of the model, and compute the rest outside of it",
         )
 
 

@@ -177,7 +177,9 @@ class _GraphImporter:
         number = self.fixed[name]
         if isinstance(number, np.ndarray):
             if (number.shape, number.dtype.name) != (type_.shape, type_.dtype):
-                raise ImportFailed(f"{self.path.name}: input {name!r} is {type_}, another is given")
+                raise ImportFailed(
+                    f"{self.path.name}: input {name!r} is {type_}, the given array is not"
+                )
             return number
         with np.errstate(over="ignore", invalid="ignore"):
             data = np.full(type_.shape, number).astype(type_.dtype)
@@ -499,7 +501,7 @@ class _GraphImporter:
             return value
         if not isinstance(value, Iterable):
             raise ImportFailed(
-                f"{self.path.name}: attribute {attribute.name!r} has no value of use"
+                f"{self.path.name}: attribute {attribute.name!r} has no value that edgec can read"
             )
         return tuple(v.decode("utf-8", "replace") if isinstance(v, bytes) else v for v in value)
 

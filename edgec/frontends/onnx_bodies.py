@@ -249,7 +249,7 @@ def _shaped(use: Use, name: str, position: int, axis: int, block: int) -> str:
 
 
 def _scale(use: Use) -> TensorType:
-    """The type of the scale. Raises ImportFailed where inputs are not those of the standard."""
+    """The type of the scale. Raises ImportFailed for inputs that the standard does not allow."""
     scale = use.type(1)
     if len(use.types) > 3 or "float" not in scale.dtype:
         raise ImportFailed(f"{len(use.types)} inputs, the second one a scale of {scale.dtype}")

@@ -80,7 +80,7 @@ def computed(
     try:
         with np.errstate(all="ignore"):
             found = _evaluated(onnx, node, opset, given)
-    except Exception as error:  # each operator of the evaluator raises what it likes
+    except Exception as error:  # operators of the evaluator raise any class of error
         reason = str(error).partition("\n")[0][:120]
         raise ImportFailed(f"its constants cannot be computed ({reason})") from None
     if any(isinstance(result, list) for result in found):

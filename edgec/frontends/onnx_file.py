@@ -72,7 +72,7 @@ def _external_data(tensor: Any, path: Path, most_bytes: int) -> bytes:
         wanted, size = _stored_bytes(tensor), place.stat().st_size
         offset, length = int(fields.get("offset") or 0), int(fields.get("length") or wanted)
         if wanted > most_bytes:
-            raise TooLarge(f"{name}: tensors of other files take over {MAX_EXTERNAL_BYTES} bytes")
+            raise TooLarge(f"{name}: external tensors take more than {MAX_EXTERNAL_BYTES} bytes")
         if length != wanted or offset < 0 or offset + length > size:
             raise ImportFailed(
                 f"{name} takes {wanted} bytes, but lies in {location!r} at {offset} with {length}"
@@ -98,7 +98,7 @@ def _beside(path: Path, location: str, name: str) -> Path:
     if not place.is_file():
         raise ImportFailed(
             f"{name} lies in {location!r}, which is no file beside the model",
-            hint="copy that file from where the model was exported, too",
+            hint="copy this file, too, from the folder where the model was exported",
         )
     return place
 

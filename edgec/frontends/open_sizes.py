@@ -64,7 +64,9 @@ def _with_cuts(
         return largest
     most = {var: var.stop - 1 for var in middle}
     points = [most, middle]
-    for var in most:  # one after the other tell n // 2 from n / 2, one alone which size decides
+    for var in (
+        most
+    ):  # consecutive sizes distinguish n // 2 from n / 2; one size alone shows which size decides
         alone = (middle[var],) if len(most) > 1 else ()
         points += [{**most, var: size} for size in (*alone, max(var.start, var.stop - 2))]
     functions = [between, *(import_at(sizes).main for sizes in points[2:])]
@@ -168,8 +170,8 @@ def require_same(opened: Function, fixed: Function, sizes: Sizes) -> None:
     words = ", ".join(f"{var.name}={value}" for var, value in sizes.items())
     if mine.signature != fixed.signature:
         raise ImportFailed(
-            f"at {words} the inputs and outputs are others than their sizes say",
-            details=(f"as its sizes say: {_words(mine)}", f"as it is: {_words(fixed)}"), hint=HINT,
+            f"at {words} the shapes of the inputs and outputs differ from their sizes",
+            details=(f"by its sizes: {_words(mine)}", f"in the model: {_words(fixed)}"), hint=HINT,
         )  # fmt: skip
     inputs = [*_random_inputs(fixed.inputs), *initial_state(fixed)]
     for result, answer, wanted in zip(
@@ -178,7 +180,7 @@ def require_same(opened: Function, fixed: Function, sizes: Sizes) -> None:
         if not np.allclose(answer, wanted, RTOL, ATOL, equal_nan=True):
             raise ImportFailed(
                 f"{result.name!r} at {words} is not what the model computes there",
-                details=("a constant of it follows from a size",), hint=HINT,
+                details=("one of its constants depends on a size",), hint=HINT,
             )  # fmt: skip
 
 

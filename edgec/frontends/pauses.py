@@ -2,7 +2,7 @@
 
     y, s' = rest(x, s)      becomes      y, s' = if (goes on) rest(x, s) else (last y, s)
 
-Results of a run that ends early are those of the last run that did not, as TFLite Micro leaves
+A run that ends early returns the results of the last complete run, as TFLite Micro leaves
 them: they are a state, and at first 0.
 """
 

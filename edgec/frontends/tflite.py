@@ -185,7 +185,7 @@ class _GraphImporter:
         return [self.values[number] for number in self.graph.outputs]
 
     def origin(self, tensor: RawTensor, shape: tuple[int, ...] | None = None) -> Origin:
-        """Provenance of what stands for a tensor; only those of the main graph have a number."""
+        """Provenance of a tensor's value; only tensors of the main graph have a number."""
         found = origin(tensor, shape)
         return found if len(self.around) == 1 else replace(found, index=None)
 

@@ -18,7 +18,7 @@ from edgec.graph.provenance import Origin
 from edgec.graph.types import Quant, TensorType
 from edgec.ops.requantize import Requantize, RequantizeAttrs
 
-#: What uint8 has more than int8.
+#: The offset from int8 to uint8.
 MOVE = 128
 
 

@@ -34,7 +34,7 @@ def _numbers(options: Any, field: str) -> tuple[int, ...]:
 
 
 def _lists(*fields: str) -> Decoder:
-    """A decoder of lists; names become those of Python."""
+    """A decoder of lists; names are written as in Python."""
 
     def decode(options: Any) -> dict[str, Any]:
         return {

@@ -27,7 +27,7 @@ from edgec.graph.types import Array
 #: Bytes 4 to 8 of every TFLite file.
 IDENTIFIER = b"TFL3"
 
-#: What a flatbuffer can address: its offsets are 32 bits with sign.
+#: The address limit of a flatbuffer: its offsets are signed 32-bit integers.
 MAX_FILE_BYTES = 2**31 - 1
 
 #: What the generated classes raise when an offset or length leads outside of the file.

@@ -1,6 +1,6 @@
 """The batch of a TFLite file that leaves it open (-1 in shape signatures).
 
-The file's own shapes are those of its smallest batch, 1 as a rule. Open extents of other tensors
+The file's own shapes belong to its smallest batch, usually 1. Open extents of other tensors
 grow with the batch: a tensor of three rows for each sample has three times as many.
 """
 

@@ -104,7 +104,7 @@ def decomposed(program: Any) -> Any:
         raise ImportFailed(
             "torch cannot decompose the program into Core ATen",
             details=tuple(lines[:3]),
-            hint="what it reports is an error of torch: another form of the module may avoid it",
+            hint="the error comes from torch: rewriting the module may avoid it",
         ) from None
 
 
@@ -154,9 +154,9 @@ def exported(module: Any, example_inputs: Iterable[Any], **options: Any) -> Any:
     ]  # fmt: skip
     if lost:  # the program would always compute with their first values
         raise ImportFailed(
-            f"{type(module).__name__} assigns tensors that are no buffers",
+            f"{type(module).__name__} assigns tensors that are not buffers",
             details=tuple(lost),
-            hint="self.register_buffer('name', tensor) in __init__ makes a tensor state",
+            hint="call self.register_buffer('name', tensor) in __init__ for each of them",
         )
     return program
 

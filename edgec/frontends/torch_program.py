@@ -71,7 +71,7 @@ class ProgramImporter:
         if self.broken:
             reasons = [": ".join(filter(None, (e.message, e.hint))) for e in self.broken]
             raise ImportFailed(
-                f"{source} has {count + len(reasons)} parts that no C can be made of",
+                f"edgec cannot compile {count + len(reasons)} parts of {source}",
                 details=(*reasons, *self.problems),
             )
 
@@ -135,7 +135,7 @@ class ProgramImporter:
         if _is_complex(value):
             raise ImportFailed(
                 f"{self.source}: {what} has complex numbers",
-                hint="take torch.view_as_real(x), and torch.view_as_complex of that in the module",
+                hint="pass torch.view_as_real(x), and call torch.view_as_complex in the module",
             )
         type_ = TensorType(self.static(value.shape, what), self.dtype(value))
         return self.builder.param(node.name, type_, Origin(node.name, type_.shape))
@@ -178,7 +178,7 @@ class ProgramImporter:
         return int(range_.upper)
 
     def dtype(self, tensor: Any) -> str:
-        """A tensor's dtype, that of the parts of complex numbers."""
+        """A tensor's dtype; for complex numbers the dtype of their parts."""
         name = str(tensor.dtype).removeprefix("torch.")
         name = PARTS.get(name, name)
         if name not in DTYPES:
@@ -229,7 +229,9 @@ class ProgramImporter:
             tags = [tag.name for tag in getattr(node.target, "tags", ())]
             reason = "there is no importer" + (" for complex numbers" if is_complex else "")
             if "nondeterministic_seeded" in tags:
-                reason = "random numbers have no C: leave them out when the module is in .eval()"
+                reason = (
+                    "edgec compiles no random numbers: leave them out when the module is in .eval()"
+                )
             self.problems.append(f"{name}  {self.location(node, layer)}: {reason}")
 
     def made(self, function: Callable[..., Any], node: Any, call: Call, arguments: list[Any],
@@ -269,8 +271,8 @@ class ProgramImporter:
                 != known
             ):
                 raise ImportFailed(
-                    "its result depends on a size that data decide",
-                    hint="make what has the size an output of the model, and go on outside",
+                    "its result depends on a size that is known only at run time",
+                    hint="make the tensor of this size an output, and compute the rest outside",
                 )
 
     def require_values(self, node: Any) -> None:
@@ -279,7 +281,9 @@ class ProgramImporter:
             is_size = _is_symbol(getattr(given, "meta", {}).get("val"))
             is_number = str(parameter.type) in ("Tensor", "number")
             if is_size and is_number and given.name not in self.values:
-                raise ImportFailed(f"it computes with {given.name!r}, a size that data decide")
+                raise ImportFailed(
+                    f"it computes with {given.name!r}, a size that is known only at run time"
+                )
 
     def is_empty(self, node: Any) -> bool:
         """Whether a result has no elements: it is a constant then, whatever makes it."""

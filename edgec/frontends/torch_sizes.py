@@ -146,7 +146,7 @@ def _variable(range_: Any, name: str, source: str) -> Var:
     if most >= MOST:
         raise ImportFailed(
             f"{source}: the size {name!r} has no largest value",
-            hint="memory is planned for it: torch.export.Dim('batch', min=1, max=8)",
+            hint="edgec plans memory for that value: torch.export.Dim('batch', min=1, max=8)",
         )
     return Var(name, max(least, 1), most + 1)
 

@@ -43,9 +43,9 @@ def _axis_after(node: Node, position: int, axis: int) -> int:
     after = _after(node, position, axis)
     if after is None:
         raise TypeMismatch(
-            f"data decide how much of axis {axis} of {node.inputs[position]} is in use, and"
-            f" {node.op.name} needs to know it",
-            hint="make it an output of the model, and go on outside",
+            f"the number of valid elements of {node.inputs[position]} along axis {axis} depends on"
+            f" the data, and {node.op.name} needs that number",
+            hint="make it an output of the model, and compute the rest outside of it",
         )
     return after
 

@@ -90,7 +90,7 @@ def choose(
     found = choosing.best()
     if found is None:  # single groups always run, so the input is to be fed
         raise PlanError(
-            "the input cannot be fed by rows: they do not follow each other in a closed form",
+            "the input cannot be fed by rows: no formula states when each row is needed",
             hint="build with --io arena or --io caller",
         )
     running = tuple(found.costs.groups)

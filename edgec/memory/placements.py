@@ -94,8 +94,8 @@ def _kind_of(what: str) -> Kind:
         if what.startswith(f"{kind}:") and len(what) > len(kind) + 1:
             return kind
     raise PlanError(
-        f"--place: '{what}' is nothing that can be placed",
-        hint="arena, state, weights, code, or tensor:NAME, weights:NAME, code:NAME",
+        f"--place: '{what}' cannot be placed",
+        hint="use arena, state, weights, code, tensor:NAME, weights:NAME or code:NAME",
     )
 
 
@@ -108,9 +108,11 @@ def _require_region(board: Board, what: str, name: str, kind: Kind) -> None:
             hint=f"its regions: {known}",
         )
     if kind in ("tensor", "state") and region.kind != "ram":
-        raise PlanError(f"--place {what}={name}: {name} is {region.kind}, what changes needs ram")
+        raise PlanError(
+            f"--place {what}={name}: {name} is {region.kind}, but data that changes needs ram"
+        )
     if region.kind == "boot":
-        raise PlanError(f"--place {what}={name}: {name} is what a boot ROM reads")
+        raise PlanError(f"--place {what}={name}: {name} is reserved for the boot ROM")
     if kind == "code" and "x" not in region.access:
         raise PlanError(f"--place {what}={name}: the core cannot execute from {name}")
     if region.hardware_only:

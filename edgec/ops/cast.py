@@ -130,7 +130,9 @@ class Cast(Op[CastAttrs]):
         """The same shape with another dtype."""
         (x,) = inputs
         if x.quant is not None:
-            raise TypeMismatch(f"cast of {x} to {attrs.dtype}: it stands for other numbers")
+            raise TypeMismatch(
+                f"cast of {x} to {attrs.dtype}: a quantized tensor must be dequantized first"
+            )
         if attrs.dtype not in DTYPES or attrs.round_mode not in ROUND_MODES:
             raise TypeMismatch(f"cast to {attrs.dtype}, rounding {attrs.round_mode}: unknown")
         return (TensorType(x.shape, attrs.dtype),)

@@ -103,7 +103,9 @@ def _clip_stored(builder: GraphBuilder, raw: RawNode, x: Value) -> Value:
     low, high = activation_range(raw.kind, declared)
     assert declared.quant is not None
     if raw.kind == "RELU6" and declared.quant != x.type.quant:
-        raise ImportFailed("LiteRT rescales to another scale here, TFLite Micro does not")
+        raise ImportFailed(
+            "the output has another scale: LiteRT rescales to it, TFLite Micro does not"
+        )
     factor = x.type.scalar_quant()[0] / declared.scalar_quant()[0]
     attrs = RequantizeAttrs((factor,), declared.quant, low, high, raw.rounding, declared.dtype)
     return builder.op("requantize", [x], attrs, name=raw.name)

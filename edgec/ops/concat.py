@@ -51,7 +51,7 @@ class Concat(Op[ConcatAttrs]):
             listed = ", ".join(str(x) for x in inputs)
             raise TypeMismatch(f"concat along axis {attrs.axis} of {listed}")
         if attrs.output is not None and not attrs.output.per_tensor:
-            raise TypeMismatch("concat gives one scale for the whole tensor")
+            raise TypeMismatch("the result of concat has one scale for the whole tensor")
         shape = list(first.shape)
         shape[attrs.axis] = sum(x.shape[attrs.axis] for x in inputs)
         return (TensorType(tuple(shape), first.dtype, attrs.output),)

@@ -74,7 +74,7 @@ class Control(Op[Any]):
     fusion = Fusion.OPAQUE
 
     def arrange(self, attrs: Any, bodies: Bodies) -> Stmt:
-        """The code of a node, around that of its bodies."""
+        """The code of a node, which encloses the code of its bodies."""
         raise NotImplementedError
 
 
@@ -92,7 +92,7 @@ def _require_condition(name: str, type_: TensorType) -> None:
 def _require_params(name: str, body: Signature, given: Types) -> None:
     if body.params != tuple(given):
         raise TypeMismatch(
-            f"{name}: a body takes other types than it is given",
+            f"{name}: the types of a body's parameters differ from its arguments",
             details=(f"takes: {_listed(body.params)}", f"is given: {_listed(given)}"),
         )
 
@@ -123,7 +123,7 @@ class If(Control):
         then, otherwise = bodies
         if then.results != otherwise.results:
             raise TypeMismatch(
-                "if: the two bodies give other types",
+                "if: the two bodies return different types",
                 details=(f"then: {_listed(then.results)}", f"else: {_listed(otherwise.results)}"),
             )
         return then.results
@@ -181,13 +181,13 @@ class While(Control):
         for each in bodies:
             _require_params(self.name, each, inputs)
         if len(condition.results) != 1:
-            raise TypeMismatch(f"while: the condition gives {len(condition.results)} results")
+            raise TypeMismatch(f"while: the condition returns {len(condition.results)} results")
         _require_condition(self.name, condition.results[0])
         if attrs.limit is not None and attrs.limit < 0:
             raise TypeMismatch(f"while of at most {attrs.limit} rounds")
         if len(body.results) != attrs.carried or body.results != inputs[: attrs.carried]:
             raise TypeMismatch(
-                "while: the body gives other types than it takes first",
+                "while: the first results and parameters of the body differ in type",
                 details=(f"takes: {_listed(inputs)}", f"gives: {_listed(body.results)}"),
             )
         return body.results
@@ -267,7 +267,7 @@ class Scan(Control):
         _require_params(self.name, body, self.given_to_bodies(attrs, inputs))
         if body.results[: attrs.carried] != carried:
             raise TypeMismatch(
-                "scan: the body gives other types than it takes first",
+                "scan: the first results and parameters of the body differ in type",
                 details=(f"takes: {_listed(carried)}", f"gives: {_listed(body.results)}"),
             )
         return (*carried, *(_stack(t, count) for t in body.results[attrs.carried :]))

@@ -119,7 +119,7 @@ class Cumulate(Op[CumulateAttrs]):
         """CumSum; opsets that are written have no product."""
         attrs: CumulateAttrs = node.attrs
         if attrs.is_product:
-            raise ImportFailed(f"{node.name}: ONNX has products of all before since 26 alone")
+            raise ImportFailed(f"{node.name}: ONNX has cumulative products only since opset 26")
         axis = out.initializer(f"{node.output.name}.axis", np.asarray(attrs.axis, np.int64))
         out.emit(
             "CumSum", [out.own(node.inputs[0]), axis], out.define_own(node.output),

@@ -112,7 +112,7 @@ def _attrs(raw: RawNode, window: tuple[int, ...]) -> DeformAttrs:
     """The form of a node. Raises ImportFailed where it contradicts its weights."""
     axes = len(window)
     if tuple(raw.attribute("kernel_shape", window)) != window:
-        raise ImportFailed("kernel_shape is not that of the weights")
+        raise ImportFailed("kernel_shape differs from the shape of the weights")
     ones = (1,) * axes
     stride, dilation = (tuple(raw.attribute(key, ones)) for key in ("strides", "dilations"))
     padding = tuple(raw.attribute("pads", (0,) * (2 * axes)))[:axes]

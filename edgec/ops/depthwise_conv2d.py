@@ -42,7 +42,7 @@ class DepthwiseConv2d(WindowProducts):
     def evaluate(
         self, attrs: Conv2dAttrs, inputs: Arrays, input_types: Types, output_types: Types
     ) -> tuple[Array, ...]:
-        """Tap by tap; integers in the accumulators' dtype, which wraps as those of C do."""
+        """Tap by tap; integers in the accumulators' dtype, which wraps as in C."""
         x, weights, bias = inputs
         output = output_types[0]
         accumulate = np.dtype(output.dtype)

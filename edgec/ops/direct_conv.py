@@ -73,7 +73,7 @@ class DirectConv(Op[DirectConvAttrs]):
         sizes = {len(attrs.strides), len(attrs.dilations), len(attrs.padding), len(w.shape) - 2}
         least = min(axes, *attrs.strides, *attrs.dilations, attrs.groups)
         if least < 1 or sizes != {axes}:
-            raise TypeMismatch(f"{text}: its strides and padding are those of other axes")
+            raise TypeMismatch(f"{text}: its strides and padding have another number of axes")
         if w.shape[1] * attrs.groups != x.shape[1] or w.shape[0] % attrs.groups:
             raise TypeMismatch(f"{text} in {attrs.groups} groups")
         shape = _placed_windows(attrs, x.shape[2:], w.shape[2:])
@@ -82,7 +82,7 @@ class DirectConv(Op[DirectConvAttrs]):
         return (TensorType((x.shape[0], w.shape[0], *shape), x.dtype),)
 
     def macs(self, attrs: DirectConvAttrs, inputs: Types) -> int:
-        """Elements of the output times those of a window."""
+        """Elements of the output times elements of a window."""
         return self.infer(attrs, *inputs)[0].elements * prod(inputs[1].shape[1:])
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:

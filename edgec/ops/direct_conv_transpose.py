@@ -64,7 +64,7 @@ class DirectConvTranspose(Op[DirectConvTransposeAttrs]):
         return (TensorType((x.shape[0], w.shape[1] * attrs.groups, *attrs.shape), x.dtype),)
 
     def macs(self, attrs: DirectConvTransposeAttrs, inputs: Types) -> int:
-        """Elements of the input times those of a window."""
+        """Elements of the input times elements of a window."""
         return inputs[0].elements * prod(inputs[1].shape[1:])
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
@@ -112,7 +112,7 @@ def _check_axes(attrs: DirectConvTransposeAttrs, x: TensorType, w: TensorType) -
     text, axes = f"direct_conv_transpose of {x} by {w}", len(x.shape) - 2
     listed = (attrs.strides, attrs.dilations, attrs.before, attrs.shape, w.shape[2:])
     if axes < 1 or {len(each) for each in listed} != {axes}:
-        raise TypeMismatch(f"{text}: its strides and extents are those of other axes")
+        raise TypeMismatch(f"{text}: its strides and extents have another number of axes")
     if min(*attrs.strides, *attrs.dilations, *attrs.shape, attrs.groups) < 1 or 0 in x.shape:
         raise TypeMismatch(f"{text} to {list(attrs.shape)}")
 

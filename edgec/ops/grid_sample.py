@@ -44,7 +44,7 @@ class GridSampleAttrs:
 
 @register
 class GridSample(Op[GridSampleAttrs]):
-    """x [N, C, ...] at grid [N, ..., axes], whose last coordinate is that of the first axis."""
+    """x [N, C, ...] at grid [N, ..., axes], whose last coordinate belongs to the first axis."""
 
     name = "grid_sample"
     attrs_class = GridSampleAttrs

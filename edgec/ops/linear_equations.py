@@ -94,7 +94,7 @@ class Solve(_ByColumns):
         return width > height
 
     def columns(self, height: int, width: int) -> int:
-        """Those of b."""
+        """The extents of b."""
         return width - height
 
     def step(self, define: Definition, rows: Tensor) -> None:

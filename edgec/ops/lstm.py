@@ -346,7 +346,7 @@ def _is_plain(raw: RawNode, inputs: Sequence[Value | None]) -> bool:
 
 @dataclass(frozen=True)
 class _Stacked:
-    """Makes one constant of those of four gates."""
+    """Concatenates the constants of four gates."""
 
     builder: GraphBuilder
     raw: RawNode

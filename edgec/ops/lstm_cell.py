@@ -83,7 +83,7 @@ class LstmCell:
     def sums(
         self, parts: Parts, gate: int, inputs: Sequence[Value], hidden: Value, cell: Value | None
     ) -> Value:
-        """What a gate is the function of."""
+        """The argument of a gate's function."""
         norm, bias = self.norms[gate], self.bias[gate]
         weights = [(self.given, inputs[0]), (self.recurrent, hidden)]
         if self.aux[gate] is not None:

@@ -260,7 +260,7 @@ def append_tflite_lstm(
 def _stacked(
     builder: GraphBuilder, name: str, gates: Sequence[Value], shape: tuple[int, ...]
 ) -> Constant:
-    """One constant of those of four gates."""
+    """The constants of four gates, concatenated."""
     for gate in gates:
         if not isinstance(gate, Constant) or gate.type.dtype != "float32":
             raise ImportFailed("its weights and biases are not float32 constants")

@@ -170,7 +170,7 @@ def _votes(node: MlNode, scores: Value, classes: int) -> Value:
 
 
 def _probabilities(node: MlNode, scores: Value, classes: int) -> Value:
-    """Probabilities of classes from those of pairs, which a sigmoid gives of each score."""
+    """Probabilities of classes from probabilities of pairs, each the sigmoid of a score."""
     slope, shift = node.numbers("prob_a"), node.numbers("prob_b")
     if not slope.size == shift.size == len(_pairs(classes)):
         raise BadNode(f"{slope.size} prob_a and {shift.size} prob_b of {classes} classes")

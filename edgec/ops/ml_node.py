@@ -23,7 +23,7 @@ from edgec.ops.op import RawNode
 DOMAIN = "ai.onnx.ml"
 #: The operator set of the ONNX nodes that are appended.
 OPSET = 18
-_STRINGS = "strings are no numbers: train with numbers in their place"
+_STRINGS = "strings are not supported: train with numbers in their place"
 
 
 @dataclass(frozen=True)

@@ -87,7 +87,7 @@ def label_above(node: MlNode, score: Value, limit: float, labels: Array) -> Valu
 
 
 def both_scores(node: MlNode, score: Value, transform: str, sums_to_one: bool) -> Value:
-    """The scores [rows, 2] of two classes, from that of the second one [rows, 1]."""
+    """The scores [rows, 2] of two classes, from the score of the second one [rows, 1]."""
     if transform == "PROBIT":
         raise ImportFailed("PROBIT of one score is not defined for two classes")
     if sums_to_one and transform != "LOGISTIC":

@@ -104,7 +104,7 @@ def import_classifier(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
 
 
 def _limit(forest: Forest) -> float:
-    """What a score must be above for the second class."""
+    """The threshold: a score above it means the second class."""
     return 0.5 if all(w >= 0 for entries in forest.leaves for _, w in entries) else 0.0
 
 
@@ -123,9 +123,11 @@ def _two_classes(
 def _second_class(
     node: MlNode, x: Value, forest: Forest, labels: Array, transform: str
 ) -> tuple[Value, ...]:
-    """The same with a score in the second column; that of the first class is 0."""
+    """The same with a score in the second column; the first class has the score 0."""
     if node.numbers("base_values").size or len(labels) != 2:
-        raise ImportFailed("scores of the second class alone, with base values, mean nothing sure")
+        raise ImportFailed(
+            "base values with scores of only the second class have no defined meaning"
+        )
     scores = append_trees(node.builder, node.raw.name, x, forest, 2, "sum")
     scores = node.cast(scores, "float32")
     second = node.call("Slice", scores, np.asarray([1]), np.asarray([2]), np.asarray([1]))

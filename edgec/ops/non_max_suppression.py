@@ -242,7 +242,7 @@ def _is_wanted(most: Tensor, step: Any) -> LoopValue:
 def shared_part(
     attrs: NonMaxSuppressionAttrs, boxes: Tensor, b: Any, n: Any, other: Any
 ) -> LoopValue:
-    """The part of what two boxes of an image cover together that both cover."""
+    """Intersection over union of two boxes of an image."""
 
     def ends(box: Any, axis: int) -> tuple[LoopValue, LoopValue]:
         if attrs.centered:

@@ -159,12 +159,12 @@ class NormParts:
         return Norm(root if centre is None else centre, centre is not None, epsilon)
 
     def _square(self, value: Value) -> Value | None:
-        """What a value is the square of."""
+        """The x of a value x**2."""
         product = self._made(value, "square") or self._made(value, "mul")
         return product[0] if product is not None and product[0] is product[-1] else None
 
     def _centre(self, value: Value) -> Value | None:
-        """What a value is without its mean."""
+        """The x of a value x - mean(x)."""
         node = self.producer(value)
         if node is None or node.op.computes is not Arithmetic.DIFFERENCE:
             return None

@@ -87,7 +87,7 @@ def find_axis(extent: int, size: int, align_corners: bool, half_pixel_centers: b
 
 
 def find_open_axis(extent: int, size: int, half_pixel_centers: bool) -> Axis:
-    """The axis of a whole factor, whose arrays are the beginning of those of a larger image."""
+    """The axis of a whole factor; its arrays are a prefix of a larger image's arrays."""
     longer = find_axis(extent + 1, size + size // extent, False, half_pixel_centers)
     return Axis(
         longer.low[:size], longer.high[:size], longer.low_weight[:size], longer.high_weight[:size],

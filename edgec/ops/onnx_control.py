@@ -188,7 +188,7 @@ def _conditional(
     for each, type_ in zip(slices, declared, strict=True):
         size = rounds if type_ is None else type_.shape[0]
         if size is None:
-            why = "how many slices it stacks is up to the data: the file may declare the shape"
+            why = "the number of slices depends on the data: declare the shape in the file"
             raise NotConstant(why, most)
         stacks.append(each.type.with_shape((size, *each.type.shape)))
         limit = size if limit is None else min(size, limit)

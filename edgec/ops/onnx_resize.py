@@ -76,7 +76,7 @@ def _nearest(raw: RawNode, size: tuple[int, int], transformation: str) -> Resize
 def _check_plain(raw: RawNode) -> None:
     is_plain = raw.attribute("keep_aspect_ratio_policy", "stretch") == "stretch"
     if raw.attribute("antialias", 0) or raw.attribute("axes") is not None or not is_plain:
-        raise ImportFailed("antialias, axes and policies are those of any axes")
+        raise ImportFailed("antialias, axes and aspect-ratio policies are not supported here")
 
 
 def _size(raw: RawNode) -> tuple[int, int]:

@@ -139,8 +139,8 @@ def with_cuts_again(function: Function, cuts: Mapping[str, PartAttrs]) -> Functi
             missing.discard(name)
     if missing:
         raise ImportFailed(
-            f"the constants {', '.join(map(repr, sorted(missing)))} follow from open sizes, and"
-            " quantization makes others of them",
+            f"the constants {', '.join(map(repr, sorted(missing)))} depend on open sizes, and"
+            " quantization changes them",
             hint="quantize the model at one size, or build it in float",
         )
     return with_cuts(function, found)

@@ -33,7 +33,7 @@ from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.requantize import STORED, RequantizeAttrs
 
-#: ONNX's numbers of what QuantizeLinear may give; uint8 if the file does not say.
+#: ONNX's numbers of the dtypes that QuantizeLinear may return; uint8 is the default.
 OUTPUT_DTYPES = {2: "uint8", 3: "int8", 4: "uint16", 5: "int16"}
 
 
@@ -75,7 +75,7 @@ class Quantize(Op[QuantizeAttrs]):
         if x.dtype != "float32":
             raise TypeMismatch(f"quantize needs float32, not {x}")
         if np.dtype(attrs.dtype).kind not in "iu":
-            raise TypeMismatch(f"quantize gives integers, not {attrs.dtype}")
+            raise TypeMismatch(f"the result of quantize is integers, not {attrs.dtype}")
         if attrs.rounding not in ROUNDINGS:
             raise TypeMismatch(f"unknown rounding {attrs.rounding!r}")
         return (TensorType(x.shape, attrs.dtype, attrs.output),)
@@ -158,7 +158,7 @@ class Dequantize(Op[NoAttrs]):
         return Channels.SAME if quant is not None and quant.per_tensor else Channels.UNKNOWN
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
-        """DequantizeLinear; that of a constant is written where it is read, in its order."""
+        """DequantizeLinear. For a constant, each reader writes it, in the constant's order."""
         (stored,) = node.inputs
         if isinstance(stored, Constant):
             return

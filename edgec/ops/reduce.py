@@ -201,7 +201,7 @@ def _product(
 
 
 def _read(x: Tensor, axes: Sequence[int], at: Sequence[Any]) -> LoopValue:
-    """The element of x at an index of the result, which then has those of the reduced axes."""
+    """The element of x at an index of the result, plus indices of the reduced axes."""
     source = list(at[: len(x.shape)])
     for axis, position in zip(axes, at[len(x.shape) :], strict=True):
         source[axis] = position
@@ -294,7 +294,7 @@ def without_axes(
 ) -> Value:
     """Append a reduction of the first input and, unless the axes are kept, a reshape without them.
 
-    axes: those of extent 1 in the reduction's result, not negative.
+    axes: the reduced axes, not negative; they have extent 1 in the reduction's result.
     """
     x = raw.operand(0)
     if keep:
@@ -356,7 +356,7 @@ def _appended(builder: GraphBuilder, raw: RawNode, attrs: ReduceAttrs, *, keep: 
     if attrs.kind != "mean":
         return without_axes(builder, whole, "reduce", attrs, axes, keep)
     if not is_float(x.type.dtype):
-        raise ImportFailed("data decide how many integers there are, and their mean is not divided")
+        raise ImportFailed("a mean of integers whose number depends on the data is not supported")
     parts = Parts(builder, raw)
     total = parts.op("reduce", [whole.operand(0)], replace(attrs, kind="sum"), "sum")
     count = parts.cast(elements_in_use(builder, raw, axes), x.type.dtype, "count_in_use")

@@ -80,7 +80,7 @@ class Requantize(Op[RequantizeAttrs]):
         if attrs.dtype not in STORED:
             raise TypeMismatch(f"requantize to {attrs.dtype} has no meaning")
         if not attrs.output.per_tensor:
-            raise TypeMismatch("requantize gives one scale for the whole tensor")
+            raise TypeMismatch("the result of requantize has one scale for the whole tensor")
         channels = acc.shape[-1] if acc.shape else 1
         if len(attrs.multiplier) not in (1, channels):
             raise TypeMismatch(f"{len(attrs.multiplier)} multipliers for {channels} channels")

@@ -413,7 +413,7 @@ def import_tensor_scatter(builder: GraphBuilder, raw: RawNode) -> GraphValue:
     if raw.optional(2) is not None:
         starts = raw.constant(2, "write_indices").data.astype(np.int64)
     if axis == 0:
-        raise ImportFailed("axis 0 is that of the batch")
+        raise ImportFailed("axis 0 is the batch: choose another axis")
     grids = [grid[..., None] for grid in np.indices(new)]
     line = grids[axis] + starts.reshape(-1, *(1 for _ in new))
     if raw.attribute("mode", "linear") == "circular":

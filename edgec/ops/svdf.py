@@ -132,7 +132,7 @@ class SvdfTime(Op[NoAttrs]):
         )
 
     def sums(self, attrs: NoAttrs, operands: Sequence[Operand]) -> Sequence[Interval]:
-        """The sums over what its filters remember: what was pushed, or was there first."""
+        """Sums over the filters' memories: over pushed values or the initial values."""
         memory, time, bias = operands
         assert time.data is not None and bias.data is not None
         weights, start = time.data.astype(np.int64), bias.data.astype(np.int64)

@@ -112,7 +112,9 @@ def _rows(parts: Parts, ids: Value, table: Value, dtype: str, what: str) -> Valu
     if not isinstance(table, Constant):
         raise ImportFailed("a table of integers that becomes floats must be a constant")
     if not quant.per_tensor and quant.axis != 0:
-        raise ImportFailed(f"scales along axis {quant.axis}: only those of rows are supported")
+        raise ImportFailed(
+            f"scales along axis {quant.axis}: only scales of rows (axis 0) are supported"
+        )
     plain = parts.table(table.data, "stored", table.type.dtype)
     found = parts.op("gather_at", [plain, ids], AxisAttrs(0), "rows")
     real = parts.cast(found, "float32", "real")
@@ -160,7 +162,7 @@ def import_embedding_lookup_sparse(builder: GraphBuilder, raw: RawNode) -> Value
 def _gathered(
     parts: Parts, places: Value, values: Value, groups: tuple[int, ...], what: str
 ) -> Value:
-    """The sums of what belongs to each place."""
+    """For each place the sum of its members."""
     type_ = values.type.with_shape((*groups, *values.type.shape[1:]))
     zeros = parts.filled(type_, 0, f"{what}.zeros")
     return parts.op("scatter", [zeros, places, values], ScatterAttrs(-1, "add"), what)

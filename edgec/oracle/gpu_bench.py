@@ -105,7 +105,7 @@ def _onnx_runtime(provider: str) -> Rival:
             raise ImportError(f"the installed onnxruntime has no {provider}")
         session = onnxruntime.InferenceSession(str(model), providers=[provider])
         if provider not in session.get_providers():
-            raise RuntimeError(f"{provider} does not start here")
+            raise RuntimeError(f"{provider} does not start on this computer")
         names = [entry.name for entry in session.get_inputs()]
         given = dict(zip(names, inputs, strict=True))
         return lambda: session.run(None, given)
@@ -155,7 +155,7 @@ def gpu_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 
 def refusals(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Who takes which model not, and why; each reason once."""
+    """The programs that do not run a model, and why; each reason once."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if "error" in row:
@@ -164,7 +164,7 @@ def refusals(rows: Sequence[dict[str, Any]]) -> list[str]:
 
 
 def print_gpu(rows: Sequence[dict[str, Any]]) -> None:
-    """Show the table, and who takes which model not."""
+    """Print the table, and the programs that do not run a model."""
     lines = ["One inference on this GPU, from call to result; ratio: ours to theirs", ""]
     echo_lines([*lines, *gpu_table(rows).text(), "", *refusals(rows)])
 

@@ -28,7 +28,7 @@ import numpy.typing as npt
 
 Array = npt.NDArray[Any]
 
-#: What uint8 has more than int8.
+#: The offset from int8 to uint8.
 MOVE = 128
 #: What ONNX Runtime has integer kernels of, which round once.
 PRODUCTS = ("Conv", "Gemm", "MatMul", "Add", "Mul")
@@ -303,7 +303,7 @@ def _is_uint8(quantize: Any) -> bool:
 
 
 def _add_zero_point(graph: OnnxGraph, quantize: Any) -> None:
-    """State the zero point of uint8 that is not stated, 0, as that of int8."""
+    """Write the default zero point of uint8 (0), which a file may omit, as int8 (-128)."""
     _remove_attributes(quantize, "output_dtype")
     name = f"{quantize.output[0]}.zero_point"
     graph.store(name, np.asarray(-MOVE, np.int8))

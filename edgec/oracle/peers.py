@@ -114,7 +114,7 @@ def find_peer_models(baselines: Path, names: Sequence[str]) -> list[Path]:
     unknown = [name for name in names if name not in files and not Path(name).is_file()]
     if unknown:
         raise EdgecError(
-            f"{', '.join(unknown)} is no file, and beside {baselines.name} is no such ONNX model",
+            f"{', '.join(unknown)} is neither a file nor an ONNX model beside {baselines.name}",
             details=(f"there are: {', '.join(files)}",),
         )
     return [files.get(name, Path(name)) for name in names or files]

@@ -1,4 +1,4 @@
-"""How far what a target computes may be from what the model's own framework does."""
+"""How far a target's results may be from the results of the model's own framework."""
 
 from __future__ import annotations
 
@@ -15,11 +15,11 @@ RANGES = {"int8": 128.0, "uint8": 128.0, "int16": 32768.0}
 #: framework in floats: half a step for each rounding, and where the result is int16 up to one more
 #: for the multiplier, of which int16x8 has 15 bits (`edgec.numerics.fixed_point`).
 ROUNDED_STEPS = {"int8": 1, "uint8": 1, "int16": 2}
-#: What one operator may be off by where results are rounded to so few bits, as a part of the
-#: largest one: a unit in the last place. Frameworks round in other places on the way.
+#: The error that one operator may have where results are rounded to 16 bits, relative to the
+#: largest result: a unit in the last place. Frameworks round intermediate results elsewhere.
 NARROW = {"float16": 2.0**-10, "bfloat16": 2.0**-7}
-#: What two integers that become float32 may be off by besides, as a part of the largest one: half
-#: a unit in the last place for each.
+#: The additional error of two integers that are converted to float32, relative to the larger one:
+#: half a unit in the last place for each.
 DEQUANTIZED = 2.0**-23
 
 
@@ -93,7 +93,7 @@ def _range(node: Node) -> float:
 
 
 def _narrow(node: Node, before: float) -> float:
-    """What rounding to narrow floats adds where what is rounded may be off."""
+    """The error that rounding to a narrow float adds to an operand that has an error."""
     unit = NARROW.get(node.outputs[0].type.dtype, 0.0)
     return unit if before and not _moves(node) else 0.0
 
@@ -114,10 +114,10 @@ def _in_floats(node: Node) -> bool:
 
 
 def scales(function: Function, allowed: Mapping[Value, float] | None = None) -> dict[Value, float]:
-    """What errors of each value are to be small beside, where values are smaller (`Op.scale`).
+    """For each value the magnitude that errors are compared with, if values are smaller.
 
-    allowed: the tolerances; those of integers, and of floats that these become, are parts of the
-    range of the dtype.
+    Operators state it (`Op.scale`). allowed: the tolerances; for integers, and for floats that are
+    dequantized from them, a tolerance is relative to the range of the dtype.
     """
     found = dict.fromkeys(function.params, 0.0)
     for node in function.nodes:

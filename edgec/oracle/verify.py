@@ -32,7 +32,7 @@ from edgec.runners.engine import RunResult, Transfer, open_session
 from edgec.runners.pool import Pool
 from edgec.runners.sizes import chosen_sizes
 
-#: What a verification says where no framework has an operator of the model.
+#: The note of a verification if no framework has an operator of the model.
 OWN_NOTE = "its custom operators are in no framework: compared with their declared references"
 
 Prepare = Callable[[Built], None]
@@ -256,8 +256,8 @@ def _reference(
     """The interpreter for a file with custom operators, else a framework."""
     if imported.format == "features":
         raise EdgecError(
-            f"{model} describes features of a sound, which no framework computes in these bits",
-            hint="`edgec build` makes C of it, whose self-test compares it with the reference",
+            f"no framework computes the sound features of {model} to the same bits",
+            hint="`edgec build` compiles it: the C has a self-test against the reference",
         )
     if name is None and has_declared(imported):
         return OwnReference(model, imported), OWN_NOTE
@@ -370,7 +370,7 @@ class _Comparing:
     def _traces(
         self, manifest: Manifest, inputs: Sequence[Array], found: RunResult
     ) -> Sequence[TraceEntry]:
-        """Compared values: with open sizes, those of the largest and of special ones."""
+        """The compared values; with open sizes, of the largest sizes and of the special ones."""
         if not self.layers:
             return ()
         if manifest.without_gpu is not None:

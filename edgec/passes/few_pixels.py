@@ -97,7 +97,7 @@ class _Few(Rewriter):
         return as_term(0) if self.begins(term) else term
 
     def argument(self, argument: BufferRef | Expr) -> BufferRef | Expr:
-        """Rows of a block as those of its copy."""
+        """The rows of a block as rows of its copy."""
         if not isinstance(argument, BufferRef) or not any(map(self.begins, argument.indices)):
             return super().argument(argument)
         if any(index.constant != 0 for index in argument.indices[1:]):
@@ -108,7 +108,7 @@ class _Few(Rewriter):
         return replace(argument, buffer=self.copies[large], indices=self.terms(argument.indices))
 
     def copied(self, large: Buffer) -> Stmt:
-        """A loop that copies the rows there are out; or in, the last one for those missing."""
+        """A loop that copies the existing rows out, or in; the last row stands for missing ones."""
         small, rows = self.copies[large], self.last + self.at_once
         steps = [Var(f"few_{axis}", 0, extent) for axis, extent in enumerate(small.shape)]
         at = tuple(map(as_term, steps))

@@ -23,7 +23,7 @@ from edgec.ops.reinterpret import Reinterpret, ReinterpretAttrs
 from edgec.ops.table import OPERANDS
 from edgec.passes.rewriter import Rewriter
 
-#: From this many elements on a table of 256 bytes is worth it.
+#: The fewest elements for which a table of 256 bytes is used.
 MANY_ELEMENTS = 2048
 
 

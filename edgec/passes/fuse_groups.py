@@ -1,9 +1,9 @@
 """Group nodes that become one PrimFunc.
 
 A group starts at a node and takes in the element-wise nodes after it while each intermediate
-value has one reader and is not a result: a convolution takes its requantize. In a chain of floats
-those of two operands join, too: their elements stay in registers. Views join no group: they are
-other shapes of the same bytes.
+value has one reader and is not a result: a convolution takes its requantize. In a chain of floats,
+operators with two operands join, too: their elements stay in registers. A view joins no group: it
+is another shape of the same bytes.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from edgec.passes.rewriter import Rewriter
 
 
 def fuse_norms(function: Function, *, stored: bool = False) -> Function:
-    """stored: only those of values that are dequantized."""
+    """stored: only norms of dequantized values."""
     if not {Arithmetic.SUM, Arithmetic.QUOTIENT} & {node.op.computes for node in function.nodes}:
         return function
     return Rewriter(function).run(_Fusing(function, stored))

@@ -131,9 +131,9 @@ class Variant:
     def scratch_overlaps(self) -> tuple[tuple[str, Value, int], ...]:
         """(buffer, input, bytes): scratch that starts so far below the input may overlap it.
 
-        Rows that roll, in functions that call others, follow their input through memory. The
-        scratch of a single function may overlap its input; where it would have to start
-        below, what it shares is little, and seldom worth a longer search.
+        In functions that call others, rolling rows follow their input through memory. The scratch
+        of a single function may overlap its input, but not start below it: that would save few
+        bytes and make the search longer.
         """
         found = []
         params = {param.name: param for param in self.function.params}

@@ -60,7 +60,7 @@ def lower_open_group(group: Group, target: Target) -> LoweredGroup:
 def _first_extent(group: Group) -> Term:
     """How many slices there are: the only size that is open in the group."""
     if any(node.op.terms(node.attrs) for node in group.nodes):
-        raise ScheduleError("what a slice is follows from the sizes")
+        raise ScheduleError("the shape of a slice depends on the open sizes")
     found: set[Term] = set()
     for value in (*group.inputs, *(v for node in group.nodes for v in node.outputs)):
         extents = value.type.extents
@@ -73,7 +73,7 @@ def _first_extent(group: Group) -> Term:
         found.add(extents[axis])
     if len(found) != 1 or any(value.type.extents is None for value in group.outputs):
         sizes = ", ".join(sorted(map(str, found)))
-        raise ScheduleError(f"its values have the sizes {sizes}, or lose them")
+        raise ScheduleError(f"its values do not all have one open size ({sizes})")
     return found.pop()
 
 

@@ -124,7 +124,7 @@ def group_at(group: Group, sizes: Sizes) -> Group:
 
 
 def _bases(group: Group) -> tuple[Term, ...]:
-    """The extents of all values of a group, then the products of those of one value."""
+    """The extents of all values of a group, then the products of one value's extents."""
     values = (v for node in group.nodes for v in (*node.inputs, *node.outputs))
     opened = [[t for t in v.type.extents or () if t.constant is None] for v in values]
     pairs = (pair for terms in opened for pair in combinations(terms, 2))
@@ -230,15 +230,15 @@ class _Prepare(Rewriter):
 
 
 def _require_prefixes(largest: Mapping[str, Array], others: Mapping[str, Array]) -> None:
-    """Tables at sizes above the largest begin with those of the largest."""
+    """Raise ScheduleError unless a table at other sizes begins with the same elements."""
     for name, array in largest.items():
         other = others.get(name)
         if other is None or other.ndim != array.ndim:
-            raise ScheduleError(f"the table {name!r} has other axes at other sizes")
+            raise ScheduleError(f"the table {name!r} has another rank at other sizes")
         axes = zip(array.shape, other.shape, strict=True)
         common = tuple(slice(0, min(pair)) for pair in axes)
         if not np.array_equal(array[common], other[common]):
-            raise ScheduleError(f"the table {name!r} follows from a size")
+            raise ScheduleError(f"the table {name!r} depends on a size")
 
 
 def _compare(group: Group, variant: Variant, symbols: Sequence[Var]) -> None:
@@ -256,7 +256,7 @@ def _compare(group: Group, variant: Variant, symbols: Sequence[Var]) -> None:
             made = found.get(name, np.zeros(0))  # not there if some elements were never written
             if not np.array_equal(made.ravel(), array.ravel(), equal_nan=True):
                 words = ", ".join(f"{var.name}={size}" for var, size in sizes.items())
-                raise ScheduleError(f"its loops mean something else at {words}")
+                raise ScheduleError(f"its loops compute other results at {words}")
 
 
 def _run(variant: Variant, sizes: Sizes, arrays: Mapping[str, Array]) -> dict[str, Array]:

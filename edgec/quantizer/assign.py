@@ -1,9 +1,9 @@
 """Choose one precision for every layer: the least loss within limits, exactly.
 
 Every layer offers options, each with what it costs and what it loses; costs and losses add up.
-Layer after layer, all sums are kept that no other is as good as in bytes, in instructions and in
-loss at once (the dominance of multiple-choice knapsack problems: H. Kellerer, U. Pferschy,
-D. Pisinger, "Knapsack Problems", 2004, chapter 11).
+The search adds one layer after the other. It keeps the sums that are not dominated: no other sum
+is as good in bytes, instructions and loss at once (the dominance of multiple-choice knapsack
+problems: H. Kellerer, U. Pferschy, D. Pisinger, "Knapsack Problems", 2004, chapter 11).
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ from edgec.quantizer.scheme import Scheme, Weights
 #: Bytes that the largest value may take on all samples; otherwise fewer of them are taken.
 MOST_BYTES = 64 << 20
 LEAST_SAMPLES = 8
-#: A mean of fewer numbers than this says too little.
+#: A mean of fewer numbers is not reliable.
 LEAST_COUNT = 128
 
 

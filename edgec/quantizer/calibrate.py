@@ -74,7 +74,7 @@ def calibrate(
     samples: Iterable[Sequence[Array]],
     progress: Callable[[], None] | None = None,
 ) -> Statistics:
-    """What the values of a function without state are; see `calibrate_all`."""
+    """The statistics of the values of a function without state; see `calibrate_all`."""
     (statistics,) = calibrate_all([function], samples, progress)
     return statistics
 

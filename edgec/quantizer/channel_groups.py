@@ -60,7 +60,7 @@ def channel_groups(function: Function) -> list[Group]:
 
 
 class _Links:
-    """Which values have one group, by the leader of each; `fixed` leaders must not change."""
+    """Groups of values, by a leader for each group; groups of `fixed` leaders must not change."""
 
     def __init__(self) -> None:
         self._above: dict[Value, Value] = {}

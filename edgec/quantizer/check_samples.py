@@ -22,7 +22,7 @@ def checked_samples(params: Sequence[Value], samples: Iterable[Any]) -> Iterator
     try:
         iterator = iter(samples)
     except TypeError:
-        raise EdgecError(f"samples must be something to go through, not {samples!r}") from None
+        raise EdgecError(f"samples must be an iterable, not {samples!r}") from None
     for number, sample in enumerate(iterator, start=1):
         arrays = [sample] if isinstance(sample, np.ndarray) and len(params) == 1 else sample
         if not isinstance(arrays, (list, tuple)) or len(arrays) != len(params):

@@ -72,7 +72,7 @@ class Ranges:
         return dict(self._found[key][1])
 
     def _locally(self, seen: Seen) -> dict[Value, Range]:
-        """For values that share parameters those of the observer with the least error."""
+        """The parameters from the observer with the least error, for values that share them."""
         by_name = {name: self.of(seen, name) for name in OBSERVERS}
         groups: dict[Value, list[Value]] = {}
         for value, leader in self._leaders.items():

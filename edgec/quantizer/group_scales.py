@@ -18,7 +18,7 @@ from edgec.quantizer.moments import products_of, weights_of
 #: Shifts to choose from, and what four bits hold.
 SHIFTS = (0, 1, 2, 3)
 LOW, HIGH = -8, 7
-#: Parts of the scale that holds all weights, which are tried.
+#: The scales to try, relative to the smallest scale that clips no weight.
 SHARES = np.linspace(1.0, 0.4, 25)
 
 
@@ -37,10 +37,10 @@ def group_of(node: Node, most: int) -> int:
 def group_scales(
     rows: Array, group: int, least: Array, covariance: Array | None = None
 ) -> tuple[Array, Array]:
-    """Scales [O] of rows [O, K] of real weights, and of each weight what its group multiplies.
+    """Scales [O] of rows [O, K] of real weights, and the factor of each weight's group.
 
-    Those with the least e C e^T for the rounding errors e of a group, C being the group's part of
-    the inputs' covariance [K, K], or else ones. least: scales [O] from which on sums fit.
+    They minimize e C e^T, with e the rounding errors of a group and C the group's part of the
+    inputs' covariance [K, K], or ones. least: the smallest scales [O] for which sums fit.
     """
     parts = rows.astype(np.float64).reshape(len(rows), -1, group)
     largest = np.abs(rows).max(axis=1).astype(np.float64)

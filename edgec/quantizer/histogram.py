@@ -1,4 +1,4 @@
-"""A histogram that grows with what it sees, for ranges that nobody knows beforehand."""
+"""A histogram that grows with its numbers, for ranges that are not known in advance."""
 
 from __future__ import annotations
 

@@ -92,7 +92,7 @@ class _Inserter:
         return (self._made(rewriter, node, made), *indices)
 
     def _made(self, rewriter: Rewriter, node: Node, made: Value) -> Value:
-        """What a node makes, as its value is stored; first as the operator must store it."""
+        """A node's result in its stored dtype; first in the dtype that the operator requires."""
         output, in_int16 = node.outputs[0], self._in_int16(node)
         dtype = "int16" if in_int16 else self.scheme.values[output].dtype
         fixed, stored = node.op.fixed_quant(dtype), self.scheme.values[output]
@@ -151,7 +151,7 @@ class _Inserter:
         return self._dequantized(rewriter, old, data, stored.quant)
 
     def _makes_left_out(self, node: Node) -> bool:
-        """Whether the value that is left out is a node's own, or that of its clip."""
+        """Whether the value that is left out is a node's result, or the result of its clip."""
         if self.left_out is None:
             return False
         above = self.integer_nodes.producers.get(self.left_out)

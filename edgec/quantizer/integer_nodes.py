@@ -48,7 +48,7 @@ def shares_parameters(node: Node) -> bool:
 
 
 def _is_of_one(node: Node) -> bool:
-    """Whether the integers that a node reads are those of its first operand alone."""
+    """Whether a node reads only its first operand as integers."""
     if node.integer_form is IntegerForm.SHARED:
         return not node.op.reads_alike
     return node.integer_form in (IntegerForm.PRODUCTS, IntegerForm.ONE_OPERAND)

@@ -43,11 +43,11 @@ from edgec.quantizer.scheme import (
 
 #: Rows of a layer's inputs that count, at most, over all samples.
 MOST_ROWS = 1 << 15
-#: What holds weights near their own, as a part of the mean variance of an input.
+#: Regularization toward the original weights, relative to the mean variance of an input.
 HOLD = 0.02
-#: Parts of the scale that holds all weights, which are tried for few bits.
+#: The scales to try for few bits, relative to the smallest scale that clips no weight.
 SHARES = np.linspace(1.0, 0.4, 25)
-#: Of fewer rows means say too little.
+#: Means of fewer rows are not reliable.
 LEAST_ROWS = 32
 
 

@@ -118,8 +118,8 @@ class Recipe:
         if self.int16 and others not in INT8_FIRST:
             whole = "activations int16" if others == "int16" else "a model that stays in float"
             raise EdgecError(
-                f"layers to store in int16 ({', '.join(self.int16)}) beside {whole}",
-                hint="single layers are for values of int8: leave out either",
+                f"int16 layers ({', '.join(self.int16)}) cannot be combined with {whole}",
+                hint="single int16 layers need int8 values elsewhere: leave out either option",
             )
 
     def integer_nodes(self, function: Function) -> IntegerNodes:

@@ -1,4 +1,4 @@
-"""Bytes against what is lost by saving them, as a drawing: ways that none other is as good as."""
+"""A drawing of loss over bytes, with the models that no other model dominates."""
 
 from __future__ import annotations
 

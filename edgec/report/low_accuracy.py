@@ -10,7 +10,7 @@ from typing import Any
 
 from edgec.report.figures import short_title
 
-#: What is less is inaccurate: an error over 10 % in amplitude. The int8 files that MLPerf Tiny
+#: Less counts as inaccurate: an error over 10 % in amplitude. The int8 files that MLPerf Tiny
 #: publishes have 21 dB and more with the accuracy of float; a voice detector of 12 dB decides
 #: otherwise in one frame of ten, of 22 dB in one of forty.
 LOW_SQNR_DB = 20.0

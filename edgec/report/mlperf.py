@@ -89,7 +89,7 @@ def _check_engines(pool: Pool, board: Board) -> None:
     for engine in dict.fromkeys(device.engine for device in pool.devices):
         known = engine in ("qemu", "serial") and not board.is_host
         if not known or (engine == "qemu" and board.qemu is None):
-            raise EdgecError(f"the engine {engine} cannot be the board {board.name}")
+            raise EdgecError(f"the engine {engine} cannot run the board {board.name}")
 
 
 def _nobody_holds(what: str, held: dict[Device, str | None], hint: str) -> EdgecError:

@@ -35,12 +35,12 @@ def peers_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 
 def refusals(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """Who does not take which model, and why."""
+    """The programs that do not run a model, and why."""
     return [f"{row['model']} by {row['by']}: {row['error']}" for row in rows if "error" in row]
 
 
 def print_peers(rows: Sequence[dict[str, Any]], versions: str) -> None:
-    """Show the table, and who takes which model not."""
+    """Print the table, and the programs that do not run a model."""
     lines = ["One inference on a Cortex-M4, gcc -O2; ratio: ours to theirs", ""]
     echo_lines([*lines, *peers_table(rows).text(), "", *refusals(rows), versions])
 

@@ -21,7 +21,7 @@ from edgec.runners.engine import RunCost, RunResult
 
 @dataclass(frozen=True)
 class LayerCost:
-    """The cost of one layer over the runs, without that of measuring."""
+    """The cost of one layer over the runs, without the cost of measuring."""
 
     least: int
     median: int
@@ -44,7 +44,7 @@ class Profile:
 
 
 def make_profile(manifest: Manifest, plain: RunResult, profiled: Sequence[RunResult]) -> Profile:
-    """Sum up profiled runs; `plain` is a run of the program that nobody looks into."""
+    """Sum up profiled runs; `plain` is a run of the program without tracing."""
     first = profiled[0].layers
     unit = ""
     if first and all(step.instructions is not None for step in first):

@@ -353,7 +353,7 @@ def _read(path: Path, shape: Mapping[str, Any]) -> dict[str, Any] | None:
 
 
 def _check(value: Any, shape: Any, where: str) -> None:
-    """Raise ValueError unless the value has the shape; keys that nobody asked for are ignored."""
+    """Raise ValueError unless the value has the shape; unknown keys are ignored."""
     if isinstance(shape, Mapping):
         if not isinstance(value, dict):
             raise ValueError(f"{where} is no object")

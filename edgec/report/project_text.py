@@ -84,7 +84,7 @@ def print_changes(diff: Mapping[str, Any]) -> None:
 
 
 def _layer_figure(layers: Sequence[Mapping[str, Any]]) -> str:
-    """What layers are compared by: the first figure that differs, else the first that is known."""
+    """The figure that layers are compared by: the first that differs, else the first known one."""
     known = [key for key in LAYER_FIGURES if any(row[key]["after"] is not None for row in layers)]
     differ = [key for key in LAYER_FIGURES if any(_differs(row[key]) for row in layers)]
     return (differ or known or ["macs"])[0]

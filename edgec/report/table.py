@@ -20,7 +20,7 @@ from edgec.report.terminal import visible
 GAP = "  "
 #: A bar inside a cell of Markdown.
 BAR = "\\|"
-#: Width of a table that nobody looks at: nothing has to give way.
+#: Width of a table that is not on a terminal: no column is shortened.
 UNLIMITED = 1 << 16
 
 
@@ -106,7 +106,7 @@ def format_table(
         kept.remove(going)
     excess = sum(widths[i] for i in kept) + _gaps(kept) - limit
     while excess > 0:
-        # The widest of those that may shrink gives way, one character at a time.
+        # Shrink the widest column that may shrink, one character at a time.
         able = [i for i in kept if columns[i].least and widths[i] > columns[i].least]
         if not able:
             break

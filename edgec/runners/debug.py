@@ -34,7 +34,7 @@ class Server:
 
 
 def free_port() -> int:
-    """Return a TCP port of this computer that nobody listens on."""
+    """Return a free TCP port of this computer."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         number: int = probe.getsockname()[1]

@@ -287,7 +287,7 @@ def collect_traces(
     row of the part. The clock starts at 0.
     """
     layer_of = {layer.id: position for position, layer in enumerate(manifest.layers)}
-    for part in manifest.parts:  # a step's end is that of its last part
+    for part in manifest.parts:  # a step ends with its last part
         layer_of[part.step] = layer_of[part.id]
     costs: list[int | None] = [None] * len(manifest.layers)
     values: dict[int, list[bytes]] = {}

@@ -48,7 +48,7 @@ def describe_port(port: Port) -> str:
 
 
 def load_arrays(path: Path) -> dict[str, Any]:
-    """Every array of an .npz by its name; that of an .npy by the empty name.
+    """Every array of an .npz by its name; the array of an .npy by the empty name.
 
     Raises EdgecError for a file that is absent, damaged, of another kind, or holds objects.
     """

@@ -58,7 +58,7 @@ class MlperfDevice(TransportOwner):
         self._arrived = b""
 
     def synchronize(self) -> None:
-        """Come into step with a device that has started before, whatever was half said."""
+        """Synchronize with a device that is running already and may be in the middle of a line."""
         self._transport.write(b"%")
         self._lines("a first word", _COMMAND_TIMEOUT_S)
         # A board may also have restarted when its port was opened, and say so.

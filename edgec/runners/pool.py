@@ -40,7 +40,7 @@ from edgec.runners.engine import ENGINES, Array, Project, RunResult, open_sessio
 T = TypeVar("T")
 R = TypeVar("R")
 
-#: Pools of this process whose work nobody waits for any more, by their tokens.
+#: Abandoned pools of this process, whose work is not awaited, by their tokens.
 _stopped: set[str] = set()
 
 #: Devices that one entry can stand for; more is a slip of the finger.
@@ -120,7 +120,7 @@ def load_devices(path: Path) -> tuple[tuple[Device, ...], str]:
         if twice:
             raise BoardError(
                 f"the pool {path}: several devices {what} '{twice[0]}'",
-                hint="give each its name and port, or one entry a count",
+                hint="give each device its own name and port, or give one entry a count",
             )
     return tuple(devices), executor
 
@@ -136,7 +136,7 @@ def make_executor(text: str) -> Executor:
             hint='write "module:function", a function without arguments',
         ) from error
     if not callable(getattr(made, "submit", None)):
-        raise BoardError(f"'{text}' gives no executor, but a {type(made).__name__}")
+        raise BoardError(f"'{text}' returns a {type(made).__name__}, not an executor")
     return made
 
 

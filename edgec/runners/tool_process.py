@@ -1,4 +1,4 @@
-"""Run a tool of others to its end, or end it, with what it has started."""
+"""Run an external tool to its end, or end it, with the processes that it started."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-#: Of what a tool says, the last bytes are kept.
+#: So many last bytes of a tool's output are kept.
 _MOST_SAID = 1 << 20
 #: Seconds for a tool to let its probe and the chip go.
 _STOP_S = 5.0

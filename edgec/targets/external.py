@@ -195,7 +195,7 @@ def accelerator_of(given: Iterable[AnyKernel | Accelerator | Path]) -> Accelerat
     """The accelerator among kernels and files. Raises EdgecError as `rules_of`, and for two."""
     found = [each for each in _listed(given) if isinstance(each, Accelerator)]
     if len(found) > 1:
-        raise EdgecError("a model is shared out to one accelerator", hint="list one of them")
+        raise EdgecError("a model can use only one accelerator", hint="list one of them")
     return found[0] if found else None
 
 

@@ -173,7 +173,7 @@ def _run(integers: Function, inputs: Sequence[Array]) -> dict[str, Array]:
     found: dict[str, Array] = {}
     batch = Batch(integers, len(inputs[0]))
     if batch.count == 1 and len(inputs[0]) > 1:
-        raise EdgecError("the integers of the module mix samples")
+        raise EdgecError("the integer graph of the module mixes the samples of a batch")
     batch.run(inputs, lambda value, array: found.__setitem__(value.name, array))
     return found
 

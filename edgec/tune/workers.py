@@ -142,7 +142,8 @@ def _farm(address: str) -> Workers:
         client: Any = distributed.Client(address, timeout=FARM_SECONDS)
     except (OSError, TimeoutError, ValueError) as problem:
         raise EdgecError(
-            f"nobody answers at {address}: {problem}", hint="`dask scheduler` starts a farm"
+            f"no Dask scheduler answers at {address}: {problem}",
+            hint="start one with `dask scheduler`",
         ) from None
     return _Farm(client)
 

@@ -216,7 +216,7 @@ def test_what_cannot_be_shared_out(tmp_path: Path, monkeypatch: pytest.MonkeyPat
     if not model.is_file():
         pytest.skip("the sample models are not here")
     for core in ("x86-64-v3", "cortex-a7", "cortex-r5", "rv32imc", "rv32imc_zve32x", "lx106"):
-        with pytest.raises(EdgecError, match=f"{core} has no Ethos-U beside it"):
+        with pytest.raises(EdgecError, match=f"{core} has no Ethos-U"):
             compile_model(model, find_core(core), Options(kernels=kernels))
     with pytest.raises(EdgecError, match="cannot compile the model for ethos-u9"):
         compile_model(model, find_core("cortex-m55"), Options(kernels=external.ethos_u("ethos-u9")))

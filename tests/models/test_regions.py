@@ -342,10 +342,10 @@ def test_states_lie_where_they_are_placed(tmp_path: Path) -> None:
     ("change", "placements", "kind", "words"),
     [
         (None, (("weights", "moon"),), PlanError, "no region 'moon'"),
-        (None, (("arena", "flash"),), PlanError, "flash is flash, what changes needs ram"),
+        (None, (("arena", "flash"),), PlanError, "flash is flash, but data that changes needs ram"),
         (None, (("tensor:nothing*", "psram"),), PlanError, "no part of that name"),
         (None, (("code:nothing*", "psram"),), PlanError, "no part of that name"),
-        (None, (("cheese", "psram"),), PlanError, "'cheese' is nothing that can be placed"),
+        (None, (("cheese", "psram"),), PlanError, "'cheese' cannot be placed"),
         (("16M", "512"), (("arena", "psram"),), PlanError, "region psram has 512 bytes"),
         (("16M", "8K"), (("weights", "psram"),), PlanError, "placed in region psram needs 11,000"),
         (("16M", "1K"), (("code", "psram"),), DoesNotFit, "exceeds psram by"),

@@ -118,8 +118,8 @@ def _flat() -> Function:
     ("problem", "bodies"),
     [
         ("takes 2 bodies, 1 are given", (functions.twice(),)),
-        ("the two bodies give other types", (functions.twice(), _flat())),
-        ("a body takes other types than it is given", (functions.twice(), functions.branch())),
+        ("the two bodies return different types", (functions.twice(), _flat())),
+        ("the types of a body's parameters differ", (functions.twice(), functions.branch())),
     ],
 )
 def test_bodies_of_if_must_fit(problem: str, bodies: tuple[Function, ...]) -> None:
@@ -148,7 +148,7 @@ def test_what_a_loop_carries_keeps_its_type() -> None:
     b = GraphBuilder()
     left, x = b.param("left", FLAG), b.param("x", ROW)
     bodies = functions.countdown(), functions.decode_step()
-    with pytest.raises(TypeMismatch, match="the body gives other types than it takes first"):
+    with pytest.raises(TypeMismatch, match="the first results and parameters of the body differ"):
         b.node("while", [left, x, x], WhileAttrs(3), name="loop", bodies=bodies)
 
 
@@ -158,7 +158,7 @@ def test_what_a_loop_carries_keeps_its_type() -> None:
         ("scan of 4 steps over", ScanAttrs(4, 1, 1)),
         ("has no meaning", ScanAttrs(0, 1, 1)),
         ("too few", ScanAttrs(5, 3, 1)),
-        ("a body takes other types", ScanAttrs(5, 1, 0)),
+        ("the types of a body's parameters differ", ScanAttrs(5, 1, 0)),
     ],
 )
 def test_a_scan_must_fit_its_body(problem: str, attrs: ScanAttrs) -> None:

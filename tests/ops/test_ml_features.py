@@ -80,7 +80,7 @@ def test_c_of_labels(tmp_path: Path) -> None:
         ("Normalizer", X, {"norm": "L3"}, "norm 'L3'"),
         ("Imputer", X, {"imputed_value_floats": [1.0, 2.0]}, "2 numbers in imputed_value_floats"),
         ("FeatureVectorizer", X, {"inputdimensions": [2, 2]}, "2 widths for 1 inputs"),
-        ("OneHotEncoder", WHOLE, {"cats_strings": ["a"]}, "strings are no numbers"),
+        ("OneHotEncoder", WHOLE, {"cats_strings": ["a"]}, "strings are not supported"),
         ("LabelEncoder", WHOLE, {"keys_strings": ["a"], "values_int64s": [1]}, "strings are no"),
         ("LabelEncoder", WHOLE, {"keys_int64s": [1, 2], "values_int64s": [1]}, "2 keys, 1 values"),
         ("LabelEncoder", X, {"keys_int64s": [1], "values_int64s": [1]}, "keys of int64"),

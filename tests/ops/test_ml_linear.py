@@ -81,7 +81,7 @@ def test_c_of_a_machine(tmp_path: Path) -> None:
     [
         ("LinearRegressor", {"coefficients": [1.0]}, "1 coefficients and 0 intercepts"),
         ("LinearClassifier", {"coefficients": [1.0] * 4, "classlabels_strings": ["a", "b"]},
-         "strings are no numbers"),
+         "strings are not supported"),
         ("LinearClassifier",
          {"coefficients": [1.0] * 4, "intercepts": [0.0], "classlabels_ints": [1, 2],
           "post_transform": "PROBIT"}, "PROBIT of one score"),

@@ -273,12 +273,12 @@ def test_branches_of_other_sizes_are_written(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (LOOP, "how many slices it stacks is up to the data"),
+        (LOOP, "the number of slices depends on the data"),
         (
             """m (bool flag, float[3] x) => (float[n] y) { y = If(flag) <
               then_branch = t () => (float[3] a) { a = Neg(x) },
               else_branch = e () => (int64[3] b) { b = Cast<to = 7>(x) }> }""",
-            "the two bodies give other types",
+            "the two bodies return different types",
         ),
         (
             """m (bool flag, float[3] x) => (float[3] y) { y = If(flag) <
@@ -291,7 +291,7 @@ def test_branches_of_other_sizes_are_written(tmp_path: Path) -> None:
               y = Loop(n, , x) <body = b (int64 i, bool c, float[p,2] a) => (bool d, float[q,2] e) {
                 d = Identity(c)
                 e = Concat<axis = 0>(a, x) }> }""",
-            "gives other types than it takes first",
+            "the first results and parameters of the body differ",
         ),
         (
             """m (bool flag, float[3] x) => (float[3] y) { y = If(flag) <

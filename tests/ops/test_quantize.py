@@ -151,7 +151,7 @@ def test_types_that_do_not_fit_are_refused() -> None:
     with pytest.raises(TypeMismatch, match="quantize needs float32"):
         Quantize().infer(QuantizeAttrs(quant), TensorType((1,), "int8", quant))
     for dtype in ("bool", "float32"):
-        with pytest.raises(TypeMismatch, match=f"quantize gives integers, not {dtype}"):
+        with pytest.raises(TypeMismatch, match=f"the result of quantize is integers, not {dtype}"):
             Quantize().infer(QuantizeAttrs(quant, dtype), TensorType((1,), "float32"))
     with pytest.raises(TypeMismatch, match="dequantize needs a quantized input"):
         Dequantize().infer(NoAttrs(), TensorType((1,), "int8"))

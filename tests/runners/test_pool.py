@@ -81,7 +81,7 @@ def test_executors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.syspath_prepend(str(tmp_path))
     with make_executor("my_farm:make") as executor:
         assert isinstance(executor, ThreadPoolExecutor)
-    for text, words in (("my_farm:wrong", "gives no executor, but a int"),
+    for text, words in (("my_farm:wrong", "returns a int, not an executor"),
                         ("my_farm:none", "cannot be made"), ("nothing", "cannot be made"),
                         ("no_such:make", "cannot be made")):  # fmt: skip
         with pytest.raises(BoardError, match=words):

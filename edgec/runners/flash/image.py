@@ -42,7 +42,7 @@ class FlashImage:
 
     @property
     def start(self) -> int:
-        """The address of the first byte; that of the vector table."""
+        """The address of the first byte, which is the address of the vector table."""
         return self.segments[0].address
 
 

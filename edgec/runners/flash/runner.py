@@ -157,7 +157,7 @@ class ProgramTool(FlashTool):
         return Flashed("read back and compared" if plan.read_back else self.verifies)
 
     def _read(self, path: Path, count: int) -> bytes:
-        """What the tool says that the flash holds."""
+        """The content of the flash, as the tool reports it."""
         try:
             with plain_file(path).open("rb") as stream:
                 return stream.read(count)

@@ -248,7 +248,7 @@ class BootLoader:
                 return now
             last = now
         raise BootLoaderError(
-            f"the boot loader at {self._transport.name} says something else at every '{what}'",
+            f"the boot loader at {self._transport.name} answers differently each time to '{what}'",
             hint="check the wiring, or take a lower --baud",
         )
 
@@ -274,8 +274,8 @@ class BootLoader:
             if answer and answer[-1] == NACK:
                 return
         raise BootLoaderError(
-            f"the boot loader at {self._transport.name} answers no more",
-            hint="reset the board with BOOT0 high and flash again: it is written anew as a whole",
+            f"the boot loader at {self._transport.name} no longer answers",
+            hint="reset the board with BOOT0 high and flash again: this writes the whole image",
         )
 
     def _fill(self) -> None:
@@ -298,7 +298,7 @@ class BootLoader:
         return seen
 
     def _take_some(self, patience_s: float) -> bytes:
-        """Return what arrives first, b"" for nothing."""
+        """Return the first bytes that arrive, b"" for none."""
         if not self._arrived:
             return self._transport.read(patience_s)
         data = bytes(self._arrived)

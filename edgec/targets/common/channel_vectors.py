@@ -51,21 +51,21 @@ PACKED = {
 }  # fmt: skip
 #: Vectors of channels that share each input.
 VECTORS = (4, 2, 1)
-#: Floats in a vector, by features, the widest first. Loads of 16 are two where they lie in two
-#: lines of the cache, as activations do, and slow the clock: only tiles of sums make up for it.
+#: Floats in a vector, by features, the widest first. A load of 16 floats across two cache lines, as
+#: of activations, counts as two and lowers the clock rate: only tiles of sums gain from it.
 LANES = {"avx512": (8, 4), "avx2": (8, 4), "neon": (4,)}
 WIDEST = {"avx512": (16,)}
 #: Vectors of channels of a tile.
 TILE_VECTORS = (8, 4, 3, 2, 1)
 #: Vector registers, and how many of them a tile's sums may take.
 REGISTERS = {"avx512": (32, 24), "avx2": (16, 12), "neon": (16, 12)}
-#: In clocks of narrow vectors: a load (of 16 in one line of the cache, in two), a product, the sum
-#: that the next one waits for, an instruction, a tile and each of its sums.
+#: Clocks of a narrow vector's load, of a load of 16 floats within one cache line and across two, of
+#: a product, the latency of a sum, an instruction, a tile and each of its sums.
 LOAD, WIDE_LOAD, SPLIT_LOAD, PRODUCT, WAIT, ISSUE, TILE, SUM = 0.5, 0.9, 1.8, 0.5, 4.0, 0.25, 15, 3
 #: The cost of a float of weights beyond the bytes that stay in the first cache.
 FAR_FLOAT, NEAR_BYTES = 0.12, 32 << 10
-#: Of a tile: more make long code, and nothing faster; of one row, where channels have inputs of
-#: their own, of which two vectors share a line of the cache.
+#: Pixels of a tile; more make the code longer, not faster. MOST_OWN: in one row, if each channel
+#: has its own inputs, where two vectors share a cache line.
 MOST_PIXELS, MOST_OWN = 12, 6
 #: Products of a sum, where a run decides that.
 MATRIX_STEPS = 64

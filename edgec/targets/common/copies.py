@@ -15,7 +15,7 @@ from edgec.targets.rule import Nest, Rule
 
 #: Shorter rows are not worth a copy; up to the most, GCC writes it as loads and stores.
 LEAST_BYTES, MOST_INLINE = 4, 64
-#: Shorter rows are not worth a call, on cores that load words where words lie.
+#: Shorter rows take no call, on cores that load only aligned words.
 LEAST_CALLED = 16
 WORD = 4
 BYTES = {"int8": 1, "int16": 2, "int32": 4, "float32": 4}

@@ -82,7 +82,7 @@ class Products:
 
 
 def products_of(nest: Nest) -> Products | None:
-    """What a nest that sums products by constant weights computes; None for all others."""
+    """The description of a nest that sums products by constant weights; None for other nests."""
     sort = _sort(nest)
     if sort is None:
         return None

@@ -13,11 +13,11 @@ from edgec.loop.rewrite import statements, with_constant, with_constants
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import find_param, output_loops
 
-#: One of many calls is worth it from this many elements on.
+#: The fewest elements of a call, if a nest makes many calls.
 FEWEST_ELEMENTS = 16
 #: Multipliers below this leave a product of two int8 in 16 bits, a zero point added.
 MOST_MULTIPLIER = 1 << 30
-#: Shifts to the right that do, and leave room for a zero point on top.
+#: Right shifts that do so and leave room for adding a zero point.
 SHIFTS = range(-20, 0)
 
 

@@ -23,10 +23,10 @@ UNROLLED_INPUTS = 4
 
 #: A dense layer of fewer products is not worth straight code.
 FEW_PRODUCTS = 1000
-#: Inputs of a window that are worth gathering: what clipped windows cost matters less with more,
-#: and with fewer it is little in all.
+#: Windows with this many inputs are gathered. Gathering saves little for fewer inputs, and for more
+#: inputs clipping is a small part of the time.
 GATHERED_INPUTS = range(24, 65)
-#: Output channels that make up for gathering.
+#: The fewest output channels for which gathering saves time.
 FEWEST_CHANNELS = 8
 
 

@@ -13,7 +13,7 @@ from edgec.targets.rule import Nest
 
 GATES = 4
 
-#: What the names of constants that rescale begin with.
+#: Prefixes of the names of constants that rescale.
 FACTORS = ("multiplier", "shift")
 
 
@@ -28,7 +28,7 @@ def is_gru(nest: Nest) -> bool:
 
 
 def is_filter(nest: Nest) -> bool:
-    """Whether it is the dot products of what filters remember."""
+    """Whether it computes the dot products of the filters' memories."""
     return nest.sums is not None and nest.sums.kind is Kind.FILTERS and "acc" in nest.temporaries
 
 

@@ -12,13 +12,13 @@ from edgec.targets.common.nests import decompose, find_param, largest_divisor, o
 
 #: Elements in straight code, so that the loop's own instructions are shared.
 UNROLLED_ELEMENTS = 4
-#: The same of elements that are only moved: a load and a store each.
+#: The same for elements that are only moved: each takes a load and a store.
 MOVED_ELEMENTS = 8
-#: Elements that are worth it where several statements make one.
+#: The fewest elements to unroll, if several statements compute one element.
 FEWEST_ELEMENTS = 100
-#: The sum of a part of a row, of which the row's total is added.
+#: The name of partial sums, which are added up to a row's total.
 PART = "part"
-#: Instructions of a function from which on straight code is not worth its bytes.
+#: From this many instructions of a function on, unrolling saves too little time for its bytes.
 LONG_FUNCTION = 30
 
 

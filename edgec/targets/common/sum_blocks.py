@@ -35,11 +35,11 @@ from edgec.targets.common.sums import Kind
 from edgec.targets.common.weights import finish
 from edgec.targets.rule import Nest, Rule
 
-#: What the names of loops over the pixels that are left end in.
+#: The suffix of the loops over the remaining pixels.
 END = "_end"
 #: Results in straight code.
 STRAIGHT = 4
-#: Gathered windows are worth it for this many channels.
+#: The fewest channels for which windows are gathered.
 FEWEST_CHANNELS = 8
 #: Inputs of a sum, at least: a call takes as many instructions as some of them.
 FEWEST_INPUTS = 8

@@ -57,8 +57,8 @@ def test_questions_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) 
     [
         (("Mine", "--like", "stm32"), "'Mine' cannot be a board's name"),
         (("mine", "--like", "stm33"), "there is no board 'stm33'"),
-        (("mine", "--like", "host"), "host is no hardware"),
-        (("mine", "--like", "stm32", "--flash", "12Q"), "'12Q' is no size of memory"),
+        (("mine", "--like", "host"), "host is not hardware"),
+        (("mine", "--like", "stm32", "--flash", "12Q"), "'12Q' is not a memory size"),
         (("mine", "--like", "stm32", "--ram", "4K"), "a stack of 8192 bytes does not fit 4096"),
         (("mine", "--like", "stm32", "--core", "m4"), "there is no core 'm4'"),
         (("mine", "--like", "stm32", "--set", "SPEED=3"), "has no setting 'SPEED'"),

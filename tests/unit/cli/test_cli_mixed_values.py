@@ -100,7 +100,9 @@ def test_what_cannot_be_is_said(quantize: Callable) -> None:
     ran = quantize("--int16", "nothing")
     assert ran.status == 1 and "there is no layer 'nothing' to store in int16" in ran.err
     ran = quantize("--int16", "x", "--activations", "int16")
-    assert ran.status == 1 and "layers to store in int16 (x) beside activations int16" in ran.err
+    assert (
+        ran.status == 1 and "int16 layers (x) cannot be combined with activations int16" in ran.err
+    )
     for words in (
         ("--min-sqnr", 30), ("--activations", "mixed", "--min-sqnr", 0),
         ("--activations", "mixed", "--board", "host", "--max-instructions", 1000),

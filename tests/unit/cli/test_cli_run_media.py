@@ -90,7 +90,7 @@ def test_sounds_that_do_not_fit(tmp_path: Path) -> None:
     front, port = read_features(tmp_path / "f.toml"), Port((1, FRAMES * BANDS))
     path = tmp_path / "s.wav"
     with Listener(front, load_board("host"), "host", tmp_path / "out") as listener:
-        with pytest.raises(EdgecError, match="16,000 samples per second, the features are made of"):
+        with pytest.raises(EdgecError, match="16,000 samples per second, but the features need"):
             listener.hear(tone(path, 256, 16000), port, 1)
         with pytest.raises(EdgecError, match="320 samples, 3 frames take 256"):
             listener.hear(tone(path, 320), port, 1)

@@ -94,5 +94,5 @@ def test_only_what_a_kernel_calls_is_copied() -> None:
 
 
 def test_a_folder_without_cmsis_nn_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(EdgecError, match="is no checkout of CMSIS-NN"):
+    with pytest.raises(EdgecError, match="is not a checkout of CMSIS-NN"):
         external.cmsis_nn(tmp_path)

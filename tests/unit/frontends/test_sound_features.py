@@ -97,7 +97,7 @@ def test_triangles_and_cosines() -> None:
 
 @pytest.mark.parametrize(("old", "new", "said"), [
     ("rate = 16000", "rate = 16000.5", "no whole number from 100"),
-    ("rate = 16000", "", "does not say rate"),
+    ("rate = 16000", "", "lacks rate"),
     ("rate = 16000", "rat = 16000", "near it: rate"),
     ('"mfcc"', '"fft"', "kind = 'fft' is not mfcc or log-mel"),
     ('"mfcc"', '"log-mel"', "coefficients are for the kind mfcc"),
@@ -106,7 +106,7 @@ def test_triangles_and_cosines() -> None:
     ("bands = 40", "bands = 5", "10 coefficients of 5 bands"),
     ("bands = 40", "bands = true", "no whole number"),
     ("bands = 40", "bands = ", "is no TOML"),
-    ('kind = "mfcc"', 'model = "other.toml"', "window_ms is no key"),
+    ('kind = "mfcc"', 'model = "other.toml"', "the key window_ms is unknown"),
 ])  # fmt: skip
 def test_what_is_refused(old: str, new: str, said: str, tmp_path: Path) -> None:
     with pytest.raises(ImportFailed) as refused:

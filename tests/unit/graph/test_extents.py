@@ -198,7 +198,7 @@ def test_a_body_takes_the_open_sizes_that_it_is_given() -> None:
     x = body.param("x", TensorType((8,), "float32"))
     b = GraphBuilder()
     y = b.param("y", open_type("float32", BATCH))
-    with pytest.raises(TypeMismatch, match="'c': call: a body takes other types") as caught:
+    with pytest.raises(TypeMismatch, match="'c': call: the types of a body's parameters") as caught:
         b.node("call", [y], name="c", bodies=(body.finish([x]),))
     assert caught.value.details == ("takes: float32[8]", "is given: float32[batch]")
 

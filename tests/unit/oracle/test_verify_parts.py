@@ -178,7 +178,7 @@ def module(**parts: Any) -> Any:
 def test_features_have_no_framework() -> None:
     sound = module()
     sound.format = "features"
-    with pytest.raises(EdgecError, match="describes features of a sound") as caught:
+    with pytest.raises(EdgecError, match="no framework computes the sound features") as caught:
         verify._reference(Path("f.toml"), "onnx", Options(), sound)
     assert "edgec build" in (caught.value.hint or "")
 

@@ -61,7 +61,7 @@ def test_what_does_not_fit_is_said_with_its_number(sample: Any, said: str) -> No
 
 
 def test_samples_must_be_many() -> None:
-    with pytest.raises(EdgecError, match="something to go through, not 5"):
+    with pytest.raises(EdgecError, match="an iterable, not 5"):
         list(checked_samples([IMAGE], 5))  # type: ignore[arg-type]
 
 

@@ -42,7 +42,7 @@ def _low(acc: Value, value: Value) -> Value:
     return smaller
 
 
-#: The kernels that may be for a range, each with what it compares.
+#: The kernels for a range, each with its comparison.
 REACHES = {"ec_size_of_row_f32": _size, "ec_high_of_row_f32": _high, "ec_low_of_row_f32": _low}
 
 

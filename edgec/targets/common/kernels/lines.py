@@ -21,9 +21,9 @@ from edgec.loop.values import Array
 
 #: The fields of a channel that replace its multiplier and shift.
 LINES = {"high": "float32", "low": "float32", "above": "float32", "below": "float32"}
-#: More than what rounding changes in both directions.
+#: An upper bound of the rounding error in both directions.
 ERROR = 2.0**-22
-#: Sums up to here are floats; what rounding a larger one changes a line by is less than MORE_ERROR.
+#: Sums up to here are exact floats; rounding a larger sum changes a line by less than MORE_ERROR.
 MOST_SUM = 1 << 24
 MORE_ERROR = 2.0**-15
 #: What `above` and `below` are moved by at most.

@@ -103,7 +103,7 @@ TFLM16 = replace(TFLM16_HIGH, function="requantize_tflm16", is_wide=True)
 #: Both of them where the dtype of values changes, as in models with int16 for some values.
 ONNX_TO_16 = replace(ONNX, stored="int16")
 TFLM16_TO_8 = replace(TFLM16_HIGH, stored="int8")
-#: None: kernels whose channels share what they are rescaled by have it elsewhere.
+#: None: kernels with one scale for all channels have it elsewhere.
 SHARED = Rescaling("", {})
 #: None at all: results are the sums.
 SUMS = Rescaling("", {}, "_sums", stored="int32")
