@@ -22,14 +22,19 @@ static void run_columns(void *out, const void *x, const void *s, const int32_t *
     (void)s;
     ec_columns_s8_mve(out, x, ARGUMENTS(ec_columns_s8_mve));
 }
+static void run_rgb(void *out, const void *x, const void *s, const int32_t *n) {
+    (void)s;
+    ec_columns_rgb_s8_mve(out, x, ARGUMENTS(ec_columns_rgb_s8_mve));
+}
 """)
-NAMES = ("ec_pad_rows_s8_mve", "ec_columns_s8_mve")
+FUNCTIONS = ("run_pad_rows", "run_columns", "run_rgb")
+NAMES = ("ec_pad_rows_s8_mve", "ec_columns_s8_mve", "ec_columns_rgb_s8_mve")
 
 
 @pytest.fixture(scope="module", params=BUILDS, ids=build_name)
 def machine(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("mve_rows")
-    return machine_of(request.param, SOURCE, ("run_pad_rows", "run_columns"), folder)
+    return machine_of(request.param, SOURCE, FUNCTIONS, folder)
 
 
 def check(machine, function, cases):
@@ -76,3 +81,10 @@ def test_windows_side_by_side(machine):
     cases += [(64 // run, run, 1, 1, 2, run + 3, 3) for run in range(1, 20)]
     cases += [(3, 3, c, s, 1, 9, 9 // s - 2) for c in range(1, 8) for s in (1, 2)]
     check(machine, 1, cases)
+
+
+def test_windows_of_three_channels(machine):
+    """Steps of one pixel and of two, one window and more, in rows that are as long or longer."""
+    cases = [(s, 3 + s * (pixels - 1) + more, pixels)
+             for s in (1, 2) for pixels in (1, 2, 5, 17) for more in (0, 1)]  # fmt: skip
+    check(machine, 2, cases)

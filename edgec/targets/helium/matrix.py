@@ -26,7 +26,7 @@ from edgec.targets.helium.kernels.depthwise import fits_pairs
 from edgec.targets.helium.kernels.depthwise_int16 import BLOCK
 from edgec.targets.helium.kernels.int4 import GROUPS, INT4, MOST_DEPTH, step_of
 from edgec.targets.helium.kernels.matrix import CONV_UNIT, DENSE_UNIT, SLICE, slice_of
-from edgec.targets.helium.kernels.rows import FARTHEST, MOST_GATHERED
+from edgec.targets.helium.kernels.rows import FARTHEST, MOST_GATHERED, has_rgb_columns
 from edgec.targets.rule import Nest
 
 #: Scales of floats are below this, or what they give is, so that a zero point fits beside it.
@@ -249,13 +249,16 @@ def _column_rows(schedule: Schedule, limits: Limits, window: Window | None, rows
         "pixels": count, "channels": channels, **limits.sizes,
     }  # fmt: skip
     schedule.tensorize(loop, limits.kernel("conv"), sizes)
-    sizes = {
-        "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1], "channels": inner.shape[2],
-        "stride_w": inner.stride[1], "dilation_h": inner.dilation[0], "width": inner.shape[1],
-        "pixels": pixels,
-    }  # fmt: skip
-    kernel = f"ec_columns_{limits.rescaling.short_dtype}_mve"
-    schedule.tensorize("col_w" if pixels > 1 else "col_k", kernel, sizes)
+    dtype, loop = limits.rescaling.short_dtype, "col_w" if pixels > 1 else "col_k"
+    sizes = {"stride_w": inner.stride[1], "width": inner.shape[1], "pixels": pixels}
+    if dtype == "s8" and has_rgb_columns(inner):
+        schedule.tensorize(loop, "ec_columns_rgb_s8_mve", sizes)
+    else:
+        sizes |= {
+            "kernel_h": inner.kernel[0], "kernel_w": inner.kernel[1], "channels": inner.shape[2],
+            "dilation_h": inner.dilation[0],
+        }  # fmt: skip
+        schedule.tensorize(loop, f"ec_columns_{dtype}_mve", sizes)
     _tensorize_padding(schedule, window, rows)
 
 

@@ -147,4 +147,50 @@ static EC_KERNEL void ec_columns_s8_mve(int8_t *to, const int8_t *x, int32_t ker
     ec_columns_mve(to, x, 1, &n);
 }
 
+/* The same of 3x3 windows of three channels, without dilation, that step by one pixel or by two: rows of
+ * nine bytes, which a vector holds. */
+static EC_KERNEL void ec_columns_rgb_s8_mve(int8_t *to, const int8_t *x, int32_t stride_w,
+                                            int32_t width, int32_t pixels) {
+#if EC_MVE_ASM
+    const int8_t *second = x + 3 * width;
+    const int8_t *third = second + 3 * width;
+    /* clang-format off */
+    __asm__ volatile(
+        "vctp.8 %6\n"
+        "dls lr, %4\n"
+        "cmp %5, #1\n"
+        "beq 2f\n"
+        "1:\n" /* a window, two pixels from the next */
+        "vpstttt\n"
+        "vldrbt.8 q0, [%1], #6\n"
+        "vstrbt.8 q0, [%0], #9\n"
+        "vldrbt.8 q0, [%2], #6\n"
+        "vstrbt.8 q0, [%0], #9\n"
+        "vpstt\n"
+        "vldrbt.8 q0, [%3], #6\n"
+        "vstrbt.8 q0, [%0], #9\n"
+        "le lr, 1b\n"
+        "b 3f\n"
+        "2:\n" /* a window, next to the next */
+        "vpstttt\n"
+        "vldrbt.8 q0, [%1], #3\n"
+        "vstrbt.8 q0, [%0], #9\n"
+        "vldrbt.8 q0, [%2], #3\n"
+        "vstrbt.8 q0, [%0], #9\n"
+        "vpstt\n"
+        "vldrbt.8 q0, [%3], #3\n"
+        "vstrbt.8 q0, [%0], #9\n"
+        "le lr, 2b\n"
+        "3:\n"
+        : "+&r"(to), "+&r"(x), "+&r"(second), "+&r"(third)
+        : "r"(pixels), "r"(stride_w), "r"(9)
+        : "lr", "q0", "cc", "memory");
+    /* clang-format on */
+#else
+    for (int32_t i = 0; i < 27 * pixels; ++i) {
+        to[i] = x[3 * (i % 27 / 9 * width + i / 27 * stride_w) + i % 9];
+    }
+#endif
+}
+
 #endif /* EC_MVE_ROWS_S8_H */

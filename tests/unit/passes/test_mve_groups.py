@@ -83,6 +83,7 @@ DEPTHWISE = {"ec_pad_rows_s8_mve", "ec_depthwise_s8_mve"}
 PLANES = {"ec_pack_planes_s8_mve", "ec_depthwise_planes_s8_mve"}
 SAME, END = ((1, 1), (1, 1)), ((0, 1), (0, 1))
 GATHERED = {"ec_pad_rows_s8_mve", "ec_columns_s8_mve", "ec_conv_s8_mve"}
+RGB = {"ec_pad_rows_s8_mve", "ec_columns_rgb_s8_mve", "ec_conv_s8_mve"}
 CASES = [
     (product("dense", (1, 24), (9, 24)), {"ec_dense_s8_mve"}),
     (product("dense", (1, 17), (8, 17), zero_point=7, limits=(7, 90)), {"ec_dense_s8_mve"}),
@@ -103,7 +104,7 @@ CASES = [
         product("conv2d", (1, 9, 4, 20), (6, 3, 1, 20), Conv2dAttrs((1, 3), (2, 2))),
         {"ec_conv_s8_mve"},
     ),
-    (product("conv2d", (1, 6, 6, 3), (8, 3, 3, 3), Conv2dAttrs((1, 1), (1, 1), SAME)), GATHERED),
+    (product("conv2d", (1, 6, 6, 3), (8, 3, 3, 3), Conv2dAttrs((1, 1), (1, 1), SAME)), RGB),
     (product("conv2d", (1, 6, 3, 3), (8, 3, 3, 3), Conv2dAttrs((1, 1), (2, 1), SAME)), GATHERED),
     (
         product("conv2d", (1, 9, 6, 1), (8, 4, 3, 1), Conv2dAttrs((2, 2))),

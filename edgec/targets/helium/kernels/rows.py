@@ -15,7 +15,7 @@ from edgec.loop.ir import For, PrimFunc
 from edgec.loop.microkernel import Microkernel, register
 from edgec.loop.primitives.roll import keep_rows
 from edgec.loop.simplify import lower_blocks
-from edgec.loop.window import padded_image
+from edgec.loop.window import Window, padded_image
 from edgec.numerics.term import TermLike
 
 #: Inputs of a window that the runtime gathers, and how far they may lie from the first.
@@ -74,6 +74,12 @@ def _pad_instructions(
     return 70 + by * (40 + row) + (rows - by) * row
 
 
+def has_rgb_columns(window: Window) -> bool:
+    """Whether `ec_columns_rgb_s8_mve` gathers the windows."""
+    is_dense = window.dilation == (1, 1) and window.stride[1] in (1, 2)
+    return is_dense and (*window.kernel, window.shape[2]) == (3, 3, 3)
+
+
 def _columns_instructions(
     kernel_h: int, kernel_w: int, channels: int, pixels: int, **_: int
 ) -> float:
@@ -109,3 +115,15 @@ for _dtype, _short, _sizes in (("int8", "s8", (*_PADDED, "zero_point")), ("int16
             code_bytes=150,
         )
     )  # fmt: skip
+
+register(
+    Microkernel(
+        "ec_columns_rgb_s8_mve",
+        partial(columns, "int8", kernel_h=3, kernel_w=3, channels=3, dilation_h=1),
+        sizes=("stride_w", "width", "pixels"),
+        header="helium/rows_s8.h",
+        needs=frozenset({"mve"}),
+        instructions=lambda pixels, **_: 25 + 9 * pixels,
+        code_bytes=120,
+    )
+)
