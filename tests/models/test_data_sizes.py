@@ -134,10 +134,10 @@ def test_text_keeps_what_is_open(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("node", "message"),
     [
-        (helper.make_node("Concat", ["open", "open"], ["y"], axis=0), "concat needs to know it"),
+        (helper.make_node("Concat", ["open", "open"], ["y"], axis=0), "concat needs that number"),
         (helper.make_node("Add", ["open", "twelve"], ["y"]), "12 elements, and data decide"),
         (helper.make_node("Add", ["open", "other"], ["y"]), "two sizes of axis 0"),
-        (helper.make_node("Reshape", ["open", "shape"], ["y"]), "reshape needs to know it"),
+        (helper.make_node("Reshape", ["open", "shape"], ["y"]), "reshape needs that number"),
     ],
 )
 def test_operators_that_need_the_size_are_refused(node: Any, message: str, tmp_path: Path) -> None:
