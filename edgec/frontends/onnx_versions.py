@@ -50,7 +50,7 @@ def with_known_opset(model: Any, path: Path) -> Any:
 
 
 def _align_operands(model: Any) -> None:
-    """Give second operands that stand at an axis an axis for each that comes after them.
+    """Append axes to second operands that belong to an axis, so that they broadcast.
 
     That is how opset 7 wants them: slopes of PRelu, which are those of channels, and operands whose
     place the attribute `axis` says.

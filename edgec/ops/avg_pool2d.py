@@ -232,7 +232,7 @@ class AvgPool2d(Pool2d[AvgPool2dAttrs]):
     def interval(
         self, attrs: AvgPool2dAttrs, operands: Sequence[Operand], output: TensorType
     ) -> Interval | None:
-        """A mean lies between its elements; that of ONNX rescales."""
+        """A mean lies between its elements; with ONNX's rounding it is rescaled, so unknown."""
         if attrs.rounding == "onnx":
             return None
         return clamped(operands[0], output, attrs.minimum, attrs.maximum)
@@ -261,7 +261,7 @@ def _as_onnx(attrs: AvgPool2dAttrs, x: TensorType) -> tuple[Quant, Quant] | None
 def tflite_pool(raw: RawNode) -> tuple[Pair, Pair, Padding, int, int]:
     """(kernel, stride, padding, minimum, maximum) of a TFLite pool of POOLED values.
 
-    For floats the range is that of any int8 value, and means nothing.
+    For floats the range is the range of int8, and has no meaning.
     """
     declared = raw.output_types[0]
     if declared is None:

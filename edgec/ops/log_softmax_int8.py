@@ -27,7 +27,7 @@ from edgec.numerics.fixed_point import (
 
 #: Integer bits of differences, of sums and of results in 32 bits.
 DIFFERENCE_BITS, SUM_BITS, RESULT_BITS = 5, 12, 4
-#: Those of the logarithm's parts: one more than it has itself.
+#: Integer bits of the logarithm's parts: one more than the logarithm has.
 PART_BITS = DIFFERENCE_BITS + 1
 #: The one quantization that results have.
 RESULT = Quant((16 / 256,), (127,))

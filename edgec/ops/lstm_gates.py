@@ -31,7 +31,7 @@ def gate_rounding(dtype: str) -> Rounding:
 def accumulators(dtype: str, weights: Array, bias: Array) -> str:
     """The dtype of sums of values of this dtype by the rows of weights [R, K], and bias [R].
 
-    Those of int8 wrap in int32, as TFLite's do; those of int16 are in int64 if they may not fit.
+    Sums of int8 wrap in int32, as in TFLite; sums of int16 are in int64 if int32 may overflow.
     """
     if dtype == "int8":
         return "int32"

@@ -189,7 +189,7 @@ def _average_pool(builder: GraphBuilder, raw: RawNode) -> Value:
         given = _given_padding(raw, padding)
         around = PadAttrs(((0, 0), *given, (0, 0)))
         x = builder.op("pad", [x], around, name=f"{raw.name}/pad", sources=(raw.name,))
-        # What `ceil_mode` adds at the end is counted by nobody.
+        # The divisor does not count the padding that `ceil_mode` adds at the end.
         rest = [after - own for (_, after), (_, own) in zip(padding, given, strict=True)]
         padding = ((0, rest[0]), (0, rest[1]))
     attrs = AvgPool2dAttrs(kernel, stride, padding)

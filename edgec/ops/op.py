@@ -67,7 +67,7 @@ class Op(Operator[AttrsT]):
     def interval(
         self, attrs: AttrsT, operands: Sequence[Operand], output: TensorType
     ) -> Interval | None:
-        """Of sums of products, what their inputs allow; of others unknown."""
+        """For sums of products the interval that their inputs allow; unknown for others."""
         return stored_sums(self.dot_products, attrs, operands, output)
 
     @property
@@ -296,7 +296,7 @@ _IMPORTERS: dict[str, dict[str, list[tuple[int, Importer]]]] = {
     "aten": {},
 }
 
-#: Those of operators that a user declares.
+#: Importers of operators that a user declares.
 _DECLARED: dict[tuple[str, str], Importer] = {}
 
 #: TFLite's operators that take uint8 as numbers.

@@ -167,7 +167,7 @@ class Reduce(Op[ReduceAttrs]):
         return ends[0], ends[1]
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
-        """ReduceMean, ReduceSum, …: the axes of sums are an input, those of others since 18."""
+        """ReduceMean, ReduceSum, …: the axes of sums are an input; of others, since opset 18."""
         inputs, output, first = out.tensors_of(node)
         axes = sorted(written_axis(axis, first) for axis in node.attrs.axes)
         row = BY_NAME[node.attrs.kind]

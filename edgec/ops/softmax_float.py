@@ -29,8 +29,8 @@ from edgec.ops.transpose import transposed
 
 #: Elements that are added in order; rows of at least twice as many get another loop.
 PART = 64
-#: How far results of rows that are added in parts may be from the framework's: as those of other
-#: sums. ONNX Runtime's softmax of 6,625 elements, one of them large, is 2.1e-6 off the exact one.
+#: The tolerance of rows that are added in parts, as of other sums. ONNX Runtime's softmax of 6,625
+#: elements, one of them large, is 2.1e-6 off the exact one.
 LONG_ROW_TOLERANCE = 2e-6
 
 

@@ -1,6 +1,6 @@
 """TFLite operators whose results data decide: WHERE, UNIQUE and NON_MAX_SUPPRESSION.
 
-The sizes of WHERE and UNIQUE are up to the data; those of the others are the most there can be.
+The sizes of WHERE and UNIQUE depend on the data; the others return their largest possible size.
 """
 
 from __future__ import annotations

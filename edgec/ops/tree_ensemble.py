@@ -178,7 +178,7 @@ def _coded(target: Lowering, name: str, values: Array) -> Callable[..., Value]:
 def smallest_leaves(child: Array, root: Array, leaf: Array) -> tuple[Array, Array | None, Array]:
     """Children, the first leaf of each tree (None: leaves have one numbering), and leaves.
 
-    The form of fewer bytes: all different leaves numbered together, or those of each tree from 0.
+    The form of fewer bytes: one numbering for all different leaves, or one from 0 in each tree.
     """
     forms = (_shared_leaves(child, leaf), _own_leaves(child, root, leaf))
     return min(forms, key=lambda form: sum(a.nbytes for a in form if a is not None))

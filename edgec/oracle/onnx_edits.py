@@ -185,7 +185,7 @@ def _one_scale(
 
 
 def merge_equal_quantize(graph: OnnxGraph) -> set[str]:
-    """Edit 2: no QuantizeLinear that does what one before it does, except graph outputs."""
+    """Edit 2: remove duplicates of a QuantizeLinear, except graph outputs."""
     contents = {name: _content(graph, name) for name in graph.initializers}
     first: dict[Any, str] = {}
     same: dict[str, str] = {}

@@ -7,7 +7,7 @@ from edgec.graph.traits import Channels
 
 
 def channels_of(node: Node) -> Channels:
-    """What the operator says, with SAME only where all operands have the output's channels."""
+    """The operator's trait; SAME only if all operands have the output's channels."""
     if len(node.outputs) != 1 or not node.output.type.shape:
         return Channels.UNKNOWN
     found = node.op.channels(node.attrs, node.input_types, node.output.type)

@@ -31,7 +31,7 @@ MOST_FOLLOWED = 128
 
 @dataclass(frozen=True)
 class Seen:
-    """histograms: of every float value; that of an LSTM's last cell has the cells of all steps.
+    """histograms: of every float value; for an LSTM's last cell, of the cells of all steps.
 
     kept, followed: a few of the samples, and more of them. count: how many there were.
     """

@@ -36,8 +36,8 @@ from edgec.quantizer.channel_groups import Group, channel_groups
 from edgec.quantizer.moments import products_of
 from edgec.quantizer.scheme import limits, own_steps
 
-#: Powers of how unequal channels are, and the largest factors, that are tried: what is small in
-#: some samples may be large in others.
+#: Exponents of the channels' inequality, and the largest factors, to try: a channel that is small
+#: in these samples may be large in others.
 POWERS = (0.25, 0.5, 0.75, 1.0)
 MOST_FACTORS = (2.0, 4.0, 8.0)
 #: A channel stays so far below the bound of a clip.

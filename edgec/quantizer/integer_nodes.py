@@ -232,7 +232,9 @@ class IntegerNodes:
         if strange is not None:
             return strange
         if node.integer_form is IntegerForm.RECURRENT:
-            return "the integer form is of one batch from constant states, for its sequence alone"
+            return (
+                "integers need a batch of 1, constant first states and only the sequence as output"
+            )
         is_of_elements = node.integer_form is None and node.op.is_elementwise
         if is_of_elements:
             return self._without_table(node)
@@ -242,7 +244,7 @@ class IntegerNodes:
         """Why a function of elements is no table; of one that may be a table: what it reads."""
         source = self.source(node.output)
         if source is node.output:
-            return f"{node.op.name} has no integer form of several values"
+            return f"{node.op.name} has no integer form for several computed inputs"
         if not self.in_integers(source):
             return "what it reads is in float"
         return IDLE
@@ -267,7 +269,7 @@ class IntegerNodes:
         if not is_free and not enough(map(self.in_integers, data)):
             return "what it reads is in float"
         is_far = node.op.reads_alike and bool(node.op.steering) and _has_numbers(node)
-        return "it chooses a constant that may be far from all else" if is_far else None
+        return "its constant may lie far outside the range of its other values" if is_far else None
 
     def _misfit_of_operands(self, node: Node, data: Sequence[Value]) -> str | None:
         if data != node.inputs[:1] and node.op.computes is None:

@@ -95,7 +95,7 @@ class Builds:
                 f"nearest: {self._title_of(nearest)}: {words}",
                 *(f"over in {what}: {by:,}" for what, by in broken.items()),
             ),
-            hint="allow more, or build otherwise: --optimize size, ram or time",
+            hint="raise the limits, or build with --optimize size, ram or time",
         )
         error.over = broken
         return error

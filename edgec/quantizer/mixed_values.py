@@ -170,5 +170,5 @@ class _Search:
                 f"nearest: {bits.count(16)} of {len(bits)} layers in int16, {bits.count(32)} in"
                 f" float: {decibels(self.errors[nearest]):.1f} dB",
             ),
-            hint="ask for less; what remains may be of the weights: see --weights, --keep-float",
+            hint="lower the goal; weights may cause the error: see --weights, --keep-float",
         )

@@ -31,8 +31,8 @@ def likeliest(
 ) -> list[dict[str, Any]]:
     """The classes with the largest real values, the first of equal ones first.
 
-    They are those of the first output with as many elements as there are labels. Raises EdgecError
-    if there is none.
+    The first output with as many elements as there are labels is the classifier's. Raises
+    EdgecError if there is none.
     """
     for port, array in zip(ports, outputs, strict=True):
         if array.size == len(labels):

@@ -37,7 +37,7 @@ def inaccurate_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[
         return None  # as near as asked for
     command = ""
     if values is not None and values["build"] is not None:
-        advice = "it is as near as the limits allow: allow more, or leave layers in float"
+        advice = "the limits allow no smaller error: raise them, or leave layers in float"
     elif values is not None:
         advice = "mixed values keep their goal on samples held out: calibrate with more samples"
     elif recipe["weights"] == "float16":
@@ -48,7 +48,7 @@ def inaccurate_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[
         advice = "store in int16 what int8 is too coarse for"
         command = shlex.join(again)
     else:
-        advice = "leave the layers to blame in float: --keep-float LAYER"
+        advice = "leave the layers that cause the error in float: --keep-float LAYER"
     return {
         "least_db": LOW_SQNR_DB,
         "outputs": low,
@@ -67,7 +67,7 @@ def low_accuracy_warning(sqnr_db: float) -> str | None:
         return None
     return (
         f"warning: int8 is too coarse for this model: {sqnr_db:.1f} dB on samples held out;"
-        " `edgec quantize --activations mixed` makes a nearer one to build"
+        " `edgec quantize --activations mixed` makes a more accurate model to build"
     )
 
 

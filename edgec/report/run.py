@@ -261,7 +261,7 @@ def _profile_lines(report: dict[str, Any]) -> list[str]:
     lines += format_table(columns, rows)
     lines.append("")
     if shared:
-        lines += prose("layers with one launch run together; its cost stands at the first of them")
+        lines += prose("layers of one launch run together; the first one shows the cost")
     if report["measuring"]:
         measuring, runs = report["measuring"], report["repeat"]
         unit, hook = measuring["unit"], measuring["hook_overhead"]

@@ -116,7 +116,7 @@ def print_build(report: dict[str, Any]) -> None:
     if gone:
         said.append(
             f"{gone:,} constant, equal or unread channels removed: {report['compiled_macs']:,} "
-            "remain to be done"
+            "multiply-accumulates remain"
         )
     said += [*segment_lines(report), *_size_lines(report), *_special_lines(report["specialized"])]
     said += _tuned_lines(report["tuned"], report["tuned_left_out"])
@@ -129,9 +129,7 @@ def print_build(report: dict[str, Any]) -> None:
         for o in report["overflows"]
     ]
     if report["float_sums"] == "free":
-        said.append(
-            "sums of floats are free: bits of this core; --float-sums ordered has a board's"
-        )
+        said.append("sums of floats are reordered; --float-sums ordered gives the bits of a board")
     said += float_layer_lines(report["float_layers"])
     lines += ["", *(line for sentence in said for line in prose(sentence))]
     lines.append(f"project: {report['project']}")
@@ -194,7 +192,7 @@ def _kernel_lines(report: dict[str, Any]) -> list[str]:
     rest = ", ".join(f"{name} ({n})" for name, n in report["left_by_accelerator"].items())
     lines = [f"kernels of yours: {uses}"] if uses else []
     if report["own_kernels_unused"]:
-        lines = ["kernels of yours: none is used, since none fits a layer and is estimated faster"]
+        lines = ["kernels of yours: none is used: none fits a layer and is estimated to be faster"]
     if report["tensorrt_built"] is False:
         lines.append(f"no NvInfer.h was found: where TensorRT is, {COMMAND}")
     return [*lines, f"left to the processor: {rest}"] if rest else lines
@@ -228,5 +226,5 @@ def _front_lines(front: list[dict[str, Any]], is_complete: bool) -> list[str]:
     ]
     lines = [f"arena against instructions, estimated, * taken: {', '.join(points)}"]
     if not is_complete:
-        lines.append("the longest runs of layers were not looked at: there are too many")
+        lines.append("the longest sequences of layers were not tried: there are too many")
     return lines

@@ -88,5 +88,5 @@ def _summary(report: Mapping[str, Any]) -> list[str]:
     measured = plural(report["measured"], "candidate")
     return [
         f"{report['core']}: {count(before)} instructions by default, {count(after)} tuned{share}",
-        f"{report['tuned']}: measured {measured}; `edgec build --tuned` takes what was found",
+        f"{report['tuned']}: measured {measured}; `edgec build --tuned` uses the results",
     ]

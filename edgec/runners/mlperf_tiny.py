@@ -197,5 +197,5 @@ def _check_model(firmware: Firmware, device: MlperfDevice) -> None:
     if held != firmware.id:
         raise RunFailed(
             f"the device holds the model {held}, not {firmware.id}",
-            hint="flash what `edgec build --harness mlperf-tiny` gives",
+            hint="flash the firmware that `edgec build --harness mlperf-tiny` makes",
         )

@@ -241,7 +241,7 @@ def test_a_profile_says_which_layers_run_together(
     report = run_report(built, "gpu_emulation", results[:1], results[1:], None)
     assert [row["launches"] for row in report["layers"]] == [[1], [1], [1], [2], [3]]
     print_run(report, True)
-    assert "layers with one launch run together" in capsys.readouterr().out
+    assert "layers of one launch run together" in capsys.readouterr().out
     alone = [{**row, "launches": []} for row in report["layers"]]
     print_run({**report, "layers": alone}, True)
     assert "launch" not in capsys.readouterr().out

@@ -163,7 +163,7 @@ class ProgramTool(FlashTool):
                 return stream.read(count)
         except OSError as problem:
             raise FlashFailed(
-                f"{self.name} ended well, but what it should have read back is not there: "
+                f"{self.name} reported no error, but the bytes that it read back are missing: "
                 f"{problem.strerror}"
             ) from problem
 
@@ -202,7 +202,7 @@ def compare(address: int, wanted: bytes, found: bytes) -> None:
     raise FlashFailed(
         f"the flash differs from the program at 0x{address + at:08x}: "
         f"0x{found[at]:02x} instead of 0x{wanted[at]:02x}",
-        hint="flash again; if it stays, the flash is write-protected or worn out",
+        hint="flash again; if the difference stays, the flash is write-protected or worn out",
     )
 
 

@@ -90,7 +90,7 @@ class Stm32Uart(FlashTool):
         if done.redone_sectors:
             notes.append(f"{done.redone_sectors} sectors had to be written again")
         if loader.repeated:
-            notes.append(f"{loader.repeated} commands had to be repeated: the line is rough")
+            notes.append(f"{loader.repeated} commands had to be repeated: the serial line is noisy")
         return Flashed("read back and compared", tuple(notes))
 
     def _check_chip(self, job: Job, found: int) -> None:

@@ -59,7 +59,7 @@ def test_edges_options_and_operators() -> None:
         "dense.dq": "sums, angle, shares read floats",
         "sums": "cumulate has no integer form",
         "scaled": "what it reads is in float, and what follows rounds once",
-        "angle": "atan2 has no integer form of several values",
+        "angle": "atan2 has no integer form for several computed inputs",
         "shares": "no integers are made of its result, whose last bits count",
     }
 

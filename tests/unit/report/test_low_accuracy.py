@@ -49,7 +49,10 @@ def test_good_outputs_and_those_as_near_as_asked_for_are_not_said() -> None:
 def test_the_hint_fits_what_was_asked_for() -> None:
     for words, hint in (
         ({"activations": "mixed", "goal_db": 30.0}, "more samples"),
-        ({"activations": "mixed", "build": {"ram_bytes": 4000}}, "as near as the limits allow"),
+        (
+            {"activations": "mixed", "build": {"ram_bytes": 4000}},
+            "the limits allow no smaller error",
+        ),
         ({"weights": "int4"}, "--weights int8"),
         ({"weights": "float16"}, "build the float model"),
         ({"activations": "int16"}, "--keep-float"),

@@ -100,7 +100,7 @@ TFLM16_HIGH = Rescaling(
 )
 #: The same by any factor.
 TFLM16 = replace(TFLM16_HIGH, function="requantize_tflm16", is_wide=True)
-#: Both of them where the dtype of values changes, as in models with int16 for some values.
+#: Both of them for layers that change between int8 and int16, as in models of mixed values.
 ONNX_TO_16 = replace(ONNX, stored="int16")
 TFLM16_TO_8 = replace(TFLM16_HIGH, stored="int8")
 #: None: kernels with one scale for all channels have it elsewhere.
