@@ -268,6 +268,26 @@ static EC_KERNEL void ec_sums_4x16_s8(int32_t *acc, const int8_t *x, const int32
 #endif
 }
 
+/* Assembly of Armv6-M: what is to stay is pushed, r0 last. */
+#define EC_SUMS_SAVE     \
+    "push {r4-r7, lr}\n" \
+    "mov r4, r8\n"       \
+    "mov r5, r9\n"       \
+    "mov r6, r10\n"      \
+    "mov r7, r11\n"      \
+    "push {r0, r4-r7}\n"
+
+/* Assembly of Armv6-M: the same is popped, all but r0. */
+#define EC_SUMS_RESTORE \
+    "pop {r4-r7}\n"     \
+    "mov r8, r4\n"      \
+    "mov r9, r5\n"      \
+    "mov r10, r6\n"     \
+    "mov r11, r7\n"     \
+    "pop {r4-r7}\n"     \
+    "pop {r0}\n"        \
+    "mov lr, r0\n"
+
 /* Assembly of Armv6-M: the input by a weight, added to a sum. */
 #define EC_SUMS_MOVED(at, sum) \
     "ldrb r4, [r1, #" at "]\n" \
@@ -321,14 +341,7 @@ static EC_KERNEL void ec_sums_1x8_moved_s8(int32_t *acc, const int8_t *x, const 
     register const int32_t *r2 __asm__("r2") = stream;
     register int32_t r3 __asm__("r3") = depth;
     __asm__ volatile(
-        ".syntax unified\n"
-        "push {r4-r7, lr}\n"
-        "mov r4, r8\n"
-        "mov r5, r9\n"
-        "mov r6, r10\n"
-        "mov r7, r11\n"
-        "push {r0, r4-r7}\n"
-        "ldmia r2!, {r4-r7}\n"
+        ".syntax unified\n" EC_SUMS_SAVE "ldmia r2!, {r4-r7}\n"
         "mov r8, r4\n"
         "mov r9, r5\n"
         "mov r10, r6\n"
@@ -364,16 +377,8 @@ static EC_KERNEL void ec_sums_1x8_moved_s8(int32_t *acc, const int8_t *x, const 
                                    "r2", "r9") EC_SUMS_LESS("r3", "r10")
                                    EC_SUMS_LESS("r4", "r11") "stmia r0!, {r1-r4}\n" EC_SUMS_LESS(
                                        "r1", "r12") EC_SUMS_LESS("r2", "lr")
-                                       EC_SUMS_LESS("r3", "r5")
-                                           EC_SUMS_LESS("r4", "r6") "stmia r0!, {r1-r4}\n"
-                                                                    "pop {r4-r7}\n"
-                                                                    "mov r8, r4\n"
-                                                                    "mov r9, r5\n"
-                                                                    "mov r10, r6\n"
-                                                                    "mov r11, r7\n"
-                                                                    "pop {r4-r7}\n"
-                                                                    "pop {r0}\n"
-                                                                    "mov lr, r0\n"
+                                       EC_SUMS_LESS("r3", "r5") EC_SUMS_LESS(
+                                           "r4", "r6") "stmia r0!, {r1-r4}\n" EC_SUMS_RESTORE
         : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3)
         :
         : "r12", "cc", "memory");

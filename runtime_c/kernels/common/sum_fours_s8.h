@@ -237,12 +237,7 @@ static EC_KERNEL void ec_sums_4x2_packed_s8(int32_t *acc, const int8_t *x, const
                                               "pop {r4-r11, lr}\n");
 #elif EC_THUMB1_ASM
     EC_FOURS_RUN(
-        "push {r4-r7, lr}\n"
-        "mov r4, r8\n"
-        "mov r5, r9\n"
-        "mov r6, r10\n"
-        "mov r7, r11\n"
-        "push {r0, r4-r7}\n"
+        EC_SUMS_SAVE
         "ldmia r2!, {r4, r5}\n"
         "lsls r6, r4, #8\n"
         "adds r4, r4, r6\n"
@@ -265,14 +260,7 @@ static EC_KERNEL void ec_sums_4x2_packed_s8(int32_t *acc, const int8_t *x, const
                 EC_FOURS_ARMV6M(
                     "6", "7") "adds r1, #8\n") "pop {r0}\n" EC_FOURS_STORE("r8", "r9", "r10", "0",
                                                                            "8", "16", "24")
-            EC_FOURS_STORE("r11", "r12", "lr", "4", "12", "20", "28") "pop {r4-r7}\n"
-                                                                      "mov r8, r4\n"
-                                                                      "mov r9, r5\n"
-                                                                      "mov r10, r6\n"
-                                                                      "mov r11, r7\n"
-                                                                      "pop {r4-r7}\n"
-                                                                      "pop {r0}\n"
-                                                                      "mov lr, r0\n");
+            EC_FOURS_STORE("r11", "r12", "lr", "4", "12", "20", "28") EC_SUMS_RESTORE);
 #else
     const int8_t *w = (const int8_t *)(stream + 2);
     EC_FOURS_BEGIN(a, stream[0]);
