@@ -38,7 +38,8 @@ def sum_bounds(tables: Mapping[str, Array]) -> tuple[Array, Array]:
 def folded_channels(func: PrimFunc, tables: Mapping[str, Array]) -> Mapping[str, Array]:
     """The constants of a nest, with small numbers for channels whose output never changes.
 
-    Training leaves channels with a huge bias and a tiny scale, whose output is one value.
+    Training leaves channels with a huge bias and a tiny scale, whose output is one value. Where a
+    layer has one factor, the rules that spread it over the channels do the same afterwards.
     """
     limits, sums = find_limits(func), find_sums(func)
     if limits is None or sums is None or not tables.keys() >= set(limits.rescaling.sources):
@@ -47,13 +48,16 @@ def folded_channels(func: PrimFunc, tables: Mapping[str, Array]) -> Mapping[str,
     w = np.moveaxis(tables["w"], axis, 0)
     if any(len(array) != len(w) for array in (tables[k] for k in limits.rescaling.sources[1:])):
         return tables
-    folded = _folded({**tables, "w": w}, limits.rescaling, limits.zero_point)
+    folded = fold_constant_channels({**tables, "w": w}, limits.rescaling, limits.zero_point)
     folded["w"] = np.ascontiguousarray(np.moveaxis(folded["w"], 0, axis))
     changed = {k: made for k, made in folded.items() if not np.array_equal(made, tables[k])}
     return {**tables, **changed}
 
 
-def _folded(tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int) -> dict[str, Array]:
+def fold_constant_channels(
+    tables: Mapping[str, Array], rescaling: Rescaling, zero_point: int
+) -> dict[str, Array]:
+    """The same of tables that have an entry for each channel, the weights' first axis."""
     result = {name: tables[name].copy() for name in rescaling.sources}
     if "scale" in rescaling.tables:
         info = np.iinfo(rescaling.result)

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from edgec.errors import ScheduleError
 from edgec.loop.gathered import COLUMN
 from edgec.loop.in_place import in_place_inputs
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
 from edgec.loop.window import Window
 from edgec.targets.common.constant_channels import (
+    fold_constant_channels,
     has_plain_scales,
+    replace_constants,
 )
 from edgec.targets.common.gathered import IMAGE_AXES, fold_offsets, spread_factors
 from edgec.targets.common.kernels.rescaling import TFLM
@@ -60,8 +65,9 @@ def column_schedules(nest: Nest) -> list[Schedule]:
     rescaling, zero_point = limits.rescaling, limits.zero_point
     if rescaling is TFLM and zero_point != ZERO_POINT:
         return []
+    constants = fold_constant_channels(tables, rescaling, zero_point)
     shape = find_param(func, "out").shape
-    if not fits_stream(tables, rescaling) or not has_plain_scales(tables):
+    if not fits_stream(constants, rescaling) or not has_plain_scales(constants):
         return []
     if not has_thin_edges(window, shape):
         return []
@@ -71,6 +77,8 @@ def column_schedules(nest: Nest) -> list[Schedule]:
             found.append(_schedule(nest, window, lanes, in_tiles, limits))
         except ScheduleError:
             continue
+    for schedule in found:
+        replace_constants(schedule, tables, constants)
     return found
 
 
@@ -143,20 +151,28 @@ def window_schedules(nest: Nest) -> list[Schedule]:
     Rows of windows that step by two have a kernel of their own: it is fast, but takes code beside
     that for all windows, and no output may follow its input as closely.
     """
-    window, limits = nest.window, find_limits(nest.func)
+    tables, window = nest.tables, nest.window
+    limits = find_limits(nest.func)
     if window is None or limits is None or not limits.rescaling.needs <= nest.core.features:
         return []
-    if not has_plain_scales(nest.tables):
+    constants = fold_constant_channels(tables, limits.rescaling, limits.zero_point)
+    if not has_plain_scales(constants):
         return []
+    found = []
     by_rows = not nest.is_small or window.stride[0] == 1
-    found = (
-        _row_schedule(nest, window, limits) if by_rows else None,
-        _window_schedule(nest, window, limits),
-    )
-    return [schedule for schedule in found if schedule is not None]
+    for schedule in (
+        _row_schedule(nest, window, constants, limits) if by_rows else None,
+        _window_schedule(nest, window, constants, limits),
+    ):
+        if schedule is not None:
+            replace_constants(schedule, tables, constants)
+            found.append(schedule)
+    return found
 
 
-def _row_schedule(nest: Nest, window: Window, limits: Limits) -> Schedule | None:
+def _row_schedule(
+    nest: Nest, window: Window, constants: Mapping[str, Array], limits: Limits
+) -> Schedule | None:
     """Rows of 3x3 windows, one channel after the other. Where windows step by one, whole images
     have faster ways.
     """
@@ -164,7 +180,7 @@ def _row_schedule(nest: Nest, window: Window, limits: Limits) -> Schedule | None
     rows, stride = find_param(func, "out").shape[1], window.stride[0]
     if (limits.rescaling, limits.zero_point) != (TFLM, ZERO_POINT) or (rows > 1 and stride == 1):
         return None
-    if not fits_stream(nest.tables, TFLM) or not fits_row(window, rows):
+    if not fits_stream(constants, TFLM) or not fits_row(window, rows):
         return None
     schedule = nest.schedule()
     _, high, wide, channel = output_loops(func, "out", "out")
@@ -180,11 +196,13 @@ def _row_schedule(nest: Nest, window: Window, limits: Limits) -> Schedule | None
     return schedule
 
 
-def _window_schedule(nest: Nest, window: Window, limits: Limits) -> Schedule | None:
+def _window_schedule(
+    nest: Nest, window: Window, constants: Mapping[str, Array], limits: Limits
+) -> Schedule | None:
     """A pixel at a time, four channels at once."""
     rescaling = limits.rescaling
     taps = window.kernel[0] * window.kernel[1]
-    if taps > MOST_TAPS or window.shape[2] % CHANNELS or not fits_windows(nest.tables, rescaling):
+    if taps > MOST_TAPS or window.shape[2] % CHANNELS or not fits_windows(constants, rescaling):
         return None
     ends = {"out_zero_point": limits.zero_point}
     if rescaling.result == "int16":

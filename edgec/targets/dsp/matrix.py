@@ -18,6 +18,7 @@ from edgec.loop.values import Array
 from edgec.loop.window import Window
 from edgec.targets.common.constant_channels import (
     MOST_SUM,
+    fold_constant_channels,
     has_plain_scales,
     most_shift,
     replace_constants,
@@ -133,7 +134,7 @@ def _choose(
     if found is None or not found.rescaling.needs <= features:
         return None
     rescaling, zero_point = found.rescaling, found.zero_point
-    constants = tables
+    constants = fold_constant_channels(tables, rescaling, zero_point)
     if not (fits_products(constants, paired) if shares_words else has_small_sums(constants)):
         return None
     if not fits_rescaling(constants, rescaling, zero_point):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from edgec.errors import ScheduleError
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.schedule import Schedule
+from edgec.targets.common.constant_channels import fold_constant_channels, replace_constants
 from edgec.targets.common.kernels.rescaling import TFLM
 from edgec.targets.common.limits import find_limits
 from edgec.targets.common.nests import decompose, find_param, output_loops
@@ -20,7 +21,8 @@ def schedule_plane_windows(nest: Nest) -> list[Schedule]:
     way = limits and (limits.rescaling, limits.zero_point)
     if window is None or way != (TFLM, ZERO_POINT) or not fits_plane(window, out.shape[3]):
         return []
-    if not fits_stream(tables, TFLM):
+    constants = fold_constant_channels(tables, TFLM, ZERO_POINT)
+    if not fits_stream(constants, TFLM):
         return []
     schedule = nest.schedule()
     _, high, wide, channel = output_loops(func, "out", "out")
@@ -33,4 +35,5 @@ def schedule_plane_windows(nest: Nest) -> list[Schedule]:
         schedule.tensorize(wide, NAME, named, {"row": high if out.shape[1] > 1 else "0"})
     except ScheduleError:
         return []
+    replace_constants(schedule, tables, constants)
     return [schedule]

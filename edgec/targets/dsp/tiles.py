@@ -10,8 +10,11 @@ from contextlib import suppress
 
 from edgec.errors import ScheduleError
 from edgec.loop.schedule import Schedule
+from edgec.loop.values import Array
 from edgec.targets.common.constant_channels import (
     MOST_SUM,
+    fold_constant_channels,
+    replace_constants,
     sum_bounds,
 )
 from edgec.targets.common.kernels.rescaling import RESCALINGS
@@ -30,22 +33,27 @@ def schedule_tiles(nest: Nest) -> list[Schedule]:
     """All tiles of an image in one call; none where the kernel cannot do them."""
     limits, prices = find_limits(nest.func), nest.options.prices
     is_dear = prices.ram or prices.least_gain or prices.growth < GROWTH
-    if nest.in_rows or is_dear or limits is None or not (_is_for(nest) and _fits(nest, limits)):
+    if nest.in_rows or is_dear or limits is None or not _is_for(nest):
+        return []
+    constants = _constants(nest, limits)
+    if not constants:
         return []
     with suppress(ScheduleError):
         schedule = _schedule(nest, limits.rescaling.kernel("tiles"), limits.zero_point)
+        replace_constants(schedule, nest.tables, constants)
         return [schedule]
     return []
 
 
-def _fits(nest: Nest, limits: Limits) -> bool:
-    """Whether the kernel takes the constants, and knows how to rescale."""
+def _constants(nest: Nest, limits: Limits) -> dict[str, Array]:
+    """The constants that the kernel takes; empty where it does not know how to rescale."""
     rescaling, zero_point = limits.rescaling, limits.zero_point
     if rescaling not in RESCALINGS or not rescaling.needs <= nest.core.features:
-        return False
-    least, most = sum_bounds(nest.tables)
+        return {}
+    constants = fold_constant_channels(nest.tables, rescaling, zero_point)
+    least, most = sum_bounds(constants)
     is_small = most.max() < MOST_SUM and least.min() >= -MOST_SUM
-    return is_small and fits_rescaling(nest.tables, rescaling, zero_point)
+    return constants if is_small and fits_rescaling(constants, rescaling, zero_point) else {}
 
 
 def _is_for(nest: Nest) -> bool:
