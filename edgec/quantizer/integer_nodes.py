@@ -269,7 +269,11 @@ class IntegerNodes:
         if not is_free and not enough(map(self.in_integers, data)):
             return "what it reads is in float"
         is_far = node.op.reads_alike and bool(node.op.steering) and _has_numbers(node)
-        return "its constant may lie far outside the range of its other values" if is_far else None
+        return (
+            "it selects a constant that may lie far outside the range of other values"
+            if is_far
+            else None
+        )
 
     def _misfit_of_operands(self, node: Node, data: Sequence[Value]) -> str | None:
         if data != node.inputs[:1] and node.op.computes is None:

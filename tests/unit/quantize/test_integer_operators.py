@@ -226,7 +226,7 @@ def test_constants_far_from_all_else_stay_in_float(tmp_path: Path) -> None:
         made = quantize_model(path, samples, Recipe("minmax", equalize="never", reconstruct=False))
         reasons = {node.operator: node.reason for node in made.float_nodes()}
         is_finite = bool(np.isfinite(far))
-        why = "its constant may lie far outside" if is_finite else "reads a constant that is"
+        why = "selects a constant that may lie far" if is_finite else "reads a constant that is"
         assert reasons["where"].startswith(f"it {why}")
         assert made.explain(samples).output_sqnr_db > 24
 
