@@ -288,5 +288,6 @@ def test_a_name_that_no_layer_has() -> None:
 
 @pytest.mark.parametrize("others", [{"activations": "int16"}, {"weights": "float16"}])
 def test_it_is_for_layers_among_int8(others: dict[str, str]) -> None:
-    with pytest.raises(EdgecError, match=r"int16 \(x\) beside (activations int16|a model that)"):
+    words = r"int16 layers \(x\) cannot be combined with (activations int16|a model that)"
+    with pytest.raises(EdgecError, match=words):
         Recipe(int16=("x",), **others)
