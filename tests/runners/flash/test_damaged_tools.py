@@ -17,12 +17,12 @@ from edgec.runners.tool_process import run_tool
 
 #: A program in the place of st-flash, and what is said of it.
 FAULTS = {
-    "#!/bin/sh\nexit 0\n": "not there: No such file or directory",
+    "#!/bin/sh\nexit 0\n": "missing: No such file or directory",
     "#!/bin/sh\n[ $1 != read ] || : > $2\n": "only 0 of 200 bytes were read back",
-    "#!/bin/sh\n[ $1 != read ] || mkdir $2\n": "not there: Is a directory",
-    "#!/bin/sh\n[ $1 != read ] || ln -s /dev/zero $2\n": "not there: it is a pipe or a device",
-    "#!/bin/sh\n[ $1 != read ] || mkfifo $2\n": "not there: it is a pipe or a device",
-    "#!/bin/sh\nrm -rf ${2%/*}\n": "not there: No such file or directory",
+    "#!/bin/sh\n[ $1 != read ] || mkdir $2\n": "missing: Is a directory",
+    "#!/bin/sh\n[ $1 != read ] || ln -s /dev/zero $2\n": "missing: it is a pipe or a device",
+    "#!/bin/sh\n[ $1 != read ] || mkfifo $2\n": "missing: it is a pipe or a device",
+    "#!/bin/sh\nrm -rf ${2%/*}\n": "missing: No such file or directory",
     "#!/bin/sh\nkill -9 $$\n": "st-flash failed with status -9",
     "#!/bin/sh\nhead -c 3000000 /dev/zero | tr '\\0' x; exit 1\n": "st-flash failed with status 1",
     "#!/no/such/interpreter\n": "cannot start .*st-flash: No such file or directory",
