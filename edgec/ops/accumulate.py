@@ -16,7 +16,7 @@ from edgec.numerics.ordered_sum import without_negative_zeros
 
 
 def weight_sums(weights: Array, axis: int | tuple[int, ...]) -> Array:
-    """The sum of each output's integer weights; floats have no offset to fold, and give zeros."""
+    """The sum of each output's integer weights; zeros for float weights."""
     integers = weights if weights.dtype.kind == "i" else np.zeros_like(weights, np.int8)
     return np.asarray(integers.sum(axis=axis, dtype=np.int64))
 

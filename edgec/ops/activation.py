@@ -63,10 +63,10 @@ def append_activation(
 ) -> Value:
     """Append a float operator and, where the TFLite node has a fused activation, its clip.
 
-    The last value is named after the node; with an activation, the operator's own is
-    `<node>.linear` and the clip's node `<node>/activation`. A division by what the model computes
-    is limited to finite numbers, and a NaN stays one. Raises ImportFailed for activations
-    that are not piecewise linear.
+    The result is named after the node. With an activation, the operator's own result is
+    `<node>.linear` and the clip is the node `<node>/activation`. A division by a computed value is
+    limited to finite numbers; a NaN stays a NaN. Raises ImportFailed for activations that are not
+    piecewise linear.
     """
     low, high = _float_bounds(raw, inputs)
     if (low, high) == (-math.inf, math.inf):
@@ -80,10 +80,10 @@ def append_activation(
 
 
 def _float_bounds(raw: RawNode, inputs: Sequence[Value]) -> tuple[float, float]:
-    """What a float result is limited to.
+    """The limits of a float result.
 
-    The frameworks limit all results to finite numbers; here those of a division are whose divisor
-    the model computes, or is near to 0.
+    The frameworks limit every result to finite numbers. Here only a division is limited, where its
+    divisor is computed or near 0.
     """
     kind = raw.attribute("fused_activation", "NONE")
     if kind not in _BOUNDS:

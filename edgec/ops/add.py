@@ -189,7 +189,7 @@ def _sum(attrs: AddAttrs, inputs: Sequence[Array], input_types: Types, sign: int
 
 
 def _lowered_sum(node: Node, sign: int) -> Callable[[Value, Value], Value]:
-    """A function of two stored operands (int32) that gives the stored sum before its clamp."""
+    """A function that returns the stored sum, before its clamp, of two stored operands (int32)."""
     attrs: AddAttrs = node.attrs
     a, b = (value.type.quant for value in node.inputs)
     assert a is not None and b is not None and attrs.output is not None

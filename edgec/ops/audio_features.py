@@ -40,14 +40,14 @@ LN_TO_DB = 10 / math.log(10)
 
 @dataclass(frozen=True)
 class Features:
-    """What is computed of each frame; `edgec.frontends.features` reads it from a file.
+    """The features of each frame; `edgec.frontends.features` reads it from a file.
 
     rate: samples per second. window, step: samples of a frame, and from one to the next. fft:
     samples of the transform, a power of two. bands: between low_hz and high_hz. coefficients: of
     the cosine transform, 0 for the bands themselves. power: 1 for magnitudes, 2 for energies.
     triangles: mel or hertz. orthonormal: whether the first coefficient is divided by sqrt(2).
-    log_floor: is added before the logarithm, for samples from -1 to 1. decibels: 10 log10 of
-    energies (20 of magnitudes) instead of ln. scale, offset: of what comes out.
+    log_floor: added before the logarithm, for samples from -1 to 1. decibels: 10 log10 of energies
+    (20 of magnitudes) instead of ln. scale, offset: applied to the features.
     """
 
     rate: int

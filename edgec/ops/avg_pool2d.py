@@ -65,7 +65,7 @@ def check_range(x: TensorType, minimum: int, maximum: int) -> None:
 
 
 def pool_type(name: str, x: TensorType, kernel: Pair, stride: Pair, padding: Padding) -> TensorType:
-    """What a pool of x [N, H, W, C] gives, with x's own dtype and quantization."""
+    """The type of a pool's result; x [N, H, W, C] and the result share dtype and quantization."""
     if len(x.shape) != 4:
         raise TypeMismatch(f"{name} needs an input of rank 4, not {x}")
     if x.dtype not in POOLED:
@@ -80,7 +80,7 @@ def pool_type(name: str, x: TensorType, kernel: Pair, stride: Pair, padding: Pad
 
 
 class Pool2d(Op[AttrsT]):
-    """What the two pools share; their attributes have a kernel, a stride and a padding."""
+    """The base class of both pools; their attributes have a kernel, a stride and a padding."""
 
     fusion = Fusion.REDUCTION
     clamps = True

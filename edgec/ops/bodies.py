@@ -1,7 +1,7 @@
 """Bodies of a source's control flow, on their way to functions of the IR.
 
-A source's body may read values of the graph around it; a function as a body is closed. So what it
-reads from outside becomes its last parameters, and further inputs of the node.
+A body in a model file may read values of the graph around it; a function of the IR may not. So the
+importer appends those values to the function's parameters and to the node's inputs.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from edgec.graph.types import Array, TensorType
 
 @dataclass
 class Body:
-    """A body that has been read.
+    """A body after import.
 
-    results: what it computes; more may be appended through `builder`. captured: by value of the
-    graph around it the parameter that stands for it.
+    results: its results; more nodes may be appended through `builder`. captured: maps a value of
+    the outer graph to the parameter that stands for it.
     """
 
     builder: GraphBuilder
@@ -33,14 +33,14 @@ class Body:
         return value in self.results or any(value in node.inputs for node in self.builder.nodes)
 
 
-#: Reads a body by its name; for each of its parameters the type, or what it always is.
+#: Reads a body by its name; for each parameter: its type, or its value where it is constant.
 ReadBody = Callable[[str, Sequence["TensorType | Array"]], Body]
 #: Appends the nodes of a body, by its name, to the graph around it, on these values.
 Inline = Callable[[str, Sequence[Value]], tuple[Value, ...]]
 
 
 def closed(bodies: Sequence[Body]) -> tuple[tuple[Value, ...], tuple[Function, ...]]:
-    """What the bodies of one node read from outside, and functions that all take it last."""
+    """Functions of one node's bodies; captured outer values are their last parameters."""
     outside = tuple(dict.fromkeys(value for body in bodies for value in body.captured))
     functions = []
     for body in bodies:

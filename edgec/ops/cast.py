@@ -40,8 +40,8 @@ _POWER_OF_TWO = "float8_e8m0fnu"
 
 @dataclass(frozen=True)
 class CastAttrs:
-    """dtype: the result's element type. saturate: what is too large for a float of 8 bits is the
-    largest one. round_mode: of powers of two, one of ROUND_MODES.
+    """dtype: the result's element type. saturate: numbers too large for a float of 8 bits become
+    the largest one. round_mode: of powers of two, one of ROUND_MODES.
     """
 
     dtype: str
@@ -71,8 +71,8 @@ _MASKS = {"int4": 15, "uint4": 15, "int2": 3, "uint2": 3}
 def stored_number(x: Value, attrs: CastAttrs) -> Value:
     """A number as an element of a dtype.
 
-    Integers wrap. Of floats the fraction is dropped; what is too large for 32 bits (64 if that is
-    the width, or for uint32) is the largest number of these, and a NaN is 0.
+    Integers wrap. Floats are truncated and limited to int32 (to int64 for a dtype of 64 bits and
+    for uint32); a NaN becomes 0.
     """
     dtype = attrs.dtype
     if dtype in FORMATS:

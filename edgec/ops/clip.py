@@ -24,7 +24,7 @@ from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 
 @dataclass(frozen=True)
 class ClipAttrs:
-    """minimum, maximum: real numbers; infinite where there is no bound."""
+    """minimum, maximum: real numbers; infinite for no bound."""
 
     minimum: float = -math.inf
     maximum: float = math.inf

@@ -98,7 +98,7 @@ class Concat(Op[ConcatAttrs]):
         return True
 
     def channels(self, attrs: ConcatAttrs, inputs: Types, output: TensorType) -> Channels:
-        """Each its own, unless the last axis is the one that is joined."""
+        """Channels are independent, unless the last axis is the joined one."""
         return Channels.JOINED if attrs.axis == len(output.shape) - 1 else Channels.SAME
 
     def interval(
@@ -164,7 +164,7 @@ def _rescaled(
 
 @from_tflite("PACK")
 def import_pack(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite PACK: each input gets an axis of extent 1, along which they are joined."""
+    """TFLite PACK: add an axis of extent 1 to each input and join them along it."""
     declared = raw.output_types[0]
     if None in raw.inputs or declared is None:
         raise ImportFailed("an input is absent")
@@ -180,7 +180,7 @@ def import_pack(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_onnx("Concat", since=4)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
-    """ONNX Concat; what is empty along the axis, or an empty constant, adds nothing."""
+    """ONNX Concat; inputs of extent 0 along the axis and empty constants are dropped."""
     inputs = [x for x in raw.operands() if x.type.elements] or [raw.operand(0)]
     axis = int(raw.attribute("axis", 0)) % len(inputs[0].type.shape)
     return builder.op("concat", inputs, ConcatAttrs(axis, inputs[0].type.quant), name=raw.name)

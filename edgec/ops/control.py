@@ -1,8 +1,8 @@
 """if, while, scan, call: control flow, with closed functions as bodies.
 
-A condition is one element of an integer type or bool, and holds where it is not zero. A body's
-parameters have the types of what it is given, exactly. Nothing else comes in, and nothing but its
-results comes out, so that all four are pure like every other operator.
+A condition is one integer or bool and holds if it is not zero. A body's parameters have exactly the
+types of its arguments. A body reads only its parameters and returns only its results, so all four
+operators are pure.
 
 `arrange` says how the loops of the bodies stand in one function: see `Bodies`.
 """
@@ -32,7 +32,7 @@ from edgec.ops.op import Op
 
 
 class Bodies(Protocol):
-    """What a node with bodies is written into: the spots of its values, and the bodies' code."""
+    """The interface for lowering a node with bodies: buffers of its values, code of its bodies."""
 
     @property
     def types(self) -> Types:
@@ -61,10 +61,10 @@ class Bodies(Protocol):
         *,
         times: int = 1,
     ) -> Stmt:
-        """The code of a body: it takes what is carried and given, and makes the results.
+        """The code of a body, from its carried and fixed arguments to its results.
 
-        What is carried becomes the body's first results, where it is. times: how often it runs, at
-        most.
+        Carried values are updated in place as the body's first results. times: an upper bound of
+        its runs.
         """
 
 
@@ -115,7 +115,7 @@ class If(Control):
     def infer_bodies(
         self, attrs: NoAttrs, bodies: Sequence[Signature], *inputs: TensorType
     ) -> tuple[TensorType, ...]:
-        """Both bodies take all inputs but the first, and give the same types."""
+        """Both bodies take all inputs except the first, and return the same types."""
         _require_bodies(self.name, bodies, 2)
         _require_condition(self.name, inputs[0])
         for body in bodies:
@@ -163,10 +163,10 @@ class WhileAttrs:
 
 @register
 class While(Control):
-    """while(carried…, fixed…) {condition} {body}: as long as the condition holds, the body.
+    """while(carried…, fixed…) {condition} {body}: run the body while the condition holds.
 
-    Both bodies take all inputs. The body's results are the carried values of the next round, and
-    those of the last round are the node's. After `limit` rounds there is no further one.
+    Both bodies take all inputs. The body's results are the carried values of the next round; the
+    last round's results are the node's. The loop ends after `limit` rounds at the latest.
     """
 
     name = "while"
@@ -175,7 +175,7 @@ class While(Control):
     def infer_bodies(
         self, attrs: WhileAttrs, bodies: Sequence[Signature], *inputs: TensorType
     ) -> tuple[TensorType, ...]:
-        """What is carried keeps its type."""
+        """Carried values keep their types."""
         _require_bodies(self.name, bodies, 2)
         condition, body = bodies
         for each in bodies:
@@ -221,7 +221,7 @@ class While(Control):
         write_while(out, node)
 
     def arrange(self, attrs: WhileAttrs, bodies: Bodies) -> Stmt:
-        """What is carried lies where the outputs do from the start."""
+        """The outputs hold the carried values from the start."""
         carried, fixed = bodies.outputs, bodies.inputs[attrs.carried :]
         starts = map(bodies.copy, bodies.inputs, carried)
         flag = bodies.flag(0)
@@ -242,11 +242,11 @@ class ScanAttrs:
 
 @register
 class Scan(Control):
-    """scan(carried…, scanned…, fixed…) {body}: the body once for every index of the first axis.
+    """scan(carried…, scanned…, fixed…) {body}: run the body once for each index of the first axis.
 
-    In each step the body takes what is carried, the step's slice of each scanned input, and what is
-    fixed. Its first results are carried to the next step; each of the others is a slice of an
-    output. The node's outputs are what is carried after the last step, and the outputs of slices.
+    In each round the body takes the carried values, one slice of each scanned input, and the fixed
+    values. Its first results are the carried values of the next round; each other result is a slice
+    of an output. The node's outputs are the last carried values, then the outputs made of slices.
     """
 
     name = "scan"
@@ -273,13 +273,13 @@ class Scan(Control):
         return (*carried, *(_stack(t, count) for t in body.results[attrs.carried :]))
 
     def given_to_bodies(self, attrs: ScanAttrs, inputs: Types) -> tuple[TensorType, ...]:
-        """What is carried, a slice of each scanned input, and what is fixed."""
+        """The carried values, a slice of each scanned input, and the fixed values."""
         last = attrs.carried + attrs.scanned
         scanned = map(_slice, inputs[attrs.carried : last])
         return (*inputs[: attrs.carried], *scanned, *inputs[last:])
 
     def attrs_at(self, attrs: ScanAttrs, largest: Types, inputs: Types) -> ScanAttrs:
-        """As many steps as what is scanned has slices."""
+        """The number of rounds is the number of slices of the scanned inputs."""
         scanned = inputs[attrs.carried :][: attrs.scanned]
         return replace(attrs, steps=scanned[0].shape[0]) if scanned else attrs
 
@@ -323,7 +323,7 @@ class Scan(Control):
 
 
 def _count(attrs: ScanAttrs, scanned: Types) -> Term:
-    """How often a body runs: as many slices as there are of each input that is scanned."""
+    """How often a body runs: the number of slices of the scanned inputs."""
     counts = {as_term((type_.extents or type_.shape or (0,))[0]) for type_ in scanned}
     count = counts.pop() if counts else as_term(attrs.steps)
     if counts or count.bounds()[1] != attrs.steps:

@@ -78,7 +78,7 @@ class Cumulate(Op[CumulateAttrs]):
         return own if result.is_whole else None
 
     def whole_axes(self, attrs: CumulateAttrs, inputs: Types, position: int) -> Collection[int]:
-        """Sums from an end need all before it; those from the start need what is in use."""
+        """Sums from the end need the whole axis; sums from the start need only the part in use."""
         return (attrs.axis,) if attrs.reverse else ()
 
     def infer(self, attrs: CumulateAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:

@@ -24,16 +24,16 @@ from edgec.ops.op import Op, RawNode, declare_importer
 from edgec.resources import plain_file
 
 Number = int | float
-#: What a declaration says of a result: shape and dtype, and the quantization of stored integers.
+#: The declared type of a result: shape, dtype, and quantization of stored integers.
 Declared = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
 class CustomAttrs:
-    """symbol: the C function. numbers: what follows the pointers. shapes, dtypes, quants: of each
-    result. onnx: domain, dot and name in ONNX files, "" for none. given: the attributes that the
-    node has there, (name, number, text or tuple of these); None where it has others. room: bytes
-    of memory that an accelerator uses for a group of operators. macs: those of that group.
+    """symbol: the C function. numbers: its arguments after the pointers. shapes, dtypes, quants: of
+    each result. onnx: "domain.name" in ONNX files, "" if none. given: the node's attributes there,
+    (name, number, text or tuple of these); None if it has others. room: scratch bytes of an
+    accelerator for a group of operators. macs: MACs of that group.
     """
 
     symbol: str
@@ -57,7 +57,7 @@ class Custom(Op[CustomAttrs]):
     is_foreign = True
 
     def infer(self, attrs: CustomAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """What was declared when the node was read."""
+        """The types that were declared when the node was read."""
         if not inputs or not attrs.shapes:
             raise TypeMismatch(f"{attrs.symbol} needs an input and a result")
         return tuple(map(TensorType, attrs.shapes, attrs.dtypes, attrs.quants))
@@ -128,18 +128,18 @@ def declare(
     numbers: Callable[[Types, Mapping[str, Any]], Sequence[Number]] | None = None,
     instructions: float = 0.0,
 ) -> None:
-    """Declare an operator that a C function computes; files that name it can then be built.
+    """Declare an operator that a C function computes, so that models which use it can be built.
 
-    onnx: its domain, a dot and its name, in ONNX files. tflite: its custom code, in TFLite files.
-    symbol: the C function: a pointer to each input in the order of the node, then one to each
-    result, which it writes as a whole, then the numbers, as int32_t or float. source: the C file
-    that has it, which is copied into every build. results: of the input types and the attributes,
-    (shape, dtype) of each result, or (shape, dtype, scale, zero_point). numbers: of the same, what
-    the function gets after its pointers. reference: the same in NumPy: the input arrays and the
-    numbers to the result, or a tuple of them; it must have the C function's bits. instructions:
-    about how many one call takes.
+    onnx: "domain.name" in ONNX files. tflite: its custom code in TFLite files. symbol: the C
+    function. It takes a pointer to each input in the node's order, then a pointer to each result,
+    which it writes completely, then the numbers as int32_t or float. source: the C file that
+    defines it; every build gets a copy. results: of the input types and the attributes, (shape,
+    dtype) of each result, or (shape, dtype, scale, zero_point). numbers: of the same arguments, the
+    numbers after the pointers. reference: the function in NumPy, from the input arrays and the
+    numbers to the result or a tuple of results; every bit must equal the C function's.
+    instructions: about how many one call executes.
 
-    Raises EdgecError for a file that cannot be read, or names that are none.
+    Raises EdgecError for a file that cannot be read, or an invalid name.
     """
     if not (onnx or tflite) or (onnx and "." not in onnx):
         raise EdgecError(
@@ -220,7 +220,7 @@ def _plain(attributes: Mapping[str, Any]) -> tuple[tuple[str, Any], ...] | None:
 
 
 def _result(declared: Declared, place: int, raw: RawNode) -> TensorType:
-    """The type of a result; stored integers have the file's quantization if nothing is said."""
+    """The type of a result; stored integers have the file's quantization by default."""
     shape, dtype, *rest = declared
     extents = tuple(int(extent) for extent in shape)
     if any(extent < 0 for extent in extents) or len(rest) not in (0, 2):

@@ -1,7 +1,7 @@
-"""deform_columns: the elements that a deformable convolution sums, each moved by offsets.
+"""deform_columns: the window elements of a deformable convolution, sampled at moved places.
 
-A convolution takes its window at places that a second input moves, by parts of elements, and a
-third one weights. What it finds there are columns, of which the convolution is a matrix product.
+A second input moves each window element by fractions of a pixel; a third one scales it. The samples
+are columns (im2col), and the convolution is a matrix product with them.
 """
 
 from __future__ import annotations

@@ -34,7 +34,7 @@ class DepthwiseConv2d(WindowProducts):
     products = Products(outputs=2, inputs=None, window=(0, 1))
 
     def check_channels(self, channels: int, weights: TensorType) -> None:
-        """Each input channel has as many outputs as every other one."""
+        """Every input channel must have the same number of outputs."""
         outputs = weights.shape[2]
         if channels < 1 or outputs % channels:
             raise TypeMismatch(f"{outputs} output channels from {channels} input channels")

@@ -40,7 +40,7 @@ Read = Callable[[Any, Any, int], Any]
 
 
 def factors(length: int) -> tuple[int, ...]:
-    """The passes of a transform: fours, which cost as much as two twos each, then primes."""
+    """The radices of a transform's passes: 4 (as cheap as two passes of 2), then primes."""
     found, factor = [], 4
     while length > 1:
         if length % factor == 0:
@@ -89,7 +89,7 @@ class Dft(Op[DftAttrs]):
         return (x.with_shape(shape),)
 
     def macs(self, attrs: DftAttrs, inputs: Types) -> int:
-        """Each result of a pass takes a product with each part of as many numbers as its factor."""
+        """Each result of a pass multiplies both parts of `factor` numbers."""
         (x,) = inputs
         passes = factors(attrs.length)
         if len(passes) > 1:
@@ -247,9 +247,9 @@ class _Passes:
         return {"axes": [("j", 0, factor)], "init": lambda row, q: 0.0, "update": update}
 
     def _last(self, read: Read, part: int, factor: int, done: int) -> None:
-        """The last pass, of which `count` numbers are kept.
+        """The last pass, which keeps the first `count` numbers.
 
-        Of real numbers the first result and, of an even length, the middle one are real.
+        For real input, the first result is real, and the middle one too if the length is even.
         """
         define, count = self.target.definition, self.attrs.count
         total = define.reduce(f"total_{PARTS[part]}", shape=(count,), dtype=self.x.dtype,
@@ -306,7 +306,7 @@ def _attributes(raw: RawNode, axis: int) -> DftAttrs:
     return DftAttrs(axis, length, count, inverse, 1 if inverse and onesided else 2)
 
 
-#: Elements of all frames, each of which has its index in a table.
+#: Elements of all frames, each with its index in a table.
 MOST_ELEMENTS = 1 << 24
 
 

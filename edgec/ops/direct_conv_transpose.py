@@ -32,8 +32,8 @@ from edgec.ops.reshape import ReshapeAttrs
 
 @dataclass(frozen=True)
 class DirectConvTransposeAttrs:
-    """strides, dilations: for each axis. before: what is cut at the beginning of each. shape: the
-    extents of the result. groups: of channels that do not meet.
+    """strides, dilations: for each axis. before: elements cut off at the start of each axis. shape:
+    of the result. groups: channel groups.
     """
 
     strides: tuple[int, ...]

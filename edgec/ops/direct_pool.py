@@ -116,7 +116,7 @@ def _onnx_padding(attrs: DirectPoolAttrs, extents: Sequence[int]) -> dict[str, A
 
 
 def _check_windows(attrs: DirectPoolAttrs, x: TensorType) -> None:
-    """Raise TypeMismatch for windows that are not those of x."""
+    """Raise TypeMismatch for windows that do not match x."""
     axes = len(x.shape) - 2
     listed = (attrs.kernel, attrs.strides, attrs.dilations, attrs.before, attrs.shape)
     if axes < 1 or {len(each) for each in listed} != {axes}:

@@ -1,12 +1,12 @@
 """Dynamic range: float activations that are quantized when the model runs, for int8 weights.
 
-    range_of_rows     how far each row's values reach from 0
+    range_of_rows     the largest magnitude of each row
     quantize_rows     each row to int8 by its own scale, or to int8 less its own zero point
     rescale_rows      int32 accumulators back to float32
 
-This is what TFLite's hybrid kernels do: in float32 what they do in float32, in float64 what they do
-in float64. Source: SymmetricQuantizeFloats, AsymmetricQuantizeFloats and
-MatrixBatchVectorMultiplyAccumulate in TFLite's portable_tensor_utils.cc, HybridConvPerChannel.
+Each operation has the precision (float32 or float64) of TFLite's hybrid kernels. Source:
+SymmetricQuantizeFloats, AsymmetricQuantizeFloats and MatrixBatchVectorMultiplyAccumulate in
+TFLite's portable_tensor_utils.cc, HybridConvPerChannel.
 """
 
 from __future__ import annotations
@@ -85,7 +85,9 @@ class RangeOfRows(Op[RangeOfRowsAttrs]):
 
 
 def _larger(acc: Value, value: Value) -> Value:
-    """What was found before stays if both are equal (zeros of any sign) or this is a NaN."""
+    """The larger number; the first one if they are equal (zeros of any sign) or the second is a
+    NaN.
+    """
     limited: Value = maximum(value, acc)
     return limited
 

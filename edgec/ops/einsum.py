@@ -31,7 +31,9 @@ class EinsumAttrs:
 
 @register
 class Einsum(Op[EinsumAttrs]):
-    """Numbers of one dtype; an axis of extent 1 is repeated. What does not stay is summed."""
+    """Numbers of one dtype. An axis of extent 1 is broadcast; axes absent from the output are
+    summed.
+    """
 
     name = "einsum"
     attrs_class = EinsumAttrs

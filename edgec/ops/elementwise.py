@@ -72,7 +72,9 @@ def _divides_safely(raw: RawNode) -> bool:
 
 
 def _divisor(b: Value) -> Value:
-    """What C may divide an integer by: 1 in place of 0, and of -1, by which INT_MIN overflows."""
+    """An integer divisor that is safe in C: 1 in place of 0, and of -1, for which INT_MIN
+    overflows.
+    """
     return select(b.equals(0) if b.dtype.startswith("u") else b.equals(0) | b.equals(-1), 1, b)
 
 
@@ -104,7 +106,7 @@ def _limited_or_nan(x: Value) -> Value:
 
 
 def _trunc_mod(a: Value, b: Value) -> Value:
-    """The remainder with the sign of a. Of integers, that of a division by 0 is 0."""
+    """The remainder with the sign of a; 0 for integers divided by 0."""
     if is_float(a.dtype):
         return intrinsic("fmod_f32" if a.dtype == "float32" else "fmod_f64", a, b)
     divisor = _divisor(b)
@@ -185,7 +187,7 @@ def _atan2(y: Value, x: Value) -> Value:
 
 
 def _write_atan2(out: OnnxGraph, node: Node) -> None:
-    """The same; a zero's sign is that of what it divides 1 into."""
+    """The same; a zero result has the sign of the quotient by 1."""
     y, x = (WrittenArray(out, out.own(v), v.type.shape, v.type.dtype) for v in node.inputs)
     one, infinite = np.float32(1), np.float32(math.inf)
 
@@ -232,7 +234,7 @@ def _shifts(direction: str) -> Callable[[RawNode], bool]:
 
 
 def _amount(b: Value, wide: str) -> tuple[Value, Value]:
-    """How far to shift, and whether that is less than the width; negative is no less."""
+    """The shift amount, and whether it is valid: at least 0 and less than the width."""
     width = bits(b.dtype)
     unsigned = cast(b, f"uint{width}")
     return cast(minimum(unsigned, width - 1), wide), unsigned < width
@@ -317,7 +319,7 @@ def _write_floor_mod(out: OnnxGraph, node: Node) -> None:
 
 
 def _choosing(of_stored: str) -> dict[str, Any]:
-    """What the quantizer knows of rows that choose one of their operands."""
+    """The quantizer's traits of rows that choose one of their operands."""
     return {"integer_form": IntegerForm.SHARED, "of_stored": of_stored}
 
 

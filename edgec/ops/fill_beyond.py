@@ -1,7 +1,7 @@
-"""fill_beyond: a whole axis where data decide how much is in use, for operators that need all.
+"""fill_beyond: fills the unused end of an axis whose used length depends on data.
 
-What lies beyond means nothing, so it becomes a number that changes no result: 0 for a sum, minus
-infinity for a largest element.
+Operators that read the whole axis need a neutral number there: 0 for a sum, minus infinity for a
+maximum.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ class FillBeyond(Op[FillBeyondAttrs]):
         return (x,)
 
     def whole_axes(self, attrs: FillBeyondAttrs, inputs: Types, position: int) -> Collection[int]:
-        """Any element may be of what is filled; it keeps the other axes of x."""
+        """Any element may be filled along the axis; the other axes of x stay."""
         return (0,) if position else (attrs.axis,)
 
     def filled_axis(self, attrs: FillBeyondAttrs) -> int:
@@ -60,7 +60,7 @@ class FillBeyond(Op[FillBeyondAttrs]):
         return attrs.axis
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """The element, or the number beyond what is in use."""
+        """The element, or the neutral number after the used length."""
         x, number = tensors_of(inputs)
         attrs: FillBeyondAttrs = node.attrs
 
@@ -71,7 +71,7 @@ class FillBeyond(Op[FillBeyondAttrs]):
         return target.compute("element", output.shape, output.dtype, element)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
-        """The input itself, where in ONNX it is as large as what is in use."""
+        """The input itself: in ONNX its extent is the used length."""
         if node.attrs.axis not in out.open_axes(node.inputs[0]):
             raise ImportFailed(f"{node.name}: in ONNX its input is as large as it can be")
         x, _ = own_operands(out, node)
@@ -97,7 +97,7 @@ def filled(builder: GraphBuilder, raw: RawNode, axes: Sequence[int], neutral: fl
 
 
 def reopened(builder: GraphBuilder, raw: RawNode, axis: int, value: Value) -> Value:
-    """A value made of the filled first input, of which as much of the axis is in use as of that."""
+    """A value computed from the filled input, with the same used length of the axis."""
     number = builder.open_axes.get(raw.operand(0), {}).get(axis)
     if number is not None:
         builder.open(value, axis, number)

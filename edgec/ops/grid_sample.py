@@ -139,7 +139,7 @@ def _padded(attrs: GridSampleAttrs, coordinate: Value, extent: int) -> Value:
         coordinate = clamp(coordinate, 0.0, extent - 1.0)
     elif attrs.padding == "reflection":
         coordinate = _reflected(attrs, coordinate, extent)
-    # Farther out is nothing but padding; and a NaN is taken at the lower end.
+    # Farther out there is only padding; a NaN is clamped to the lower end.
     return clamp(coordinate, -4.0, extent + 4.0)
 
 

@@ -9,8 +9,8 @@ bits, and functions of them with 15:
     hidden = (1 - z) * n + z * hidden                        in int16 with 15 fraction bits
     y[t] = requantize(hidden)
 
-What products read is int8 or int16, as the sequence is stored. The state itself keeps 16 bits, so
-that a gate near 1 still moves it.
+Products read int8 or int16, the sequence's dtype. The state keeps 16 bits, so that a gate near 1
+still changes it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from edgec.ops.op import Op
 from edgec.ops.sigmoid_table import ARGUMENT_BITS, SigmoidLoops
 
 GATES = 3
-#: Scales of the gates before their functions, and of what these give and the state is.
+#: Scales of the gates before their functions, of the functions' results, and of the state.
 GATE_SCALE, STATE = 2.0**-ARGUMENT_BITS, Quant((2.0**-15,), (0,))
 LIMITS = (-32768, 32767)
 ONE, HALF = 1 << 15, 1 << 14
@@ -47,7 +47,7 @@ ONE, HALF = 1 << 15, 1 << 14
 class GruAttrs:
     """given, recurrent: real factors of sums with x and with y, to GATE_SCALE, of each row.
 
-    output: quantization of y. resets_after: the reset gate scales the product, not what it reads.
+    output: quantization of y. resets_after: the reset gate scales the product, not its operand.
     """
 
     given: tuple[float, ...]
@@ -158,9 +158,9 @@ class _Sums:
     def of(
         self, name: str, read: Tensor, gates: slice = slice(None), *, is_centred: bool = False
     ) -> tuple[Tensor, int]:
-        """The stage of some gates' sums, and the first of these gates.
+        """The stage that computes the sums of some gates, and the first of these gates.
 
-        is_centred: what is read has no zero point.
+        is_centred: the operand has no zero point.
         """
         bias = self.bias if is_centred else self.folded
         rows = np.ascontiguousarray(bias.astype(self.dtype).reshape(GATES, -1).T[:, gates])
@@ -235,7 +235,7 @@ class _Step:
         define.compute(state, next_state, name="hidden")
 
     def _after_reset(self, gates: Tensor) -> tuple[Tensor, int]:
-        """The third gate's sums with what the reset gate leaves of the last sequence."""
+        """The third gate's sums plus the last sequence's sums times the reset gate."""
         last = self.state[0]
 
         def scaled_last(t: Any, k: Any) -> Value:
@@ -248,7 +248,7 @@ class _Step:
         return self.own.of("own_new", reset, slice(2, 3), is_centred=True)
 
     def _argument(self, c: Any, g: Any, given: tuple[Tensor, int], own: Value) -> Value:
-        """What a gate's function is of."""
+        """The argument of a gate's function."""
         return int16(clamp(self.given[0].gate(given, c, g) + own, *LIMITS))
 
 

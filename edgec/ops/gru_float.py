@@ -7,7 +7,7 @@ GRU, for every step t, with gates z, r, n (update, reset, new), each of U units:
     n = tanh(x[t] W^T + b + (r * hidden) R^T + c)           reset before it
     hidden = (1 - z) * n + z * hidden
 
-RNN: hidden = tanh(x[t] W^T + b + hidden R^T + c). Both give y[t] = hidden.
+RNN: hidden = tanh(x[t] W^T + b + hidden R^T + c). In both, y[t] = hidden.
 """
 
 from __future__ import annotations

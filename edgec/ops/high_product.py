@@ -1,8 +1,7 @@
 """Products of two stored int8 values, rescaled by the upper word of one multiplication.
 
-Such products are 130,000 numbers at most. So a multiplier is searched for and proven on all of
-them: (product * multiplier + 2**31) >> 32, the zero point added and the result limited, is then
-what any definition of rounding says.
+There are at most 130,000 such products, so a multiplier is searched for and checked on every one:
+clamp(((product * multiplier + 2**31) >> 32) + zero_point) equals the exactly defined result.
 """
 
 from __future__ import annotations
@@ -26,10 +25,10 @@ def find_high_multiplier(
     zero_point: int,
     limits: tuple[int, int],
 ) -> int | None:
-    """A multiplier below 2**31 that gives `stored` of every product; None if none is found.
+    """A multiplier below 2**31 that rescales every product to `stored`; None if none is found.
 
-    stored: from products, int64 of any shape, to stored values within `limits`. zero_points: of
-    the operands. factor: about how much a stored value rises for one product.
+    stored: from products, int64 of any shape, to stored values within `limits`. zero_points: of the
+    operands. factor: the real factor from products to stored values.
     """
     ends = [(-128 - start, 127 - start) for start in zero_points]
     corners = [first * second for first in ends[0] for second in ends[1]]

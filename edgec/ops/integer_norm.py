@@ -1,14 +1,14 @@
 """integer_norm: rows of stored integers normalized, scaled and stored again, without floats.
 
-What layer_norm and rms_norm are on integers. Of a row of C stored values, with d = x - zero point
-and N = C d - sum(d) (or C d, where rows are not centred), both exact:
+layer_norm and rms_norm on integers. For a row of C stored values, with d = x - zero point and N = C
+d - sum(d) (or C d, where rows are not centred), both exact:
 
     v = C sum(d**2) - sum(d)**2 + round(epsilon C**2 / scale**2)       (or C sum(d**2) + ...)
     n = N / sqrt(v), with 23 fraction bits, by `reciprocal_root` of the upper 31 bits of v
     y = (n g + b) >> shift, limited                                     in int64, rounded half up
 
-where g and b are each channel's scale and bias over the output's scale, as integers. Nothing but
-the last step rounds by more than a millionth.
+where g and b are each channel's scale and bias over the output's scale, as integers. Only the last
+rounding is larger than a millionth.
 """
 
 from __future__ import annotations
@@ -152,7 +152,7 @@ def _row_roots(rows: _Rows, sums: Tensor | None, epsilon: int) -> tuple[Tensor, 
         return limited
 
     v = define.compute("variance", variance, shape=outer, dtype="int64")
-    # Odd, so that the root of what remains is a power of two.
+    # Odd, so that the remaining root is a power of two.
     exponent = define.compute(
         "exponent", lambda *row: (_bit_length(v[row]) - 31) | 1, shape=outer, dtype="int32"
     )
@@ -184,7 +184,7 @@ def _check_rows(x: TensorType) -> None:
 
 
 def _epsilon(attrs: IntegerNormAttrs, x: TensorType) -> int:
-    """What is added to v."""
+    """The constant added to v."""
     steps = attrs.epsilon / x.scalar_quant()[0] ** 2 * x.shape[-1] ** 2
     return round(min(steps, MOST_EPSILON))
 

@@ -1,4 +1,4 @@
-"""What the stored integers of an operator's result can be, channel by channel.
+"""The intervals of the stored integers of an operator's result, channel by channel.
 
 Most operators are monotonic in each of their operands, up or down, so that the ends of a result's
 interval are among the results of the operands' ends, exactly as the operator itself rounds.
@@ -23,8 +23,8 @@ def by_corners(
 ) -> Interval | None:
     """Run the operator itself on all combinations of the operands' ends.
 
-    Right for what is monotonic in each operand while the others stay, also for products, where
-    the direction depends on the sign of the other operand.
+    Correct for functions that are monotonic in each operand while the others stay fixed. This
+    includes products, whose direction depends on the sign of the other operand.
     """
     channels = output.shape[-1] if output.shape else 0
     ends = [operand.ends(channels) for operand in operands]
@@ -75,7 +75,7 @@ def accumulated_interval(
     positive, negative = np.maximum(taps, 0), np.minimum(taps, 0)
 
     def sums(of_positive: Ends, of_negative: Ends) -> Ends:
-        """Without weights in int64, of which a large layer has hundreds of megabytes."""
+        """Not the weights in int64: a large layer's would take hundreds of megabytes."""
         total: Ends = bias.astype(np.int64)
         for part, end in ((positive, of_positive), (negative, of_negative)):
             total += np.einsum(axes, part, end, dtype=np.int64, casting="unsafe")

@@ -27,7 +27,7 @@ from edgec.ops.reshape import ReshapeAttrs
 
 @dataclass(frozen=True)
 class LayerNormAttrs:
-    """epsilon: what is added to a variance, so that no row is divided by zero."""
+    """epsilon: added to a variance, so that no row is divided by zero."""
 
     epsilon: float = 1e-5
 

@@ -77,7 +77,7 @@ class LeakyRelu(ByTable[LeakyReluAttrs]):
     def arithmetic(
         self, attrs: LeakyReluAttrs, x: TensorType, target: Lowering
     ) -> Callable[[Value], Value]:
-        """Both rescalings, of which one is taken."""
+        """The cost of both rescalings; a run takes one of them."""
         assert attrs.output is not None
         factors = leaky_multipliers(attrs.alpha, x.scalar_quant()[0], attrs.output.scale[0])
         pairs = [quantize_multiplier(factor) for factor in factors]

@@ -1,7 +1,7 @@
 """solve, cholesky: systems of linear equations, and roots of matrices, of floats.
 
-A matrix without an inverse, or not positive definite, gives infinities and NaN, as torch's
-functions do that do not check.
+A singular matrix, or one that is not positive definite, results in infinities and NaN, as in
+torch's unchecked functions.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from edgec.ops.row import FLOATS
 
 
 class _ByColumns(Op[NoAttrs], ABC):
-    """What is computed column by column. tolerance: of matrices that are easy to invert."""
+    """Operators that go column by column. tolerance: for well-conditioned matrices."""
 
     fusion = Fusion.OPAQUE
     tolerance = 1e-4
 
     def infer(self, attrs: NoAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """As many rows as there are columns to go through."""
+        """The matrices are square."""
         (x,) = inputs
         if x.dtype not in FLOATS or len(x.shape) < 2 or not self.fits(*x.shape[-2:]):
             raise TypeMismatch(f"{self.name} of {x}: it needs matrices of floats, {self.needs}")
@@ -72,10 +72,10 @@ class _ByColumns(Op[NoAttrs], ABC):
 
     @abstractmethod
     def step(self, define: Definition, rows: Tensor) -> None:
-        """What is done to the matrices for column t."""
+        """The update of the matrices for column t."""
 
     def result(self, value: Value, at: tuple[Any, ...]) -> Value:
-        """What becomes of an element at the end."""
+        """The final value of an element."""
         return value
 
 

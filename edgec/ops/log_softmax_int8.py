@@ -37,7 +37,7 @@ _LARGEST = 2**31 - 1
 
 
 def result_type(x: TensorType) -> TensorType:
-    """The type of the result. Raises TypeMismatch for what has none."""
+    """The type of the result. Raises TypeMismatch for unsupported types."""
     if x.quant is None or not x.quant.per_tensor or x.shape[-1] > MOST_ELEMENTS:
         raise TypeMismatch(f"log_softmax of {x}: at most {MOST_ELEMENTS} elements of one scale")
     return TensorType(x.shape, "int8", RESULT)
@@ -96,9 +96,9 @@ def lower_int8(target: Lowering, x: Tensor, scale: float) -> Tensor:
 
 
 def logarithm_of_sum(total: Value) -> Value:
-    """log(total) with 5 integer bits, of a number of at least one with 12.
+    """log(total) with 5 integer bits; total has 12 integer bits and is at least one.
 
-    A power of two and the logarithm of the rest, as a quotient of polynomials; of two ways to
+    The logarithm of a power of two plus that of the rest, a rational function; of two ways to
     divide, the one with the smaller rest is taken.
     """
     half_root, quarter_root, log_2 = 1518500250, 1805811301, 1488522236

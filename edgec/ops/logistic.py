@@ -36,7 +36,7 @@ from edgec.ops.tflite_quantized import append_even_table
 
 #: Integer bits of the fixed-point argument in TFLite's logistic.h and tanh.h.
 INPUT_INTEGER_BITS = 4
-#: What TFLite's int8 logistic gives: all of 0..1 in 256 steps; and its int16 functions.
+#: The output of TFLite's int8 logistic: 0..1 in 256 intervals; and of its int16 functions.
 OUTPUT_QUANT = Quant((1 / 256,), (-128,))
 OUTPUT_QUANT_16 = Quant((1 / 32768,), (0,))
 
@@ -70,7 +70,7 @@ def fixed_point_argument(values: IntArray, x: TensorType) -> tuple[IntArray, Int
 
 
 def input_factor(x: TensorType, powers: tuple[int, ...] = (0,)) -> Factor:
-    """What an int16 input is multiplied by before the table is read.
+    """The factor from an int16 input to an index of the table.
 
     Scales of 2**(power - 12) have an exact factor. ValueError for a scale out of range.
     """
@@ -82,7 +82,7 @@ def input_factor(x: TensorType, powers: tuple[int, ...] = (0,)) -> Factor:
 
 
 def check_argument(name: str, x: TensorType, output: Quant | None, wanted: Quant) -> None:
-    """TypeMismatch for an output that TFLite's kernel does not give, or an input out of range."""
+    """TypeMismatch for an output that TFLite's kernel does not have, or an input out of range."""
     if output != wanted:
         raise TypeMismatch(
             f"{x.dtype} {name} needs the output scale {wanted.scale[0]!r} and zero point"

@@ -1,7 +1,7 @@
 """lookup: any function of one stored int8 value, as a table of its 256 results.
 
-What a QDQ model computes in floats between a dequantize and a quantize, element by element, has one
-answer for each stored value (`edgec.passes.tabulate`).
+Element-wise floats between a dequantize and a quantize have one result for each stored value
+(`edgec.passes.tabulate`).
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ class Lookup(ByTable[LookupAttrs]):
         return super().infer(attrs, *inputs)
 
     def stored(self, attrs: LookupAttrs, values: IntArray, x: TensorType) -> IntArray:
-        """What the table says."""
+        """The table's entry."""
         return np.asarray(attrs.results, np.int64)[values + 128]
 
     def attrs_within(self, attrs: LookupAttrs, low: int, high: int) -> LookupAttrs:

@@ -49,7 +49,7 @@ from edgec.ops.sigmoid_table import (
 )
 from edgec.ops.tflite_recurrent import append_cell
 
-#: Scales of the gates before their functions, and of what these give.
+#: Scales of the gates before their functions, and of the functions' results.
 GATE_SCALE, ACTIVATED_SCALE = 2.0**-ARGUMENT_BITS, 2.0**-15
 
 

@@ -22,7 +22,7 @@ from edgec.ops.op import RawNode
 from edgec.ops.parts import Parts
 from edgec.ops.steps import activated, added, constant, limited, product, scaled
 
-#: What is added to a variance. Source: MeanStddevNormalization of portable_tensor_utils.cc.
+#: Added to a variance. Source: MeanStddevNormalization of portable_tensor_utils.cc.
 EPSILON = 1e-8
 #: Gates in TFLite's order.
 INPUT, FORGET, NEW, OUTPUT = range(4)
@@ -104,7 +104,7 @@ class LstmCell:
         return parts.op("layer_norm", [total, *tables], LayerNormAttrs(EPSILON), f"normed{gate}")
 
     def with_peephole(self, parts: Parts, gate: int, total: Value, cell: Value | None) -> Value:
-        """The sums and what the gate sees of the cell."""
+        """The sums plus the peephole's product with the cell."""
         peephole = None if gate == NEW else self.peephole[min(gate, 2)]
         if peephole is None or cell is None:
             return total

@@ -214,7 +214,7 @@ def append_tflite_lstm(
 ) -> Value:  # fmt: skip
     """TFLite's LSTM on floats; gates: weights, recurrent weights and biases of i, f, g, o.
 
-    Raises ImportFailed for operands that are no float32 constants of the right shape.
+    Raises ImportFailed for operands that are not float32 constants of the right shape.
     """
     hidden, cell = states
     if any(state.type.dtype != "float32" or len(state.type.shape) != 2 for state in states):
@@ -296,7 +296,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
 
 
 def _refuse_unsupported(raw: RawNode, *others: Value | None) -> None:
-    """Raise ImportFailed for what the loops do not compute; others: lengths and peepholes."""
+    """Raise ImportFailed for unsupported attributes; others: lengths and peepholes."""
     if any(value is not None for value in others) or raw.attribute("clip", None):
         raise ImportFailed("sequence lengths, peepholes and clip are not supported")
     kinds = raw.attribute("activations", None)

@@ -69,9 +69,9 @@ class GateShare:
         self.rescale = rescale(target, factors, gate_rounding(x.dtype), self.dtype)
 
     def gates(self, name: str, read: Read, others: Tensor | None = None) -> Tensor:
-        """Add the stages of the sums of each gate of each unit, and of gates: `<name>_gates`.
+        """Add stages for the sums of each gate of each unit, and for `<name>_gates`.
 
-        read(t, k) is input k of step t. others: those that this product is added to, in `gates`.
+        read(t, k) is input k of step t. others: sums in `gates` to which this product is added.
         """
         define = self.target.definition
         sums = define.reduce(
@@ -86,7 +86,7 @@ class GateShare:
         )
 
         def gate(t: Any, c: Any, g: Any) -> Value:
-            # The zero point of 0 is what kernels have.
+            # A zero point of 0, as the kernels have.
             share = clamp(self.rescale(sums[c, g], g) + 0, *LIMITS)
             return int16(share if others is None else clamp(int32(others[c, g]) + share, *LIMITS))
 

@@ -52,9 +52,8 @@ def _sums_dtype(x: TensorType, y: TensorType) -> str:
 class Matmul(Op[NoAttrs]):
     """x [..., M, K] times y [..., K, N] -> [..., M, N], of DTYPES; axes before these broadcast.
 
-    Of stored integers, int8 or int16 quantized per tensor, products of what is left without their
-    zero points: accumulators of int32 where both are int8, else of int64. Where one operand is a
-    constant matrix, `dense` is faster.
+    Stored integers (int8 or int16, quantized per tensor) are multiplied without their zero points;
+    accumulators are int32 if both are int8, else int64. For a constant matrix, `dense` is faster.
     """
 
     name = "matmul"
@@ -131,7 +130,7 @@ class Matmul(Op[NoAttrs]):
     def interval(
         self, attrs: NoAttrs, operands: Sequence[Operand], output: TensorType
     ) -> Interval | None:
-        """As many of the largest products of stored integers as are added."""
+        """K times the largest product of stored integers."""
         if any(operand.type.quant is None for operand in operands):
             return None
         reach = operands[0].type.shape[-1]
@@ -180,7 +179,7 @@ def _as_matrix(builder: GraphBuilder, raw: RawNode, value: Value, shape: tuple[i
 
 @from_tflite("BATCH_MATMUL")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite BATCH_MATMUL of floats, int8 or int16; what it takes transposed is transposed before.
+    """TFLite BATCH_MATMUL of floats, int8 or int16; adjoint operands are transposed first.
 
     Sums of stored integers are requantized: of int8 in 32 bits, of int16 in 64.
     """

@@ -57,7 +57,7 @@ class MaxPool2d(Pool2d[MaxPool2dAttrs]):
         return (pooled,)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """The maximum of what exists of each window; the clamp's minimum is where it starts."""
+        """The maximum over the part of each window inside x; it starts with the clamp's minimum."""
         attrs: MaxPool2dAttrs = node.attrs
         (x,) = tensors_of(inputs)
         is_float = node.output.type.is_float

@@ -22,7 +22,7 @@ _NAN_IS_A_KEY = 4
 
 
 def _each(node: MlNode, key: str, features: int) -> Array:
-    """One number for each feature, from as many or from one."""
+    """One number for each feature: the list itself, or its only number repeated."""
     found = node.numbers(key)
     if found.size not in (1, features):
         raise BadNode(f"{found.size} numbers in {key}, {features} features")
@@ -70,7 +70,9 @@ def import_binarizer(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_onnx(f"{DOMAIN}.Imputer")
 def import_imputer(builder: GraphBuilder, raw: RawNode) -> Value:
-    """What is missing, a NaN or a number that stands for it, replaced feature by feature."""
+    """ONNX Imputer: replace a missing value (a NaN or a chosen number) by a number for each
+    feature.
+    """
     node = MlNode(builder, raw)
     x = raw.operand(0)
     if x.type.is_float:

@@ -1,7 +1,7 @@
 """A node of the domain ai.onnx.ml: its attributes checked, and ONNX nodes that take its place.
 
-Source of what the operators mean where the standard says little: ONNX Runtime's kernels
-(`onnxruntime/core/providers/cpu/ml`), which the tests compare with.
+Where the standard is vague, the source is ONNX Runtime's kernels
+(`onnxruntime/core/providers/cpu/ml`); the tests compare with it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _STRINGS = "strings are not supported: train with numbers in their place"
 
 @dataclass(frozen=True)
 class MlNode:
-    """One node, and where what it becomes goes."""
+    """One node of the file, and the builder of the nodes that replace it."""
 
     builder: GraphBuilder
     raw: RawNode
@@ -36,7 +36,7 @@ class MlNode:
     def numbers(self, key: str, dtype: str = "float32") -> Array:
         """A list of numbers [n], or its form as a tensor; empty where it is absent.
 
-        Raises BadNode for what is no list of numbers.
+        Raises BadNode if it is not a list of numbers.
         """
         found = self.raw.attributes.get(f"{key}_as_tensor", self.raw.attributes.get(key, ()))
         array = np.asarray(found).reshape(-1)

@@ -63,7 +63,7 @@ def _add_weights(
     positions: dict[tuple[int, int], int],
     leaves: list[list[tuple[int, float]]],
 ) -> None:
-    """Give each leaf the targets and weights that the node lists for it."""
+    """Add the node's targets and weights to its leaves."""
     lists = [node.integers(f"{prefix}_{key}").tolist() for key in ("treeids", "nodeids", "ids")]
     weights = node.numbers(f"{prefix}_weights").tolist()
     if len({len(each) for each in (*lists, weights)}) != 1:
@@ -76,7 +76,7 @@ def _add_weights(
 
 
 def _based(node: MlNode, scores: Value, count: int) -> Value:
-    """Scores with the base values added, of which there are `count` or none."""
+    """Scores plus the `count` base values, if the node has any."""
     base = node.numbers("base_values")
     if not base.size:
         return scores

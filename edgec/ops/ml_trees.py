@@ -32,10 +32,10 @@ MOST_TARGETS = 1 << 16
 
 @dataclass(frozen=True)
 class Branch:
-    """One node of a file. yes, no: a node's place in the list of all, or -1 - that of a leaf.
+    """A node of a tree in the file. yes, no: index of the next node, or -1 - index of a leaf.
 
-    values: what the feature is compared with, one number but for a set. nan_is_yes: a NaN takes
-    the branch of a comparison that holds.
+    values: what the feature is compared with; a set has several. nan_is_yes: a NaN takes the branch
+    `yes`.
     """
 
     mode: str
@@ -71,13 +71,13 @@ class _Tables:
         return len(self.nodes) - 1
 
     def below(self, value: float) -> float:
-        """The next smaller number; a NaN, which nothing is smaller than, for the smallest."""
+        """The next smaller number; a NaN for the smallest number, since nothing is below a NaN."""
         number = np.dtype(self.dtype).type(value)
         lower = np.nextafter(number, -np.inf, dtype=self.dtype)
         return float(lower) if lower < number else float("nan")
 
     def branch(self, node: Branch, yes: int, no: int) -> int:
-        """A comparison of a file as nodes, the last of which is the first to be asked."""
+        """Append the nodes of one comparison; the last one appended is evaluated first."""
         value, feature, nan = node.values[0], node.feature, node.nan_is_yes
         if node.mode in ("BRANCH_LEQ", "BRANCH_LT"):
             limit = value if node.mode == "BRANCH_LEQ" else self.below(value)
@@ -100,7 +100,7 @@ class _Tables:
 
 
 def _reached(forest: Forest, root: int) -> list[int]:
-    """A tree's nodes, each after its children. Raises BadNode where they are no tree."""
+    """A tree's nodes, children before parents. Raises BadNode if they do not form a tree."""
     order, waiting, seen = list[int](), [root], set[int]()
     while waiting:
         place = waiting.pop()
@@ -142,7 +142,7 @@ def _target_of(forest: Forest, child: Array) -> int | None:
 
 
 def _leaf_rows(forest: Forest, targets: int, aggregate: str, dtype: str) -> Array:
-    """What each leaf adds to each target."""
+    """The weight [leaf, target] that each leaf adds to each target."""
     neutral, _ = AGGREGATES[aggregate]
     rows = np.full((len(forest.leaves), targets), neutral, dtype)
     combine = {"sum": np.add, "min": np.minimum, "max": np.maximum}[aggregate]
@@ -157,7 +157,7 @@ def append_trees(
 ) -> Value:
     """The result [rows, targets] of all trees of x [rows, features].
 
-    Raises BadNode for what are no trees, and features or targets that there are not.
+    Raises BadNode for nodes that do not form trees, and for invalid features or targets.
     """
     _check(x, forest, targets)
     dtype = x.type.dtype
@@ -183,7 +183,7 @@ def append_trees(
 
 
 def _check(x: Value, forest: Forest, targets: int) -> None:
-    """Raise BadNode where a feature or a target is none, or there is no tree."""
+    """Raise BadNode for an invalid feature or target, or if there is no tree."""
     if not forest.roots or not 1 <= targets <= MOST_TARGETS:
         raise BadNode(f"{len(forest.roots)} trees, {targets} targets")
     columns = x.type.shape[1]

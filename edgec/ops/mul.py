@@ -89,7 +89,7 @@ def _stored(product: IntArray, inputs: Types, attrs: MulAttrs) -> IntArray:
 
 
 def _high_multiplier(inputs: Types, attrs: MulAttrs) -> int | None:
-    """What stands for the rescaling of products of int8, see `edgec.ops.high_product`."""
+    """The multiplier that rescales int8 products, see `edgec.ops.high_product`."""
     assert attrs.output is not None
     if inputs[0].dtype != "int8" or attrs.rounding == "tflm":  # twice rounded: no line
         return None

@@ -29,7 +29,9 @@ MOST_POSITIONS = 1 << 16
 
 @dataclass(frozen=True)
 class NgramsAttrs:
-    """gaps: the most elements that are left out between two of a sequence, always as many."""
+    """gaps: the largest number of elements skipped between two of a sequence; it is constant within
+    one.
+    """
 
     gaps: int = 0
 

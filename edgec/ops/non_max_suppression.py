@@ -1,8 +1,8 @@
 """non_max_suppression: the boxes of the best scores, without those that overlap a better one.
 
-In each step the best box that is left is chosen, and it goes with all boxes that overlap it by more
-than a part of what both cover together (intersection over union). Where it is soft, the scores of
-others become the smaller the more they overlap it: Gaussian soft suppression of Bodla et al., 2017.
+Each round chooses the remaining box with the best score and removes all boxes whose overlap with it
+(intersection over union) exceeds a limit. The soft form reduces their scores instead, by a Gaussian
+of the overlap (Bodla et al., 2017).
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class SoftNonMaxSuppression(Op[NonMaxSuppressionAttrs]):
     """The operands of `non_max_suppression` and sigma float32 [1] -> the numbers of the boxes int32
     [batch, classes, limit], -1 where there are no more, and their scores, 0 there.
 
-    A score is multiplied by exp(-overlap**2 / (2 sigma)) for each box that was chosen before.
+    Each chosen box multiplies the other scores by exp(-overlap**2 / (2 sigma)).
     """
 
     name = "soft_non_max_suppression"
@@ -66,7 +66,9 @@ class SoftNonMaxSuppression(Op[NonMaxSuppressionAttrs]):
         return _steps(attrs, inputs)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """A loop of choices over the scores that are left; what is out has none above the limit."""
+        """A loop of choices over the remaining scores; a removed box's score is not above the
+        limit.
+        """
         attrs: NonMaxSuppressionAttrs = node.attrs
         boxes, scores, most, overlap, threshold, sigma = operand_tensors(target, inputs)
         define, (batch, classes, _) = target.definition, scores.shape
@@ -106,7 +108,7 @@ class NonMaxSuppression(Op[NonMaxSuppressionAttrs]):
     int64 [1], the largest overlap float32 [1], the score to exceed float32 [1]
     -> the numbers of the boxes int32 [batch, classes, limit], -1 where there are no more.
 
-    Of equal scores the first box is better. A NaN exceeds nothing.
+    The first box wins among equal scores. A NaN is never above the limit.
     """
 
     name = "non_max_suppression"
@@ -133,7 +135,7 @@ class NonMaxSuppression(Op[NonMaxSuppressionAttrs]):
         return _steps(attrs, inputs)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """A loop of choices over which boxes are left."""
+        """A loop of choices over the remaining boxes."""
         attrs: NonMaxSuppressionAttrs = node.attrs
         boxes, scores, most, overlap, threshold = operand_tensors(target, inputs)
         define, (batch, classes, _) = target.definition, scores.shape
@@ -280,7 +282,7 @@ def _number(builder: GraphBuilder, raw: RawNode, position: int, absent: np.ndarr
 
 @from_onnx("NonMaxSuppression", since=10)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
-    """ONNX NonMaxSuppression: rows of (image, class, box), as many as are chosen."""
+    """ONNX NonMaxSuppression: one row (image, class, box) for each chosen box."""
     require_computed(raw, 0, 1)
     boxes, scores = raw.operand(0), raw.operand(1)
     most = _number(builder, raw, 2, np.zeros(1, np.int64))

@@ -59,7 +59,7 @@ class Nonzero(Op[NoAttrs]):
         return indices, np.array([found.shape[1]], np.int32)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
-        """NonZero, whose columns are those in use."""
+        """NonZero; its columns are the ones in use."""
         (given,), (indices, count) = own_operands(out, node), node.outputs
         if node.inputs[0].type.dtype != "bool":
             given, number = out.fresh(f"{node.name}.bool"), given
@@ -170,7 +170,7 @@ def require_computed(raw: RawNode, *positions: int) -> None:
 
 @from_onnx("NonZero", since=9)
 def import_nonzero(builder: GraphBuilder, raw: RawNode) -> Value:
-    """ONNX NonZero: as many columns as there are elements that are not zero."""
+    """ONNX NonZero: one column for each element that is not zero."""
     require_computed(raw, 0)
     indices, count = builder.node("nonzero", [raw.operand(0)], name=raw.name).outputs
     builder.open(indices, 1, count)

@@ -1,10 +1,10 @@
-"""Finds the normalizations of rows that exporters wrote as several operators.
+"""Finds layer and RMS normalizations that exporters wrote as several operators.
 
-With m the mean of x over the last axis, v that of (x - m)**2, or of x**2, and r = sqrt(v + e):
+With m = mean(x), v = mean((x - m)**2) or mean(x**2) over the last axis, and r = sqrt(v + e):
 
     (x - m) / r, x / r                       the quotient, or a product with 1 / r
     x * t + (c - m * t), t = scale / r       Keras' form with its scale and bias c
-    x / max(length of x, small)              of lengths that may be 0: x / r with scales 1 / sqrt(C)
+    x / max(length of x, small)              rows whose length may be 0: x / r, scales 1 / sqrt(C)
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class NormParts:
         self.producer = producer
 
     def norm_of(self, value: Value) -> Norm | None:
-        """What a value is, if it is the last of the parts."""
+        """The normalization whose last operator makes this value, if it is one."""
         found = self._ratio(value)
         if found is not None:
             norm, numerator = found
@@ -80,7 +80,7 @@ class NormParts:
         return (first, second), (second, first)
 
     def _inverse(self, value: Value) -> Norm | None:
-        """The normalization of which a value is 1 / r."""
+        """The normalization with this value as 1 / r."""
         sums = self._made(value, "rsqrt")
         if sums is not None:
             return self._sum(sums[0])
@@ -103,7 +103,7 @@ class NormParts:
         return None
 
     def _mean(self, value: Value, kind: str = "mean") -> Value | None:
-        """What a value is the mean of, over the last axis, or another reduction."""
+        """The operand of a mean, or of another reduction, over the last axis."""
         node = self.producer(value)
         if node is None or not isinstance(node.attrs, ReduceAttrs) or node.attrs.kind != kind:
             return None
@@ -111,7 +111,7 @@ class NormParts:
         return x if node.attrs.axes == (len(x.type.shape) - 1,) and x.type.is_float else None
 
     def _length(self, value: Value) -> Norm | None:
-        """The length of rows, if nothing but rows of zeros has another divisor."""
+        """The normalization whose divisor is the length of rows, changed only for rows of zeros."""
         tiled = self._made(value, "tile")
         found = self._above_zero(tiled[0] if tiled else value)
         if found is None:
@@ -127,7 +127,7 @@ class NormParts:
         return Norm(x, False, max(small**2 / channels, LEAST_EPSILON), scale)
 
     def _above_zero(self, value: Value) -> tuple[Value, float] | None:
-        """What a divisor is but where that is about 0, and what it is at least."""
+        """(length, least) of a divisor max(length, least), where least is about 0."""
         node = self.producer(value)
         if node is not None and node.op.is_limit:
             small = node.attrs.minimum if node.attrs.maximum > 1 / LEAST_EPSILON else 0.0
@@ -139,7 +139,7 @@ class NormParts:
         return self._unless_zero(value)
 
     def _unless_zero(self, value: Value) -> tuple[Value, float] | None:
-        """What a divisor is, but where that is 0."""
+        """The length of a divisor that differs from it only where it is 0."""
         chosen = self._made(value, "where") or (value,)
         for compared, zero in self._either(chosen[0], "equal"):
             if _number(zero) == 0 and compared is chosen[-1] and _number(chosen[1]):

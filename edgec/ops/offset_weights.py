@@ -1,8 +1,8 @@
-"""Products by stored weights whose zero point is not 0, as TFLite's old uint8 files have them.
+"""Products with weights whose zero point is not 0, as in TFLite's old uint8 files.
 
-sum((x - a) * (w - b)) = sum((x - a) * w) - b * sum((x - a)): the first sum is that of weights
-without a zero point, in the same kernels; the second one is the same operator with weights of 1,
-which one output channel holds for all. Where the differences fit in int8, they are the weights.
+sum((x - a) * (w - b)) = sum((x - a) * w) - b * sum((x - a)): the first sum takes the usual kernels;
+the second is the same operator with all weights 1 and one output channel. Where w - b fits in int8,
+it is stored as the weight.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ from edgec.ops.op import RawNode
 from edgec.ops.parts import Parts
 from edgec.ops.requantize import weight_scales
 
-#: What the weights' differences from their zero points are stored in.
+#: The dtype of weights minus their zero points.
 _STORED = np.iinfo(np.int8)
 
 
 def offset_scales(weights: Constant, channels: int) -> tuple[float, ...]:
-    """The scales of weights that may have a zero point: those that the file has as uint8.
+    """The scales of uint8 weights, which may have a zero point.
 
     Raises ImportFailed for other weights with one: TFLite's kernels for int8 ignore it.
     """

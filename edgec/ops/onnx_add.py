@@ -42,7 +42,7 @@ def _is_exact(ra: float, rb: float, k: float) -> bool:
 
 
 def _adds_exactly(a: Any, b: Any) -> bool:
-    """Whether no sum is rounded: Knuth's two-sum finds what is lost."""
+    """Whether no sum is rounded: Knuth's two-sum has no error term."""
     total = a + b
     other = total - a
     lost = (a - (total - other)) + (b - other)
@@ -58,10 +58,10 @@ def onnx_add(left: Any, right: Any, a: Quant, b: Quant, output: Quant) -> IntArr
 
 
 def onnx_sum(a: Quant, b: Quant, output: Quant) -> Callable[[Value, Value], Value]:
-    """The same as an expression of two stored int32 values, in float32 and float64.
+    """The sum as an expression of two stored int32 values, in float32 and float64.
 
-    Where no sum of any operands is rounded in float64, what is computed there is a fused
-    multiply-add to the last bit, which cores have an instruction for.
+    If no sum of any operands is rounded in float64, the expression equals a fused multiply-add in
+    every bit, and cores have an instruction for it.
     """
     ra, rb, k = (float(v) for v in _ratios(a, b, output))
     most = 129.0 * (ra + rb) + abs(k)  # rounding adds less than one of them

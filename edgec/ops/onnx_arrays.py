@@ -1,10 +1,10 @@
-"""Arrays that only a run of an ONNX graph has: NumPy's functions of them append ONNX's operators.
+"""Symbolic arrays: NumPy's functions of them append ONNX operators to a graph.
 
     x = WrittenArray(out, "x", (4, 8), "int8")
     y = np.where(x > 3, x.astype(np.int32) << 2, 0)        Greater, Cast, Mul, Where
 
-So a function that is written for arrays writes itself as ONNX. Integers wrap as NumPy's do. ONNX
-Runtime computes in int32, int64, float and double: what is narrower is widened and cast back.
+So a function written for arrays exports itself to ONNX. Integers wrap as NumPy's do. ONNX Runtime
+computes in int32, int64, float and double; narrower types are widened and cast back.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ NUMBERS = {
     "float32": 1, "uint8": 2, "int8": 3, "uint16": 4, "int16": 5, "int32": 6, "int64": 7,
     "bool": 9, "float64": 11, "uint32": 12, "uint64": 13,
 }  # fmt: skip
-#: The dtype in which ONNX Runtime computes, for those in which it does not.
+#: The dtype in which ONNX Runtime computes each dtype that it does not support itself.
 _WIDE = {
     "bool": "int32", "int8": "int32", "uint8": "int32", "int16": "int32", "uint16": "int32",
     "uint32": "int64", "uint64": "int64",
@@ -38,7 +38,7 @@ _SAME: dict[Any, str] = {
     np.ceil: "Ceil", np.sqrt: "Sqrt", np.bitwise_and: "BitwiseAnd", np.bitwise_or: "BitwiseOr",
     np.bitwise_xor: "BitwiseXor",
 }  # fmt: skip
-#: Operations whose last bits do not depend on the upper ones: of uint64 they are those of int64.
+#: Operations whose low bits do not depend on the upper ones: uint64 may use those of int64.
 _MODULAR = (
     np.add, np.subtract, np.multiply, np.left_shift, np.bitwise_and, np.bitwise_or, np.bitwise_xor,
 )  # fmt: skip
@@ -121,7 +121,7 @@ class WrittenArray(NDArrayOperatorsMixin):
     def __array_ufunc__(
         self, ufunc: np.ufunc, method: str, *inputs: Any, **options: Any
     ) -> WrittenArray:
-        options.pop("out", None)  # `x += 1` binds x to what is returned
+        options.pop("out", None)  # `x += 1` binds x to the result
         if method != "__call__" or set(options) - {"dtype"}:
             raise ImportFailed(f"{ufunc.__name__} of whole arrays")
         dtypes = _dtypes(ufunc, inputs, options.get("dtype"))
@@ -146,7 +146,7 @@ class WrittenArray(NDArrayOperatorsMixin):
 def where(near: WrittenArray, condition: Operand, yes: Operand, no: Operand) -> WrittenArray:
     """The elements of one or the other; `near` is any array of the graph."""
     shape = np.broadcast_shapes(*map(shape_of, (condition, yes, no)))
-    _, dtype = _dtypes(np.add, (yes, no), None)  # what both become
+    _, dtype = _dtypes(np.add, (yes, no), None)  # their common dtype
     call = _Call(near, shape, dtype, dtype)
     truth = _as(condition, "bool")
     made = near.emit("Where", [truth, *map(call.wide, (yes, no))], shape, call.within)
@@ -160,7 +160,7 @@ def _as(operand: Operand, dtype: str) -> WrittenArray | Array:
 
 
 def _dtypes(ufunc: np.ufunc, inputs: Sequence[Any], said: Any) -> tuple[str, str]:
-    """What the operands become, and the result: as NumPy chooses them."""
+    """The common dtype of the operands, and the result's: as NumPy chooses them."""
     ones: list[Any] = [x if isinstance(x, (int, float)) else np.ones(1, x.dtype) for x in inputs]
     words = {} if said is None else {"dtype": said}
     with np.errstate(all="ignore"):
@@ -202,8 +202,7 @@ class _Call:
         return self.near.emit(kind, operands, self.shape, dtype, **said)
 
     def _unsigned(self, ufunc: Any, inputs: Sequence[Operand]) -> WrittenArray:
-        """Of 64 bits without a sign. In the order of int64 the upper half comes first: half of the
-        range is added to what is compared."""
+        """uint64 operands of a comparison in the order of int64: 2**63 is added to each."""
         if ufunc is np.right_shift:
             return self._emit("BitShift", [_as(x, "uint64") for x in inputs], "uint64",
                               direction="RIGHT")  # fmt: skip
@@ -256,7 +255,7 @@ class _Call:
         return self.near.emit("Not", [self._emit("Equal", [x, y], "bool")], self.shape, "bool")
 
     def is_nan(self, x: Operand) -> WrittenArray:
-        """What is not equal to itself."""
+        """NaN is not equal to itself."""
         return self.unequal(x, x)
 
 

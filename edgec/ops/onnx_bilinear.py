@@ -1,10 +1,10 @@
 """Bilinear interpolation of int8 as ONNX Runtime does it on x86: in float32, between QDQ nodes.
 
 It dequantizes, weighs four neighbours by products of two weights, adds them up from left to right
-and quantizes; each operation is rounded. An interpolation in integers is never further from it than
-some steps of 2**-BITS, which are counted for the very weights, and floats are computed only where
-that leaves open how halves are rounded: for every 16th element of an image made twice as large, for
-fewer where weights are no multiples of 1/4.
+and quantizes; each operation is rounded. An integer interpolation differs by at most a few
+2**-BITS, a bound computed from the actual weights. Floats are computed only where that bound leaves
+the rounding of a half undecided: for every 16th element of an image made twice as large, for fewer
+where weights are not multiples of 1/4.
 """
 
 from __future__ import annotations
@@ -114,10 +114,9 @@ def _integer_weights(rows: Axis, columns: Axis) -> list[IntArray]:
 
 
 def doubt(rows: Axis, columns: Axis, quant: Quant) -> int | None:
-    """How far the sum of integers may be from the result in floats, in 2**-BITS.
+    """The largest difference of the integer sum from the float result, in 2**-BITS.
 
-    None where floats lose more than that by being too small or too large, and where it would be
-    another at each size.
+    None if floats overflow or lose more bits, or if the bound differs between sizes.
     """
     is_by_extent = rows.row is not None or columns.row is not None
     if is_by_extent or not SCALES[0] < quant.scale[0] < SCALES[1]:
@@ -155,7 +154,7 @@ def lower_interpolation(
         stored = [int32(x[n, row, column, c]) for row, column in corners]
         down, across = (table.steps(at) for table, at in zip(tables, (h, w), strict=True))
         factors = [v * u for v in (ONE - down, down) for u in (ONE - across, across)]
-        if is_exact:  # what floats make of them is a power of two as large
+        if is_exact:  # the float error is a power of two of this size
             exact = _in_floats(stored, [float32(f) for f in factors], ONE * ONE, quant, steps)
         else:
             vertical, horizontal = (t.reals(at) for t, at in zip(tables, (h, w), strict=True))
@@ -205,7 +204,7 @@ class _Neighbours:
             self._high = target.table(f"{name}_high", axis.high.astype(np.int32))
 
     def of(self, table: Tensor, at: Any) -> Value:
-        """What a table has for a position."""
+        """The table's entry for a position."""
         found: Value = table[at] if self._row is None else table[self._row, at]
         return found
 
@@ -215,7 +214,7 @@ class _Neighbours:
         return low, self.of(self._high, at) if self._end is None else minimum(low + 1, self._end)
 
     def weight(self, table: Tensor, at: Any, half: float) -> Value:
-        """A weight, of which `half` is one half."""
+        """A weight as an integer; `half` stands for one half."""
         found = self.of(table, at)
         return found if self._end is None else select(self._low[at].equals(self._end), half, found)
 

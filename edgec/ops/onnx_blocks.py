@@ -20,7 +20,7 @@ from edgec.ops.op import RawNode
 def import_blocks(builder: GraphBuilder, raw: RawNode, x: Constant) -> Value:
     """The dequantize of int8 numbers, or the float32 constant that the node stands for.
 
-    Raises ImportFailed where scales and zero points are no constants of the blocks' shape.
+    Raises ImportFailed unless scales and zero points are constants of the blocks' shape.
     """
     scale, zero_point = raw.operand(1), raw.optional(2)
     if not isinstance(scale, Constant) or not (
@@ -56,7 +56,7 @@ def import_blocks(builder: GraphBuilder, raw: RawNode, x: Constant) -> Value:
 
 
 def _shifted(data: Array, scales: Array, spread: Any, channel: int) -> tuple[Array, Quant] | None:
-    """int8 numbers in steps of each channel's least scale, if that is what the blocks hold."""
+    """int8 numbers in units of each channel's smallest scale, if scales are multiples."""
     others = tuple(a for a in range(scales.ndim) if a != channel)
     least = scales.min(axis=others, keepdims=True)
     ratio = scales.astype(np.float64) / least

@@ -1,7 +1,7 @@
 """ONNX's If, Loop and Scan as if, while and scan.
 
-A Loop whose number of rounds is known is a scan. One that a computed condition or count ends is a
-while; what it stacks needs a size that the file declares, as many slices as it makes.
+A Loop with a known number of rounds is a scan. A Loop that a computed condition or count ends is a
+while; the file must declare the number of slices that it stacks.
 """
 
 from __future__ import annotations
@@ -57,8 +57,8 @@ def import_if(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
 def _made_alike(branches: Sequence[Body]) -> list[tuple[int, int]]:
     """Pad each result to the larger of two sizes along an axis.
 
-    Returns the outputs and axes of which data decide the size; how much of each is in use is
-    appended to the results, in this order.
+    Returns the outputs and axes whose size depends on data. The used length of each is appended to
+    the results in this order.
     """
     opened: list[tuple[int, int]] = []
     known = [dict(branch.builder.open_axes) for branch in branches]
@@ -176,7 +176,7 @@ def _counted(
 def _conditional(
     builder: GraphBuilder, raw: RawNode, carried: Sequence[Value], rounds: int | None
 ) -> tuple[Value, ...]:
-    """A while: what it stacks is carried as well, and each round writes its slice."""
+    """A while; it carries its stacked outputs too, and each round writes one slice."""
     most, start = raw.optional(0), raw.optional(1)
     begin = start if start is not None else builder.constant(f"{raw.name}.begin", TRUE)
     types = [value.type for value in carried]
@@ -320,7 +320,7 @@ def _scan(
     whole: Sequence[Value],
     captured: dict[Value, Value] | None = None,
 ) -> tuple[Value, ...]:
-    """A scan along first axes; what its body reads from around `raw` is captured on the way."""
+    """A scan along first axes; outer values that its body reads from around `raw` are captured."""
     if not whole or not whole[0].type.shape:
         raise ImportFailed("there is nothing to scan")
     slices = [x.type.with_shape(x.type.shape[1:]) for x in whole]

@@ -1,8 +1,8 @@
 """if, while, scan and call as ONNX's If, Loop and Scan.
 
-Bodies are closed here; the graphs in ONNX's nodes see the tensors around them, so what is only
-given to a body is read from outside. A while computes its condition before the first round and at
-the end of each, as Loop wants it.
+Bodies are closed here, but ONNX's subgraphs can read outer tensors, so fixed arguments become outer
+tensors. A while computes its condition before the first round and at the end of each, as Loop wants
+it.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def write_scan(out: OnnxGraph, node: Node) -> None:
 
 
 def write_call(out: OnnxGraph, node: Node) -> None:
-    """The nodes of the body, as part of what is around it."""
+    """The nodes of the body, inlined."""
     results = out.body(node.bodies[0], own_operands(out, node))
     for value, tensor in zip(node.outputs, results, strict=True):
         out.emit("Identity", [tensor], out.define_own(value))

@@ -1,4 +1,4 @@
-"""What an operator writes itself to when a model leaves as ONNX: a graph without foreign types.
+"""The graph to which operators export themselves as ONNX, without foreign types.
 
 `edgec/frontends/onnx_writer.py` implements it; `Op.write_onnx` of each operator calls it.
 """
@@ -66,8 +66,8 @@ class OnnxGraph(Protocol):
     ) -> str:
         """Weights or a bias, rearranged by `change`; stored integers keep their dequantize.
 
-        axis: where `change` leaves the axis that the scales go along. reorder: what it does to the
-        order along it, if anything.
+        axis: the axis of the scales after `change`. reorder: the order of elements along it after
+        `change`, if it differs.
         """
 
     def parameters(self, name: str, quant: Quant, dtype: str) -> list[str]:
@@ -92,7 +92,7 @@ class OnnxGraph(Protocol):
         results: Types,
         write: Callable[[], Sequence[str]],
     ) -> Any:
-        """A graph in a node: of what `write` writes, which returns the tensors of its results."""
+        """A graph in a node, of the nodes that `write` emits; it returns the results."""
 
 
 def as_stored(data: Array) -> Array:
@@ -106,7 +106,7 @@ def write_own(out: OnnxGraph, node: Node, kind: str, **attributes: Any) -> None:
 
 
 def own_operands(out: OnnxGraph, node: Node) -> list[str]:
-    """What a node reads, in the order of its own axes."""
+    """A node's inputs with their axes in the node's own order."""
     return [
         out.own(value) if out.constant_of(value) is None else out.operand(value, as_stored, 0)
         for value in node.inputs
@@ -156,6 +156,6 @@ def written_axis(axis: int, first: bool) -> int:
 
 
 def written_list(values: object, first: bool) -> list[int]:
-    """What is listed for each axis of a value, for each of the tensor that is written."""
+    """A list with an entry for each axis of a value, in the axis order of the written tensor."""
     items = [int(value) for value in np.asarray(values).reshape(-1)]
     return [items[axis] for axis in TO_FIRST] if first else items

@@ -87,7 +87,7 @@ def bias_of(builder: GraphBuilder, raw: RawNode, channels: int, dtype: str) -> V
 def onnx_window(raw: RawNode, extents: Sequence[int], kernel: Pair) -> tuple[Pair, Pair, Padding]:
     """(stride, dilation, padding) of a Conv or pool node with two spatial axes.
 
-    `ceil_mode` is padding at the end, as much as one more window takes that begins inside.
+    `ceil_mode` becomes padding at the end, enough for one more window that begins inside.
     """
     stride = _pair(raw, "strides", 1)
     dilation = _pair(raw, "dilations", 1)

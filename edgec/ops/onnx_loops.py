@@ -1,8 +1,8 @@
-"""Any operator as ONNX, by what its loops compute: the calls of its program on arrays, one by one.
+"""Any operator as ONNX: each call of its loop program becomes a node on arrays.
 
-An operator without a form of its own is written so: integers in every bit, floats but for the
-order of their sums and the last bits of functions. What ONNX has no operators for is refused by
-name: bits of floats, types of 16 and fewer bits, and loops of very many steps.
+Operators without an ONNX form are exported this way. Integers are equal in every bit; floats differ
+in the order of sums and in the last bits of functions. Not supported: bits of floats, types of 16
+and fewer bits, and very long loops.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from edgec.ops.onnx_graph import OnnxGraph
 
 #: Most calls of a program, most elements at offsets of their own, most steps one after the other.
 MOST_CALLS, MOST_ELEMENTS, MOST_STEPS = 4000, 1 << 20, 512
-#: Functions of floats for which ONNX has an operator.
+#: Float functions that ONNX has as operators.
 _FLOATS = {f"{name.lower()}_f32": name for name in (
     "Exp", "Log", "Sigmoid", "Tanh", "Erf", "Sqrt", "Floor", "Ceil", "Round", "Sin", "Cos", "Atan",
     "Sinh", "Cosh",
@@ -72,7 +72,7 @@ def write_program(
 
 
 def _called(function: Callable[..., Any], operands: Sequence[Operand]) -> Any:
-    """What a call of a program makes."""
+    """The result of a program's call."""
     if not any(isinstance(x, WrittenArray) for x in operands):
         return function(*operands)
     if isinstance(function, partial):
@@ -183,7 +183,7 @@ def _in_order(
 
 def _intrinsic(function: MethodType, *operands: Any) -> Any:
     """A scalar function of the runtime: ONNX's own, or its meaning on arrays."""
-    definition: Any = function.__self__  # that of IntrinsicDef.map
+    definition: Any = function.__self__  # see IntrinsicDef.map
     name = definition.name
     if name in _MEANINGS:
         return _MEANINGS[name](*operands)

@@ -19,7 +19,7 @@ from edgec.ops.scattered import AxisAttrs
 #: Most elements of a constant that is made.
 MOST_ELEMENTS = 1 << 20
 _RANGE = ("the start", "the limit", "the delta")
-#: What is computed of constants alone, and since when.
+#: Operators of constants that are evaluated at import, and the opset that introduced each.
 _MADE = {"ConstantOfShape": 9, "HannWindow": 17, "HammingWindow": 17,
          "BlackmanWindow": 17, "MelWeightMatrix": 17}  # fmt: skip
 
@@ -72,7 +72,7 @@ def import_eye(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_onnx("Compress", since=9)
 def import_compress(builder: GraphBuilder, raw: RawNode) -> Value:
-    """ONNX Compress: a gather of what the condition keeps, which may be computed."""
+    """ONNX Compress: a gather of the indices that the condition keeps; it may be computed."""
     x, condition = raw.operands(2)
     axis = raw.attribute("axis")
     if axis is None:

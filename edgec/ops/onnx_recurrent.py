@@ -23,13 +23,13 @@ _BY_DIRECTION = (1, 2, 3, 5, 6, 7)
 def one_direction(
     builder: GraphBuilder, raw: RawNode, single: Single, general: Single
 ) -> tuple[Value, ...]:
-    """(Y, last states…) of an LSTM, GRU or RNN node by `single`, which knows `forward` alone.
+    """(Y, last states…) of an LSTM, GRU or RNN node by `single`, which supports only `forward`.
 
-    What it refuses is made by `general`. Its attribute `reversed` says that the sequence is read
-    backwards, where its lengths count.
+    `general` imports the nodes that `single` refuses. Its attribute `reversed` reads the sequence
+    backwards, within its lengths.
 
-    A reverse direction reads the sequence backwards and turns its outputs round; both together
-    are joined. layout 1 has the batch first.
+    A reverse direction reads the sequence backwards and reverses its outputs; two directions are
+    joined. layout 1 has the batch first.
     """
     direction = raw.attribute("direction", "forward")
     ways = {"forward": (False,), "reverse": (True,), "bidirectional": (False, True)}
@@ -93,7 +93,7 @@ def _of_direction(attributes: dict[str, Any], number: int, count: int) -> dict[s
 
 
 def _row(builder: GraphBuilder, raw: RawNode, value: Value | None, number: int) -> Value | None:
-    """What belongs to one direction, its axis kept."""
+    """One direction's part of an operand; its axis is kept."""
     if value is None or value.type.shape[0] == 1:
         return value
     if isinstance(value, Constant):

@@ -36,8 +36,8 @@ _ROUND: dict[str, Callable[[Fraction], int]] = {
 def import_image(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Resize of height and width to a constant size.
 
-    Of scales only those are taken that give whole extents, since ONNX computes places from the
-    scale and not from the extents.
+    Scales must result in integer extents, since ONNX computes positions from the scale and not from
+    the extents.
     """
     x = raw.operand(0)
     if len(x.type.shape) != 4:
@@ -103,7 +103,7 @@ def _size(raw: RawNode) -> tuple[int, int]:
 def _places(
     extent: int, size: int, transformation: str, rounded: Callable[[Fraction], int]
 ) -> np.ndarray[Any, Any]:
-    """For each new position the one it is read from, exactly as ONNX defines it."""
+    """The source position of each new position, exactly as ONNX defines it."""
     scale = Fraction(extent, size)
     if transformation == "asymmetric":
         places = [n * scale for n in range(size)]

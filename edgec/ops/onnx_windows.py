@@ -37,7 +37,7 @@ from edgec.ops.window import NO_PADDING, Padding, Pair
 
 Import2d = Callable[[GraphBuilder, RawNode], Value]
 
-#: Attributes with a number for each axis, and what one axis more has.
+#: Attributes with a number for each axis, and the number for one more axis.
 _BY_AXIS = (("strides", 1), ("dilations", 1), ("kernel_shape", 1))
 
 

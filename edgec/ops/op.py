@@ -1,4 +1,4 @@
-"""What an operator is: all that `Operator` says, how it lowers, and how file formats name it.
+"""The operator class: `Operator`'s traits, its lowering, and its names in file formats.
 
 `edgec/ops/<op>.py` subclasses `Op` once for each operator and registers it; nothing else needs
 to be edited to add one.
@@ -96,9 +96,8 @@ class Op(Operator[AttrsT]):
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Write the loops of one node and return the tensor it makes; views have none.
 
-        inputs: for each input a `Tensor`, or the
-        `Constant` itself, of which the operator makes the tables it wants. An operator with several
-        outputs writes all of `target.targets` and returns the first.
+        inputs: a `Tensor` for each input, or the `Constant`, from which the operator makes its
+        tables. An operator with several outputs writes all `target.targets` and returns the first.
         """
         raise NotImplementedError(f"{self.name} has no lowering")
 
@@ -214,13 +213,13 @@ class NotConstant(ImportFailed):
 
 @dataclass(frozen=True)
 class RawNode:
-    """What a frontend hands to an operator file: neutral, no foreign types.
+    """A node that a frontend passes to an operator's importer, without foreign types.
 
-    kind: the format's own operator name ("CONV_2D", "Conv"). attributes: plain Python values
-    (int, float, str, bool, tuple, ndarray). inputs, outputs: graph values or None where an
-    optional tensor is absent; `output_types` are the types that the file declares, if any.
-    read_body, inline: of control flow, see `edgec.ops.bodies`. unsigned: the file has quantized
-    values as uint8, which are int8 here.
+    kind: the format's own operator name ("CONV_2D", "Conv"). attributes: plain Python values (int,
+    float, str, bool, tuple, ndarray). inputs, outputs: graph values or None where an optional
+    tensor is absent; `output_types` are the file's declared types, if any. read_body, inline: of
+    control flow, see `edgec.ops.bodies`. unsigned: the file has quantized values as uint8, which
+    are int8 here.
     """
 
     kind: str
@@ -253,7 +252,7 @@ class RawNode:
         return tuple(self.operand(position) for position in range(len(self.inputs)))
 
     def constant(self, position: int, what: str) -> Constant:
-        """The input at this position, which must be a constant, by what it is."""
+        """The constant at this input; `what` names it in messages."""
         value = self.operand(position)
         if not isinstance(value, Constant):
             raise NotConstant(f"{what} must be a constant", value)
@@ -302,8 +301,8 @@ _DECLARED: dict[tuple[str, str], Importer] = {}
 #: TFLite's operators that take uint8 as numbers.
 _PLAIN_BYTES: set[str] = set()
 
-#: What an importer raises by mistake for a node with too few inputs, of no known type, ...: only
-#: damaged files have such nodes, and frontends say so.
+#: Exceptions that an importer raises by mistake for a node with too few inputs, an unknown type,
+#: ...: only damaged files have such nodes, and frontends say so.
 MALFORMED_NODE = (
     ValueError, IndexError, TypeError, AttributeError, KeyError, ArithmeticError, MemoryError,
 )  # fmt: skip
@@ -326,8 +325,8 @@ def from_onnx(kind: str, since: int = 1) -> Callable[[Importer], Importer]:
 def from_tflite(kind: str, *, plain_bytes: bool = False) -> Callable[[Importer], Importer]:
     """Register how TFLite names an operator (the schema's BuiltinOperator name).
 
-    plain_bytes: it takes uint8 as numbers, whatever scale the file gives them. All others get
-    uint8 with a scale as int8 (`edgec.frontends.tflite_bytes`).
+    plain_bytes: it takes uint8 as numbers even if they have a scale. All other importers get uint8
+    with a scale as int8 (`edgec.frontends.tflite_bytes`).
     """
     if plain_bytes:
         _PLAIN_BYTES.add(kind)

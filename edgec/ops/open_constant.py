@@ -1,7 +1,7 @@
-"""open_constant: the part of a constant that the sizes of a run say.
+"""open_constant: the part of a constant that a run's sizes select.
 
-What follows from sizes alone, such as positions[:time] or a causal mask [time, time], is read
-where it lies in the constant of the largest sizes.
+Values that depend only on sizes, such as positions[:time] or a causal mask [time, time], are parts
+of a constant stored at the largest sizes.
 """
 
 from __future__ import annotations
@@ -105,7 +105,7 @@ def with_cuts(function: Function, found: Mapping[Value, tuple[Array, PartAttrs]]
 
 
 def without_cuts(function: Function) -> tuple[Function, dict[str, PartAttrs]]:
-    """The function at its largest sizes, and of what constants are cut, by their provenance."""
+    """The function at its largest sizes, and each cut constant's attributes by provenance."""
     closed, attrs = at_largest(function), {node.name: node.attrs for node in function.nodes}
     known: dict[Value, Value] = {}
     nodes = []
@@ -161,9 +161,10 @@ def with_views_of(function: Function, opened: Function) -> Function:
 def cut_of(
     arrays: Sequence[Array], sizes: Sequence[Sizes], bases: Sequence[Term]
 ) -> tuple[Array, PartAttrs] | None:
-    """What a constant is a cut of that is each of the arrays at its sizes, the largest first.
+    """A table, and the cut of it that equals each array at its sizes; the largest array comes
+    first.
 
-    bases: terms that its extents are likely to be. None where there is no such.
+    bases: likely terms of its extents. None if no table and cut fit.
     """
     if len({array.ndim for array in arrays}) > 1:
         return None
@@ -183,24 +184,24 @@ def cut_of(
 
 
 def _is_cut(table: Array, attrs: PartAttrs, array: Array, sizes: Sizes) -> bool:
-    """Whether the array is what the attributes say of the table at these sizes."""
+    """Whether this cut of the table at these sizes equals the array."""
     starts = [value_at(term, sizes) for term in attrs.begin]
     part = tuple(slice(s, s + n) for s, n in zip(starts, array.shape, strict=True))
     return np.array_equal(table[part], array, equal_nan=array.dtype.kind == "f")
 
 
-#: What a number is of a size: of a mean 1 / size, of attention 1 / sqrt(size).
+#: Functions of a size: a mean divides by size, attention by sqrt(size).
 _OF_SIZE: tuple[Callable[[Any], Any], ...] = (
     lambda n: n, lambda n: 1 / n, np.sqrt, lambda n: 1 / np.sqrt(n), np.log, np.log2,
 )  # fmt: skip
-#: Elements of the table of what a constant is at every size.
+#: Largest table of a constant's values at every size, in elements.
 MOST_ELEMENTS = 1 << 16
 
 
 def _by_size(
     arrays: Sequence[Array], sizes: Sequence[Sizes], bases: Sequence[Term]
 ) -> tuple[Array, PartAttrs] | None:
-    """The table of what it is at every size, of a constant that is a multiple of a function."""
+    """A table of the values at every size, where the constant is a multiple of a known function."""
     for base, more, form in product(bases, (0, -1, 1), _OF_SIZE):
         low, high = base.bounds()
         if low + more < 1 or (high - low + 1) * arrays[0].size > MOST_ELEMENTS:

@@ -24,7 +24,7 @@ from edgec.numerics.float_math import float_maximum, float_minimum
 from edgec.ops.broadcast import tensor_of
 from edgec.ops.op import Op
 
-#: Most rounds, in each of which every probability changes once.
+#: Maximum number of rounds; each updates every probability once.
 ROUNDS = 100
 #: The largest error that ends the descent, times the classes.
 ERROR = 0.005

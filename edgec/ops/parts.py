@@ -71,7 +71,7 @@ class Parts:
         return self.builder.constant(f"{self.name}.{what}", np.asarray(data, dtype))
 
     def numbers(self, x: Value, more: int = 0, what: str = "numbers") -> Value:
-        """Stored integers, and so much more, as int32 that stand for themselves."""
+        """Stored integers plus an offset, as plain int32."""
         _, zero_point = x.type.scalar_quant()
         lifted = self.op("lift", [x], LiftAttrs(), f"{what}.differences")
         if not zero_point + more:

@@ -1,8 +1,8 @@
 """prelu: x where it is positive, alpha * x elsewhere; alpha is a tensor that broadcasts.
 
-Integers with rounding `onnx` are what ONNX Runtime makes of a PRelu between DequantizeLinear and
-QuantizeLinear, for which it has no integers: one operation in float32 after the other. Loops give
-the same by integers that are proven on all operands (`edgec.ops.slope_line`).
+Integers with rounding `onnx` equal a PRelu between DequantizeLinear and QuantizeLinear, which ONNX
+Runtime computes in float32, one operation after the other. Loops compute the same result in
+integers, checked on all operands (`edgec.ops.slope_line`).
 """
 
 from __future__ import annotations

@@ -192,7 +192,7 @@ def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:
 
 @from_tflite("QUANTIZE")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite QUANTIZE from floats, or from integers of one scale to those of another."""
+    """TFLite QUANTIZE from floats, or from integers of one scale to integers of another."""
     (x,) = raw.operands(1)
     declared = raw.output_types[0]
     if declared is not None and x.type.dtype == "float32" and declared.quant is not None:
@@ -234,7 +234,7 @@ def import_tflite_dequantize(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_tflite("DENSIFY")
 def import_densify(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite DENSIFY of a sparse constant, which the reader has made dense."""
+    """TFLite DENSIFY of a sparse constant; the file reader already made it dense."""
     (x,) = raw.operands(1)
     if not isinstance(x, Constant):
         raise ImportFailed("only constants can be sparse")
@@ -256,7 +256,7 @@ def import_quantize(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_onnx("DequantizeLinear", since=10)
 def import_dequantize(builder: GraphBuilder, raw: RawNode) -> Value:
-    """ONNX DequantizeLinear: of a constant, or of what a QuantizeLinear made."""
+    """ONNX DequantizeLinear of a constant, or of a QuantizeLinear's result."""
     x = raw.operand(0)
     if raw.attribute("block_size", 0) and isinstance(x, Constant):
         return import_blocks(builder, raw, x)

@@ -35,7 +35,7 @@ ALL_BITS = 32
 
 @dataclass(frozen=True)
 class QuotientAttrs:
-    """output: quantization of the quotient. minimum, maximum: inclusive range of what is stored."""
+    """output: quantization of the quotient. minimum, maximum: inclusive range of stored values."""
 
     output: Quant
     minimum: int = -128
@@ -46,8 +46,8 @@ class QuotientAttrs:
 class Quotient(Op[QuotientAttrs]):
     """int8 or int16, each quantized per tensor.
 
-    TFLite leaves two cases open. A quotient by 0 is the limit that it goes to, and 0 of 0. What is
-    shifted by more than 31 bits is 0.
+    TFLite leaves two cases open. x / 0 is the limit of the quotient, and 0 / 0 is 0. A shift by
+    more than 31 bits results in 0.
     """
 
     name = "quotient"

@@ -33,7 +33,7 @@ from edgec.ops.slice import constant_integers
 
 #: Most elements of a sum that int32 holds, by the dtype of the elements.
 MOST_ELEMENTS = {"int8": 1 << 23, "int16": 1 << 15}
-#: Most rows of the tables by which sums are rescaled where the count of elements is open.
+#: Largest number of rows of the tables that rescale sums over an open count of elements.
 MOST_COUNTS = 1 << 12
 
 
@@ -53,7 +53,7 @@ class ReduceAttrs:
 
 @register
 class Reduce(Op[ReduceAttrs]):
-    """What the rows of `edgec.ops.reductions` say; all axes stay."""
+    """The operator of a row of `edgec.ops.reductions`; all axes stay, with extent 1."""
 
     name = "reduce"
     attrs_class = ReduceAttrs
@@ -348,7 +348,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 def _appended(builder: GraphBuilder, raw: RawNode, attrs: ReduceAttrs, *, keep: bool) -> Value:
-    """A reduction, where data decide the size of an axis over as much as is in use."""
+    """A reduction; over the used length of an axis where it depends on data."""
     axes, x = attrs.axes, raw.operand(0)
     if not is_open(builder, raw, axes) or x.type.quant is not None:
         return without_axes(builder, raw, "reduce", attrs, axes, keep)

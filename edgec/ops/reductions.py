@@ -29,14 +29,14 @@ Multiplier = Callable[[float, float, int], tuple[int, int]]
 class Reduction:
     """One reduction: how elements are combined.
 
-    combine: the accumulator and an element. first: what the accumulator begins with, None for the
-    first element. take: what is combined of an element. finish: the result of the accumulator and
-    the count of elements. shifted: `take` and `finish` are given the largest element as well, 0 in
-    place of an infinite one. dtypes: without quantization. multiplier: int8 and int16 with
-    quantization are summed in int32, and this rescales the sum. steps: it rescales the accumulator
-    after each element instead, and the result, as `tflm16` does. chooses: the result is an element,
-    so it has the quantization of the elements. of_nothing: the
-    result of no elements by dtype, None where the loops say it. onnx, tflite: the formats' names.
+    combine: the accumulator and an element. first: the accumulator's initial value, None for the
+    first element. take: a function of each element before `combine`. finish: the result of the
+    accumulator and the count of elements. shifted: `take` and `finish` are given the largest
+    element as well, 0 in place of an infinite one. dtypes: without quantization. multiplier: int8
+    and int16 with quantization are summed in int32, and this rescales the sum. steps: it rescales
+    the accumulator after each element instead, and the result, as `tflm16` does. chooses: the
+    result is an element, so it has the quantization of the elements. of_nothing: the result for no
+    elements, by dtype; None if the loops define it. onnx, tflite: the formats' names.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""requantize: integers of one scale to those of another, clamp(round(x * m) + zero_point)."""
+"""requantize: integers of one scale to integers of another, clamp(round(x * m) + zero_point)."""
 
 from __future__ import annotations
 
@@ -139,9 +139,9 @@ class Requantize(Op[RequantizeAttrs]):
 
 
 def _whole_steps(x: TensorType, multiplier: tuple[float, ...]) -> int | None:
-    """A factor that makes no rounding, of stored values: 1, 2, 4 and so on; None for all others.
+    """A factor whose product is exact: 1, 2, 4 and so on; None for all others.
 
-    Each rounding then gives the product, which float32 holds exactly.
+    Each rounding then returns the product, which float32 holds exactly.
     """
     if x.quant is None or x.dtype not in ("int8", "uint8") or len(multiplier) != 1:
         return None
@@ -157,7 +157,7 @@ def _fits(attrs: RequantizeAttrs, dtype: str, start: int, steps: int) -> bool:
 
 
 def _zero_point(x: TensorType) -> int:
-    """What is subtracted first: the zero point of a stored value, nothing from accumulators."""
+    """The zero point that is subtracted first; 0 for accumulators."""
     return 0 if x.quant is None else x.quant.zero_point[0]
 
 
@@ -175,7 +175,7 @@ def weight_scales(weights: TensorType, channels: int) -> tuple[float, ...]:
     return weights.quant.scale
 
 
-#: The dtype of the weights by that of the input.
+#: The weights' dtype by the input's dtype.
 _WEIGHTS_DTYPE = {"int8": "int8", "int16": "int8", "float32": "float32"}
 
 
@@ -199,10 +199,9 @@ def tflite_operands(
     """(x, weights, bias) of a TFLite convolution or fully connected node, all checked.
 
     They are int8, int8 and int32; int16, int8 and one of `wide_bias`; all float32; or, where
-    `hybrid` allows it, float32, int8 and float32. The bias, one for each index of the weights'
-    `channel_axis`, has the accumulators' dtype. A missing one becomes zeros, of int64 for int16
-    as in TFLite Micro. Raises ImportFailed for what is not
-    lowered yet.
+    `hybrid` allows it, float32, int8 and float32. The bias, one number for each index of the
+    weights' `channel_axis`, has the accumulators' dtype. A missing bias becomes zeros, of int64 for
+    int16 as in TFLite Micro. Raises ImportFailed for other dtypes.
     """
     if len(raw.inputs) not in (2, 3) or None in raw.inputs[:2]:
         raise ImportFailed("it needs an input, weights and perhaps a bias")

@@ -146,7 +146,7 @@ def _cubic(distance: FloatArray, a: float) -> FloatArray:
     return np.where(x <= 1, near, np.where(x < 2, far, 0.0))
 
 
-#: Of coordinates, distances, weights, and what is between them.
+#: Fraction bits of coordinates, distances, weights, and intermediate sums.
 _BYTES_PER_TAP = 6 * 8
 
 
@@ -207,7 +207,7 @@ def _parts(raw: RawNode, count: int) -> list[tuple[float, float]]:
 
 
 def scalings(raw: RawNode) -> list[Scaling]:
-    """What becomes of each axis that Resize names, of constant scales or sizes."""
+    """The scaling of each axis that Resize names, from constant scales or sizes."""
     shape = raw.operand(0).type.shape
     rank, first = len(shape), 2 if raw.opset >= 11 else 1
     axes = [int(axis) % rank for axis in raw.attribute("axes", tuple(range(rank)))]

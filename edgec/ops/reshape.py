@@ -49,7 +49,7 @@ class Reshape(Op[ReshapeAttrs]):
     numbers = "shape"
 
     def attrs_at(self, attrs: ReshapeAttrs, largest: Types, inputs: Types) -> ReshapeAttrs:
-        """Axes that are others in neither shape stay; see `_shape_at` for those that are."""
+        """Axes that are the same in both shapes stay; see `_shape_at` for the others."""
         return replace(attrs, shape=_shape_at(attrs.shape, largest[0].shape, inputs[0].shape))
 
     def attrs_of(self, numbers: tuple[int, ...], terms: tuple[Term, ...]) -> ReshapeAttrs:
@@ -123,14 +123,16 @@ def _shape_at(
 
 
 def _open_axis(shape: tuple[int, ...], changed: Sequence[int]) -> int:
-    """The axis of a run that takes the size of those that changed."""
+    """The axis of a run that takes the open size."""
     if len(changed) == 1 and changed[0] in shape:
         return shape.index(changed[0])
     return next((axis for axis, extent in enumerate(shape) if extent != 1), 0)
 
 
 def _runs(one: tuple[int, ...], other: tuple[int, ...]) -> Iterator[tuple[slice, slice]]:
-    """The shortest runs of axes with as many elements in both shapes, from the first axis on."""
+    """The shortest runs of axes with equal numbers of elements in both shapes, from the first axis
+    on.
+    """
     i = j = 0
     while i < len(one) and j < len(other):
         first, other_first = i, j

@@ -80,7 +80,7 @@ class ResizeAttrs:
 
 
 def nearest_positions(extent: int, size: int, attrs: ResizeAttrs) -> IntArray:
-    """For each new position the one it is read from, in float32 as TFLite's GetNearestNeighbor."""
+    """The source position of each new position, in float32 as TFLite's GetNearestNeighbor."""
     single = np.float32
     if attrs.align_corners and size > 1:
         scale = single(extent - 1) / single(size - 1)
@@ -108,7 +108,7 @@ def bilinear_positions(
     place = np.arange(size, dtype=np.int64) * scale
     if attrs.half_pixel_centers:
         place = place + scale // 2 - one // 2
-    # C's division truncates; what is below zero becomes zero by it or by the maximum.
+    # C's division truncates; the maximum with 0 makes negative numbers right.
     lower = np.maximum(np.where(place < 0, 0, place // one), 0)
     above = place + one - 1
     upper = np.minimum(np.where(above < 0, -(-above // one), above // one), extent - 1)
@@ -240,7 +240,7 @@ class Resize(Op[ResizeAttrs]):
 def _axes(node: Node, target: Lowering) -> tuple[Axis, Axis]:
     """Rows and columns of an interpolation with rounding `onnx`.
 
-    At open sizes its tables begin alike at all of them.
+    With open sizes, the tables of all sizes begin with the same entries.
     """
     attrs: ResizeAttrs = node.attrs
     how = attrs.align_corners, attrs.half_pixel_centers
@@ -266,7 +266,7 @@ def _is_by_extent(node: Node, target: Lowering, axis: int) -> bool:
 def _table(
     node: Node, target: Lowering, axis: int, name: str, of: Callable[[int], Array]
 ) -> Callable[[Any], Value]:
-    """A function from a new position to what a table has for it; of: the table by the extent."""
+    """A function from a new position to its table entry; of: the table by the extent."""
     name, extent = f"{('row', 'column')[axis - 1]}{name}", node.inputs[0].type.shape[axis]
     if not _is_by_extent(node, target, axis):
         table = target.table(name, of(extent))
@@ -276,7 +276,7 @@ def _table(
 
 
 def _nearest_index(node: Node, target: Lowering, axis: int) -> Any:
-    """A function from a new position to the one it is read from."""
+    """A function from a new position to its source position."""
     attrs: ResizeAttrs = node.attrs
     extent, size = node.inputs[0].type.shape[axis], attrs.size[axis - 1]
     factor, places = size // extent, nearest_positions(extent, size, attrs)

@@ -24,7 +24,7 @@ from edgec.ops.op import Op
 
 @dataclass(frozen=True)
 class RmsNormAttrs:
-    """epsilon: what is added to a mean square, so that no row is divided by zero."""
+    """epsilon: added to a mean square, so that no row is divided by zero."""
 
     epsilon: float = 1e-5
 

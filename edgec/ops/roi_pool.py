@@ -34,8 +34,8 @@ LOWEST = float(np.finfo(np.float32).min)
 class RoiAttrs:
     """shape: (height, width) of each result. scale: from the regions' coordinates to elements.
 
-    samples: points along each axis of a part, 0 for as many as the part has elements. centered:
-    coordinates are those of corners of elements, not of their centres. largest: not the mean.
+    samples: points along each axis of a part, 0 for one per element. centered: coordinates refer to
+    corners of elements, not to centres. largest: the maximum, not the mean.
     """
 
     shape: tuple[int, int]

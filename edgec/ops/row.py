@@ -1,8 +1,7 @@
-"""What a row of a table of element-wise operators is, and the operator that it becomes.
+"""A row of a table of element-wise operators, and the operator class made from it.
 
-A row says what one result is of one element of each operand; everything else follows from it: the
-type relation, loops, the values that the interpreter computes, importers, and the tests
-(`tests/ops/test_elementwise.py`).
+A row defines one result from one element of each operand. The type relation, loops, interpreter,
+importers and tests (`tests/ops/test_elementwise.py`) are derived from it.
 """
 
 from __future__ import annotations
@@ -46,16 +45,15 @@ class Row:
     """One element-wise operator.
 
     function: the result of loop values, one for each operand, and of the parameters by name.
-    dtypes: what the operands may be, all of them alike, but for those that `fixed` says. result:
-    the result's dtype, "" for that of the operands. stored: quantized operands are allowed, if all
-    have one quantization, and the result has it too. integer_form, of_stored: of floats, what it is
-    to the quantizer, and the operator on stored integers. computes: see `Operator`.
-    onnx, since, tflite: how the formats name it.
-    when: of several rows of that name and dtype, the first one that holds is taken. variadic: the
-    formats allow any number of operands. parameters: names of ONNX's attributes, which are numbers,
-    and their defaults, each an int or a float as the standard's. bounded: results near zero may be
-    as wrong as those near one. written: attributes that ONNX's node gets. write: writes a node
-    where that is not enough.
+    dtypes: allowed dtypes of the operands, which must be equal except for those in `fixed`. result:
+    the result's dtype, "" for the operands' dtype. stored: quantized operands are allowed if all
+    have one quantization; the result has it too. integer_form, of_stored: of floats, how the
+    quantizer treats it, and the operator on stored integers. computes: see `Operator`. onnx, since,
+    tflite: how the formats name it. when: the condition; of several rows of one name and dtype, the
+    first that holds is taken. variadic: the formats allow any number of operands. parameters: names
+    of ONNX's attributes, which are numbers, and their defaults, each an int or a float as the
+    standard's. bounded: the tolerance is absolute, also near zero. written: further attributes of
+    the ONNX node. write: exports the node where these do not suffice.
     """
 
     name: str
@@ -92,11 +90,11 @@ class RowOp(Op[Any]):
 
     @property
     def reads_alike(self) -> bool:
-        """Both operands of what chooses one of them."""
+        """Both operands share one quantization if the row chooses one of them."""
         return self.integer_form is IntegerForm.SHARED
 
     def integer_op(self, dtype: str) -> Operator[Any]:
-        """What the row says that it is on stored integers."""
+        """The operator on stored integers that the row names, or this one."""
         return get_op(self.row.of_stored or self)
 
     def attrs_for_integers(self, attrs: Any, inputs: Types, result: StoredAs) -> Any:
@@ -136,7 +134,7 @@ class RowOp(Op[Any]):
     def interval(
         self, attrs: Any, operands: Sequence[Known], output: TensorType
     ) -> Interval | None:
-        """What acts on stored integers alone is monotonic in both operands."""
+        """Rows on stored integers alone are monotonic in both operands."""
         is_known = self.row.stored and not self.row.fixed
         return by_corners(self, attrs, operands, output) if is_known else None
 
@@ -146,7 +144,7 @@ class RowOp(Op[Any]):
         return bool(self.row.onnx or self.row.write)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
-        """ONNX's operator with the row's parameters, or what the row writes."""
+        """ONNX's operator with the row's parameters, or the row's own `write`."""
         if self.row.write is not None:
             self.row.write(out, node)
             return

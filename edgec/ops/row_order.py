@@ -14,7 +14,7 @@ from edgec.loop.dtype import is_float
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, index, maximum, minimum, select
 
-#: A comparison of a merge costs as much as two of a pick, because it reads indices first.
+#: A comparison of a merge costs two of a pick, because it reads indices first.
 _MERGE_COST = 2
 
 
@@ -24,7 +24,7 @@ def merge_levels(extent: int) -> int:
 
 
 def most_picked(extent: int) -> int:
-    """The largest count for which picking takes no more comparisons than a merge sort."""
+    """The largest count at which picking needs no more comparisons than a merge sort."""
     levels = merge_levels(extent)
     return max(_MERGE_COST * levels * (levels + 1) // 2, 1)
 
@@ -52,9 +52,9 @@ class RowOrder:
         return one > other if self.largest else one < other
 
     def pick(self, count: int, values: Tensor, indices: Tensor) -> None:
-        """Write the first `count` elements of each row, and where they stood.
+        """Write the first `count` elements of each row, and their positions.
 
-        Each step looks for the first of those that come after the last one picked.
+        Each round looks for the first of the elements that come after the last one picked.
         """
         define, axis = self.target.definition, self.axis
         shape = tuple(1 if a == axis else e for a, e in enumerate(self.x.shape))
@@ -139,10 +139,9 @@ class _Merge:
     level: int
 
     def more(self, found: Value, *at: Any) -> Value:
-        """One step of the bisection: how many of the first run stand before a place at least.
+        """One step of the bisection: how many elements of the first run stand before a place.
 
-        It is one more where the element of the first run does not come after that of the second
-        which would then be next.
+        One more if the first run's element does not come after the second run's next element.
         """
         own, bit = at[:-1], index(at[-1])
         rest, first, second = self._sizes(own)

@@ -1,8 +1,8 @@
 """Gather and scatter by computed indices: elements, tuples, and updates written into a copy.
 
 An index may be negative, then it counts from the end; one that leaves the axis is taken at its
-nearest end, since nothing may be read or written outside. A scatter is computed from the side of
-what it writes: each element looks through the updates that may meet it, in their order.
+nearest end, since nothing may be read or written outside. A scatter is a gather of updates: each
+element of the result looks through the updates that may write it, in their order.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ class Gathered(Moved[AxisAttrs]):
         return self.picked(attrs.axis, x, others[0])
 
     def picked(self, axis: int, x: TensorType, indices: TensorType) -> tuple[int, ...]:
-        """The shape of what the indices name."""
+        """The shape of the gathered part."""
         raise NotImplementedError
 
     def index_limit(self, attrs: AxisAttrs, inputs: Types) -> int | None:
@@ -140,7 +140,7 @@ class GatherAt(PicksRows, Gathered):
         return (*x.shape[:axis], *indices.shape, *x.shape[axis + 1 :])
 
     def source(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
-        """The axis at what the indices hold."""
+        """Replace the axis by the index that the indices hold."""
         first, last = attrs.axis, attrs.axis + len(others[0].shape)
         return (*at[:first], wrapped_index(others[0][at[first:last]], x.shape[first]), *at[last:])
 
@@ -162,7 +162,7 @@ class GatherElements(Gathered):
         return indices.shape
 
     def source(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
-        """The axis at what the indices hold there."""
+        """Replace the axis by the index that the indices hold at this element."""
         axis = attrs.axis
         return (*at[:axis], wrapped_index(others[0][at], x.shape[axis]), *at[axis + 1 :])
 
@@ -176,7 +176,7 @@ class GatherNd(Gathered):
     onnx_axis = "batch_dims"
 
     def picked(self, axis: int, x: TensorType, indices: TensorType) -> tuple[int, ...]:
-        """The indices' shape without the tuple, then what the tuple leaves of the data's."""
+        """The indices' shape without the tuple, then the data's axes after the tuple's."""
         known = bool(indices.shape) and 0 <= axis < len(indices.shape)
         if (
             not known
@@ -193,11 +193,11 @@ class GatherNd(Gathered):
         return axis if position == 1 and attrs.axis <= axis < len(inputs[1].shape) - 1 else None
 
     def index_limit(self, attrs: AxisAttrs, inputs: Types) -> int | None:
-        """The least extent of those that the tuples name."""
+        """The smallest extent of the axes that the tuples index."""
         return min(inputs[0].shape[attrs.axis :][: inputs[1].shape[-1]])
 
     def source(self, attrs: AxisAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
-        """The axes of the tuple at what it holds."""
+        """Replace the tuple's axes by its indices."""
         (indices,), common = others, attrs.axis
         rank, depth = len(indices.shape) - 1, indices.shape[-1]
         extents = enumerate(x.shape[common : common + depth])
@@ -240,7 +240,7 @@ class Scatter(Op[ScatterAttrs]):
         return window_steps(inputs[0], shape[:-1] if axis < 0 else shape[axis : axis + 1])
 
     def index_limit(self, attrs: ScatterAttrs, inputs: Types) -> int | None:
-        """The extent of the axis, or the least one of those that the tuples name."""
+        """The extent of the axis, or the smallest extent of the axes that the tuples index."""
         x, indices, _ = inputs
         named = x.shape[: indices.shape[-1]] if attrs.axis < 0 else [x.shape[attrs.axis]]
         return min(named, default=None)
@@ -329,7 +329,7 @@ def _by_tuples(x: Tensor, indices: Tensor, axis: int) -> tuple[list[Any], Meets]
     return [(f"k{n}", 0, extent) for n, extent in enumerate(outer)], meets
 
 
-#: Positions of a new axis, each of which has its number in a table.
+#: Positions of a new axis, each with its number in a table.
 MOST_DEPTH = 1 << 24
 
 

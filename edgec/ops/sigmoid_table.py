@@ -25,8 +25,8 @@ STEPS_PER_UNIT = 24
 def sigmoid_table() -> Array:
     """uint16[256]: logistic(i / 24) with 16 fraction bits, raised by half of a chord's error.
 
-    Between two entries interpolation takes the chord, which lies below the curve by up to
-    step**2 / 8 * -logistic''. This formula gives TFLite's table: the tests ask for every value.
+    Between two entries interpolation takes the chord, which lies below the curve by up to step**2 /
+    8 * -logistic''. This formula equals TFLite's table; a test compares every value.
     """
     exact = 1 / (1 + np.exp(-np.arange(256) / STEPS_PER_UNIT))
     curvature = exact * (1 - exact) * (2 * exact - 1)

@@ -157,10 +157,10 @@ def _cycles(raw: RawNode, shape: tuple[int, ...]) -> int:
 
 @from_tflite("CUSTOM:CIRCULAR_BUFFER")
 def import_circular_buffer(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite Micro's CIRCULAR_BUFFER: the last slots, of which the newest is the last.
+    """TFLite Micro's CIRCULAR_BUFFER: the most recent slots, newest last.
 
-    Of `cycles_max` runs only the last goes on after it. Source: circular_buffer.cc, also for what
-    a `cycles_max` of 0 means.
+    Only the last of `cycles_max` runs continues after it. Source: circular_buffer.cc, also for a
+    `cycles_max` of 0.
     """
     (x,), parts, declared = raw.operands(1), Parts(builder, raw), raw.declared()
     slots = (*declared.shape, 0, 0)[1]

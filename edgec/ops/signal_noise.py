@@ -25,7 +25,7 @@ from edgec.loop.lowering import Lowering
 from edgec.ops.broadcast import constant_of, tensors_of
 from edgec.ops.op import Op, RawNode, from_tflite
 
-#: Fraction bits of a signal-to-noise ratio, and of what remains of it.
+#: Fraction bits of a signal-to-noise ratio, and of its remainder.
 PCAN_SNR_BITS, PCAN_OUTPUT_BITS = 12, 6
 #: Logarithms: fraction bits, segments of the table, and ln(2) with those bits.
 LOG_BITS, LOG_SEGMENT_BITS, LN2 = 16, 7, 45426
@@ -39,9 +39,9 @@ def _check(name: str, *inputs: TensorType) -> None:
 
 @dataclass(frozen=True)
 class SignalNoiseAttrs:
-    """smoothing: parts of the present in the noise, of even and of odd channels; rest: of the
-    past. signal_bits: by which loudness is raised. bits: fraction bits of the other numbers.
-    clamp: the noise is never above the loudness.
+    """smoothing: the present's share of the noise estimate, of even and odd channels; rest: the
+    past's. signal_bits: shift of the loudness. bits: fraction bits of the other numbers. clamp: the
+    noise is never above the loudness.
     """
 
     smoothing: tuple[int, int]
@@ -196,7 +196,7 @@ class SignalPcan(Op[SignalPcanAttrs]):
 
 @dataclass(frozen=True)
 class SignalLogAttrs:
-    """scale: of the logarithm. bits: by which the input is raised before."""
+    """scale: of the logarithm. bits: shift of the input before it."""
 
     scale: int
     bits: int

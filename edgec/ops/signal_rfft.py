@@ -1,9 +1,9 @@
 """signal_rfft, signal_irfft: spectra of real samples and back, of int16 and int32 in fixed point.
 
-The arithmetic is that of the kiss_fft library as TFLite Micro builds it: every butterfly first
-divides its inputs by its radix, products are rounded to 15 or 31 fraction bits, sums wrap. A
-transform of L real samples is one of L / 2 complex ones with radices 4, and 2 where 4 does not
-divide, and a last pass that takes the even and odd samples apart; the way back begins with it.
+The arithmetic equals kiss_fft as TFLite Micro builds it: every butterfly first divides its inputs
+by its radix, products are rounded to 15 or 31 fraction bits, sums wrap. A transform of L real
+samples is a complex one of L / 2 samples with radices 4, and 2 where 4 does not divide, and a last
+pass that separates even and odd samples. The inverse begins with that pass.
 """
 
 from __future__ import annotations
@@ -73,7 +73,7 @@ def rotations(angles: Array, dtype: str) -> Array:
 
 
 class _SignalFft(Op[SignalRfftAttrs]):
-    """What both directions share."""
+    """The base class of both directions."""
 
     attrs_class = SignalRfftAttrs
     fusion = Fusion.OPAQUE

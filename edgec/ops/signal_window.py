@@ -74,7 +74,7 @@ class SignalScaleBits(Op[NoAttrs]):
         return (TensorType((), "int32"),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """The OR of all magnitudes has as many bits as the largest magnitude."""
+        """The OR of all magnitudes has the bit length of the largest magnitude."""
         (x,) = tensors_of(inputs)
 
         def magnitude(k: Any) -> Any:

@@ -59,7 +59,9 @@ class Slice(Moved[SliceAttrs]):
     def attrs_of_two(
         self, attrs: SliceAttrs, other: SliceAttrs, largest: Types, inputs: Types
     ) -> SliceAttrs:
-        """What moves along each axis, by where the other slice begins and how many it takes."""
+        """Which attribute varies along each axis ("begin" or "count"), from this slice and another
+        one.
+        """
         moves = []
         for axis, (begin, now) in enumerate(zip(attrs.begin, other.begin, strict=True)):
             count, few = attrs.shape[axis], other.shape[axis]
@@ -88,7 +90,7 @@ class Slice(Moved[SliceAttrs]):
     def axis_after(
         self, attrs: SliceAttrs, inputs: Types, position: int, axis: int, result: TensorType
     ) -> int | None:
-        """An axis of which it takes all stays."""
+        """The axis, if the slice takes it whole."""
         is_whole = (attrs.begin[axis], attrs.stride[axis]) == (0, 1)
         return axis if is_whole and attrs.shape[axis] == inputs[0].shape[axis] else None
 
@@ -185,8 +187,9 @@ def constant_integers(value: Value | None, what: str) -> list[int]:
 
 @from_tflite("SLICE")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite SLICE of constant size; -1 goes to the end. What begins at a computed place lies
-    inside of x, as TFLite demands: one that would leave it is moved."""
+    """TFLite SLICE of constant size; -1 goes to the end. A slice at a computed start must lie
+    inside x, as TFLite demands; otherwise it is moved inside.
+    """
     x, start = raw.operand(0), raw.operand(1)
     size = constant_integers(raw.operand(2), "size")
     if not isinstance(start, Constant):
@@ -335,7 +338,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 def _computed_part(builder: GraphBuilder, raw: RawNode, axis: int) -> Value | None:
-    """A slice along one axis from or to a computed place, or of as much as data decide."""
+    """A slice along one axis with a computed start or end, or of a length that depends on data."""
     x, end = raw.operand(0), raw.operand(2)
     if not isinstance(raw.operand(1), Constant):
         return computed_slice(builder, raw, axis)

@@ -80,7 +80,7 @@ class SliceAt(Moved[SliceAtAttrs]):
         return attrs.shape
 
     def source(self, attrs: SliceAtAttrs, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:
-        """Indices shifted by what the starts are."""
+        """Indices shifted by the starts."""
         starts = _starts(others[0], x.shape, attrs.shape)
         return tuple(_shifted(i, start) for i, start in zip(at, starts, strict=True))
 
@@ -112,7 +112,7 @@ class SliceAt(Moved[SliceAtAttrs]):
 
 @register
 class UpdateSlice(Op[NoAttrs]):
-    """update_slice(x, part, starts): x with the part instead of what was there."""
+    """update_slice(x, part, starts): x with the part written over its elements."""
 
     name = "update_slice"
     fusion = Fusion.OPAQUE
@@ -206,7 +206,7 @@ def computed_slice(builder: GraphBuilder, raw: RawNode, axis: int) -> Value:
 
 
 def first_parts(builder: GraphBuilder, raw: RawNode, axis: int) -> Value:
-    """A slice x[:end] to a computed end: all of x, of which as many parts are in use.
+    """A slice x[:end] to a computed end: all of x, whose used length is the end.
 
     An end below 0 counts from the last part. Raises NotConstant for another start.
     """
@@ -248,7 +248,7 @@ def limited_count(builder: GraphBuilder, counts: Sequence[Value], most: int, nam
 
 
 def _root(builder: GraphBuilder, value: Value) -> tuple[Value, int]:
-    """What an integer is the sum of: a value, and a constant."""
+    """(value, constant): the summands of an integer, found through int_add and views."""
     total = 0
     for node in reversed(builder.nodes):
         if value not in node.outputs:

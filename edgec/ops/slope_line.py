@@ -1,9 +1,9 @@
 """x * a for each sign of a stored int8 value, in one multiplication, addition and shift of int32.
 
-A result has 256 operands for each slope. So multipliers are searched for and proven on all of them:
-clamp((x * multiplier + start) >> shift) is then what any definition of rounding says. Where scales
-are powers of two, results lie on halves: rounded to even numbers, those are no line, and whether
-the number below the half is odd is added first.
+There are 256 operands for each slope, so multipliers are searched for and checked on every one:
+clamp((x * multiplier + start) >> shift) equals the exactly defined result. With scales that are
+powers of two, results can be halves, and halves rounded to even do not lie on a line; then 1 is
+added first where the number below the half is odd.
 """
 
 from __future__ import annotations
@@ -44,10 +44,10 @@ class SlopeLine:
 def find_slope_line(
     x: IntArray, results: IntArray, factors: tuple[float, npt.NDArray[np.float64]], zero_point: int
 ) -> SlopeLine | None:
-    """The line that gives all int8 `results` [len(x), slopes]; None if none is found.
+    """The line through all int8 `results` [len(x), slopes]; None if none is found.
 
-    x: operands, from their zero point. factors: about how much a result rises for one x: where it
-    is positive, and for each slope where it is negative. zero_point: of the results.
+    x: operands minus their zero point. factors: real slopes, for positive x and, for each slope,
+    for negative x. zero_point: of the results.
     """
     for shift, to_even in _forms(max(factors[0], np.abs(factors[1]).max(initial=0)), zero_point):
         start = (zero_point << shift) + (1 << shift - 1) - to_even
@@ -81,7 +81,7 @@ def _multipliers(
     shift: int,
     to_even: bool,
 ) -> IntArray | None:
-    """A multiplier for each factor that gives its column of the results for all x."""
+    """A multiplier for each factor that maps all x to its column of the results."""
     nearest = np.rint(np.clip(factors, -_MOST_FACTOR, _MOST_FACTOR) * 2.0**shift).astype(np.int64)
     tried = nearest + _CANDIDATES[:, None]
     product = x[:, None, None] * tried

@@ -40,7 +40,7 @@ from edgec.ops.softmax_rounded import ROUNDED, rounded_softmax
 DIFF_INTEGER_BITS = 5
 SUM_INTEGER_BITS = 12
 
-#: What TFLite's softmax gives, by dtype: all of 0..1 in this many bits.
+#: The output of TFLite's softmax, by dtype: 0..1 in this many bits.
 OUTPUT_BITS = {"int8": 8, "int16": 16}
 OUTPUT_QUANTS = {
     dtype: Quant((2.0**-bits,), (-(1 << (bits - 1)),)) for dtype, bits in OUTPUT_BITS.items()
@@ -85,8 +85,8 @@ def scaled_multiplier(beta: float, input_scale: float) -> float:
 def exp_table(beta: float, input_scale: float) -> IntArray:
     """table[d] = exp(-d * beta * scale) for d = max - x in 0..255, with 31 fraction bits.
 
-    0 where TFLite leaves the element out of the sum (its difference is under diff_min); such an
-    element's result is 0 as well.
+    0 where TFLite omits the element from the sum (its difference is under diff_min); that element's
+    result is 0 too.
     """
     # With a shift of 31 the largest element alone is counted, so that nothing is shifted by it.
     multiplier, shift = quantize_multiplier(scaled_multiplier(beta, input_scale), 31)
@@ -103,7 +103,7 @@ def exp_table(beta: float, input_scale: float) -> IntArray:
 
 def count_leading_zeros(x: IntArray) -> IntArray:
     """Leading zero bits of 0 < x < 2**31 as an unsigned 32-bit number."""
-    # frexp gives the bit length exactly, as x is below 2**53.
+    # frexp returns the exact bit length, as x is below 2**53.
     return 32 - np.frexp(x.astype(np.float64))[1].astype(np.int64)
 
 
@@ -125,7 +125,7 @@ def shares(differences: IntArray, table: IntArray, dtype: str) -> Array:
 
 
 def pair_table(exps: IntArray, dtype: str) -> Array:
-    """table[d + 255]: what the first of two elements gives, that is larger than the other by d."""
+    """table[d + 255]: the first result of a row of two elements whose difference is d."""
     difference = np.arange(-255, 256, dtype=np.int64)
     to_largest = np.stack([np.maximum(-difference, 0), np.maximum(difference, 0)], axis=-1)
     return shares(to_largest, exps, dtype)[:, 0]
@@ -145,7 +145,7 @@ class Softmax(Op[SoftmaxAttrs]):
     along_last_axis = True
 
     def tolerance_of(self, inputs: Types) -> float:
-        """Of long rows that of sums: what frameworks add in another order errs as much."""
+        """Long rows have the tolerance of sums, whose order differs between frameworks."""
         return LONG_ROW_TOLERANCE if is_long(inputs[0].shape[-1]) else self.tolerance
 
     def infer(self, attrs: SoftmaxAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:
@@ -213,7 +213,7 @@ class Softmax(Op[SoftmaxAttrs]):
             "headroom", lambda *row: intrinsic("count_leading_zeros", total[row]), shape=rows,
             dtype="int32",
         )  # fmt: skip
-        # (total << headroom) - 2**31 in 32 bits: the sign bit is what the subtraction clears.
+        # (total << headroom) - 2**31 in 32 bits: the subtraction clears the sign bit.
         reciprocal = define.compute(
             "reciprocal",
             lambda *row: intrinsic(

@@ -1,13 +1,13 @@
-"""What softmax and log_softmax of float32 rows share.
+"""Code that softmax and log_softmax of float32 rows share.
 
 With m the largest element of a row, e[i] = exp((x[i] - m) * beta) and s the sum of e, softmax is
 e[i] / s and log_softmax is (x[i] - m) * beta - log(s). Every operation is rounded to float32.
 Exponentials are computed twice: keeping them would take as much memory as the output.
 
-Rows are added in order. Long ones are added in parts of PART elements, what is left first, and then
-the sums of the parts: thousands of small terms added to a sum of 1 one by one are each rounded to
-its last bit (Higham, Accuracy and Stability of Numerical Algorithms, 4.2: the error grows with the
-additions that a term goes through).
+Rows are added in order. Long rows are added in parts of PART elements, the incomplete part first,
+and then the sums of the parts: thousands of small terms added to a sum of 1 one by one are each
+rounded to its last bit (Higham, Accuracy and Stability of Numerical Algorithms, 4.2: the error
+grows with the number of additions of a term).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from edgec.ops.op import RawNode, axis_of
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import transposed
 
-#: Elements that are added in order; rows of at least twice as many get another loop.
+#: Elements that are added in order; rows of at least twice this length get a second loop.
 PART = 64
 #: The tolerance of rows that are added in parts, as of other sums. ONNX Runtime's softmax of 6,625
 #: elements, one of them large, is 2.1e-6 off the exact one.

@@ -23,7 +23,7 @@ from edgec.numerics.fixed_point import IntArray, quantize_multiplier, round_half
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.op import Op
 
-#: All of 0..1 in 15 bits: what the results are.
+#: The results: 0..1 in 15 bits.
 OUTPUT_QUANT = Quant((1 / 32768,), (0,))
 #: Differences from the row's maximum that the table of the exponential holds, in steps.
 DEEPEST, STEPS = 10.0, 65535
@@ -43,7 +43,7 @@ class SoftmaxInt16Attrs:
 def _lookup_table(low: float, high: float, function: Callable[[Array], Array]) -> IntArray:
     """Values of 512 intervals of [low, high] with 15 fraction bits, made for interpolation.
 
-    Each entry is moved by half of what interpolation would be wrong in the middle; in float32.
+    Each entry is corrected by half of the interpolation error in the middle, in float32.
     """
     single = np.float32
     step = single((single(high) - single(low)) / single(INTERVALS))

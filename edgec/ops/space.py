@@ -1,6 +1,6 @@
 """Blocks of pixels moved to channels or to the batch, and back: reshapes and transposes.
 
-Their importers append what they are made of; passes fuse and remove that like any other.
+Importers append these operators; passes fuse and remove them like any others.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def _moved(builder: GraphBuilder, raw: RawNode, move: Callable[..., Value]) -> V
 
 
 def _blocks(raw: RawNode) -> tuple[list[int], list[tuple[int, int]]]:
-    """Block extents, and the pairs of what is padded or cropped, for the axes after the batch."""
+    """Block extents, and pairs of padding or cropping, for the axes after the batch."""
     blocks = constant_integers(raw.operand(1), "the block shape")
     flat = constant_integers(raw.operand(2), "paddings and crops")
     rank = len(raw.operand(0).type.shape)

@@ -61,7 +61,7 @@ class SvdfPush(Op[NoAttrs]):
         return (memory,)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """All values move at once, also the oldest, which the features are written over."""
+        """All values move together; the oldest, which the features overwrite, too."""
         memory, feature = tensors_of(inputs, target)
         out = target.target
         assert out is not None  # nothing is fused after it

@@ -1,4 +1,4 @@
-"""TFLite's SVDF of floats: rank-one filters over time, with what they remember as state.
+"""TFLite's SVDF of floats: rank-one filters over time; their memory is a state.
 
     memory[f] = (memory[f] without its oldest, dense(x)[f])
     y[u] = act(sum over the filters f of unit u of memory[f] . time[f] + bias[u])

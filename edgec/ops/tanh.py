@@ -27,7 +27,7 @@ from edgec.ops.sigmoid_table import SigmoidLoops, tanh_int16
 from edgec.ops.table import ByTable, tflite_unary
 from edgec.ops.tflite_quantized import append_even_table
 
-#: What TFLite's int8 tanh gives: -1..1 in steps of 1/128.
+#: The output of TFLite's int8 tanh: -1..1 in units of 1/128.
 OUTPUT_QUANT = Quant((1 / 128,), (0,))
 #: Powers of two times 2**-12 that have an exact factor as scales of an int16 input.
 POWERS = (0, 1)

@@ -58,9 +58,9 @@ def _chosen(
 
 @from_tflite("WHILE", plain_bytes=True)
 def import_while(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
-    """TFLite WHILE: a subgraph decides whether another one runs on all operands again.
+    """TFLite WHILE: run the body subgraph while the condition subgraph holds.
 
-    What the body only hands on is not carried: it keeps its place.
+    Operands that the body returns unchanged are not carried.
     """
     inputs = raw.operands()
     types = [value.type for value in inputs]
@@ -84,8 +84,8 @@ def import_while(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
     return tuple(outputs.get(position, value) for position, value in enumerate(inputs))
 
 
-#: The operators of variables. A frontend runs those of the main graph itself, since their values
-#: are states of the whole model.
+#: Operators of variables. A frontend runs the main graph's own, since their values are states of
+#: the whole model.
 VARIABLE_KINDS = ("VAR_HANDLE", "READ_VARIABLE", "ASSIGN_VARIABLE", "CALL_ONCE")
 
 

@@ -1,9 +1,9 @@
 """TFLite Micro's custom operator TFLite_Detection_PostProcess: boxes of anchors, the best of them.
 
 1. Boxes are decoded in float64, from centres and sizes relative to anchors, and rounded to corners.
-2. Fast: of each box the best class; those are suppressed together. Regular: class by class, then
+2. Fast: suppression over the best class of each box. Regular: class by class, then
    the best of all classes.
-3. What is not found is 0, and the last output says how many there are.
+3. Unused outputs are 0; the last output is the number of boxes.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class _Detection:
         return sliced(self.builder, rows, ranges, f"{self.raw.name}/scores", (self.raw.name,))
 
     def chosen(self, corners: Value, by_class: Value, limit: int) -> Value:
-        """[classes, limit] numbers of boxes, -1 where there are no more."""
+        """[classes, limit] indices of boxes, -1 after the last one."""
         parts, (classes, count) = self.parts, by_class.type.shape
         least = np.float32(self.raw.attribute("nms_score_threshold", 0.0))
         overlap = np.float32(self.raw.attribute("nms_iou_threshold", 0.0))
@@ -118,7 +118,7 @@ class _Detection:
             parts.reshaped(corners, (1, count, SIDES), "image"),
             parts.reshaped(by_class, (1, classes, count), "by_class"),
             parts.table([limit], "most", "int64"), parts.table([overlap], "overlap", "float32"),
-            # What is reached is enough here.
+            # A score equal to the limit is enough here.
             parts.table([np.nextafter(least, np.float32(-np.inf))], "least", "float32"),
         ]  # fmt: skip
         attrs = NonMaxSuppressionAttrs(limit)
@@ -193,7 +193,7 @@ class _Detection:
         return (*made, parts.cast(total, "float32", "number"))
 
     def _whole(self, x: Value, count: int, what: str) -> Value:
-        """With as many places as there can be, and an axis for the image."""
+        """Pad to the declared number of boxes, and add an axis for the image."""
         parts = self.parts
         if count < self.most:
             padding = ((0, self.most - count), *((0, 0) for _ in x.type.shape[1:]))

@@ -19,7 +19,7 @@ from edgec.ops.scattered import AxisAttrs
 
 @from_tflite("RIGHT_SHIFT", plain_bytes=True)
 def import_right_shift(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite RIGHT_SHIFT by 0 to the width less 1; by what is beyond, as far as the nearer end."""
+    """TFLite RIGHT_SHIFT; the amount is limited to 0 to width - 1."""
     x, amount = raw.operands(2)
     parts, most = Parts(builder, raw), 8 * np.dtype(x.type.dtype).itemsize - 1
     low, high = (
@@ -32,7 +32,7 @@ def import_right_shift(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_tflite("CAST")
 def import_cast(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite CAST to what the output declares; scales play no part."""
+    """TFLite CAST to the output's declared dtype; scales are ignored."""
     x, parts, dtype = raw.operand(0), Parts(builder, raw), raw.declared().dtype
     if x.type.is_quantized:
         x = parts.numbers(x, 128 if raw.unsigned else 0)
@@ -110,7 +110,7 @@ def import_fake_quant(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_tflite("REVERSE_SEQUENCE")
 def import_reverse_sequence(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite REVERSE_SEQUENCE: of each sample as many first elements as its length, reversed."""
+    """TFLite REVERSE_SEQUENCE: reverse the first `length` elements of each sample."""
     x, lengths = raw.operands(2)
     rank, parts = len(x.type.shape), Parts(builder, raw)
     along, batch = (axis_of(raw.attribute(key), rank) for key in ("seq_dim", "batch_dim"))

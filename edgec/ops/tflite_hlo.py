@@ -1,8 +1,8 @@
-"""STABLEHLO_GATHER and STABLEHLO_SCATTER by flat places, and other STABLEHLO operators of TFLite.
+"""STABLEHLO_GATHER and STABLEHLO_SCATTER by flat indices, and TFLite's other STABLEHLO operators.
 
-A place in the operand is a start, which the indices hold for some of the axes, and an offset within
-a window. Both are sums of products with the strides of the operand, so that one number says where
-an element stands. Last axes that windows take whole are no part of it.
+A position in the operand is a start, which the indices hold for some axes, plus an offset within a
+window. Multiplied by the operand's strides and added up, it is one flat index. Trailing axes that a
+window covers completely are left out of the index.
 """
 
 from __future__ import annotations
@@ -31,12 +31,12 @@ _REDUCTIONS = {"": "none", "add": "add", "mul": "mul", "maximum": "max", "minimu
 
 @dataclass(frozen=True)
 class Windows:
-    """Where windows stand: of a gather's result, or of a scatter's updates.
+    """The windows of a gather's result, or of a scatter's updates.
 
-    operand: its shape. size: of a window along each axis of the operand. shape: of the result.
-    window_dims: the axes of the result along which a window lies, for those of the operand in
-    `axes`. start_map: the axes of the operand that the numbers of an index are for. vector: the
-    axis of the indices along which these numbers lie.
+    operand: its shape. size: a window's extent along each axis of the operand. shape: of the
+    result. window_dims: the result's axes within a window; `axes` are the operand's. start_map: the
+    operand's axis for each number of an index. vector: the axis of the indices that holds these
+    numbers.
     """
 
     operand: tuple[int, ...]
@@ -63,7 +63,7 @@ class Windows:
 
     @property
     def strides(self) -> list[int]:
-        """What a step along each axis adds to a flat place."""
+        """The flat distance of neighbours along each axis."""
         rank = len(self.operand) - self.whole
         return [prod(self.operand[axis + 1 : rank]) for axis in range(rank)]
 
@@ -86,7 +86,7 @@ def _check(windows: Windows, indices: Value) -> None:
 
 
 def _starts(parts: Parts, windows: Windows, indices: Value) -> dict[int, Value]:
-    """By axis of the operand what the indices say, with an axis for each of the result's."""
+    """The starts of windows by axis of the operand, reshaped to broadcast over the result."""
     shape, vector = indices.type.shape, windows.vector
     rank = len(windows.shape) - windows.whole
     outer = [n for n in range(rank) if n not in windows.window_dims]
@@ -188,7 +188,7 @@ def import_scatter(builder: GraphBuilder, raw: RawNode) -> Value:
     outer = updates.type.shape[: len(updates.type.shape) - whole]
     places = parts.op("int_add", [places, parts.table(np.zeros(outer), "all")], what="whole")
     tuples = parts.reshaped(places, (prod(outer), 1), "tuples")
-    # One row more takes what is dropped.
+    # Updates outside of x go to one extra row, which is dropped.
     flat = parts.reshaped(x, (count, *rest), "flat")
     attrs = PadAttrs(((0, 1), *((0, 0) for _ in rest)))
     longer = parts.op("pad", [flat], attrs, "longer")
@@ -200,7 +200,7 @@ def import_scatter(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 def _update_places(parts: Parts, windows: Windows, indices: Value) -> Value:
-    """The flat place of each element of the updates, that of the row more where it is outside."""
+    """The flat index of each element of the updates; the extra row's index if it is outside."""
     starts, offsets = _starts(parts, windows, indices), _offsets(parts, windows)
     terms: list[Value] = []
     truths: list[Value] = []
@@ -249,7 +249,7 @@ def import_composite(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
 def inlined(
     builder: GraphBuilder, name: str, body: Body, operands: Sequence[Value]
 ) -> tuple[Value, ...]:
-    """Append the nodes of a body on values of the graph around it; what it returns."""
+    """Append a body's nodes with operands of the outer graph; returns the results."""
     known: dict[Value, Value] = dict(zip(body.builder.params, operands, strict=True))
 
     def found(value: Value) -> Value:

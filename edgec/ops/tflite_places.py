@@ -1,4 +1,6 @@
-"""TFLite operators that gather, scatter and mark places, made of those of `scattered` and rows."""
+"""TFLite operators that gather, scatter and mark elements, made of `scattered`'s operators and
+rows.
+"""
 
 from __future__ import annotations
 
@@ -69,7 +71,7 @@ def _repeated(parts: Parts, x: Value, shape: tuple[int, ...], what: str) -> Valu
 
 @from_tflite("ONE_HOT")
 def import_one_hot(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite ONE_HOT to a constant depth; an index that is no position marks none."""
+    """TFLite ONE_HOT to a constant depth; an index out of range marks nothing."""
     indices, _, on, off = raw.operands(4)
     (depth,) = constant_integers(raw.operand(1), "the depth")
     axis = axis_of(int(raw.attribute("axis", -1)), len(indices.type.shape) + 1)
@@ -105,7 +107,7 @@ def import_embedding_lookup(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 def _rows(parts: Parts, ids: Value, table: Value, dtype: str, what: str) -> Value:
-    """Rows of a table; those of integers times their scale where floats are declared."""
+    """Rows of a table; integer rows times their scale where the file declares floats."""
     quant = table.type.quant
     if table.type.dtype == dtype or quant is None or dtype != "float32":
         return parts.op("gather_at", [table, ids], AxisAttrs(0), what)

@@ -122,7 +122,7 @@ def append_cumulated(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 def _start(parts: Parts, x: Value, output: float) -> tuple[Value, float]:
-    """What a stored 0 is, lifted for a sum, and the factor from sums to the output's scale."""
+    """The lifted stored 0 as a sum's start, and the factor from sums to the output's scale."""
     scale, zero_point = x.type.scalar_quant()
     raised = np.asarray(-zero_point * (1 << SUM_BITS))
     start = requantize_tflm(raised, *map(np.asarray, quantize_multiplier(0.5)))
@@ -166,10 +166,10 @@ def _values(function: Callable[[float], float], real: Array, outside: Any) -> Ar
 def _by_int16_table(
     function: Callable[[float], float], builder: GraphBuilder, raw: RawNode
 ) -> Value:
-    """The same of int16: 513 entries and lines between them.
+    """The same for int16: 513 entries and linear interpolation.
 
-    Each entry is lowered by half of what the line to the next one is too high in its middle.
-    Source: LUTPopulateInt16 of TFLite's common.h, float by float.
+    Each entry is corrected by half of the line's error in the middle of the interval. Source:
+    LUTPopulateInt16 of TFLite's common.h, float by float.
     """
     scale, declared, (x,) = np.float32(_require(raw, "int16")), raw.declared(), raw.operands(1)
     low, high = (np.float32(x.type.scalar_quant()[0]) * np.float32(n) for n in (-32768, 32767))
@@ -229,9 +229,9 @@ def _inverse_roots(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 def _roots(builder: GraphBuilder, raw: RawNode) -> Value:
-    """SQRT rounded down as LiteRT does; 0 of what is less, which it refuses.
+    """SQRT rounded down as LiteRT does; 0 for negative numbers, which LiteRT refuses.
 
-    Of int8 by a table, of int16 in floats.
+    int8 takes a table, int16 floats.
     """
     output, declared, (x,) = _require(raw, "int8", "int16"), raw.declared(), raw.operands(1)
     scale, zero_point = x.type.scalar_quant()

@@ -1,7 +1,7 @@
 """Sums, products and extremes over windows: REDUCE_WINDOW, its STABLEHLO form, DILATE and pads.
 
-A window over several axes is one axis after the other. Along an axis the elements of a window are
-slices of the whole, which are combined: loops and memory are those of the slices.
+A window over several axes is reduced along one axis after the other: the operand's slices, one for
+each element of the window, are combined element by element.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def combined(parts: Parts, function: str, a: Value, b: Value, what: str) -> Valu
 
 
 def reduced_windows(parts: Parts, x: Value, window: Window, function: str) -> Value:
-    """What each window's elements are together. Raises ImportFailed where a window does not fit."""
+    """The reduction of each window. Raises ImportFailed if a window does not fit."""
     for axis, (size, stride, dilation) in enumerate(window):
         extent = x.type.shape[axis]
         room = extent - (size - 1) * dilation - 1
@@ -79,7 +79,7 @@ def dilated(parts: Parts, x: Value, steps: Sequence[int], value: float) -> Value
 
 
 def padded(parts: Parts, x: Value, low: Sequence[int], high: Sequence[int], value: float) -> Value:
-    """A value around x; of negative padding, so much less of x."""
+    """Padding around x; negative padding crops x."""
     if any(n < 0 for n in (*low, *high)):
         ranges = [
             (max(-before, 0), 1, extent + min(before, 0) + min(after, 0))
@@ -165,7 +165,7 @@ def import_hlo_reduce_window(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 def body_function(raw: RawNode, x: Value) -> str:
-    """What a body of one operator on two numbers does: a combination, "" for the second one.
+    """The reduction that a body of one operator on two numbers does; "" for the second number.
 
     Raises ImportFailed for another body.
     """

@@ -19,7 +19,7 @@ from edgec.ops.tflite_window_sums import reduced_windows
 from edgec.ops.transpose import TransposeAttrs
 from edgec.ops.window import same_padding
 
-#: What LiteRT has no reference kernel for, or one that computes otherwise than its default kernel.
+#: Operators whose LiteRT reference kernel is missing or differs from its default kernel.
 WRONG_REFERENCES = (
     "LOCAL_RESPONSE_NORMALIZATION", "SEGMENT_SUM", "STABLEHLO_AND", "STABLEHLO_SHIFT_LEFT"
 )  # fmt: skip
@@ -91,8 +91,8 @@ def import_l2_pool(builder: GraphBuilder, raw: RawNode) -> Value:
 def import_local_response(builder: GraphBuilder, raw: RawNode) -> Value:
     """TFLite LOCAL_RESPONSE_NORMALIZATION: x * (bias + alpha * squares around x) ** -beta.
 
-    The squares are those of the radius to both sides, as in TensorFlow and in LiteRT's optimized
-    kernel. LiteRT's reference kernel omits the last one.
+    The sum of squares covers the radius on both sides, as in TensorFlow and LiteRT's optimized
+    kernel. LiteRT's reference kernel omits the last square.
     """
     (x,) = raw.operands(1)
     parts, radius, rank = Parts(builder, raw), raw.attribute("radius"), len(x.type.shape)

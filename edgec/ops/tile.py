@@ -94,7 +94,7 @@ def import_tile(builder: GraphBuilder, raw: RawNode) -> Value:
 def import_expand(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Expand and TFLite BROADCAST_TO, both ways as NumPy broadcasts.
 
-    The shape is a constant, or the one that an ONNX file declares.
+    The shape is a constant, or the ONNX file declares it.
     """
     x = raw.operand(0)
     if isinstance(raw.operand(1), Constant) or raw.kind != "Expand":

@@ -135,8 +135,8 @@ def import_old_topk(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ..
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ...]:
     """ONNX TopK, always sorted.
 
-    Where the count is computed, or data decide how many elements there are, it is a limit: as many
-    are in use, or all that there are. (ONNX Runtime does not run where the count is larger.)
+    If the count is computed, or the number of elements depends on data, the smaller of both is in
+    use. (ONNX Runtime refuses a count that is larger.)
     """
     x, count = raw.operands(2)
     axis = axis_of(int(raw.attribute("axis", -1)), len(x.type.shape))

@@ -30,7 +30,7 @@ class TransposeAttrs:
 
 
 def in_order(listed: Sequence[Item], order: Sequence[int]) -> tuple[Item, ...]:
-    """What is listed by the axes of transpose(x), listed by the axes of x."""
+    """Reorder a list from the axes of transpose(x) to the axes of x."""
     return tuple(listed[order.index(axis)] for axis in range(len(order)))
 
 

@@ -33,8 +33,8 @@ from edgec.ops.window import Pair, same_padding
 class TransposeConv2dAttrs:
     """Pairs of (height, width). stride: output rows between the windows of neighbouring inputs.
 
-    corner: rows of the first window that lie before the output. output: extents of the output;
-    what windows have beyond is cut off, and where none reaches there is only the bias.
+    corner: rows of the first window before the output. output: extents of the output; rows of
+    windows beyond it are cut off, and rows that no window reaches hold the bias.
     """
 
     stride: Pair
@@ -166,7 +166,7 @@ class TransposeConv2d(Op[TransposeConv2dAttrs]):
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
         """ConvTranspose with [C, O, KH, KW].
 
-        What is cut off at the end may be negative: then the output goes on beyond the windows.
+        The rows cut off at the end may be negative: then the output extends beyond the windows.
         """
         x, weights, bias = node.inputs
         attrs = node.attrs

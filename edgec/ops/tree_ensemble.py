@@ -1,8 +1,8 @@
 """tree_ensemble: the leaf that each tree finds for a row of features, and the sums of the leaves.
 
-The C is one loop for all trees of a row, without recursion: a tree is walked until a leaf is
-reached (`edgec.codegen.settled` ends the loop there), and the leaves are added up after. The tables
-are constants, so they lie in flash, each in the smallest integers that hold it:
+The C code is one loop over all trees of a row, without recursion: it walks a tree to a leaf
+(`edgec.codegen.settled` ends the loop there), then adds up the leaves. The tables are constants, so
+they lie in flash, each in the smallest integers that hold it:
 
     feature [n]       of each node, twice its number, plus 1 where a NaN goes left (if any does)
     threshold [n]     as it is, or as a place in the table of all different ones, if that is smaller
@@ -10,8 +10,8 @@ are constants, so they lie in flash, each in the smallest integers that hold it:
     root [trees]      the first node of each tree
     leaf [rows, c]    what a leaf adds: rows of all trees, each once; or those of each tree in turn
 
-Of the two ways to number leaves the smaller one is taken. A leaf is found by `feature <= threshold`
-alone: other comparisons were brought to that form before (`edgec.ops.ml_trees`).
+The smaller of the two leaf tables is taken. All comparisons are `feature <= threshold`; the
+importer rewrites others (`edgec.ops.ml_trees`).
 """
 
 from __future__ import annotations
@@ -45,9 +45,9 @@ MISSING_LEFT = 1
 
 @dataclass(frozen=True)
 class TreeEnsembleAttrs:
-    """depth: the most nodes from a root to a leaf. aggregate: of AGGREGATES. targets: how many
-    results a row has; where a leaf adds to one of them only, trees of a target follow each other,
-    as many for each.
+    """depth: the most nodes from a root to a leaf. aggregate: of AGGREGATES. targets: results of a
+    row; if each leaf adds to one of them only, the trees are ordered by target, with equal numbers
+    for each.
     """
 
     depth: int
@@ -78,7 +78,7 @@ class TreeEnsemble(Op[TreeEnsembleAttrs]):
         return (TensorType((x.shape[0], attrs.targets), x.dtype),)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """Each tree's leaf first, then what they are together."""
+        """Find each tree's leaf first, then combine the leaves."""
         attrs: TreeEnsembleAttrs = node.attrs
         x = tensor_of(inputs[0])
         feature, threshold, child, root, leaf = (constant_of(each).data for each in inputs[1:])
@@ -162,7 +162,7 @@ def smallest_integer(values: Array) -> str:
 
 
 def _coded(target: Lowering, name: str, values: Array) -> Callable[..., Value]:
-    """A table of floats, of which `read(place, ...)` is one; of few different ones by indices."""
+    """A table of floats read by `read(place, ...)`; by indices if it has few distinct floats."""
     bits = values.view(f"u{values.itemsize}")  # zeros of both signs, and NaNs, stay
     different, indices = np.unique(bits, return_inverse=True)
     indices = indices.reshape(values.shape)

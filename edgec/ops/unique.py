@@ -29,7 +29,8 @@ from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.scattered import AxisAttrs, GatherAt
 from edgec.ops.transpose import transposed
 
-#: By dtype the code in ONNX of what holds all its numbers and runtimes compare, 0 for itself.
+#: By dtype: the ONNX type code of a type that holds all its numbers and that runtimes compare; 0
+#: for itself.
 _WIDE = {
     "float32": 0, "float64": 0, "int64": 0,
     **dict.fromkeys(("bool", "uint8", "uint16", "uint32", "int8", "int16", "int32"), 7),
@@ -47,9 +48,9 @@ class UniqueAttrs:
 
 @register
 class Unique(Op[UniqueAttrs]):
-    """x [rows, elements] of any numbers -> where each distinct row stands first int64 [rows], of
-    each row the number of the distinct one int64 [rows], how often each stands there int64 [rows],
-    how many there are int32 [1]. What is not in use is 0.
+    """x [rows, elements] of any numbers -> index of each distinct row's first occurrence int64
+    [rows], each row's distinct number int64 [rows], counts of the distinct rows int64 [rows],
+    number of distinct rows int32 [1]. Unused elements are 0.
     """
 
     name = "unique"

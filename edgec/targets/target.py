@@ -54,12 +54,11 @@ class Offer:
 class Target:
     """Schedules the loops for a core, by the options.
 
-    in_rows: functions are single rows of images, as layers that stream run. paired: channels
-    stand in an order that kernels can take two by two. It brings weights of -128 to kernels that
-    are fast, but may take more scratch and code than loops. only_loops: no kernels. only_ours:
-    none of the user's. beside: the
-    processor of a core with a GPU, where parts of a model run on each. has_much_to_do: the
-    model has so many products that time is worth more stack and code.
+    in_rows: each call makes one row of an image, as in streamed layers. paired: channels are
+    ordered so that kernels take them in pairs. Weights of -128 then have fast kernels, which may
+    take more scratch and code than loops. only_loops: no kernels. only_ours: none of the user's
+    kernels. beside: the processor of a core with a GPU, when parts of a model run on each.
+    has_much_to_do: spend more stack and code to save time, because the model has many products.
     """
 
     core: Core
