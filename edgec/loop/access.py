@@ -1,8 +1,8 @@
-"""What a statement reads and writes, and the box of a buffer that a subtree touches.
+"""The reads and writes of a statement, and the box of a buffer that a subtree accesses.
 
-Indices are given in loop variables: a block's axes are replaced by their bindings. A box has term
-bounds over the variables of the loops *outside* the subtree; it may be larger than what is
-touched, never smaller.
+Indices are terms of loop variables: a block's axes are replaced by their bindings. A box has term
+bounds over the variables of the loops *outside* the subtree; it may be larger than the accessed
+part, never smaller.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ def _substituted(indices: tuple[Term, ...], values: Mapping[Var, Term]) -> tuple
 def _pointer(
     ref: BufferRef, loops: tuple[For, ...], values: Mapping[Var, Term]
 ) -> Iterator[Access]:
-    """What a callee may do through a pointer: with its box if that is known."""
+    """The accesses of a callee through a pointer: with the pointer's box, if it is known."""
     indices: tuple[Term, ...] | None = None
     if ref.use:
         steps = [Var(f"box{d}", 0, extent) for d, extent in enumerate(ref.box)]

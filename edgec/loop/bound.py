@@ -1,4 +1,4 @@
-"""Loops bound to the indices of a GPU's blocks and threads: what they mean, and their contract.
+"""Loops bound to the indices of a GPU's blocks and threads: their meaning and their contract.
 
     block_x for i in 0..4 {                    4 blocks of 32 threads run this at once:
       thread_x for j in 0..32 {                  i = blockIdx.x, j = threadIdx.x
@@ -139,7 +139,7 @@ def _aligned_bytes(buffer: Buffer) -> int:
 
 @remembered
 def does_wait(func: PrimFunc) -> bool:
-    """Whether threads wait for each other, at a barrier or in what they run together."""
+    """Whether threads wait for each other, at a barrier or in a call of a whole scope."""
     together = any(get_microkernel(name).together for name in kernels_of(func))
     return together or any(isinstance(stmt, Sync) for stmt in statements(func.body))
 
@@ -185,7 +185,7 @@ def _statement_faults(func: PrimFunc, launch: Launch) -> Iterator[str]:
 
 
 def _together_faults(stmt: Sync | Call, path: tuple[Stmt, ...], launch: Launch) -> Iterator[str]:
-    """Where some threads may come to a barrier or to what they run together, and others not."""
+    """Barriers, and calls of a whole scope, that only some of the scope's threads reach."""
     if isinstance(stmt, Sync):
         yield from _barrier_faults(stmt.scope, path, launch)
         return
@@ -251,7 +251,7 @@ def _bound_variables(path: tuple[Stmt, ...], kinds: Collection[str]) -> set[Var]
 
 
 def _deciding(stmt: Stmt) -> tuple[Term, ...]:
-    """The terms that say whether, and how often, what is inside a statement runs."""
+    """The terms that decide whether, and how often, a statement's body runs."""
     if isinstance(stmt, If):
         return stmt.left, stmt.right
     return (stmt.start, stmt.stop) if isinstance(stmt, For) else ()

@@ -60,7 +60,7 @@ def _common_place(body: Stmt, buffer: Buffer) -> tuple[list[For], Stmt | None]:
         if any(s is not level[0] for s in level):
             break
         common.append(level[0])
-    while isinstance(common[-1], For):  # the loop itself is outside; what it runs is the place
+    while isinstance(common[-1], For):  # the loop itself stays outside; its body is the place
         common.append(common[-1].body)
     return [s for s in common if isinstance(s, For)], common[-1]
 

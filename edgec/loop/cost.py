@@ -1,7 +1,7 @@
 """Estimate how many instructions a nest takes, for the choice between variants.
 
-Counted from the tree: what each store computes, times how often it runs. Nothing is measured here,
-and what a C compiler hoists or merges is only guessed; use it to compare schedules of one function.
+Counts the operations of each store times its executions. Nothing is measured, and a C compiler's
+hoisting and merging are only guessed; use it to compare schedules of one function.
 """
 
 from __future__ import annotations
@@ -48,8 +48,9 @@ ROUNDS = 8
 _MOST_SAMPLES = 256
 
 
-#: Instructions of a step of a loop on a Cortex-M4: an addition, a comparison, a branch. Other
-#: operations are one. Other cores differ, but all schedules of a function by about as much.
+#: Instructions of one iteration of a loop on a Cortex-M4: an addition, a comparison, a branch.
+#: Other operations cost one. Other cores differ by a factor that is similar for all schedules of a
+#: function.
 LOOP_STEP = 3
 #: Thumb instructions take two or four bytes.
 BYTES_PER_INSTRUCTION = 3
@@ -112,9 +113,9 @@ def thread_instructions(
 
 @remembered
 def estimate_code_bytes(func: PrimFunc) -> int:
-    """About how many bytes its machine code takes, and that of the microkernels that it calls.
+    """Estimate the bytes of its machine code and of the microkernels that it calls.
 
-    Kernels count as if nothing else called them.
+    Kernels are counted in full, even if other functions call them too.
     """
     from edgec.loop.microkernel import get_microkernel, kernels_of
 
@@ -189,7 +190,7 @@ class _Estimator:
         return parts(stmt)
 
     def own(self, stmt: Stmt) -> Cost:
-        """What a statement costs beside the statements in it."""
+        """The cost of a statement without the statements in it."""
         assert not isinstance(stmt, Block)
         if isinstance(stmt, For):
             is_serial = stmt.kind == "serial"
@@ -280,7 +281,7 @@ class _ThreadEstimator(_Estimator):
 
 
 class _CodeEstimator(_Estimator):
-    """Counts what is written instead of what runs: loops once, both ways of a condition."""
+    """Counts the code instead of its executions: loops once, both branches of a condition."""
 
     def parts(self, stmt: Stmt) -> tuple[tuple[Stmt, float], ...]:
         if isinstance(stmt, For) and stmt.kind != "serial":
@@ -304,9 +305,10 @@ OWN = ""
 def instructions_by_callee(
     func: PrimFunc, callees: Mapping[str, PrimFunc] | None = None
 ) -> dict[str, float]:
-    """Instructions of one call by name of what runs: `OWN`, microkernels, other callees.
+    """Instructions of one call, by the name of the code that runs: `OWN`, microkernels, other
+    callees.
 
-    What a callee calls is counted there, not with the callee.
+    A callee's own calls are listed separately, not with the callee.
     """
     callees = callees or {}
     found: dict[str, float] = {}
@@ -319,7 +321,7 @@ def instructions_by_callee(
 
 
 def _of_call(call: Call, below: Mapping[str, Mapping[str, float]]) -> dict[str, float]:
-    """Instructions of one call, by what runs; `below` has those of each callee."""
+    """Instructions of one call, by the name of the code; `below` has each callee's."""
     from edgec.loop.microkernel import get_microkernel, meaning_of_call, stated_instructions
 
     if call.callee in TRACES:

@@ -81,11 +81,11 @@ class Tensor:
 
 @dataclass(frozen=True)
 class Stage:
-    """One block to be: what it stores, over which axes.
+    """A future block: its stored value and its axes.
 
     `update` is None for a stage without reduction, whose value is `init`. `at` maps the spatial
     axes to indices of the target (the identity if None). In a `Definition.steps` loop the first of
-    `axes` is its step, which is not in `shape`, and which bodies and `at` are given first.
+    `axes` is the step; it is not in `shape`, and it is the first argument of bodies and `at`.
     """
 
     name: str
@@ -145,7 +145,8 @@ class Definition:
     def steps(self, name: str, count: int) -> Iterator[None]:
         """Stages added inside run one after the other in a loop of `count` steps.
 
-        What a step stores the next one reads: a recurrence. Their bodies take the step first:
+        Each step reads the values that the previous one stored: a recurrence. Bodies take the step
+        as their first argument:
 
             with b.steps("steps", 3):
                 b.compute(h, lambda t, c: ...)                       h[c], overwritten each time
@@ -255,7 +256,7 @@ class Definition:
     def evaluate(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Compute all stages on arrays, whole index grids at once.
 
-        `arrays` gives the inputs and constants; the result holds every buffer a stage writes.
+        arrays: inputs and constants. The result has every buffer that a stage writes.
         """
         for name, array in arrays.items():
             tensor = self.tensors.get(name)

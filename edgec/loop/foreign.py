@@ -1,9 +1,8 @@
 """C functions of a user's own file that nests call: who runs them here, and how C knows them.
 
-A foreign function gets a pointer to each input, then one to each output, which it writes as a
-whole, then memory that it may use, if it asked for some, then numbers: int32_t or float. Its
-reference is a Python function of the input arrays and the numbers; it returns the output, or a
-tuple of them.
+A foreign function takes a pointer to each input, then a pointer to each output, which it writes
+completely, then a pointer to scratch if it needs any, then numbers: int32_t or float. Its reference
+is a Python function of the input arrays and the numbers; it returns the output, or a tuple of them.
 """
 
 from __future__ import annotations
@@ -110,7 +109,7 @@ def find_foreign(name: str) -> Foreign | None:
 
 
 def computed(foreign: Foreign, inputs: list[Any], results: Any, numbers: tuple[Any, ...]) -> Any:
-    """What the reference makes of arrays, checked against (shape, dtype) of each result."""
+    """The reference's results for arrays, checked against each result's (shape, dtype)."""
     try:
         made = foreign.reference(*inputs, *numbers)
     except Exception as error:  # the user's own code

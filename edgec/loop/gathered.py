@@ -1,6 +1,6 @@
-"""How gathered inputs lie in scratch: planes of one channel.
+"""The layout of gathered inputs in scratch: planes of one channel.
 
-Operators gather what a target's kernels read; both take the order from here.
+Operators gather inputs for a target's kernels; both take the order from here.
 """
 
 from __future__ import annotations

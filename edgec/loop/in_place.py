@@ -76,7 +76,7 @@ def _reads_first(home: Stmt, x: Buffer, out: Buffer, read: Region, write: Region
 
 
 def _separated(dimension: int, read: Region, write: Region, loops: Sequence[For]) -> set[Var]:
-    """The loops of which each step has a part of this dimension for itself."""
+    """The loops whose iterations access disjoint parts of this dimension."""
     start, stop = write.starts[dimension], write.stops[dimension]
     if (read.starts[dimension], read.stops[dimension]) != (start, stop):
         return set()

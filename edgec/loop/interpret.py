@@ -138,7 +138,7 @@ def _to_list(buffer: Buffer, array: Array | None) -> list[Any]:
 def to_python(func: PrimFunc) -> str:
     """The source of `run(b_<buffer>, ...)`, which works on flat lists.
 
-    Of a function with bound loops it is one thread, with its indices as further arguments.
+    For a function with bound loops it runs one thread, whose indices are further arguments.
     """
     buffers = (*func.params, *func.allocs)
     names = [*(f"b_{b.name}" for b in buffers), *(f"v_{var.name}" for var in func.indices)]

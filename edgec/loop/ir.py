@@ -21,10 +21,10 @@
               | Intrinsic(name, args, dtype)
     op        = add | sub | mul | min | max | div | shl | shr | and | or | xor | lt | le | eq
 
-A block's body speaks only of its axes; the loops around it give each axis its value through the
-axis' binding. A block is run once for every value of its axes. Its reduce axes accumulate:
-`init`, where present, runs at the first step of all reduce axes, before the body.
-Reads and writes of a block are derived from its body (`edgec.loop.access`), never stored.
+A block's body uses only its axes; each axis' binding computes its value from the loops around. A
+block runs once for every value of its axes. Its reduce axes accumulate: `init`, where present, runs
+at the first step of all reduce axes, before the body. Reads and writes of a block are derived from
+its body (`edgec.loop.access`), never stored.
 """
 
 from __future__ import annotations
@@ -49,9 +49,9 @@ Use = Literal["", "reads", "writes", "updates"]
 
 
 def _hashed_once(cls: type[T]) -> type[T]:
-    """Let values of a frozen dataclass keep their hash: that of a tree walks through all of it.
+    """Cache the hash of a frozen dataclass: hashing a tree walks through all of it.
 
-    A pickle is without it, since hashes of strings differ between processes.
+    Pickles omit it, since hashes of strings differ between processes.
     """
     compute = cls.__hash__
 
@@ -74,8 +74,8 @@ def _hashed_once(cls: type[T]) -> type[T]:
 class Buffer:
     """A row-major array. Names are unique within a PrimFunc.
 
-    extents: where sizes are open, what each dimension is in a run, and with it how elements lie;
-    `shape` is then the largest.
+    extents: where sizes are open, each dimension in a run, which determines the strides; `shape` is
+    then the upper bound.
     """
 
     name: str
@@ -189,7 +189,7 @@ class Select:
 @_hashed_once
 @dataclass(frozen=True)
 class Intrinsic:
-    """A scalar function of the runtime, by name (`edgec.loop.intrinsics` gives its meaning)."""
+    """A scalar function of the runtime, by name (`edgec.loop.intrinsics` defines it)."""
 
     name: str
     args: tuple[Expr, ...]
@@ -301,9 +301,9 @@ class Call:
 
 @dataclass(frozen=True)
 class Sync:
-    """A barrier: no thread of the scope goes on before all have come to it.
+    """A barrier: no thread of the scope continues before all have reached it.
 
-    What a thread of the scope wrote before it, every other one reads after it.
+    After it, every thread of the scope reads what any of them wrote before it.
     """
 
     scope: SyncScope
@@ -344,7 +344,7 @@ class PrimFunc:
 
 @lru_cache(maxsize=4096)
 def shared(func: PrimFunc) -> PrimFunc:
-    """The first of all equal functions, so that what is known of one is known of all."""
+    """The first of all equal functions, so that results cached for one serve all."""
     return func
 
 

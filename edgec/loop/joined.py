@@ -1,4 +1,4 @@
-"""Two functions as one: what one makes, the other only moves or changes element by element.
+"""Join two functions, one of which only moves or changes the other's elements.
 
     for m, c { y[m, c] = acc[0] }                   for m, c {
     for h, m, d {                             ->      out[c // 32, m, c % 32] = acc[0] * scale[]
@@ -30,9 +30,10 @@ Terms = tuple[Term, ...]
 
 @dataclass(frozen=True)
 class ElementMap:
-    """Parameters, and the store that makes each element of the output once, of inputs' elements.
+    """Parameters, and the store that computes each element of the output once from inputs'
+    elements.
 
-    The variables in the store's own indices are those of all loops around it.
+    The variables of all loops around the store occur in its indices.
     """
 
     params: tuple[Buffer, ...]
@@ -51,9 +52,9 @@ class ElementMap:
         return self._with({v: at for index, at in places for v in index.variables()})
 
     def reading(self, source: Buffer, indices: Terms) -> Store:
-        """The store of the element for which that of an input is read.
+        """The store that reads this element of an input.
 
-        Raises ScheduleError unless each element of the input is read for one of the output.
+        Raises ScheduleError unless each element of the input is read for exactly one of the output.
         """
         places = {load.indices for load in self.loads(source)}
         if len(places) != 1 or source.elements != self.store.buffer.elements:
@@ -113,9 +114,9 @@ def _is_at(store: Store, loops: list[Var]) -> bool:
 
 
 def store_through(func: PrimFunc, out: Buffer, after: ElementMap, source: Buffer) -> PrimFunc:
-    """The function with what it stores in `out` going on through a map that reads it as `source`.
+    """Store to the map's output instead of `out`; the map reads the stored value as `source`.
 
-    Raises ScheduleError where `out` is more than stored.
+    Raises ScheduleError if `out` is also read.
     """
     once = _Once(source)
     if isinstance(func.body, For) and func.body.kind in BOUND:
@@ -134,9 +135,9 @@ def store_through(func: PrimFunc, out: Buffer, after: ElementMap, source: Buffer
 
 
 def read_through(func: PrimFunc, x: Buffer, before: ElementMap) -> PrimFunc:
-    """The function that reads mapped elements of other buffers instead of `x`.
+    """Read mapped elements of other buffers instead of `x`.
 
-    Raises ScheduleError where a call, or data, choose what is read.
+    Raises ScheduleError if a call, or an index computed from data, reads `x`.
     """
     body = _Loads(x, before).stmt(func.body)
     if count_uses(body, x) or x.dtype != before.store.buffer.dtype:
@@ -164,7 +165,9 @@ def _seen_as(indices: Terms, buffer: Buffer, shape: tuple[int, ...]) -> Terms:
 
 
 class _Stores(Rewriter):
-    """Stores of one buffer become those of a map; what the map reads twice is computed once."""
+    """Replaces stores of one buffer by the map's stores; a value that the map reads twice is kept
+    in a register.
+    """
 
     def __init__(self, func: PrimFunc, out: Buffer, after: ElementMap, source: Buffer) -> None:
         self.out, self.after, self.source = out, after, source
@@ -183,7 +186,7 @@ class _Stores(Rewriter):
 
 
 class _Once(Rewriter):
-    """What is the same for all elements, each thread computes at its start."""
+    """Hoists reads that are the same for all elements to each thread's start."""
 
     def __init__(self, source: Buffer) -> None:
         self.source, self.starts = source, list[Store]()
@@ -221,7 +224,7 @@ class _Instead(Rewriter):
 
 
 class _Loads(Rewriter):
-    """Loads of one buffer become what a map makes."""
+    """Replaces loads of one buffer by the map's values."""
 
     def __init__(self, x: Buffer, before: ElementMap) -> None:
         self.x, self.before = x, before

@@ -31,7 +31,7 @@ from edgec.numerics.term import Term, Var, as_term
 
 #: Kinds of loops whose steps run at once.
 AT_ONCE = ("vectorized", "parallel", *BOUND)
-#: Lanes of a vector: a power of two; what a core cannot hold in one register takes several.
+#: Lanes of a vector: a power of two; a vector may need several of a core's registers.
 LANES = (2, 4, 8, 16, 32, 64)
 
 
@@ -76,7 +76,7 @@ def why_not_apart(loop: For, private: frozenset[Buffer]) -> str:
 
 
 def _digits_of(rest: Rest, least: int) -> tuple[dict[int, int], int, int]:
-    """The digits from `least` on, by their steps, and between what the others add up to."""
+    """The digits from `least` on, by their strides, and the range of the sum of all others."""
     near, loops, elements = rest
     found: dict[int, int] = {}
     for atom, factor in near.parts:
@@ -135,7 +135,7 @@ def _dependence(loop: For, private: frozenset[Buffer]) -> str:
 
 
 def touches(body: Stmt) -> list[Touch]:
-    """What a statement touches; of a kernel's pointers, all that its meaning has after them."""
+    """The accesses of a statement; a kernel's pointer accesses all that follows in its meaning."""
     found: list[Touch] = []
     for stmt, path in walk(body):
         loops = tuple(s for s in path if isinstance(s, For))
@@ -181,11 +181,11 @@ Rest = tuple[Term, tuple[For, ...], int]
 
 
 def are_told_apart(steps: Sequence[tuple[int, int]], rests: Sequence[Rest]) -> bool:
-    """Whether every step of the loops has addresses of its own.
+    """Whether the loops' iterations access disjoint addresses.
 
-    steps: how far each of the loops moves it by a step, and its extent. As digits of a number do:
-    what all that moves it less adds up to never reaches the next digit. In a tile of a matrix, the
-    columns of a step and its rows are such digits, those of the loop lie between them.
+    steps: stride and extent of each loop. Strides must behave like digits of a number: all smaller
+    strides together never reach the next one. In a tile of a matrix, the columns and rows of an
+    iteration are digits, with the loop's own digits between them.
     """
     digits = {abs(step): extent for step, extent in steps if extent > 1}
     if not digits:

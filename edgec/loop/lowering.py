@@ -1,7 +1,7 @@
-"""What an operator's `lower` writes into: one definition per fusion group, and its tables.
+"""The interface of an operator's `lower`: one definition per fusion group, and its tables.
 
-An operator calls `compute` or `reduce` for the value it makes; whether that value is the group's
-output or a temporary inside the group is decided here.
+An operator calls `compute` or `reduce` for its value; this module decides whether the value is the
+group's output or a temporary inside the group.
 """
 
 from __future__ import annotations
@@ -19,17 +19,17 @@ from edgec.loop.window import Window
 from edgec.numerics.narrow_float import stored_in
 from edgec.numerics.term import as_term
 
-#: Which axes are open, by the names of values.
+#: The open axes of values, by the values' names.
 OpenAxes = Mapping[str, Sequence[bool]]
 
 
 class Lowering:
     """One fusion group being lowered.
 
-    `tables` holds the arrays of constants that exist only in the loops: multipliers, shifts,
-    folded biases, lookup tables, and the weights. `open_axes` says of each value of open size
-    which axes are open; with it, tables are to begin alike at every size. `accumulators` are the
-    sums that the group's first node makes for the others.
+    `tables` holds the arrays of constants that exist only in the loops: multipliers, shifts, folded
+    biases, lookup tables, and the weights. `open_axes` lists the open axes of each value of open
+    size; then the tables of all sizes must begin with the same entries. `accumulators` are the sums
+    of the group's first node for the others.
     """
 
     def __init__(self, name: str, open_axes: OpenAxes | None = None) -> None:
@@ -40,7 +40,7 @@ class Lowering:
         self.target: Tensor | None = None
         self.targets: tuple[Tensor, ...] = ()  # of an operator with several outputs
         self.foreign: Call | None = None  # of a user's operator: the whole group
-        self.room: tuple[Buffer, ...] = ()  # what that call may use
+        self.room: tuple[Buffer, ...] = ()  # the scratch of that call
         self.window: Window | None = None  # of a convolution that is lowered as a product
         self.scales: dict[str, tuple[float, int]] = {}  # and zero points of inputs and outputs
         self.halves: frozenset[str] = frozenset()  # inputs of float32 with numbers of float16 alone
@@ -62,7 +62,7 @@ class Lowering:
 
     @property
     def is_open(self) -> bool:
-        """Whether tables are to begin alike at every size."""
+        """Whether the tables of all sizes must begin with the same entries."""
         return self.open_axes is not None
 
     def is_open_along(self, name: str, axis: int) -> bool:

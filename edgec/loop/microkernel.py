@@ -39,10 +39,10 @@ from edgec.numerics.term import TermLike
 
 @dataclass(frozen=True)
 class Struct:
-    """Sizes that a C function takes as one pointer, instead of the first of them.
+    """Sizes that a C function takes as one pointer to a struct, in place of the first of them.
 
-    name: of the struct in the kernel's header, `ec_..._sizes`; members: integers, in its order,
-    which is that of the sizes. A member that is not named is 0.
+    name: of the struct in the kernel's header, `ec_..._sizes`; members: its integers, in the order
+    of the sizes. Members not listed are 0.
     """
 
     name: str
@@ -63,13 +63,12 @@ class Microkernel:
     and goes through all in the order of the loop. `starts(**sizes)` says with which steps it
     begins anew, where these are not the multiples of the number; not with `reads_first`.
 
-    `indices` are names of int32 arguments, after the sizes, that a schedule gives as index terms;
+    `indices` are names of int32 arguments, after the sizes, that a schedule passes as index terms;
     `meaning` takes them as it takes sizes. `instructions(**sizes)` estimates one call on the cores
-    it is for; without it a call costs what its meaning would. `code_bytes` is about what a model
-    that uses it grows by, with all that it calls; 0 if that is negligible. `weight_bits`
-    are those that its stream stores a weight in. `struct` holds those of its sizes that would make
-    more than eight parameters. `together` is the scope whose threads all have to make a call at
-    once: the meaning is of one thread, and the threads run it together.
+    it is for; without it a call costs as much as its meaning. `code_bytes` is its code size
+    including its callees; 0: negligible. `weight_bits` is the number of bits of a weight in its
+    stream. `struct` holds sizes that would exceed eight parameters. `together` is the scope whose
+    threads must all make the call together: they share one thread's meaning.
     """
 
     name: str
@@ -91,7 +90,7 @@ class Microkernel:
     struct: Struct | None = None
 
     def pointers(self, meaning: PrimFunc) -> tuple[Buffer, ...]:
-        """What the C function's pointers stand for; a stream for the first of its sources."""
+        """The buffers behind the C function's pointers; for a stream, its first source."""
         if self.stream is None:
             return meaning.params
         hidden = self.stream.sources[1:]
@@ -147,7 +146,7 @@ def is_microkernel(name: str) -> bool:
 
 
 def _sizes_of_call(kernel: Microkernel, call: Call) -> list[int]:
-    """The sizes that a call gives; of those that are open the largest."""
+    """The sizes of a call; the largest where they are open."""
     numbers = [arg for arg in call.args if not isinstance(arg, BufferRef)][: len(kernel.sizes)]
     return [
         int(each.value) if isinstance(each, Const) else each.term.bounds()[1]
@@ -185,7 +184,7 @@ def stated_instructions(kernel: Microkernel, call: Call) -> float | None:
 
 
 def stream_of_call(call: Call) -> str:
-    """What the constants are that a call reads as one array; empty where it reads none so."""
+    """The constants that a call reads as one stream, by name; empty if it has none."""
     kernel = _REGISTRY.get(call.callee)
     if kernel is None or kernel.stream is None:
         return ""
@@ -195,7 +194,7 @@ def stream_of_call(call: Call) -> str:
 
 
 def struct_of_call(call: Call) -> tuple[Struct, slice] | None:
-    """The struct that a call's C function takes, and which arguments are its members."""
+    """The struct of a call's C function, and which arguments are its members."""
     kernel = _REGISTRY.get(call.callee)
     if kernel is None or kernel.struct is None:
         return None

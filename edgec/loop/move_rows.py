@@ -1,4 +1,4 @@
-"""Rows of rolling windows: moving those that are still needed to the front, and taking one in."""
+"""Rows of rolling windows: move the rows still needed to the front, and append one."""
 
 from __future__ import annotations
 

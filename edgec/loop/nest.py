@@ -78,7 +78,7 @@ def _reduction(stage: Stage, *, with_init: bool) -> Stmt:
 
 
 def _used(stage: Stage, axes: tuple[Axis, ...], *stmts: Stmt) -> tuple[Axis, ...]:
-    """The axes without that of the loop of steps, where every step does the same."""
+    """The axes without the step's, where all steps compute the same."""
     if stage.steps is None:
         return axes
     first = Substitute({axes[0].var: as_term(0)})

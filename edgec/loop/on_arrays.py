@@ -1,9 +1,9 @@
 """The second reading of a definition: its stages on NumPy arrays, whole index grids at once.
 
-The stages are traced: indices are known arrays, what depends on inputs becomes calls of a tape.
-The steps of a reduction are taken together where what they do with the accumulator is a chain of
-operations (`acc + x * w`): the operands of all steps are computed at once, then combined in the
-order of the steps, so that floats have the same bits.
+Stages are traced: indices are known arrays; operations on inputs become calls of a tape. The steps
+of a reduction are computed together if they change the accumulator by a chain of operations (`acc +
+x * w`): the operands of all steps are computed at once, then combined in the order of the steps, so
+that floats have the same bits.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ def bound_on(bound: Bound, grids: Sequence[Array]) -> Array:
 class Trace:
     """The tape of a definition, and the slot that holds each buffer so far.
 
-    mask: which elements a step of a reduction concerns, while there is one that not all have.
+    mask: the elements that take part in the current step of a reduction; None for all.
     """
 
     def __init__(self, stages: Sequence[Stage], constants: Mapping[str, Array]) -> None:
@@ -68,7 +68,7 @@ class Trace:
         self.written = {stage.target.name for stage in stages}
 
     def declare_input(self, name: str, tensor: Tensor | None) -> None:
-        """Give an array of each run its slot; without a tensor nobody reads it."""
+        """Give an array of each run its slot."""
         slot = self.tape.slot()
         self.inputs.append(slot)
         if tensor is not None:
@@ -76,7 +76,7 @@ class Trace:
             self.buffers[name] = ArrayValue.traced(self.tape, copied, tensor.dtype)
 
     def declare(self, tensor: Tensor) -> None:
-        """Give a buffer that is no input its slot: of a constant or of zeros."""
+        """Give a buffer its slot, filled with a constant or zeros."""
         name, dtype = tensor.name, tensor.dtype
         if name in self.constants:
             self.buffers[name] = ArrayValue(self.constants[name])
@@ -91,7 +91,7 @@ class Trace:
         return Program(self.tape, self.inputs, slots)
 
     def stage(self, stage: Stage, step: int) -> None:
-        """Store what a stage computes in its buffer."""
+        """Store a stage's values in its buffer."""
         if 0 in stage.shape:
             return
         grids = index_grids(stage.shape)
@@ -112,7 +112,7 @@ class Trace:
         self.buffers[name] = ArrayValue.traced(self.tape, slot, dtype)
 
     def _store_all(self, stage: Stage, value: ArrayValue) -> int:
-        """Note that values become the stage's buffer: a copy of what another buffer holds."""
+        """Record that values become the stage's buffer; copy another buffer's values."""
         is_kept = value.tape is None or value in self.buffers.values()
         function = partial(copied if is_kept else whole, stage.shape)
         return self.tape.note(function, [value.slot_in(self.tape)])
@@ -182,9 +182,9 @@ def _stepped(
     trace: Trace, stage: Stage, value: ArrayValue, at: Sequence[Array],
     bounds: Sequence[tuple[Array, Array]], joined: int, size: int,
 ) -> ArrayValue:  # fmt: skip
-    """The accumulators after all steps, of which those of the last `joined` axes are one.
+    """The accumulators after all steps; the last `joined` axes are reduced together.
 
-    Of the first of these axes `size` steps are.
+    size: steps of the first of these axes that are reduced at once.
     """
     assert stage.update is not None
     single, together = bounds[: len(bounds) - joined], bounds[len(bounds) - joined :]
@@ -280,7 +280,7 @@ def extreme(
 ) -> Array:  # fmt: skip
     """The largest or smallest float, as C's comparisons choose it in order.
 
-    Of equal ones, zeros of both signs, the last; after a NaN, of what follows it.
+    Of zeros of both signs, the last one. A NaN restarts the comparison with the next element.
     """
     rows = _after(value, operands, extents, shape)
     best = function.reduce(rows, axis=0)
@@ -311,7 +311,7 @@ def first_extreme(
 
 
 def _mask(point: Sequence[int], bounds: Sequence[tuple[Array, Array]]) -> Array | None:
-    """Which elements have this reduce point; None if all do."""
+    """The elements that have this reduce point; None for all."""
     if all(start.ndim == stop.ndim == 0 for start, stop in bounds):
         return None
     mask = np.asarray(True)

@@ -11,8 +11,8 @@ access functions alone:
              = max over i of i - 2i = 0:     out may start where x starts, or lower
 
 Every part of the nest is summed up by three numbers: the lowest byte of the input that it reads,
-the end of what it writes of the output, and the distance inside. Two parts, one after the other,
-add up to one; so do all iterations of a loop, for all iterations of the loops outside at once in
+the end of what it writes of the output, and the distance inside. Two consecutive parts are combined
+into one, and so are all iterations of a loop, for all iterations of the outer loops at once in
 arrays. A part that only reads or only writes needs no order: its loops become intervals.
 """
 
@@ -67,7 +67,7 @@ BATCH = 1 << 18
 MOST_ITERATIONS = 1 << 24
 #: Inputs that are looked at; each costs a walk through a nest as long as there are inputs.
 MOST_INPUTS = 64
-#: Open sizes at which a function is looked at, one after the other.
+#: Open sizes for which a function is checked one by one.
 MOST_SIZES = 300
 _CHARACTERS = frozenset({"int8", "uint8"})
 
@@ -86,7 +86,7 @@ def overlap_distances(func: PrimFunc) -> dict[Buffer, int]:
 
 @remembered
 def written_buffers(func: PrimFunc) -> set[Buffer]:
-    """What the function writes, of what it passes to microkernels only what these write."""
+    """The buffers that the function writes; of a microkernel's arguments, only the written ones."""
     written: set[Buffer] = set()
     for stmt in statements(func.body):
         if isinstance(stmt, Store):
@@ -102,15 +102,15 @@ def overlap_distance(func: PrimFunc, input: Buffer, output: Buffer) -> int | Non
 
     With `offset[output] + distance <= offset[input]`, every element of `input` is read before
     `output` is written over it; 0 is exactly in place, a negative distance lets the output start
-    above the input. Never below minus the input's bytes, which is no restriction at all. None
-    where sharing saves nothing, and where C's rules on types would let a compiler swap the
-    accesses. Both buffers are parameters of the function; nothing is assumed of their data.
+    above the input. The minimum is minus the input's bytes: no restriction. None if sharing saves
+    nothing, or if C's aliasing rules would let a compiler swap the accesses. Both buffers are
+    parameters of the function; nothing is assumed about their data.
     """
     characters = _CHARACTERS & {input.dtype, output.dtype}
     if input.dtype != output.dtype and not characters:
         return None
     if any(isinstance(stmt, (Branch, While)) for stmt in statements(func.body)):
-        return None  # data decide what is read after what is written
+        return None  # data decide which elements are read after the write
     return _largest_distance(func, input, output)
 
 
@@ -139,7 +139,7 @@ def _distance(func: PrimFunc, input: Buffer, output: Buffer) -> int:
 def _at_once(func: PrimFunc) -> Iterator[Stmt]:
     """The statements of a GPU's function between barriers that all of its threads wait at.
 
-    Those of a block order the threads of a kernel that has only one.
+    Barriers of a block order all threads only in a kernel of one block.
     """
     for part in kernel_parts(func):
         stmts = part.body.stmts if isinstance(part.body, Seq) else (part.body,)
@@ -352,7 +352,7 @@ class _Walk:
         return lowest
 
     def call(self, call: Call, steps: _Steps) -> _Summary:
-        """A microkernel does what its contract says, anything else whatever it can."""
+        """A microkernel accesses as its contract states; any other callee may do anything."""
         read, write = np.full(steps.count, NEVER), np.full(steps.count, -NEVER)
         pointers = [argument for argument in call.args if isinstance(argument, BufferRef)]
         for argument in call.args:
@@ -445,7 +445,7 @@ class _Walk:
 
 
 def _in_sequence(body: _Summary, count: int, size: int) -> _Summary:
-    """Add up runs of `size` executions, of which there are `count`."""
+    """Combine `count` executions in runs of `size`."""
     read, write = body.read.reshape(count, size), body.write.reshape(count, size)
     distance = body.distance.reshape(count, size).max(axis=1)
     if size > 1:

@@ -84,7 +84,7 @@ class _FuncParser(ExprParser):
         return PrimFunc(name, tuple(params), tuple(allocs), body, tuple(indices))
 
     def opened(self, params: Sequence[Buffer]) -> list[Buffer]:
-        """The parameters, of which one has the extents that follow."""
+        """The parameters; one of them gets the extents that follow."""
         name = self.name()
         self.expect("[")
         extents = tuple(self.separated(self.term, "]"))

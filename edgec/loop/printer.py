@@ -1,7 +1,7 @@
 """Print the loop IR as text. `docs/loop_ir.md` has the grammar; `edgec.loop.parser` reads it back.
 
-`parse(print_func(func)) == func`, exactly. What can be derived is not printed: a loop variable's
-bounds where they are those of its range, an intrinsic's type where it is the registered one.
+`parse(print_func(func)) == func`, exactly. Derivable facts are not printed: a loop variable's
+bounds if they equal its range, an intrinsic's type if it is the registered one.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ def _type(buffer: Buffer) -> str:
 
 
 def _extents(buffer: Buffer) -> str:
-    """What the dimensions of a buffer are in a run, if sizes are open."""
+    """A buffer's dimensions in a run, if sizes are open."""
     if buffer.extents is None:
         return ""
     return f" sizes {buffer.name}[{', '.join(map(str, buffer.extents))}]"

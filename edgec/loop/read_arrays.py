@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from edgec.loop.define import Tensor
     from edgec.loop.on_arrays import Trace
 
-#: What it takes to find out how the offsets follow each other, beside the call itself.
+#: Cost of finding how the offsets follow each other, apart from the call itself.
 _CALLS_OF_OFFSETS = 3
 
 
@@ -126,7 +126,7 @@ def offsets_of(grids: Sequence[Array], shape: tuple[int, ...]) -> list[Array]:
 
 
 def view_of(offsets: Sequence[Array], dtype: np.dtype[Any]) -> View | None:
-    """A function that gives the elements of a tensor at these offsets as a view.
+    """A function that returns the elements of a tensor at these offsets as a view.
 
     None unless each offset is a sum of multiples of the axes' positions. Axes along which
     the offsets are the same have one element.

@@ -1,4 +1,4 @@
-"""Leaves out calls of a tape that compute again what an earlier call has computed."""
+"""Removes calls of a tape that repeat an earlier call."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ import numpy as np
 from edgec.loop.read_arrays import View
 from edgec.loop.tape import Array, Call
 
-#: Functions whose result depends on nothing but their arguments, and which keep none of these.
+#: Functions whose result depends only on their arguments, and which keep no references to them.
 PURE = (np.ufunc, methodcaller, View)
 
 
 def without_repeats(calls: Sequence[Call], slots: Sequence[Array | None]) -> list[Call]:
-    """The calls, of those with equal functions and arguments the first. slots: the constants.
+    """The calls without repetitions of a function with the same arguments. slots: the constants.
 
-    A store may make an argument its buffer, which later stores change: no call after it shares
-    that argument.
+    A store may turn an argument into its buffer, which later stores change; calls after it do not
+    share that argument.
     """
     first_of = _equal_numbers(slots)
     known: dict[tuple[Any, ...], int] = {}

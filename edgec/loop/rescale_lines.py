@@ -4,7 +4,7 @@
     out[c] = int8(min(max(multiply_add_high(acc[c], multiplier[c], int32(offset[c]) << 8, -128), ..
     out[c] = int8(min(max(rescale_parts(acc[c], multiplier[c], int32(offset[c])) - 128, ..
 
-What a line is, and how it is found and proven, is in `edgec.numerics.short_rescale`.
+`edgec.numerics.short_rescale` defines lines, and finds and proves them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from edgec.numerics.short_rescale import PART_BITS, Line, find_staircase, high_l
 
 #: By the upper word of a product, for cores with a long multiply; by a multiplier in parts.
 HIGH, PARTS = "high", "parts"
-#: How lines are found, the dtype of multipliers, and the shift with which offsets are added.
+#: By method: the search for a line, the multipliers' dtype, and the shift at which offsets are
+#: added.
 WAYS = {HIGH: (high_line, "int32", 16), PARTS: (parts_line, "uint32", PART_BITS[0])}
 #: Ways to round that may have a line: ties to even are seldom on one.
 ROUNDED = {("int8", f"requantize_{way}") for way in ("tflm", "tflm_right", "single")}
@@ -107,7 +108,7 @@ def _line(ending: Ending, factors: list[Array], sums: Accumulators, way: str) ->
 def _with(
     func: PrimFunc, tables: Mapping[str, Array], block: Block, ending: Ending, line: Line, way: str
 ) -> tuple[PrimFunc, Mapping[str, Array]]:
-    """The function with the line in place of what ends the block."""
+    """The function with the line in place of the block's last operations."""
     _, dtype, added_at = WAYS[way]
     acc, load, last = ending.rounded.args
     assert isinstance(load, Load) and isinstance(last, Cast) and isinstance(last.value, Load)

@@ -145,8 +145,9 @@ class ReplaceBuffer(Rewriter):
 
 
 class StatementRewriter:
-    """Rebuild statements alone. Those whose parts stay are the same objects, and what is known of
-    them stays with them."""
+    """Rebuild only statements. Unchanged statements remain the same objects, so cached results stay
+    valid.
+    """
 
     def stmt(self, stmt: Stmt) -> Stmt:
         """The statement with its parts replaced."""

@@ -1,8 +1,8 @@
 """In which order a nest touches the rows of its buffers, step by step.
 
-A row is everything at one index of a buffer's first dimension. The loops are run as they will run,
-with conditions decided; what a statement touches is a run of rows. Primitives that change when rows
-are made, or where they are kept, look here for what they must not break.
+A row is everything at one index of a buffer's first dimension. The loops are executed with their
+conditions; each statement accesses a run of rows. Primitives that change when rows are computed or
+where they are kept check here which orders they must keep.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ def touches(stmt: Stmt, buffers: Collection[Buffer]) -> list[Touch]:
 class _Runner:
     def __init__(self, buffers: frozenset[Buffer]) -> None:
         self.buffers = buffers
-        # By the identity of statements, which live as long as the one that is run.
+        # Keyed by the identity of statements, which live as long as the executed one.
         self.found: dict[int, list[_Rows]] = {}
         self.touched: dict[int, bool] = {}
         self.children: dict[int, list[Stmt]] = {}

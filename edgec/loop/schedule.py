@@ -8,8 +8,8 @@
     s.trace_json()                # [["split", {"loop": "out_c", "factor": 4, ...}], ...]
     replay(func, s.trace_json())  # the same schedule again
 
-What each primitive does, with the loops before and after, is given by the function of the same
-name in `edgec.loop.primitives`. Loops and blocks are addressed by name.
+The function of the same name in `edgec.loop.primitives` documents each primitive with the loops
+before and after. Loops and blocks are addressed by name.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ class Choice(int):
 
 @dataclass
 class Step:
-    """One use of a primitive. `decision` is what a sampling primitive chose."""
+    """One use of a primitive. `decision` is a sampling primitive's choice."""
 
     primitive: str
     args: dict[str, Any]
@@ -111,7 +111,7 @@ class Schedule:
         self._rng = random.Random(self.seed)
 
     def _apply(self, primitive: Callable[..., tuple[PrimFunc, Any]], **args: Any) -> Any:
-        # Models repeat layers: what a primitive makes of equal functions is made once.
+        # Models repeat layers: cache a primitive's result, so that equal functions share it.
         func, result = remembered(primitive)(self.func, **args)
         remembered(require_at_once)(func)
         self.func = func
@@ -165,7 +165,7 @@ class Schedule:
         self.set_kind(loop, index)
 
     def run_once(self) -> None:
-        """Let one thread run what is not spread over a GPU's; after `simplify`."""
+        """Run statements that are not spread over a GPU in one thread; after `simplify`."""
         self._apply(run_once)
 
     def place_barriers(self) -> None:
@@ -175,7 +175,7 @@ class Schedule:
     def warp_tiles(
         self, loop: str, rows: int, columns: int, chunks: int = 1, halves: bool = False
     ) -> None:
-        """Give each block a tile of a product, each thread four sums of a part of it."""
+        """Give each block a tile of a product, and each thread four sums of a part of it."""
         made = self._apply(
             warp_tiles, loop=loop, rows=rows, columns=columns, chunks=chunks, halves=halves
         )
@@ -220,7 +220,7 @@ class Schedule:
     def gather(
         self, block: str, buffer: str, name: str, order: Sequence[str] = (), dtype: str = ""
     ) -> str:
-        """Read what a sum takes of a buffer before it; returns the name of the copy."""
+        """Copy a sum's elements of a buffer before it; returns the name of the copy."""
         made: str = self._apply(
             gather, block=block, buffer=buffer, name=name, order=list(order), dtype=dtype
         )
@@ -232,7 +232,7 @@ class Schedule:
         return loop
 
     def pad_steps(self, block: str, buffer: str, axis: str, multiple: int) -> None:
-        """Let a sum have a multiple of steps, of which the last add zeros."""
+        """Round the steps of a sum up to a multiple; the added steps add zeros."""
         self._repack(
             *self._apply(pad_steps, block=block, buffer=buffer, axis=axis, multiple=multiple)
         )
@@ -242,7 +242,7 @@ class Schedule:
         self._apply(split_steps, block=block, buffer=buffer, axis=axis, parts=dict(parts))
 
     def fold_offset(self, block: str, buffer: str) -> None:
-        """Add what a sum adds to each input once, to the constant it starts from."""
+        """Move the offset that a sum adds to each input into its initial constant."""
         func, made = remembered(fold_offset)(self.func, block=block, buffer=buffer)
         changed = {*self.repacked, *self.packed, *self.folded} & {*made.sources.values()}
         if changed:
@@ -252,7 +252,7 @@ class Schedule:
         self.folded[made.name] = made
 
     def floor_sum(self, block: str) -> FlooredSum:
-        """Add two int8 by products of which the upper words are kept; returns their numbers."""
+        """Add two int8 by the upper words of products; returns their numbers."""
         numbers: FlooredSum = self._apply(floor_sum, block=block)
         return numbers
 
@@ -287,11 +287,11 @@ class Schedule:
         self._apply(compute_inline, block=block)
 
     def store_over(self, block: str, buffer: str) -> None:
-        """Store what a block makes over the temporary that it is made of."""
+        """Store a block's input in the buffer of its output."""
         self._apply(store_over, block=block, buffer=buffer)
 
     def cache_read(self, buffer: str, loop: str, scope: Scope = "register") -> str:
-        """Read through a copy of what one step of the loop needs; returns the copy's name."""
+        """Read through a copy of the part that one iteration needs; returns the copy's name."""
         name: str = self._apply(cache.cache_read, buffer=buffer, loop=loop, scope=scope)
         return name
 
@@ -306,7 +306,6 @@ class Schedule:
         return name
 
     def transform_layout(self, buffer: str, packing: str) -> None:
-        """Store a constant in another order, such as "OHWI -> O/4 H W I O%4"."""
         self._repack(buffer, self._apply(layout.transform_layout, buffer=buffer, packing=packing))
 
     def flatten(self, buffer: str, first: int, last: int) -> None:
@@ -348,7 +347,7 @@ class Schedule:
         self._apply(inline_constant, buffer=buffer, values=list(values))
 
     def table(self, name: str, tables: Mapping[str, Array]) -> Array:
-        """The array of a constant as it is now, from those of the function's before any step."""
+        """The current array of a constant, from the function's arrays before any step."""
         packed, folded, repack = (
             self.packed.get(name), self.folded.get(name), self.repacked.get(name)
         )  # fmt: skip
@@ -373,12 +372,12 @@ class Schedule:
         self._apply(storage_align, buffer=buffer, dimension=dimension, factor=factor)
 
     def simplify(self) -> None:
-        """Lower blocks, shrink temporaries, drop what is decided; loops keep their names."""
+        """Lower blocks, shrink temporaries, resolve decided conditions; loops keep their names."""
         self._apply(simplify_func)
         self.trace[-1].primitive = "simplify"
 
     def hold_places(self, loop: str) -> list[str]:
-        """Find places that data choose before a loop in which they are the same."""
+        """Hoist computed indices of gathers that are the same in all iterations of a loop."""
         names: list[str] = self._apply(hold_places, loop=loop)
         return names
 
@@ -464,9 +463,9 @@ def _to_json(value: Any) -> Any:
 
 
 def replay(func: PrimFunc, trace: str, decisions: dict[int, list[int]] | None = None) -> Schedule:
-    """Apply a trace to a fresh function. `decisions` replaces those of some steps.
+    """Apply a trace to a fresh function. `decisions` replaces the decisions of some steps.
 
-    ScheduleError if the text is no trace, or a step does not apply to this function.
+    ScheduleError if the text is not a trace, or a step does not apply to this function.
     """
     schedule = Schedule(func)
     results: list[Any] = []

@@ -16,8 +16,9 @@ MOST = 8
 def step_term(values: Sequence[int], at: TermLike) -> Term:
     """A term that is values[i] where `at` is i: `((at + b) // a) * c + d` between its ends.
 
-    The values must not fall. The last one may lie higher than the form says, as when the padding
-    at the end of an image completes several windows at once. ScheduleError if there is no term.
+    The values must not decrease. The last one may be higher than the term, for example when the
+    padding at the end of an image completes several windows at once. ScheduleError if there is no
+    term.
     """
     at = as_term(at)
     least, most = values[0], values[-1]
@@ -36,7 +37,7 @@ def _fit(values: np.ndarray, least: int, most: int) -> tuple[int, int, int, int]
     places = np.arange(len(values))
     if len(values) == 0 or values.min() == values.max() == most == least:
         return 1, 0, 0, least
-    # A place where the form is not limited from below gives d.
+    # The first value above the lower limit determines d.
     grown = int(np.argmax(values > least)) if (values > least).any() else len(values)
     if grown == len(values):
         return (1, -len(values), most - least, most) if most > least else None

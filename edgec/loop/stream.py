@@ -3,9 +3,9 @@
     lanes = lanes_of(channels, 4)                                    # units of four channels
     fields = (Field("w", rows_at(lanes, taps), "int8"), Field("bias", lanes))
 
-A field says which constant, where its entries lie in it, in which order, and the dtype in which
-they are stored. What is stored, what is read back, and how long it is follow from the fields.
-Fields with the same number of units alternate: all fields of the first unit come first.
+A field lists a constant, the positions of its entries, their order and their stored dtype. Packing,
+reading back and the length are derived from the fields. Fields with the same number of units
+alternate: all fields of the first unit come first.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ Array = npt.NDArray[Any]
 class Field:
     """Entries of one constant.
 
-    at: [units, ...], where the entries lie in the flat constant, in their order; -1 for a zero.
-    dtype: of `times` * entry + `plus`, which is stored, in as many bits as it has; both may be
-    arrays that broadcast with `at`.
+    at: [units, ...], indices of the entries in the flat constant, in stored order; -1 for a zero.
+    dtype: of the stored number, `times` * entry + `plus`; both may be arrays that broadcast with
+    `at`.
     """
 
     source: str
@@ -94,7 +94,7 @@ class Field:
 
 @dataclass(frozen=True, eq=False)
 class Joined(Field):
-    """Numbers that are made of several entries, those of the last axis of `at`."""
+    """Numbers that combine several entries, along the last axis of `at`."""
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -121,7 +121,7 @@ class Sums(Joined):
 
 @dataclass(frozen=True, eq=False)
 class Digits(Joined):
-    """Entries of four bits, side by side. times: the place of each, its lowest bit's worth."""
+    """int4 entries side by side. times: the weight of each one's lowest bit."""
 
     def encode(self, entries: Array) -> Array:
         """The digits together."""
@@ -169,9 +169,9 @@ Change = Callable[..., Mapping[str, Array]]
 class Stream:
     """Constants of a meaning that a C function reads as one array of `dtype`.
 
-    The array replaces the first of `sources`. `fields(**sizes)` lists what is in it.
-    `prepare(arrays, **sizes)` adds what fields store that is computed, and `restore(arrays,
-    **sizes)` takes back what it changed.
+    The array replaces the first of `sources`. `fields(**sizes)` lists its contents.
+    `prepare(arrays, **sizes)` adds computed constants for the fields, and `restore(arrays,
+    **sizes)` reverses its changes.
     """
 
     sources: tuple[str, ...]
@@ -199,7 +199,7 @@ class Stream:
     ) -> Array:
         """The arrays of `count` calls, [count, words], of constants with a part for each.
 
-        Parts of one unit, such as those of single channels, are packed together: there are many.
+        Parts of one unit, such as single channels, are packed together, since there are many.
         """
         rows = {name: array.reshape(count, -1) for name, array in arrays.items()}
         parts = [{name: row[i] for name, row in rows.items()} for i in range(count)]
@@ -233,7 +233,7 @@ class Stream:
         return {source: given[source] for source in self.sources if source in given}
 
     def describe(self, **sizes: int) -> str:
-        """What is in the array, in the order of its fields; those of one constant together."""
+        """The contents of the array in the order of its fields; one constant's fields together."""
         return _facts(self, tuple(sizes.items()))[1]
 
 

@@ -1,4 +1,4 @@
-"""What a definition computes on arrays, as a list of calls: traced once, run for every sample."""
+"""A definition's computation on arrays as a list of calls: traced once, run for every sample."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Array = npt.NDArray[Any]
 #: A function of arrays, the slots of its arguments, the slot of its result.
 Call = tuple[Callable[..., Array], tuple[int, ...], int]
 
-#: Calls that are run in the time in which one is traced.
+#: The number of calls that run in the time it takes to trace one.
 CALLS_OF_RUN = 8
 
 
 class Tape:
-    """Calls in order, while they are traced. Values have slots; those of constants are filled.
+    """Calls in order, while they are traced. Values have slots; constants' slots are filled.
 
-    elements: of the arrays that are computed now.
+    elements: of the arrays being computed.
     """
 
     def __init__(self) -> None:
@@ -32,7 +32,7 @@ class Tape:
         self.slots: list[Array | None] = []
 
     def slot(self, array: Array | None = None) -> int:
-        """A new slot, of a constant array or of what each run computes."""
+        """A new slot, for a constant array or for a computed one."""
         if array is not None:
             self._keep(array)
         self.slots.append(array)
@@ -74,7 +74,7 @@ class Program:
         self.calls = calls[::-1]
 
     def run(self, arrays: Sequence[Array]) -> list[Array]:
-        """The outputs for these inputs, which must have the shapes and dtypes that were traced."""
+        """The outputs for these inputs, which must have the traced shapes and dtypes."""
         work = current_work()
         if work is not None:
             work.spend(1 + self.work // CALLS_OF_RUN)

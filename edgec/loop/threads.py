@@ -2,8 +2,8 @@
 
 The interpreter's source of such a function (`edgec.loop.interpret`) is a generator for one thread,
 which stops at each barrier. Threads run one after the other up to a barrier of their warp, warps up
-to one of their block, blocks up to one of the grid. What every thread reads and writes is noted
-with the epoch, so that a missing barrier is found in each run, whatever the order of threads.
+to one of their block, blocks up to one of the grid. Every access is recorded with its epoch, so
+that each run finds a missing barrier, whatever the order of threads.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from edgec.errors import ContractError
 from edgec.loop.bound import BOUND, WARP, Launch
 from edgec.loop.ir import PrimFunc
 
-#: A thread, or threads that go together: gives the scope of each barrier that it comes to.
+#: A thread, or a group of threads; yields the scope of each barrier that it reaches.
 Run = Iterator[str]
 
 
@@ -30,9 +30,9 @@ def run_grid(
 ) -> None:
     """Run a function on flat lists, by names of the interpreter's source, in place.
 
-    start: makes one thread. numbers: the function's index arguments. Raises ContractError for two
-    accesses of one element, of which one writes, that no barrier puts in order, and for barriers
-    that some threads of the scope come to and others do not.
+    start: makes one thread. numbers: the function's index arguments. Raises ContractError for a
+    race (two accesses of one element, at least one a write, without a barrier between them) and for
+    barriers that only some threads of the scope reach.
     """
     clock = _Clock()
     constant = {f"b_{b.name}" for b in func.params if b.scope == "constant"}
@@ -88,7 +88,7 @@ def _place(number: int, extents: tuple[int, ...]) -> tuple[int, ...]:
 
 
 def _together(members: list[Run], scope: str) -> Run:
-    """Members of a scope, from barrier to barrier; gives those of wider scopes."""
+    """Run members of a scope from barrier to barrier; yields barriers of wider scopes."""
     while True:
         met = {next(member, "") for member in members}
         if len(met) > 1:
@@ -152,7 +152,7 @@ class _Memory(list[Any]):
         return super().__getitem__(index)
 
     def __setitem__(self, index: SupportsIndex | slice, value: Any) -> None:
-        if isinstance(index, slice):  # of a kernel, which writes back what it was given
+        if isinstance(index, slice):  # from a kernel, which writes back unchanged elements too
             for element, new in zip(range(*index.indices(len(self))), value, strict=True):
                 if super().__getitem__(element) != new:
                     self[element] = new

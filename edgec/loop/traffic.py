@@ -1,9 +1,9 @@
 """Count how often one call of a function accesses each of its parameters.
 
-For the choice of memories that differ in speed. Counted from the tree, as in `edgec.loop.cost`:
-a load or store is one access of its element's width. Microkernels that state their own cost read
-and write whole words: what their meaning accesses is counted in words. Nothing is known of what a
-C compiler keeps in registers.
+For the choice of memories that differ in speed. Counted from the tree, as in `edgec.loop.cost`: a
+load or store is one access of its element's width. Microkernels with a declared cost read and write
+whole words: their meaning's accesses are counted in words. A C compiler's use of registers is not
+considered.
 """
 
 from __future__ import annotations
@@ -65,7 +65,7 @@ class _Counting:
         return _sum((found, 1.0), *((self.stmt(part), times) for part, times in parts(stmt)))
 
     def read(self, stmt: Stmt) -> _Found:
-        """What the expressions directly in a statement read."""
+        """The loads of the expressions directly in a statement."""
         found: _Found = {}
         for expr in expressions(stmt):
             for part in subexpressions(expr):
@@ -86,8 +86,9 @@ class _Counting:
 
 
 def _kernel_traffic(call: Call) -> list[Traffic]:
-    """What a microkernel accesses through each of its pointers; each element once where a foreign
-    function does."""
+    """A microkernel's accesses through each of its pointers; for a foreign function, each element
+    once.
+    """
     if find_foreign(call.callee) is not None:
         refs = [argument for argument in call.args if isinstance(argument, BufferRef)]
         return [{bits(r.buffer.dtype) // 8: float(r.buffer.elements)} for r in refs]

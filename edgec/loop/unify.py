@@ -151,7 +151,7 @@ class Unifier:
         return join(left, right)
 
     def const(self, versions: Sequence[Const]) -> Expr:
-        """A number, a size, or what one is divided by to get it."""
+        """A constant of all versions, a number of elements, or a reciprocal of one."""
         first = versions[0]
         if all(each == first for each in versions):
             return first

@@ -152,7 +152,7 @@ name_of = lru_cache(str)
 class ArrayValue(Value):
     """A value that is an array: the same element for every point of an index grid.
 
-    It is a known array, or what a call of a tape makes of arrays that only a run has.
+    It is a known array, or the result of a tape's call on arrays that only a run has.
     """
 
     def __init__(self, array: Array) -> None:
@@ -163,7 +163,7 @@ class ArrayValue(Value):
 
     @classmethod
     def traced(cls, tape: Tape, slot: int, dtype: str) -> ArrayValue:
-        """What a slot of a tape holds."""
+        """The value in a slot of a tape."""
         made = cls.__new__(cls)
         made.tape, made.known, made.slot = tape, dtype, slot
         return made
@@ -204,9 +204,9 @@ class NotAChain(Exception):
 
 
 class Accumulator(ArrayValue):
-    """What a reduction has come to, unknown yet: operations on it are noted, as a chain.
+    """A reduction's accumulator while it is traced: operations on it are recorded as a chain.
 
-    chain: the operation, its other operand, and whether that is the first one.
+    chain: the operation, its other operand, and whether this operand is the first one.
     """
 
     def __init__(self, dtype: str, chain: tuple[tuple[str, ArrayValue, bool], ...] = ()) -> None:

@@ -80,7 +80,7 @@ class _Verifier:
         self.func = func
         self.buffers: dict[str, Buffer] = {}
         self.place: list[str] = [func.name]
-        # What a guard keeps out (the tail of a split) interval analysis does not see.
+        # Interval analysis does not see indices that a guard excludes (the tail of a split).
         self.guards = 0
         # Loops and guards around that let nothing through: windows that meet only padding.
         self.idle = 0

@@ -65,7 +65,7 @@ class Window:
         if not self.is_padded:
             return 0.0
         inside = 1.0
-        # As if there were as much padding below as above.
+        # Assumes equal padding at the top and at the bottom.
         span = self.shape[0] + 2 * self.corner[0] - (self.kernel[0] - 1) * self.dilation[0] - 1
         outs = (max(span // self.stride[0] + 1, 1), self.out_width)
         for axis in (0, 1):
@@ -75,7 +75,7 @@ class Window:
             inside *= whole / outs[axis]
         return 1 - inside
 
-    #: The names that microkernels give the numbers, in their order.
+    #: The microkernels' names of the numbers, in their order.
     SIZES: ClassVar[tuple[str, ...]] = (
         "height", "width", "channels", "kernel_h", "kernel_w", "stride_h", "stride_w",
         "dilation_h", "dilation_w", "top", "left", "out_width", "padded", "zero_point",

@@ -1,6 +1,6 @@
-"""Schedule primitives: each takes a PrimFunc and gives a new one that means the same.
+"""Schedule primitives: each takes a PrimFunc and returns a new one with the same meaning.
 
-One file per family. A primitive is a pure function `name(func, ...) -> (func, result)`; the
-methods of `edgec.loop.schedule.Schedule` record its use. One that does not apply raises
-ScheduleError and says why.
+One file per family. A primitive is a pure function `name(func, ...) -> (func, result)`; the methods
+of `edgec.loop.schedule.Schedule` record its use. A primitive that does not apply raises
+ScheduleError with the reason.
 """

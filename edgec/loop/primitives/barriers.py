@@ -38,7 +38,7 @@ def place_barriers(func: PrimFunc) -> tuple[PrimFunc, None]:
 
 @dataclass(frozen=True)
 class _Part:
-    """A statement with its barriers; what it touches up to the first one and after the last."""
+    """A statement with its barriers, its accesses before the first one and after the last one."""
 
     stmt: Stmt
     head: tuple[Access, ...]
@@ -117,10 +117,10 @@ def _scope(a: Access, b: Access) -> SyncScope | None:
 
 
 def _is_own(a: Access, b: Access, kinds: tuple[str, ...]) -> bool:
-    """Whether elements that both touch are touched by one block (or one thread) alone.
+    """Whether every element that both access is accessed by only one block (or thread).
 
-    Shown where both addresses move by the same distance from one step of each bound loop to the
-    next, and tell these steps apart.
+    True if both addresses have the same strides over the bound loops, and iterations have different
+    addresses.
     """
     bound = [{loop.kind for loop in access.loops if loop.kind in kinds} for access in (a, b)]
     if not any(bound):
@@ -164,7 +164,7 @@ def _parts(access: Access, kinds: tuple[str, ...]) -> _Parts | None:
 
 
 def _rest(access: Access, kinds: tuple[str, ...]) -> Term:
-    """The address apart from what the bound loops add."""
+    """The address without the bound loops' share."""
     assert access.indices is not None
     rest: Term = flat_address(access.buffer, access.indices)
     for loop in access.loops:

@@ -24,7 +24,7 @@ from edgec.numerics.term import Term, Var, as_term
 def cache_read(
     func: PrimFunc, buffer: str, loop: str, scope: Scope = "register"
 ) -> tuple[PrimFunc, str]:
-    """Copy what one step of a loop reads of a buffer, and read the copy.
+    """Copy the elements of a buffer that one iteration of a loop reads, and read the copy.
 
         for k in 0..9 {                      for k in 0..9 {
           for i in 0..4 {                      block x_cache(d0: spatial = k) {
@@ -59,7 +59,7 @@ def cache_read(
 def cache_write(
     func: PrimFunc, buffer: str, loop: str, scope: Scope = "register"
 ) -> tuple[PrimFunc, str]:
-    """Write what one step of a loop writes of a buffer to a copy, and copy it out at the end.
+    """Write to a copy of a buffer's part in each iteration of a loop, and copy it out at the end.
 
         for i in 0..4 {                      for i in 0..4 {
           for k in 0..9 {                      for k in 0..9 {

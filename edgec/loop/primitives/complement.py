@@ -37,7 +37,7 @@ def complement(func: PrimFunc, buffer: str) -> tuple[PrimFunc, Repack]:
 
 
 def complemented(array: Array) -> Array:
-    """-1 - s, which int8 holds for every s that it holds."""
+    """-1 - s, which is int8 for every int8 s."""
     return np.asarray(np.invert(array))
 
 

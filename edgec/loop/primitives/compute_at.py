@@ -41,11 +41,11 @@ def compute_at(
         } } }                                    } } }
 
     The nest keeps its loops' names. All blocks that write the temporary move together, and
-    overlapping parts are computed again. The temporary keeps its shape here; `simplify` shrinks
-    it to the part that one iteration needs, and `scope` says where that lives (registers up to
-    64 elements, else scratch). Requires: every use of the temporary is inside the loop; the
-    block's own loops are not yet split, nor cut where it accumulates: each part would add all that
-    is used; what the block reads is not written between the two.
+    overlapping parts are computed again. The temporary keeps its shape here; `simplify` shrinks it
+    to the part that one iteration needs, and `scope` is that part's memory (registers up to 64
+    elements, else scratch). Requires: every use of the temporary is inside the loop; the block's
+    own loops are not split, nor cut if it accumulates, since each part would add everything; the
+    block's inputs are not written between the two.
     """
     _, _ = find_block(func, block)
     buffer = written_buffer(find_block(func, block)[0])

@@ -83,7 +83,7 @@ class _Inline(Rewriter):
 
 
 def _without_limits_twice(expr: Expr) -> Expr:
-    """Without a cast there and back of what was limited to the dtype between."""
+    """Remove a cast to a narrower dtype and back from a value limited to that dtype."""
     inner = expr.value if isinstance(expr, Cast) and is_integer(expr.value.dtype) else None
     if not isinstance(inner, Cast) or inner.value.dtype != expr.dtype:
         return expr

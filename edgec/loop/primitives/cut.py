@@ -47,8 +47,8 @@ def cut(
           u[j] = g(t[j])                    for j_end in 6..8 { u[j_end] = g(t_end[j_end]) }
         }
 
-    `blocks` name those that write the temporaries; all names in copies end in `suffix`. So each
-    part can be scheduled in a way of its own: `compute_at` leaves of the copies what is needed.
+    `blocks` name those that write the temporaries; all names in copies end in `suffix`. Each part
+    can then be scheduled separately: `compute_at` shrinks the copies to the needed elements.
 
     Requires: the loop and the blocks' nests stand on their own, one after the other, in this order
     (without blocks, the loop may stand inside others); it steps from 0 to a number and carries no

@@ -28,7 +28,7 @@ def flatten(func: PrimFunc, buffer: str, first: int, last: int) -> tuple[PrimFun
         .. = w[o, k, i]                  ->    .. = w[o, k * 4 + i]
 
     No element moves. Requires: the buffer is not read by a gather or a call. Returns the function
-    that gives the array of a constant its new shape at compile time.
+    that reshapes a constant's array at compile time.
     """
     old = find_buffer(func, buffer)
     if not 0 <= first <= last < len(old.shape):

@@ -1,4 +1,4 @@
-"""floor_sum: a sum of two int8 by products of which the upper words are kept."""
+"""floor_sum: a sum of two int8 by products of which only the upper words are kept."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class SumOfTwo:
 
     @property
     def buffers(self) -> tuple[Buffer, ...]:
-        """What the two are read of."""
+        """The buffers of both operands."""
         parts = (*subexpressions(self.left), *subexpressions(self.right))
         return tuple(part.buffer for part in parts if isinstance(part, Load))
 
@@ -65,8 +65,8 @@ def floor_sum(func: PrimFunc, block: str) -> tuple[PrimFunc, FlooredSum]:
         }                                                       + 32768 + ...) >> 16) - 128)
                                                           }
 
-    Where a core multiplies a word by a half-word and keeps the upper part, that is one instruction
-    for each. Requires: numbers exist that give the same for all 65,536 pairs of operands; they are
+    Cores that multiply a word by a half-word and keep the upper part do each product in one
+    instruction. Requires: numbers with equal results for all 65,536 pairs of operands; they are
     searched for, see `edgec.numerics.linear_sum`. Returns them.
     """
     found, _ = find_block(func, block)

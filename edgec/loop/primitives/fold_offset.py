@@ -1,4 +1,4 @@
-"""fold_offset: what a sum adds to all of its inputs goes to where it starts."""
+"""fold_offset: move the offset that a sum adds to each input into its initial value."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def fold_offset(func: PrimFunc, block: str, buffer: str) -> tuple[PrimFunc, Pack
 
 
 def _folded(own: int, offset: int, arrays: Mapping[str, Array]) -> Array:
-    """The constant with what the offset adds to each channel; own: the dimension of channels."""
+    """The constant plus the offset's share in each channel; own: the dimension of channels."""
     weights, bias = arrays["weights"], arrays["start"]
     axes = tuple(axis for axis in range(weights.ndim) if axis != own)
     total = bias.astype(np.int64) + offset * weights.sum(axis=axes, dtype=np.int64)
@@ -75,5 +75,5 @@ def _start(term: SumTerm) -> Load:
 
 
 def adds_offset(func: PrimFunc, block: str, buffer: str) -> bool:
-    """Whether a sum of products adds a number to what it reads of a buffer."""
+    """Whether a sum of products adds a number to each element that it reads from a buffer."""
     return bool(find_term("fold_offset", func, block, buffer).offset)

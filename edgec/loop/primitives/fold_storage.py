@@ -18,7 +18,7 @@ from edgec.numerics.term import as_term, floor_mod
 
 
 def fold_storage(func: PrimFunc, buffer: str, contiguous: bool = False) -> tuple[PrimFunc, None]:
-    """Give a temporary as many rows as are alive at once, and use them again and again.
+    """Shrink a temporary to the rows that are alive at once, and reuse them in turn.
 
         alloc t: [9]                              alloc t: [3]
         for i in 0..9 {                           for i in 0..9 {
@@ -27,10 +27,9 @@ def fold_storage(func: PrimFunc, buffer: str, contiguous: bool = False) -> tuple
             u[j] = g(t[j], t[j+1], t[j+2])            u[j] = g(t[j % 3], t[(j+1) % 3], t[(j+2) % 3])
         } }                                       } }
 
-    With `contiguous`, the rows that are alive stay one after the other, as a callee that is given
-    a pointer to several wants them: they move down before new ones are written, and row r is at
-    t[r - base(i)], base(i) being the first one alive in step i of the innermost loop around all
-    uses.
+    With `contiguous`, live rows stay consecutive for callees that take a pointer to several rows:
+    they move down before new ones are written, and row r is at t[r - base(i)], base(i) being the
+    first one alive in step i of the innermost loop around all uses.
 
     Lowers the blocks. Requires a temporary in memory whose rows are written in order, each before
     it is read; without `contiguous` no access may span several rows.

@@ -22,9 +22,9 @@ def fuse_axes(func: PrimFunc, block: str, axes: list[str], name: str) -> tuple[P
               acc[c] = acc[c] + x[i, j]          } }
         } } }
 
-    `fuse` changes loops alone, and leaves the block its axes. Requires: the axes' loops are
-    directly nested, each from 0 to a constant, run nothing but the block, and no loop inside
-    depends on them. Returns the name of the new loop.
+    `fuse` changes only loops, not the block's axes. Requires: the axes' loops are directly nested,
+    each from 0 to a constant, run nothing but the block, and no loop inside depends on them.
+    Returns the name of the new loop.
     """
     nest = own_nest(func, block)
     loops, inner = _around(nest, axes)

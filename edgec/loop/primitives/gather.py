@@ -1,4 +1,4 @@
-"""gather: what a sum of products reads, one element after the other in the order of use."""
+"""gather: copy the operands of a sum of products into their order of use."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from edgec.numerics.term import Var, as_term
 def gather(
     func: PrimFunc, block: str, buffer: str, name: str, order: list[str], dtype: str
 ) -> tuple[PrimFunc, str]:
-    """Read the elements of a buffer that a sum of products takes before it, in the order of use.
+    """Before a sum of products, copy its elements of a buffer into their order of use.
 
         for h in 0..8 {                              for h in 0..8 {
           for c in 0..4 {                              for k in 0..3 {
@@ -34,9 +34,9 @@ def gather(
                                                                + col[h, k] * w[c, k]
                                                      } } } }
 
-    The copy has a dimension for each axis of the block on which the place depends, or for those
-    that `order` names, and its elements are stored as `dtype`, if any is said. Requires: these are
-    loops from 0 to a constant. Returns the name of the copy, which is also that of its block.
+    The copy has a dimension for each axis of the block in the read's indices, or for the axes in
+    `order`. Its elements have the dtype `dtype` if it is given. Requires: these axes are loops from
+    0 to a constant. Returns the name of the copy and of its block.
     """
     term = find_term("gather", func, block, buffer)
     name = fresh(func, name)
@@ -52,7 +52,7 @@ def gather(
 
 
 def _axes(term: SumTerm, order: list[str]) -> list[Var]:
-    """The axes of the copy: those on which the place that is read depends."""
+    """The axes of the copy: the axes in the read's indices."""
     places = [p for p in subexpressions(term.read) if isinstance(p, (Load, IndexValue))]
     indices = [p.indices if isinstance(p, Load) else (p.term,) for p in places]
     used = {var for each in indices for index in each for var in index.variables()}

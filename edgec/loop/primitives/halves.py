@@ -33,13 +33,13 @@ def packed_halves(array: Array) -> Array:
 
 
 def pack_halves(func: PrimFunc, buffer: str) -> tuple[PrimFunc, Repack]:
-    """Give a constant parameter whose numbers are float16 half the bytes; every read follows.
+    """Store a float32 constant whose numbers fit in float16 as uint16; change every read.
 
         w: constant float32[16, 9]        w: constant uint16[16, 9]
         .. = w[o, i]                 ->   .. = f32_from_f16(uint32(w[o, i]))
 
-    That the numbers fit is the caller's to check (`fits_halves`). Returns the function that packs
-    the constant's array at compile time.
+    The caller checks that the numbers fit (`fits_halves`). Returns the function that packs the
+    constant's array at compile time.
     """
     old = find_buffer(func, buffer)
     if old.scope != "constant" or old.dtype != "float32":

@@ -13,15 +13,15 @@ from edgec.numerics.term import Var, as_term
 
 
 def hold_places(func: PrimFunc, loop: str) -> tuple[PrimFunc, list[str]]:
-    """Compute before a loop the places of gathers that are the same in all of its steps.
+    """Hoist the computed indices of gathers that are the same in all iterations of a loop.
 
                                                place[0] = min(at[i], 49)
         for j in 0..8 {                        for j in 0..8 {
           y[i, j] = x[min(at[i], 49), j]  ->     y[i, j] = x[place[0], j]
         }                                      }
 
-    Requires: there is such a place; blocks are gone (`simplify`). Returns the names of the places.
-    What the loop writes may lie where a place is read from: it is read before.
+    Requires: there is such an index; blocks are lowered (`simplify`). Returns the names of the
+    hoisted indices. The loop may overwrite their sources, since they are read before it.
     """
     target, _ = find_loop(func, loop)
     inside = {s.var for s in statements(target) if isinstance(s, For)}
@@ -68,7 +68,7 @@ def _gathers(target: Stmt) -> Iterator[Gather]:
 
 
 def _is_same(index: Expr, inside: set[Var], written: set[Buffer]) -> bool:
-    """Whether an index is computed from what no step of the loops changes."""
+    """Whether an index reads only values that no iteration of the loops changes."""
     if isinstance(index, (Const, IndexValue)):
         return False
     for part in subexpressions(index):

@@ -35,14 +35,14 @@ def packed_int4(array: Array) -> Array:
 
 
 def pack_int4(func: PrimFunc, buffer: str) -> tuple[PrimFunc, Repack]:
-    """Give a constant parameter whose numbers lie in [-8, 7] half the bytes; every read follows.
+    """Store an int8 constant whose numbers lie in [-8, 7] as int4; change every read.
 
         w: constant int8[16, 9]        w: constant uint8[72]
         .. = w[o, i]              ->   .. = ((w[(9*o + i) // 2] & 15) ^ 8) - 8      where even
                                        .. = ((w[(9*o + i) // 2] >> 4) ^ 8) - 8      where odd
 
-    Unrolled loops know which of the two it is. That the numbers fit is the caller's to check
-    (`fits_int4`). Returns the function that packs the constant's array at compile time.
+    Unrolled loops read only the right form. The caller checks that the numbers fit (`fits_int4`).
+    Returns the function that packs the constant's array at compile time.
     """
     old = find_buffer(func, buffer)
     if old.scope != "constant" or old.dtype != "int8":

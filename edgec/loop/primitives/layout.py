@@ -51,7 +51,7 @@ class Packing:
         )
 
     def repack(self, array: Array) -> Array:
-        """The packed array; what is rounded up is filled with zeros."""
+        """The packed array; dimensions that are rounded up are filled with zeros."""
         factors = self.factors()
         padding = [(0, -array.shape[d] % factors.get(d, 1)) for d in range(self.rank)]
         padded = np.pad(array, padding)
@@ -92,7 +92,7 @@ def parse_packing(text: str) -> Packing:
 
 
 def transform_layout(func: PrimFunc, buffer: str, packing: str) -> tuple[PrimFunc, Repack]:
-    """Give a constant parameter another order; every read follows.
+    """Store a constant in another order; change every read.
 
         w: constant int8[64, 3, 3, 16]           w: constant int8[16, 3, 3, 16, 4]
         .. = w[o, h, w, i]                 ->    .. = w[o // 4, h, w, i, o % 4]

@@ -37,10 +37,10 @@ def split(
                                              S[i_o*4 + i_i]
                                        } } }
 
-    The guard is left out where `factor` divides the extent; `tail="exact"` demands that. With
-    `tail="shift"` the last step starts earlier instead, `min(i_o*4, 26) + i_i`, and does some
-    elements again: no block inside may then read what one inside writes, and the output must not
-    share memory with what is read. Returns the names of the two loops, `i_o` and `i_i`.
+    No guard is needed if `factor` divides the extent; `tail="exact"` demands that. With
+    `tail="shift"` the last step starts earlier instead, `min(i_o*4, 26) + i_i`, and computes some
+    elements again: then no block inside may read another's output, and output and inputs must not
+    share memory. Returns the names of the two loops, `i_o` and `i_i`.
     """
     old, _ = find_loop(func, loop)
     if factor < 1:
@@ -209,7 +209,7 @@ def set_kind(func: PrimFunc, loop: str, kind: ForKind) -> tuple[PrimFunc, None]:
                     f"loop {loop} cannot be {kind}: block {block.name} reduces over it"
                 )
     new = replace(old, kind=kind)
-    if kind in BOUND:  # a step must not find in its registers what the one before left there
+    if kind in BOUND:  # an iteration must not find the previous one's values in its registers
         why = why_not_apart(new, private_buffers(func, new))
         if why:
             raise ScheduleError(f"loop {loop} cannot be {kind}: {why}")

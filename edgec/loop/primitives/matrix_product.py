@@ -1,4 +1,4 @@
-"""Sums of products of rows by columns: what a nest multiplies, and of which sizes."""
+"""Sums of products of rows by columns: a nest's factors and sizes."""
 
 from __future__ import annotations
 
@@ -59,9 +59,8 @@ class Product:
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of a product: how many such, rows, columns and steps of each; whether weights are packed; for
-    rows and for columns, which buffer has them, what is added to each element, and how far the
-    next one of a sum is.
+    """Sizes of a product: number of products, rows, columns and steps; whether weights are packed;
+    for rows and columns: the buffer, the offset added to each element, the stride along the sum.
     """
 
     batch: int
@@ -99,7 +98,7 @@ def plain_extent(loop: For) -> int:
 
 
 def nested(stmt: Stmt) -> tuple[tuple[For, ...], Stmt]:
-    """Loops that are directly nested, and what is inside."""
+    """Directly nested loops, and the body of the innermost one."""
     found: list[For] = []
     while isinstance(stmt, For):
         plain_extent(stmt)
@@ -109,7 +108,7 @@ def nested(stmt: Stmt) -> tuple[tuple[For, ...], Stmt]:
 
 
 def match_product(target: For) -> Product:
-    """What a nest multiplies; ScheduleError where it does not sum products."""
+    """The product that a nest computes; ScheduleError if it is not a sum of products."""
     loops, body = nested(target)
     stmts = body.stmts if isinstance(body, Seq) else ()
     if len(stmts) < 3 or not isinstance(stmts[0], Store):
@@ -169,7 +168,7 @@ def _added(update: Stmt, acc: Buffer) -> Binary | None:
 
 
 def _factor(expr: Expr) -> Operand | None:
-    """The element of int8 that an expression widens, with what is added to it; or a float."""
+    """The int8 element that an expression widens, with its offset; or a float element."""
     if isinstance(expr, Load) and expr.dtype == "float32":
         return Operand(expr, 0)
     wide, offset = _without_constant(expr)

@@ -14,7 +14,7 @@ from edgec.numerics.term import Term, TermLike, Var, as_term
 
 @dataclass(frozen=True)
 class Nest:
-    """A block with the loops and guards that hold nothing but this block, outermost first."""
+    """A block with the loops and guards that contain only this block, outermost first."""
 
     root: Stmt
     around: tuple[For | If, ...]
@@ -104,9 +104,9 @@ def _require_closed(nest: Nest) -> None:
 def restrict(nest: Nest, ranges: dict[Var, tuple[Term, Term]]) -> Stmt:
     """The nest for a part of the block's elements.
 
-    `ranges` gives start and stop of block axes, in variables of the place where the nest will
-    stand. Each such axis must be bound to one loop, which is replaced by a loop over its range
-    (of the same name), or by nothing where the range is a single value.
+    ranges: start and stop of block axes, in variables visible where the nest will stand. Each such
+    axis must be bound to one loop, which is replaced by a loop over its range (of the same name),
+    or by nothing where the range is a single value.
     """
     _require_closed(nest)
     by_loop: dict[Var, tuple[Term, Term]] = {}
@@ -153,7 +153,7 @@ def restrict(nest: Nest, ranges: dict[Var, tuple[Term, Term]]) -> Stmt:
 
 
 def ranges_of(positions: dict[Var, tuple[int, int]], box: Region) -> dict[Var, tuple[Term, Term]]:
-    """The range of each axis for which its index (axis + offset) stays in the box."""
+    """The range of each axis whose index (axis + offset) stays in the box."""
     return {
         axis: (box.starts[d] - offset, box.stops[d] - offset)
         for axis, (d, offset) in positions.items()

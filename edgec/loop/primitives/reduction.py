@@ -1,4 +1,4 @@
-"""decompose_reduction: give a block's init a nest of its own."""
+"""decompose_reduction: move a block's init into a separate nest."""
 
 from __future__ import annotations
 

@@ -34,8 +34,8 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> tuple[PrimFunc,
         }
 
     Requires: the consumer has only spatial axes and reads the temporary at its own axes; the loop
-    holds every block that writes the temporary and does not reduce in them; what else the
-    consumer reads is written before the loop, and what it writes is not used in between.
+    holds every block that writes the temporary and does not reduce in them; the consumer's other
+    inputs are written before the loop, and its output is not used in between.
     """
     consumer = own_nest(func, block)
     target, path = find_loop(func, loop)

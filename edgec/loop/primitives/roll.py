@@ -27,12 +27,12 @@ def roll(func: PrimFunc, loop: str, into: str, by: int) -> tuple[PrimFunc, None]
                                                   u[i] = g(t[0], t[1], t[2])
                                                 }
 
-    Row r of a step is row r - `by` of the next one. So `x` is not read again, and what is written
-    may lie where its rows were. Lowers the blocks.
+    Row r of an iteration is row r - `by` of the next one, so rows of `x` are read once and the
+    output may overwrite them. Lowers the blocks.
 
-    Requires: `into` steps from 0, one after the other; `loop` stands in it, under nothing else, and
-    makes all rows of a temporary that nothing else writes; it makes equal rows `by` further in the
-    step before, of what `into` does not write.
+    Requires: `into` counts serially from 0; `loop` is directly inside it and computes all rows of a
+    temporary that nothing else writes; the iteration before computes the same rows `by` further on,
+    from buffers that `into` does not write.
     """
     func = replace(func, body=lower_blocks(func.body))
     rows, path = find_loop(func, loop)
@@ -68,9 +68,9 @@ def roll(func: PrimFunc, loop: str, into: str, by: int) -> tuple[PrimFunc, None]
 
 
 def keep_rows(rows: For, first: TermLike, by: int, func: PrimFunc) -> For:
-    """The loop over rows, of which all but the last `by` move down where `first` is not 0.
+    """The loop over rows; unless `first` is 0, all rows but the last `by` are moved down.
 
-    first: the number of the first row, a multiple of `by`. func: whose loops have other names.
+    first: the number of the first row, a multiple of `by`. func: its loop names are taken.
     """
     store, count = _row_store(rows), constant_extent(rows)
     assert count is not None
@@ -92,7 +92,7 @@ def keep_rows(rows: For, first: TermLike, by: int, func: PrimFunc) -> For:
 
 
 def _row_store(rows: For) -> Store:
-    """What the loop stores: an element of row `rows.var`, in a nest of loops of constant bounds."""
+    """The loop's store to an element of row `rows.var`, in loops of constant bounds."""
     stmt: Stmt = rows.body
     inner: list[Var] = []
     while isinstance(stmt, For) and stmt.start.constant is not None:

@@ -1,4 +1,4 @@
-"""Primitive: what is not spread over all blocks and threads of a GPU runs in one of them."""
+"""run_once: run in a single thread each statement that is not spread over a GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def run_once(func: PrimFunc) -> tuple[PrimFunc, None]:
                                                       thread_x for j in 0..32 { ... }
                                                     }
 
-    A function in which nothing is bound stays as it is: one thread runs it anyway.
+    A function without bound loops stays as it is: one thread runs it anyway.
     """
     stmts = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
     bound = [_kinds(stmt) for stmt in stmts]

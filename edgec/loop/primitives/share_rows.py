@@ -35,11 +35,10 @@ def share_rows(func: PrimFunc, threads: int, free: bool = False) -> tuple[PrimFu
             y[m, k] = x[m, k] - top[0]      }
         } }
 
-    What is computed in registers alone, every thread computes; what is stored once, one of them
-    stores. Sums of integers and the largest or least of numbers are made in parts. Floats are added
-    in their order, of terms that threads compute before, unless they are `free`: then in parts, by
-    a fixed order. Requires a simplified function. Barriers are not placed yet; ScheduleError where
-    data decide what runs.
+    Every thread computes values that stay in registers; one thread does each single store. Integer
+    sums, maxima and minima are computed in parts. Threads compute the terms of a float sum, which
+    are then added in order; with `free`, in parts and a fixed order. Requires a simplified
+    function. Adds no barriers yet; ScheduleError if control flow depends on data.
     """
     loops, body = _rows(func)
     sharing = _Sharing(func, threads, free)
@@ -54,7 +53,7 @@ def share_rows(func: PrimFunc, threads: int, free: bool = False) -> tuple[PrimFu
 
 
 def _rows(func: PrimFunc) -> tuple[list[For], Stmt]:
-    """The outer loops whose steps need nothing of each other, and what is inside."""
+    """The outer loops whose iterations are independent, and the body of the innermost one."""
     loops: list[For] = []
     stmt = func.body
     while isinstance(stmt, For) and _is_apart(func, stmt) and stmt.start.constant == 0:
@@ -246,7 +245,7 @@ class _Sharing:
         )  # fmt: skip
 
     def _join(self, fold: _Fold, buffer: Buffer, to: Buffer, part: Term | None) -> Stmt:
-        """Join the elements of a buffer to a register: all, or those of a part."""
+        """Combine the elements of a buffer in a register: all, or one part."""
         var, start = self._var("joined", buffer.elements), as_term(0 if part is None else part)
         first = start * JOINED
         stop = as_term(buffer.elements)
@@ -269,8 +268,7 @@ class _Sharing:
 
 
 def _is_answer(func: PrimFunc, fold: _Fold) -> bool:
-    """Whether a float that is the largest so far is stored as it is, for which NaNs are told apart
-    by where they stand."""
+    """Whether the largest float so far is stored directly; then NaNs are ordered by position."""
     stores = (stmt for stmt in statements(func.body) if isinstance(stmt, Store))
     outside = any(s.value == Load(fold.acc, ZERO) for s in stores if s.buffer.scope != "register")
     return outside and fold.is_first and fold.op != "add" and is_float(fold.acc.dtype)

@@ -66,15 +66,15 @@ def without_shifts(array: Array, shifts: Array) -> Array:
 def pack_shifts(
     func: PrimFunc, buffer: str, shape: Sequence[int], shifts: Sequence[int]
 ) -> tuple[PrimFunc, tuple[Repack, str]]:
-    """Take the shifts that groups of numbers share out of a constant; every read follows.
+    """Store a constant's numbers without the left shift that each group shares; change every read.
 
         w: constant int8[16, 64]        w: constant int8[16, 64], w_shift: constant int8[16, 2]
         .. = w[o, i]               ->   .. = int8(w[o, i] << w_shift[o, i // 32])
 
-    so that `pack_int4` finds numbers of four bits. `shifts` are those of all groups, flat, in
-    an array of this shape, whose last axis counts the groups of a row. That they fit is the
-    caller's to check (`find_shifts`). Returns the function that changes the constant's array at
-    compile time, and the name of the shifts' parameter.
+    so that `pack_int4` applies. `shifts` has the shift of each group, flat, for an array of this
+    shape whose last axis counts the groups of a row. The caller checks that they fit
+    (`find_shifts`). Returns the function that changes the constant's array at compile time, and the
+    name of the shifts' parameter.
     """
     old = find_buffer(func, buffer)
     if old.scope != "constant" or old.dtype != "int8":

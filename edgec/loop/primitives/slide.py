@@ -29,9 +29,9 @@ def slide(func: PrimFunc, loop: str, into: str) -> tuple[PrimFunc, None]:
     max(i - 2, 0). Every row is made once, and `fold_storage` can then keep the last few only.
 
     Requires: `loop` stands on its own after the nest that holds `into`, steps from 0 and does not
-    carry a reduction; nothing between the two uses what it writes or writes what it reads; `into`
-    runs through its steps once, and `e` has a closed form. A row that both write, such as a sum
-    that replaces one of its operands, waits until the nest needs it no more.
+    carry a reduction; nothing between the two uses its output or writes its inputs; `into` runs
+    through its steps once, and `e` has a closed form. A row that both write, such as a sum in place
+    of an operand, is made after the nest's last use of it.
     """
     consumer, path = find_loop(func, loop)
     producer, above = find_loop(func, into)
@@ -77,9 +77,9 @@ def _require_order(root: Stmt, between: tuple[Stmt, ...], consumer: For) -> froz
 
 
 def _ready(root: Stmt, producer: For, consumer: For, rows: frozenset[Buffer]) -> list[int]:
-    """For each step of the consumer, the step of the producer after which it may run.
+    """For each iteration of the consumer, the iteration of the producer after which it may run.
 
-    Then the rows that it reads have been written, and nobody uses those that it writes.
+    By then its input rows are written, and its output rows have no other use.
     """
     name = producer.var.name
     written: dict[tuple[Buffer, int], int] = {}
@@ -92,7 +92,7 @@ def _ready(root: Stmt, producer: For, consumer: For, rows: frozenset[Buffer]) ->
                 raise ScheduleError(f"slide: loop {name} does not run through its steps once")
             step = at
         for row in range(touch.first, touch.stop):
-            # What is done after the loop is done at its next step.
+            # Work after the loop runs at its next iteration.
             used[touch.buffer, row] = step + (at is None)
             if touch.is_write:
                 written[touch.buffer, row] = used[touch.buffer, row]

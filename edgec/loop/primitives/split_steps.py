@@ -37,7 +37,7 @@ from edgec.numerics.term import Var, as_term, minimum
 def pad_steps(
     func: PrimFunc, block: str, buffer: str, axis: str, multiple: int
 ) -> tuple[PrimFunc, tuple[str, Repack]]:
-    """Let a sum of products have a multiple of steps: those at its end add zeros.
+    """Round the steps of a sum of products up to a multiple; the added steps add zeros.
 
         for acc_k in 0..6 {                          for acc_k in 0..8 {
           block acc(c, k) {                            block acc(c, k) {
@@ -45,9 +45,9 @@ def pad_steps(
         } }                                                + (k < 6 ? x[min(k, 5)] : 0) * w[c, k]
                                                      } }
 
-    The weights are longer, too, with zeros at their end. A temporary of one dimension, of which the
-    axis is the index, becomes longer as well, and is cleared before the loops around. Requires:
-    integers, and weights that are a constant, read here alone, of which the axis is an index.
+    The weights are padded with zeros. A one-dimensional temporary indexed by the axis grows too,
+    and is cleared before the loops around. Requires: integers, and constant weights that only this
+    sum reads, with the axis as an index.
     """
     term = find_term("pad_steps", func, block, buffer)
     step = _axis(term, axis)
@@ -111,7 +111,7 @@ def _weights(func: PrimFunc, term: SumTerm, step: Axis) -> tuple[Buffer, int]:
 def split_steps(
     func: PrimFunc, block: str, buffer: str, axis: str, parts: dict[str, int]
 ) -> tuple[PrimFunc, None]:
-    """Give a sum of products axes in place of one, in another order: here {"q": 4, "s": 1, "r": 2}.
+    """Split a sum of products' axis into several, in another order: here {"q": 4, "s": 1, "r": 2}.
 
         for acc_k in 0..16 {                      for acc_q in 0..4 {
           block acc(c, k) {                         for acc_s in 0..2 {
@@ -121,9 +121,9 @@ def split_steps(
                                                             * w[c, q*4 + r*2 + s]
                                                   } } } }
 
-    `parts` has what a step of each new axis counts, outermost first: 1 for one of them, and each
-    divides the next larger one. Requires: integers, whose sums have no order; and the axis is a
-    loop from 0 to a multiple of the largest part.
+    `parts` has the stride of each new axis, outermost first: one of them is 1, and each divides the
+    next larger one. Requires: integers, whose sums have no order; and the axis is a loop from 0 to
+    a multiple of the largest part.
     """
     term = find_term("split_steps", func, block, buffer)
     step = _axis(term, axis)

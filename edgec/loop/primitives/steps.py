@@ -27,10 +27,10 @@ _NEAR = range(-2, 3)
 
 
 def steps_along(array: Array, axis: int) -> Array | None:
-    """For each index along `axis` the float32 step of which all numbers are multiples, or None.
+    """For each index along `axis`, the float32 step whose multiples its numbers are; or None.
 
-    A number is int8 times the step, rounded to float32 once: what a dequantize made of it. None
-    too where the steps take more bytes than the numbers save.
+    A number is int8 times the step, rounded to float32 once, as a dequantize does. Also None if the
+    steps take more bytes than int8 saves.
     """
     if array.dtype != np.float32 or not array.size or 4 * array.shape[axis] > array.size:
         return None
@@ -58,7 +58,7 @@ def steps_along(array: Array, axis: int) -> Array | None:
 
 
 def _are_multiples(rows: Array, steps: Array) -> Array:
-    """Which rows are int8 times their step in every bit."""
+    """Which rows are bit for bit int8 times their step."""
     with np.errstate(divide="ignore", invalid="ignore"):
         counts = np.rint(rows / steps[:, None].astype(np.float64))
     counts = np.where(np.abs(counts) <= MOST, counts, 0.0) + 0.0  # integers have no -0
@@ -78,14 +78,14 @@ def find_steps(array: Array) -> tuple[int, Array] | None:
 def pack_steps(
     func: PrimFunc, buffer: str, axis: int, steps: Sequence[float]
 ) -> tuple[PrimFunc, tuple[Repack, str]]:
-    """Give a constant parameter of multiples of steps a quarter of the bytes; every read follows.
+    """Store a float32 constant as int8 times float32 steps; change every read.
 
         w: constant float32[16, 9]        w: constant int8[16, 9], w_step: constant float32[16]
         .. = w[o, i]                 ->   .. = float32(w[o, i]) * w_step[o]
 
-    `steps` has one for each index along `axis`. That the numbers are their multiples is the
-    caller's to check (`steps_along`). Returns the function that packs the constant's array at
-    compile time, and the name of the steps' parameter.
+    `steps` has one number for each index along `axis`. The caller checks that the constant's
+    numbers are multiples of them (`steps_along`). Returns the function that packs the constant's
+    array at compile time, and the name of the steps' parameter.
     """
     old = find_buffer(func, buffer)
     if old.scope != "constant" or old.dtype != "float32":

@@ -16,16 +16,16 @@ from edgec.numerics.term import as_term
 
 
 def store_over(func: PrimFunc, block: str, buffer: str) -> tuple[PrimFunc, None]:
-    """Let a temporary share the bytes of what a block makes of it, element by element.
+    """Store a block's input in the buffer of its output, which replaces it element by element.
 
         for i in 0..8 { part[i] = f(a[i]) }              for i in 0..8 { out[i] = f(a[i]) }
         for j in 0..8 {                           ->     for j in 0..8 {
           out[j] = part[j] + g(b[j])                       out[j] = out[j] + g(b[j])
         }                                                }
 
-    So a kernel that adds to what it finds can do the block. Requires: both are temporaries of one
-    shape and dtype; the block alone reads the one and writes the other, each element once and at
-    its own place; it stands beside what makes the one, and before all that reads the other.
+    A kernel that adds to its output can then compute the block. Requires: both are temporaries of
+    one shape and dtype; only the block reads the input and writes the output, each element once and
+    at its own index; it stands beside the input's producer and before all readers of the output.
     """
     old, nest = find_buffer(func, buffer), own_nest(func, block)
     new = written_buffer(nest.block)

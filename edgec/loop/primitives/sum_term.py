@@ -1,4 +1,4 @@
-"""What a sum of products adds in each step: acc + (x + offset) * w."""
+"""The term that a sum of products adds in each step: acc + (x + offset) * w."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ from edgec.numerics.term import Var, as_term
 class SumTerm:
     """acc = acc + (cast(read) + offset) * weight, in a block.
 
-    read: what is read of the buffer `source`, in its dtype; there is no cast where that is the
-    sum's. offset: 0 where none is added.
+    read: the element of the buffer `source`, cast unless its dtype is the sum's. offset: 0 for
+    none.
     """
 
     primitive: str
@@ -126,10 +126,11 @@ def nest_of_copy(copy: Buffer, axes: Sequence[Var], value: Expr, name: str = "")
 def declare_before(
     func: PrimFunc, buffer: Buffer, block: Buffer, nest: Stmt, above: Path
 ) -> PrimFunc:
-    """The function with a temporary, declared before that of a block, and the nest that makes it.
+    """The function with one more temporary, declared before a block's, and the nest that computes
+    it.
 
-    That runs before the outermost statement of `above` that does not write what it reads: inside
-    the loop of a recurrence.
+    The nest runs before the outermost statement of `above` that does not write the nest's inputs:
+    inside the loop of a recurrence.
     """
     stmts = (stmt for stmt in above if not isinstance(stmt, Seq))
     top = next(stmt for stmt in stmts if not writes(stmt) & reads(nest))

@@ -49,8 +49,8 @@ _COMMUTATIVE = ("add", "mul", "min", "max", "and", "or", "xor", "eq")
 class Packed:
     """A constant parameter that a tensorized function reads in place of several others.
 
-    `sources` gives the function's constants by their names in the kernel's meaning; `pack` makes
-    the new array from theirs, by the names in the meaning.
+    `sources`: the function's constants by their names in the kernel's meaning; `pack` makes the new
+    array from their arrays, by the same names.
     """
 
     name: str
@@ -73,14 +73,13 @@ def tensorize(
           }                                                            &w[o, 0, 0], 16)
         }
 
-    Requires: the nest is that of the microkernel's meaning for these sizes, but for names, the
-    kinds of loops and the order of operands; the steps in memory agree. Comes last, after
-    `simplify`: a buffer that is passed to a call is not shrunk any more.
+    Requires: the nest equals the microkernel's meaning for these sizes, apart from names, kinds of
+    loops and the order of operands; strides are equal. Comes last, after `simplify`: a buffer that
+    is passed to a call is not shrunk any more.
 
-    Constants that the kernel reads as a stream become one parameter, `<loop>_stream`; what it
-    holds is given by the result. Where each call reads a part of them, it has as many parts.
-    `indices` gives, for each index of the kernel, the loops around
-    whose variables it is a term of, as text.
+    Constants that the kernel reads as a stream become one parameter, `<loop>_stream`; the result
+    describes its contents. It has one part for each call that reads a part. `indices`: for each
+    index of the kernel, a term of the outer loops' variables, as text.
     """
     target, above = find_loop(func, loop)
     known = get_microkernel(kernel)
@@ -326,7 +325,9 @@ class _Match:
         return self.table(meant, found)
 
     def table(self, meant: Gather, found: Gather) -> str:
-        """A table of which any element may be read: all of it is meant, or one of several."""
+        """A table with computed indices: it must be the whole buffer, or one of several tables in
+        it.
+        """
         first, indices = _one_of_several(found, len(meant.indices), meant.buffer.shape)
         if not indices or any(term.variables() & set(self.starts) for term in first):
             return f"the table {found.buffer.name} has another shape than {meant.buffer.name}"

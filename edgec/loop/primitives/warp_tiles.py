@@ -45,13 +45,13 @@ from edgec.numerics.term import Term, TermLike, Var, as_term, floor_div, floor_m
 
 Array = npt.NDArray[Any]
 
-#: What one instruction of a warp multiplies: 16 rows by 8 columns, over 32 bytes of each.
+#: The tile that one instruction of a warp multiplies: 16 rows by 8 columns, 32 bytes of each.
 ROWS, COLUMNS, STEP_BYTES = 16, 8, 32
 #: Warps of a block. A lane has rows g and g + 8 of each 16, and columns 2q and 2q + 1 of each 8.
 WARPS = 4
 #: Rows that lie together in shared memory: a lane's two rows are one such group apart.
 GROUP = 8
-#: The outermost loop of what the instruction means.
+#: The outermost loop of the instruction's meaning.
 MMA_NEST = "tile_k"
 UNROLLED: ForKind = "unrolled"
 
@@ -74,14 +74,13 @@ def warp_tiles(
                                              } } } } }
 
     `loop` is the outermost of the nest; all but the last one count rows. A block has `rows` rows
-    and `columns` columns; its warps share out the columns where each has some, else the rows. The
-    sum goes over `chunks` parts, each of which lies in shared memory as a whole. The innermost
-    loops of the products, from `tile_k` on, are what the instruction means. Weights are packed by
-    columns and steps, with zeros at the end of the sum; how is said by the result. Columns that the
-    model computes, and constants that lie otherwise, are fetched as rows are; each step of outer
-    loops that both factors change with has blocks of its own (`block_z`). What is added to an
-    element of int8 belongs to the instruction. `halves`: all floats are numbers of float16, and
-    tiles hold them so.
+    and `columns` columns; its warps divide the columns if each has some, else the rows. The sum is
+    split into `chunks` parts; each lies in shared memory completely. The innermost loops of the
+    products, from `tile_k` on, are the instruction's meaning. Weights are packed by columns and
+    steps, with zeros at the end of the sum; the result has the packing. Computed columns, and
+    constants in another layout, are fetched like rows. Iterations of outer loops that change both
+    factors have separate blocks (`block_z`). The instruction adds the offset to an int8 element.
+    `halves`: all floats fit in float16, and tiles store float16.
 
     Requires a simplified function, and columns that divide N; where there are outer loops of both
     factors, rows that divide M, too. Barriers are not placed yet.
@@ -92,7 +91,7 @@ def warp_tiles(
 
 
 def _with_buffers(func: PrimFunc, tile: _Tile) -> tuple[PrimFunc, tuple[str, Repack]]:
-    """The function with a tile's buffers instead of those that its nest had."""
+    """The function with a tile's buffers instead of its nest's."""
     product, weights = tile.product, tile.product.w.load.buffer
     kept = (buffer for buffer in func.allocs if buffer != product.acc)
     func = replace(func, allocs=(*kept, tile.sums, tile.shared))
@@ -195,7 +194,7 @@ class _Tile:
         return np.ascontiguousarray(parts)
 
     def stored(self, number: Expr) -> Expr:
-        """What a tile has of a number."""
+        """A number as a tile stores it."""
         if not self.halves:
             return number
         arguments = (*FORMATS["float16"].arguments, 0)
@@ -203,7 +202,7 @@ class _Tile:
         return Cast("uint16", Intrinsic("narrow_f32", (number, *words), "uint32"))
 
     def number(self, element: Load, offset: int) -> Expr:
-        """A factor, of what a tile has."""
+        """A factor, from the number in a tile."""
         if self.halves:
             words = tuple(Const(each, "int32") for each in FORMATS["float16"].arguments)
             return Intrinsic("widen_f32", (Cast("uint32", element), *words), "float32")
@@ -214,7 +213,7 @@ class _Tile:
 
 
 def _each(name: str, extent: int, body: Callable[[Term], Stmt], kind: ForKind = "serial") -> Stmt:
-    """A loop, or what is inside where there is one step alone."""
+    """A loop, or only its body if it has one iteration."""
     if extent == 1:
         return body(as_term(0))
     var = Var(name, 0, extent)
@@ -240,8 +239,8 @@ class _Sum(Rewriter):
 
 @dataclass(frozen=True)
 class _Lines:
-    """Rows or columns that are fetched: of what, to where, the first one, where they end, and the
-    values of loops at one of them.
+    """Rows or columns to fetch: the operand, the buffer, first and end index, and the loop
+    variables' values at an index.
     """
 
     name: str

@@ -1,4 +1,4 @@
-"""pad_reads, pad_copy, pad_tiles: whole windows, where loops left out what is outside."""
+"""pad_reads, pad_copy, pad_tiles: complete windows for loops that skip elements outside."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ def pad_reads(func: PrimFunc, block: str, buffer: str, axes: list[int]) -> tuple
 
     A loop with fixed bounds that leaves out weights, `for k in 1..3`, goes over all of them, too.
 
-    Requires: bounds leave out just what is outside of the buffer, the sum starts in the block, and
-    the number that stands for what is outside fits in the buffer's dtype. axes: the dimensions that
-    are looked at, also where all is inside, as kernels do it.
+    Requires: bounds skip exactly the elements outside the buffer, the sum starts in the block, and
+    the padding number fits in the buffer's dtype. axes: the dimensions to pad, even if no window
+    leaves the buffer, as kernels do.
     """
     func = _with_all_weights(func, block, buffer)
     term = _clipped("pad_reads", func, block, buffer, axes)
@@ -92,9 +92,9 @@ def pad_tiles(
                                                       (h % 4 + k) // 2, (h % 4 + k) % 2] + 5) * w[k]
                                                 } }
 
-    `tile` is a dimension, how many outputs along it a tile serves, and how many elements lie side
-    by side in a tile. In `order`, -1 is the number of the tile, -2 that of the element beside
-    others. Requires what `pad_copy` does, and windows that step by one; all may be whole.
+    `tile`: a dimension, the outputs along it that a tile serves, and the adjacent elements of a
+    tile. In `order`, -1 is the number of the tile, -2 the position within adjacent elements.
+    Requires the same as `pad_copy`, and windows of stride 1; all windows may be complete.
     """
     func = _with_all_weights(func, block, buffer)
     term = _inside("pad_tiles", func, block, buffer, axes)
@@ -125,7 +125,7 @@ def _step_of(term: SumTerm, at: Term) -> tuple[Var, Term]:
 
 @dataclass(frozen=True)
 class _Copy:
-    """A copy that is to be made of what a sum reads: as the arguments of the primitives."""
+    """A copy of a sum's operand to make: the arguments of the primitives."""
 
     term: SumTerm
     name: str
@@ -213,7 +213,7 @@ def _inside(primitive: str, func: PrimFunc, block: str, buffer: str, axes: list[
     return term
 
 
-#: Places of a window that are tried, to see that loops leave out just what is outside.
+#: Window positions that are tried, to see that loops skip exactly the elements outside.
 MOST_WINDOWS = 1 << 14
 
 

@@ -50,7 +50,7 @@ def _tile(*points: float) -> Tile:
 
 
 def _with_roots(roots: Iterable[float]) -> list[float]:
-    """The coefficients of the polynomial with these roots, that of 1 first."""
+    """The coefficients of the polynomial with these roots, constant term first."""
     found = [1.0]
     for root in roots:
         found = [a - root * b for a, b in zip([0.0, *found], [*found, 0.0], strict=True)]
@@ -105,14 +105,14 @@ def winograd(
 
 
 def _apart(tile: Tile, array: Array) -> Array:
-    """Weights [out, 3, 3, in] as those of tiles, [tile, tile, out, in]."""
+    """Weights [out, 3, 3, in], transformed to tiles: [tile, tile, out, in]."""
     g = np.asarray(tile.apart, np.float64)
     made = np.einsum("ia,jb,oabk->ijok", g, g, array.astype(np.float64))
     return np.ascontiguousarray(made.astype(np.float32))
 
 
 def _rows(row: Term | Var, matrix: Matrix, read: Callable[[int], ExprValue]) -> ExprValue:
-    """The sum of what is read, by the coefficients of a row of the matrix."""
+    """The sum of read values, weighted by a row of the matrix."""
     *others, found = [_sum_of(coefficients, read) for coefficients in matrix]
     for number, value in reversed([*enumerate(others)]):
         found = select(index(row).equals(number), value, found)
