@@ -1,10 +1,4 @@
-"""Which of a board's regions a buffer may live in, what it costs there, and what room they have.
-
-A board's region of variables is the plan's region `arena`; its other RAMs keep their names. A cost
-is the cycles that one inference waits for a buffer there: accesses counted in the loops that run,
-times the wait states of the board's file. A board with one RAM, and no placements, leaves
-the problem as it is: whether it fits shows when the program is linked.
-"""
+"""The board regions where a buffer may live, the cost of each, and their free bytes."""
 
 from __future__ import annotations
 
@@ -69,7 +63,7 @@ class BoardRegions:
         return has_some or len(flash) > 1 or (copies and bool(waits))
 
     def plan_name(self, region: str) -> str:
-        """What the memory plan calls a region of the board."""
+        """A board region's name in the memory plan."""
         return ARENA if region == self.board.data else region
 
 

@@ -7,12 +7,12 @@
         m_abs(x, out);
     }
 
-Each body is lowered as a model is, and its values get a plan of memory of their own, which is
-proven like every plan. What a node takes besides inputs and outputs is one place: the largest of
-its bodies' plans, as only one body runs at a time. So lifetimes nest, and branches share bytes.
+Each body is lowered like a model, and its values have their own memory plan, which is checked like
+every plan. A node's scratch is one buffer as large as the largest of its bodies' plans, as only one
+body runs at a time. So lifetimes nest, and branches share bytes.
 
-What a loop carries is the body's state: its new value is computed where the old one is, wherever
-`edgec.passes.copy_states` finds that nothing needs the old one any more, and copied else.
+A loop's carried values are the body's states: a new value is computed in place of the old one where
+`edgec.passes.copy_states` proves that nothing reads the old one any more; otherwise it is copied.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def lower_bodies(group: Group, lower: LowerBody) -> LoweredGroup:
 
 
 class _Driver:
-    """Writes the function of one node; `edgec.ops.control.Bodies` says what it is asked for."""
+    """Writes the function of one node; implements `edgec.ops.control.Bodies`."""
 
     def __init__(self, group: Group, lower: LowerBody) -> None:
         (self.node,) = group.nodes
@@ -141,7 +141,7 @@ class _Driver:
         )
 
     def scratch_buffers(self, function: PrimFunc) -> tuple[Scratch, ...]:
-        """One place: the flags, then what each body needs."""
+        """One scratch buffer: the flags, then the bodies' scratch."""
         sizes = scratch_parts(function)
         align = align_bytes(buffer.dtype for buffer in self.scratch)
         flags_bytes = -(-SCRATCH_ALIGN * len(self.flags) // align) * align
@@ -150,10 +150,10 @@ class _Driver:
         end = max((offset + sizes[name] for name, offset in offsets.items()), default=0)
         return (Scratch(BODIES, end, offsets),) if end else ()
 
-    # what operators ask for -------------------------------------------------------------------
+    # the methods of `Bodies` -------------------------------------------------------------------
 
     def flag(self, body: int) -> Spot:
-        """A place for one element, beside those of all bodies."""
+        """A buffer for one element, which no body overwrites."""
         type_ = self.node.bodies[body].results[0].type
         buffer = replace(_flat(f"flag{len(self.flags)}", type_), scope="scratch")
         self.flags[buffer] = SCRATCH_ALIGN * len(self.flags)
@@ -219,7 +219,7 @@ class _Driver:
         body: int,
         times: int,
     ) -> list[Stmt]:
-        """The call of a group, and what says that it has ended and what it made."""
+        """The call of a group, and the calls that report its end and its result."""
         given: dict[Buffer, Spot] = {}
         scratch = {name: p for p in variant.scratch for name in p.offsets}
         for param, value in zip(variant.function.params, variant.args, strict=True):
@@ -343,7 +343,7 @@ class _Driver:
 
 
 def _with_states(body: Function, carried: int) -> Function:
-    """What a loop carries as states, which stand last."""
+    """The function with a loop's carried values as states, last in order."""
     if not carried:
         return body
     params, results = body.params[:carried], body.results[:carried]
@@ -380,8 +380,8 @@ def _part_end(number: int) -> Call:
 class _Numbers(Rewriter):
     """Changes the numbers of parts and of values in calls that report them.
 
-    In a finished function the values' numbers follow those of its parts; while it is written each
-    counts from 0.
+    In a finished function the values' numbers come after its parts'; while it is written, both
+    count from 0.
     """
 
     def __init__(self, parts: int, body: Stmt) -> None:
@@ -389,7 +389,7 @@ class _Numbers(Rewriter):
         self.part_shift = self.value_shift = 0
 
     def shifted(self, by: int) -> Stmt:
-        """With the values' numbers after those of the parts."""
+        """With the values' numbers after the parts'."""
         self.value_shift = by
         return self.stmt(self.body)
 

@@ -10,11 +10,12 @@ from edgec.memory.problem import Buffer, Overlap
 
 
 def lower_bound_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap] = ()) -> int:
-    """Return bytes that these buffers, all in one region, need in every legal plan.
+    """Return a lower bound of the bytes that these buffers, all in one region, need in every legal
+    plan.
 
-    The largest, over time, of the live bytes less what the permitted overlaps of buffers live
-    at that moment can save at most; alignment padding between buffers included. Exact for steps
-    whose buffers may overlap one of them only.
+    The maximum over time of the live bytes, including alignment padding, minus the most that
+    permitted overlaps can save at that step. Exact for steps whose buffers may overlap only one of
+    them.
     """
     instance = make_instance(buffers, overlaps)
     return max(instance_bound_bytes(instance), stacks_bound_bytes(buffers, overlaps))

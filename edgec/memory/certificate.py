@@ -1,4 +1,4 @@
-"""What a plan proves about itself: peak, lower bound, gap, and the buffers live at the peak."""
+"""The proof that comes with a plan: peak, lower bound, gap, and the buffers live at the peak."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ class RegionCertificate:
 
 @dataclass(frozen=True)
 class Certificate:
-    """The proofs of all regions, and what the search spent: `nodes` placements tried.
+    """The proofs of all regions, and the effort of the search: `nodes` placements tried.
 
-    `cost` is what the choice of regions costs in all, in cycles; `is_cheapest` whether none that
-    fits costs less.
+    `cost` is the total cost of the choice of regions, in cycles; `is_cheapest`: no choice that fits
+    costs less.
     """
 
     solver: str
@@ -121,10 +121,10 @@ def certify_region(
     lower_bound_bytes: int,
     proof: str,
 ) -> RegionCertificate:
-    """Measure one region of a plan and state what is known about it."""
+    """Measure one region of a plan and state its bounds."""
     inside = [b for b in problem.buffers if region_of[b.name] == region and b.size_bytes]
     peak = max((offsets[b.name] + b.size_bytes for b in inside), default=0)
-    # Among the steps of the buffers that reach the peak, the one with the most live bytes.
+    # The step with the most live bytes among the steps of the buffers that reach the peak.
     tops = [b for b in inside if offsets[b.name] + b.size_bytes == peak]
     starts = {b.start for b in inside}
     steps = {t for top in tops for t in starts.intersection(range(top.start, top.stop))}

@@ -13,7 +13,7 @@ def check_plan(
 ) -> None:
     """Raise PlanError, naming the buffers, unless every rule of `problem` holds.
 
-    `plan_offsets` gives bytes from the start of the region that `region_of` gives.
+    plan_offsets: bytes from the start of the buffer's region. region_of: that region.
     """
     permitted: dict[tuple[str, str], int] = {}
     for o in problem.overlaps:

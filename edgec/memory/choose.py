@@ -48,10 +48,10 @@ class FrontPoint:
 
 @dataclass(frozen=True)
 class Choice:
-    """The groups as they run, streaming segments as one each, and a variant of each.
+    """The groups in order of execution, each streaming segment as one group, and a variant of each.
 
-    front: all points that there were; taken: the number of the one that was chosen, None if it
-    was not chosen from these. is_complete: the front is of all segments; else of the shorter ones.
+    front: all points; taken: the number of the chosen one, None if the choice is not a point.
+    is_complete: the front covers all segments, not only the shorter ones.
     """
 
     groups: tuple[LoweredGroup, ...]
@@ -81,10 +81,10 @@ def choose(
     *,
     limit_bytes: int | None = None,
 ) -> tuple[Rank, Choice]:
-    """The cheapest choice that was found, and what it is compared by.
+    """The cheapest choice found, and its rank.
 
-    limit_bytes: what the arena should not exceed. Orders of the groups in which fewer bytes live
-    at once are tried beside the given one. Raises PlanError where rows cannot be fed.
+    limit_bytes: of the arena. Also tries orders of the groups in which fewer bytes live at once.
+    Raises PlanError where rows cannot be fed.
     """
     choosing = _Choosing(function, tuple(groups), target, options, limit_bytes)
     found = choosing.best()
@@ -128,7 +128,7 @@ class _Choosing:
         )
 
     def arena_limit(self, limit_bytes: int | None) -> float:
-        """The caller's limit of the arena, or the one that the level sets by itself."""
+        """The caller's limit of the arena, or the level's default limit."""
         if limit_bytes is not None:
             return limit_bytes
         return self.values_bytes() if self.prices.least_gain else math.inf
@@ -225,9 +225,9 @@ class _Choosing:
         return None if best is None else self.exchanged(best)
 
     def streamed(self, groups: Groups, most_bytes: float, alone: _Found | None) -> _Found | None:
-        """The best choice with segments of these groups, of covers that need no more than this.
+        """The best choice with segments of these groups, among covers within this limit.
 
-        That of single groups, with the front, where all of these are surely worse.
+        The choice without segments, with the front, if all covers are certainly worse.
         """
         spans = Spans(
             self.function, groups, self.segments.members(groups), io=self.options.io,
@@ -283,7 +283,7 @@ class _Choosing:
         return over > 0
 
     def expected(self, groups: Sequence[LoweredGroup], cover: Cover) -> Rank:
-        """What a cover should be compared by, before its segments are built."""
+        """The expected rank of a cover, before its segments are built."""
         tally = Tally(self.objective, _singles(cover))
         for span in cover.spans:
             if span.variant is None:
@@ -303,20 +303,20 @@ class _Choosing:
             groups.append(self.segments.build(inside, span.work_bytes, fed=fed))
             variants.append(groups[-1].variants[0])
             fact = self.fact(inside)
-            # What is estimated of the loops of rows and of their layers differs a little.
+            # The estimates of row loops and of their layers differ slightly.
             fewest = fact.fewest * variants[-1].instructions / max(span.instructions, 1)
             self.objective.facts[id(variants[-1].constants)] = replace(fact, fewest=fewest)
         return tuple(groups), tuple(variants)
 
     def fact(self, members: Sequence[LoweredGroup]) -> Fact:
-        """What is known of a segment of these groups."""
+        """The fact about a segment of these groups."""
         facts = [[self.objective.fact(v) for v in g.variants] for g in members]
         weights = sum(min(fact.weights_bytes for fact in own) for own in facts)
         return Fact(weights, sum(min(v.instructions for v in g.variants) for g in members), False)
 
 
 def _least(found: Iterable[_Found | None]) -> _Found | None:
-    """The best of those that there are, the first of equals."""
+    """The best of the choices that are not None; the first of equals."""
     return min((f for f in found if f is not None), key=lambda f: f.rank, default=None)
 
 

@@ -25,7 +25,7 @@ def capacity_error(
 ) -> PlanError:
     """Return the error for buffers that do not fit `region`, or were not made to fit in time.
 
-    `lower_bound_bytes` is what they are known to need.
+    lower_bound_bytes: they need at least this.
     """
     assert region.capacity_bytes is not None
     capacity = region.capacity_bytes
@@ -51,10 +51,10 @@ def capacity_error(
 def irreducible_conflict(
     buffers: Sequence[Buffer], overlaps: Sequence[Overlap], capacity_bytes: int
 ) -> list[Buffer]:
-    """Return buffers that do not fit together although without any one of them they would.
+    """Return buffers that do not fit together, but would without any one of them.
 
-    They are tried from the smallest to the largest. Where a search would take too long,
-    a buffer is kept: the set then still does not fit, but may be larger than necessary.
+    Buffers are tried from the smallest to the largest. If a search would take too long, its buffer
+    stays: the set still does not fit, but may be larger than necessary.
     """
     worst = _worst_set(buffers, overlaps)
     kept = worst if _cannot_fit(worst, overlaps, capacity_bytes) else list(buffers)

@@ -1,13 +1,13 @@
 """Choose what runs: variants of single groups and segments that stream, over the whole network.
 
-A cover is a way from the first group to the last in spans. What a span needs is needed at its
-own step, so under a limit in bytes the fastest cover is a shortest path over the spans
-within the limit, found exactly. Lowering the limit to just below what a cover needs, again and
-again, gives the Pareto front of memory against instructions.
+A cover is a path of spans from the first group to the last. A span needs its bytes only at its own
+step, so under a limit in bytes the fastest cover is a shortest path over the spans within the
+limit, found exactly. Lowering the limit to just below what a cover needs, again and again, gives
+the Pareto front of memory against instructions.
 
-A span's need is first a lower bound; spans that are chosen are planned on their own, and chosen
-again if they turn out to need more. So there are at most as many searches as spans, whose number
-is limited, and no clock decides anything.
+A span's bytes are a lower bound at first; chosen spans are planned, and the search is repeated if
+they need more. So there are at most as many searches as spans, whose number is limited, and no
+clock decides anything.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from edgec.memory.spans import Span, Spans
 
 @dataclass(frozen=True)
 class Cover:
-    """Spans side by side: what the hungriest needs, and what all take together."""
+    """Consecutive spans: the largest need of a span, and the sum of all instructions."""
 
     spans: tuple[Span, ...]
     need_bytes: int
@@ -39,7 +39,7 @@ def pareto_front(spans: Spans) -> tuple[Cover, ...]:
 
 
 def fastest_cover(spans: Spans, limit_bytes: int | None) -> Cover | None:
-    """The fastest cover of which no span needs more than the limit; None if there is none."""
+    """The fastest cover whose spans all stay within the limit; None if there is none."""
     while True:
         path = _shortest_path(spans, limit_bytes)
         if path is None:

@@ -11,11 +11,10 @@ NEVER = 1 << 60
 
 
 def cheapest_cut(edges: Iterable[tuple[Hashable, Hashable, int]]) -> frozenset[Hashable]:
-    """The nodes on the side of SOURCE, where the edges that lead from there to the other side cost
-    the least together.
+    """The nodes on SOURCE's side of a minimum cut.
 
-    edges: from, to, and what it costs to cut it; several between two nodes are one. Where several
-    cuts cost the same, the side of SOURCE is the smallest.
+    edges: (from, to, cost); costs of parallel edges are added. Of several minimum cuts, SOURCE's
+    side is the smallest.
     """
     room: dict[Hashable, dict[Hashable, int]] = defaultdict(dict)
     for start, stop, cost in edges:

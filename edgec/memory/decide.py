@@ -24,8 +24,8 @@ from edgec.targets.target import MANY_PRODUCTS, Target, target_for
 
 #: Loops in another style have to be cheaper by this much: estimates of two styles differ.
 STYLE_MARGIN = 0.1
-#: Menus for speed are chosen from where they could take at most this part of the instructions:
-#: for less a second search is not worth its time.
+#: Menus for speed are searched only if they could take at most this fraction of the instructions:
+#: otherwise a second search is not worth its time.
 LEAST_GAIN = 0.97
 
 
@@ -74,9 +74,9 @@ def _of_style(
     style: Prices,
     slow: Decision | None = None,
 ) -> Decision | None:
-    """The best choice from menus that are made for these prices, in both orders of channels.
+    """The best choice from menus made for these prices, in both orders of channels.
 
-    slow: what it must be much faster than; else None is returned.
+    slow: None is returned unless the choice is much faster than this one.
     """
     target = target_for(core, replace(options, optimize=style))
     target = replace(target, has_much_to_do=_has_much_to_do(function, style))
@@ -89,7 +89,7 @@ def _of_style(
 
 
 def _has_much_to_do(function: Function, style: Prices) -> bool:
-    """Whether kernels that save half an instruction of a product save as much as they must."""
+    """Whether kernels that save half an instruction per product save enough to be used."""
     return style.is_fast or 0 < 2 * style.least_gain <= function.macs
 
 
@@ -109,9 +109,9 @@ def _decided(
     limit_bytes: int | None,
     slow: Decision | None,
 ) -> Decision | None:
-    """The best choice for a target. slow: what it must be much faster than; else None is returned.
+    """The best choice for a target. slow: None unless the choice is much faster than this one.
 
-    From menus that are hardly faster than those of `slow`, nothing is chosen.
+    None, too, if the menus are hardly faster than `slow`'s.
     """
     ordered = pair_channels(function) if target.paired else function
     ordered, groups = make_menus(ordered, target, options)

@@ -1,4 +1,4 @@
-"""Local search over the menus: make moves as long as one makes the choice cheaper.
+"""Local search over the menus: make moves while one makes the choice cheaper.
 
 A move gives some groups other variants. It is kept if the whole choice then costs less, with the
 arena of a new memory plan. Lower bounds reject most moves before a plan is made.
@@ -49,7 +49,7 @@ class Costs:
         self, function: Function, groups: Sequence[LoweredGroup], objective: Objective, io: Io
     ) -> None:
         self.function, self.groups, self.objective, self.io = function, groups, objective, io
-        #: The arena by the buffers that are placed; None if there is no plan. Choices share them.
+        #: The arena by the placed buffers; None if there is no plan. Choices share plans.
         self.peaks: dict[tuple[object, object], int | None] = {}
         #: The same by the buffers of each step, in any order of steps. Networks repeat layers: a
         #: move that does not pay in one of equal layers is not planned for the others.
@@ -131,7 +131,7 @@ def _steps(problem: Problem) -> object:
 
 
 def exchanged(costs: Costs, variants: Variants, rank: Rank) -> tuple[Rank, Variants]:
-    """The choice after all moves that pay, with its rank. rank: that of `variants`."""
+    """The choice after all moves that pay, with its rank. rank: of `variants`."""
     improved, most = True, MOST_PLANNED // max(len(variants), 1)
     while improved:
         improved = False
@@ -169,7 +169,7 @@ def _after(
 
 
 def _moves(costs: Costs, variants: Variants) -> Iterator[Move]:
-    """All moves from a choice; those that change many groups come first."""
+    """All moves from a choice; moves that change many groups come first."""
     groups = costs.groups
     menus = frozenset().union(*(_calls(v) for g in groups for v in g.variants))
     for name in sorted(menus):

@@ -29,7 +29,7 @@ def best_greedy(instance: Instance) -> IntArray:
 
 
 def greedy_order(instance: Instance, name: str) -> list[int]:
-    """Return the buffers in one of the orders of GREEDY_ORDERS, those with fixed offsets first."""
+    """Return the buffers in one order of GREEDY_ORDERS; buffers with fixed offsets come first."""
     crowd = np.zeros(len(instance), dtype=np.int64)
     for section in instance.sections:
         members = list(section.members)
@@ -64,7 +64,7 @@ def first_fit(instance: Instance, order: Sequence[int]) -> IntArray:
         if fixed is not None:
             offset[b] = fixed // instance.granule
             continue
-        # What each placed neighbour a forbids: the open interval (from, to) of offsets of b.
+        # Offsets of b that each placed neighbour a forbids: the open interval (from, to).
         forbidden = sorted(
             (offset[a] - below, offset[a] + gaps[a][b])
             for a, below in gaps[b].items()

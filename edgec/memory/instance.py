@@ -33,10 +33,10 @@ FAR = 1 << 40  # an offset beyond every arena
 
 @dataclass(frozen=True)
 class Section:
-    """The buffers live together in one stretch of steps, and the least bytes they need.
+    """The buffers that live together in consecutive steps, and the least bytes they need.
 
-    `weights[i]` is what `members[i]` surely adds to the height of the stack: its size in
-    granules, less what a permitted overlap within the section can save.
+    `weights[i]` is the least that `members[i]` adds to the height of the stack: its size in
+    granules minus the most that a permitted overlap within the section can save.
     """
 
     start: int
@@ -158,7 +158,7 @@ def _positive_coordinate(gaps: tuple[dict[int, int], ...]) -> tuple[int, IntArra
     pulling = [a for a, of in enumerate(gaps) if min(of.values(), default=1) < 1]
     if not pulling:
         return 1, np.zeros(n, dtype=np.int64), True
-    scale = n + 1  # a cycle has at most n pairs, each of which needs 1 in the new coordinate
+    scale = n + 1  # a cycle has at most n pairs, and each needs 1 in the new coordinate
     # A path without a cycle leaves each buffer once: a longer one has a cycle.
     longest = sum(
         max(1 - gap * scale for gap in of.values()) for of in map(gaps.__getitem__, pulling)

@@ -1,9 +1,9 @@
 """From lowered groups to a placement problem: one buffer per stored value, with its lifetime.
 
-Time is the position of a group: a group reads its inputs and writes its output at its own time,
-so both are live there. Views share the bytes of what they are a view of. The model's inputs are
-live from the start and its results to the end. Where the group is the last to read an input, its
-output may take over the input's bytes, as far as the chosen variant's loops allow.
+Time is the position of a group: a group reads its inputs and writes its output at its own time, so
+both are live there. Views share the bytes of their source. The model's inputs are live from the
+start and its results to the end. Where the group is the last to read an input, its output may take
+over the input's bytes, as far as the chosen variant's loops allow.
 """
 
 from __future__ import annotations
@@ -22,26 +22,26 @@ from edgec.passes.lower_groups import LoweredGroup, Scratch, Variant
 
 ARENA = "arena"
 STATE = "state"  # persistent: kept from one run to the next
-ALIGN_BYTES = 4  # what kernels need of an activation of any dtype
+ALIGN_BYTES = 4  # alignment that kernels need for an activation of any dtype
 
 
 def align_bytes(dtypes: Iterable[str]) -> int:
-    """What a buffer is aligned to in which values of these dtypes lie."""
+    """The alignment of a buffer for values of these dtypes."""
     return max((ALIGN_BYTES, *(np.dtype(dtype).itemsize for dtype in dtypes)))
 
 
 def scratch_align_bytes(variant: Variant, place: Scratch) -> int:
-    """What a place of scratch is aligned to."""
+    """The alignment of a scratch buffer."""
     return align_bytes(p.dtype for p in variant.function.params if p.name in place.offsets)
 
 
 def value_aligns(
     function: Function, roots: Mapping[Value, Value], merged: Mapping[Value, Value] | None = None
 ) -> Mapping[Value, int]:
-    """By value with a place of its own, what that is aligned to.
+    """The alignment of each value that has its own buffer.
 
-    Views, outputs in place and what bodies hand on share what others lie in: functions with bodies
-    have one alignment for all.
+    Views, outputs in place and values that bodies pass on share other values' buffers, so functions
+    with bodies have one alignment for all.
     """
     inner = [value.type.dtype for _, value in function.inner_values()]
     values = list(function.values())
@@ -71,10 +71,10 @@ def placement_problem(
     capacity_bytes: int | None = None,
     merge: bool = True,
 ) -> Problem:
-    """All buffers of one inference but its states; by `io`, the caller may have inputs and outputs.
+    """All buffers of one inference except states and, by `io`, the caller's inputs and outputs.
 
-    Outputs that replace an input where it is (`merged_places`) are not among them, unless `merge`
-    is false: then they may overlap, which is what a choice between variants can compare.
+    Outputs that replace an input in place (`merged_places`) have no buffer. With `merge` false they
+    have one that may overlap the input, so that a choice between variants can compare both.
     """
     merged = merged_places(function, groups, chosen, io=io) if merge else {}
     stored = StoredValues(function, groups, io=io, merged=merged)
@@ -133,9 +133,10 @@ class StoredValues:
     def overlaps(
         self, position: int, variant: Variant, *, with_same_place: bool
     ) -> Iterator[Overlap]:
-        """What the scratch and the output of the group at this position may take over.
+        """The inputs whose bytes the scratch and the output of the group at this position may
+        reuse.
 
-        with_same_place: inputs that the output may replace where they are are among them.
+        with_same_place: include inputs that the output may replace in place.
         """
         for (where, root), distance in scratch_distances(variant, self.roots).items():
             if self._dies(root, position):
@@ -202,7 +203,7 @@ def with_states(problem: Problem, function: Function) -> Problem:
 
 
 def outside_values(function: Function, roots: Mapping[Value, Value], io: Io) -> set[Value]:
-    """Stored values that are not in the arena: states, and by `io` what the caller has."""
+    """Stored values outside the arena: states, and by `io` the caller's inputs and outputs."""
     outside = {value for state in function.states for value in (state.before, state.after)}
     if io != "arena":
         outside |= {roots.get(v, v) for v in function.inputs}
@@ -232,7 +233,7 @@ def variant_distances(
 def scratch_distances(
     variant: Variant, roots: Mapping[Value, Value]
 ) -> dict[tuple[str, Value], int]:
-    """The same for its places of scratch, by their names: those of all inputs in one place."""
+    """The same for its scratch buffers, by name; all inputs in one buffer must allow it."""
     inputs = Counter(roots.get(value, value) for value in variant.args if value is not None)
     found: dict[tuple[str, Value], list[int]] = {}
     for place, value, distance in variant.scratch_overlaps:

@@ -38,8 +38,8 @@ def _lower(function: Function, target: Target, options: Options, known: Groups =
     if target.beside is not None:
         return _shared_out(function, target, target.beside, options)
     menus = {lowered.group.nodes: lowered for lowered in known}
-    # What other functions call runs in the thread that calls it.
-    # Functions of the user's are compared with the nest of a whole group alone.
+    # A callee runs in its caller's thread. The user's functions are compared only with nests of
+    # whole groups.
     called = replace(target, only_ours=True, only_loops=target.core.has_gpu)
 
     def menu(group: Group) -> LoweredGroup:

@@ -1,7 +1,7 @@
-"""What a choice costs: one objective over everything that may run.
+"""The cost of a choice: one objective over everything that may run.
 
-A choice is a variant of each group. It takes instructions, flash and bytes of the arena, of which
-`edgec.options.Prices` makes one number; limits come before that.
+A choice is a variant of each group. `edgec.options.Prices` combines its instructions, flash and
+arena bytes in one number; limits come before the price.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from edgec.loop.microkernel import Microkernel, get_microkernel, kernels_of
 from edgec.options import Prices
 from edgec.passes.lower_groups import LoweredGroup, Variant
 
-#: What a choice is compared by: what breaks the arena's limit, what breaks the time's, the price,
-#: and for equals the arena and the instructions. The smaller, the better.
+#: The rank of a choice: bytes over the arena's limit, instructions over the time's, the price, then
+#: the arena and the instructions. Smaller is better.
 Rank = tuple[float, float, float, int, int]
 #: Code that is emitted once, however many use it, and its bytes.
 Part = tuple[object, int]
@@ -30,10 +30,11 @@ ALIKE = 1.25
 
 @dataclass(frozen=True)
 class Fact:
-    """What the objective has to know of a variant beside others of its menu.
+    """The objective's facts about a variant, relative to others of its menu.
 
-    weights_bytes: its constants if it stores weights in fewer bits, else those of the fastest
-    variant that does not. fewest: instructions of the fastest variant that stores weights alike.
+    weights_bytes: its constants if it stores weights in fewer bits, else the constants of the
+    fastest variant that does not. fewest: instructions of the fastest variant with the same storage
+    of weights.
     """
 
     weights_bytes: int
@@ -45,11 +46,10 @@ class Fact:
 class Objective:
     """Prices within limits, for the menus of one function.
 
-    limit_bytes: what the arena should not exceed. slack: instructions that may be spent beyond the
-    fewest. plain_bytes, plain: the arena and the fewest instructions without kernels that rescale
-    on an FPU. weights_bytes: what all weights take in the fastest variants. short: kernels that
-    store weights in fewer bits than others. facts: by the identity of a variant's constants, which
-    copies of the variant share.
+    limit_bytes: of the arena. slack: instructions allowed above the minimum. plain_bytes, plain:
+    the arena and the fewest instructions without kernels that rescale on an FPU. weights_bytes: of
+    all weights in the fastest variants. short: kernels that store weights in fewer bits than
+    others. facts: keyed by the identity of a variant's constants, which its copies share.
     """
 
     prices: Prices
@@ -62,11 +62,11 @@ class Objective:
     facts: dict[int, Fact] = field(default_factory=dict)
 
     def fact(self, variant: Variant) -> Fact:
-        """What is known of a variant, of a group or of a segment that streams."""
+        """The fact about a variant of a group or of a streaming segment."""
         return self.facts[id(variant.constants)]
 
     def rank(self, tally: Tally, ram_bytes: int) -> Rank:
-        """What a choice whose arena takes so much is compared by."""
+        """The rank of a choice with this arena."""
         instructions = tally.instructions
         if tally.has_frames and not self.are_frames_free(tally, ram_bytes):
             instructions += self.prices.frames
@@ -84,9 +84,9 @@ def make_objective(
     groups: Sequence[LoweredGroup], prices: Prices, limit_bytes: float, slowdown: float,
     plain_bytes: float = 0,
 ) -> Objective:  # fmt: skip
-    """The objective for these menus; slowdown: instructions at most, as a part of the fewest.
+    """The objective for these menus; slowdown: the most instructions, relative to the fewest.
 
-    plain_bytes: what the arena takes at least without kernels that rescale on an FPU.
+    plain_bytes: the smallest arena without kernels that rescale on an FPU.
     """
     fastest = [min(g.variants, key=lambda v: v.instructions) for g in groups]
     fewest = sum(variant.instructions for variant in fastest)
@@ -94,7 +94,7 @@ def make_objective(
     short = frozenset().union(*map(_short_kernels, groups))
     weights = sum(variant.constant_bytes for variant in fastest)
     plain = sum(min(v.instructions for v in without_frames(g).variants) for g in groups)
-    if plain - fewest >= prices.frames:  # they save as much as they must
+    if plain - fewest >= prices.frames:  # they save enough to be used
         plain_bytes = 0
     made = Objective(prices, limit_bytes, slack, plain_bytes, plain, weights, short)
     for lowered in groups:
@@ -134,11 +134,12 @@ def _short_kernels(lowered: LoweredGroup) -> frozenset[str]:
 
 
 class Tally:
-    """What the variants that run take together; code that several share counts once.
+    """The totals of the variants that run; shared code counts once.
 
-    fewest: the instructions of the fastest variants that store weights alike. weights_bytes: of
-    weights, and of the kernels that read those of fewer bits. stored_bytes: of constants and all
-    kernels, whose sizes are known; those of other code are estimates. kernels: how many there are.
+    fewest: the instructions of the fastest variants with the same storage of weights.
+    weights_bytes: of weights, and of the kernels that read weights of fewer bits. stored_bytes: of
+    constants and kernels, whose sizes are known; other code sizes are estimates. kernels: their
+    number.
     """
 
     def __init__(self, objective: Objective, variants: Iterable[Variant]) -> None:
@@ -170,7 +171,7 @@ class Tally:
                 self.weights_bytes += emitted * size
 
     def stream(self, instructions: int, fact: Fact) -> None:
-        """A segment streams, of which not more than this is known yet."""
+        """Add a streaming segment of which only this estimate is known yet."""
         self.instructions += instructions
         self.fewest += fact.fewest
         self.flash_bytes += fact.weights_bytes
@@ -189,7 +190,7 @@ def flash_bytes(variants: Iterable[Variant]) -> int:
 
 
 def code_bytes(variants: Iterable[Variant]) -> int:
-    """About what the code of all these takes together."""
+    """Estimate the code bytes of all of these together."""
     return sum(dict(part for variant in variants for part in _parts(variant)).values())
 
 

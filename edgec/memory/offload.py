@@ -6,8 +6,9 @@
        |  GPU's time                   a value costs one copy where any reader is on the other side
     sink: the processor                neighbours on different sides cost half a start of the GPU
 
-Costs are the models of `edgec.targets.cuda.costs`. The model's inputs and outputs are on the side
-of the processor. What no GPU runs well stays there: control flow, open sizes, C of the user's own.
+Costs are the models of `edgec.targets.cuda.costs`. The model's inputs and outputs are on the
+processor's side. Groups that no GPU runs well stay there too: control flow, open sizes, the user's
+C functions.
 """
 
 from __future__ import annotations
@@ -40,10 +41,10 @@ def share_out(
     on_processor: Sequence[LoweredGroup],
     target: Target,
 ) -> tuple[LoweredGroup, ...]:
-    """The menu of every group on the side that runs it, in order.
+    """Each group's menu on the side that runs it, in order.
 
-    on_gpu: None for what has to stay on the processor. Raises EdgecError where the options name a
-    layer that the model does not have, or that no GPU runs.
+    on_gpu: None for a group that must stay on the processor. Raises EdgecError if the options name
+    a layer that the model does not have, or that no GPU runs.
     """
     offload = target.options.offload
     gpu_costs = GPUS[target.core.gpu_architecture]

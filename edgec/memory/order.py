@@ -2,14 +2,14 @@
 
 1. The given order is measured; if it already meets the bound that every order has (the largest
    single step), or leaves no choice, it stays.
-2. Otherwise a best-first search over sets of executed steps looks for a strictly smaller peak.
-   The bytes live after a set do not depend on its order, so each set is visited once.
-3. A ready step that fits under the peak so far and does not add live bytes is taken at once:
-   doing it later can only keep more bytes alive.
-4. Steps that differ in nothing but their names run in the given order: every other one means the
-   same.
-5. After `state_limit` sets, or 40 times as many tries of a step, the given order is kept, and the
-   answer says that it is not exact.
+2. Otherwise a best-first search over sets of executed steps looks for a strictly smaller peak. The
+   bytes live after a set do not depend on its order, so each set is visited once.
+3. A ready step that fits under the peak so far and does not add live bytes is taken at once: doing
+   it later can only keep more bytes alive.
+4. Steps that differ only in their names run in the given order: other orders of them are
+   equivalent.
+5. After `state_limit` sets, or 40 * `state_limit` tries of a step, the given order stays, and the
+   result is marked as not exact.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class _Graph:
         return peak
 
     def largest_step(self) -> int:
-        """Return what the hungriest step needs in every order: its own values and scratch."""
+        """Return the bytes of the largest step in every order: its values and scratch."""
         everything = (1 << self.count) - 1
         largest = self.input_bytes
         for i, step in enumerate(self.steps):
@@ -157,13 +157,13 @@ class _Graph:
         return largest
 
     def first(self) -> list[int]:
-        """Return the steps that may come first, of those that are alike the first."""
+        """Return the steps that may come first; of equal steps only the first."""
         return [i for i, mask in enumerate(self.waits) if not mask]
 
     def ready(self, before: Sequence[int], i: int, done: int) -> list[int]:
-        """Return the steps that may come next after `i`; `before`: those that could come with it.
+        """Return the steps that may come after `i`; before: steps that were ready together with it.
 
-        done: the steps that have run, `i` included.
+        done: the steps that have run, including `i`.
         """
         freed = [j for j in self.followers[i] if self.waits[j] & ~done == 0]
         return sorted([*(j for j in before if j != i), *freed])

@@ -1,4 +1,4 @@
-"""What the user wants to lie in a certain region, from a board's file, another file, or `--place`.
+"""The user's placements in regions, from a board's file, another file, or `--place`.
 
 | what | stands for |
 |---|---|
@@ -74,10 +74,10 @@ def _matches(what: str, kind: Kind, name: str) -> bool:
 
 
 def make_placements(board: Board, given: Sequence[tuple[str, str]]) -> Placements:
-    """The board's own placements and those of the user, which are stronger.
+    """The board's placements and the user's, which take precedence.
 
-    Raises PlanError for what does not exist, a region that the board lacks, or one of a kind that
-    cannot hold it.
+    Raises PlanError for an unknown name, a region that the board lacks, or a region of the wrong
+    kind.
     """
     entries = (*board.place, *given)
     for what, region in entries:

@@ -39,10 +39,10 @@ DEFAULT_REGION = "arena"
 class Buffer:
     """One run of bytes that must exist during the steps `[start, stop)`.
 
-    `regions` lists where it may live, the preferred one first, and `costs` what it costs there, in
-    cycles; without costs, each region costs the bytes more than the one before. `align_bytes` is a
-    power of two. `fixed_offset` pins it, in whichever region it is given. A buffer of no bytes is
-    legal.
+    `regions` lists where it may live, the preferred one first, and `costs` the cost in each, in
+    cycles; without costs, each region costs the buffer's bytes more than the one before.
+    `align_bytes` is a power of two. `fixed_offset` fixes its offset in any region. A buffer of 0
+    bytes is legal.
     """
 
     name: str
@@ -60,7 +60,7 @@ class Buffer:
         return min(self.regions, key=self.cost_in)
 
     def cost_in(self, region: str) -> float:
-        """What it costs to live in one of its regions."""
+        """Its cost in one of its regions."""
         at = self.regions.index(region)
         return self.costs[at] if self.costs else float(at * self.size_bytes)
 

@@ -1,9 +1,9 @@
 """Which region each buffer lives in, before offsets are known.
 
-The cheapest assignment is looked for whose live bytes break no capacity: a search over the
-buffers, those first whose region matters most for each byte, that stops at `NODE_LIMIT` nodes with
-the best assignment found. What permitted overlaps may save at a step is granted in full until all
-buffers are assigned, so that nothing legal is excluded.
+A search over the buffers finds the cheapest assignment whose live bytes exceed no capacity. Buffers
+whose region matters most per byte come first; the search stops at `NODE_LIMIT` nodes with the best
+assignment found. Until all buffers are assigned, permitted overlaps count with their largest
+saving, so that no legal assignment is excluded.
 
 Offsets can need more than live bytes. Then one of the buffers of the overfull region moves to the
 next region that it names (`spill`).
@@ -31,9 +31,9 @@ class Assignment:
 
 
 def assign_regions(problem: Problem) -> Assignment:
-    """Return the cheapest assignment found such that live bytes alone break no capacity.
+    """Return the cheapest assignment found whose live bytes exceed no capacity.
 
-    Where they cannot be met, overfull regions keep their excess: solving them gives the error.
+    If there is none, overfull regions keep their excess: solving them raises the error.
     """
     cheapest = {b.name: b.cheapest for b in problem.buffers}
     cost = sum(b.cost_in(b.cheapest) for b in problem.buffers)
@@ -80,7 +80,7 @@ class _Search:
             for region in problem.regions
             if region.capacity_bytes is not None
         }
-        # What the buffers from here on cost at least.
+        # Lower bound of the costs of the buffers from here on.
         self.least = [0.0]
         for b in reversed(self.buffers):
             self.least.append(self.least[-1] + b.cost_in(b.cheapest))
@@ -144,7 +144,7 @@ def _options(buffer: Buffer) -> list[str]:
 
 
 def _regret(buffer: Buffer) -> tuple[float, int]:
-    """What the wrong region costs for each byte; of equals the largest first."""
+    """The cost per byte of the wrong region; of equals the largest first."""
     costs = [buffer.cost_in(region) for region in buffer.regions]
     return (max(costs) - min(costs)) / max(buffer.size_bytes, 1), buffer.size_bytes
 

@@ -19,9 +19,8 @@ def orders(
 ) -> tuple[tuple[LoweredGroup, ...], ...]:
     """The groups as given, and in other orders in which fewer bytes live at once.
 
-    What lives in a step depends on the variant that runs: one order is for those that need the
-    least scratch, one for the fastest. Models with state keep their order, which says when a state
-    may be overwritten.
+    Live bytes depend on the variants: one order is for the variants with the least scratch, one for
+    the fastest. Models with states keep their order, which decides when a state may be overwritten.
     """
     found = [tuple(groups)]
     for variants in (

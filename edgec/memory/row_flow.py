@@ -1,8 +1,9 @@
 """The memory that streaming a segment needs, computed from the windows of its members alone.
 
-`edgec.passes.stream_groups` makes the loops of a segment and proves everything from them. To choose
-among hundreds of segments that is too slow; this runs the rows by number only: which row is made
-when, how many rows of each value are alive, and how far what is written gets ahead of the input.
+`edgec.passes.stream_groups` makes the loops of a segment and proves everything from them. That is
+too slow for a choice among hundreds of segments, so this module simulates only row numbers: when
+each row is made, how many rows of each value are alive, and how far the writes get ahead of the
+input.
 """
 
 from __future__ import annotations
@@ -26,8 +27,8 @@ MOST_KEPT = 1 << 14
 class FlowMember:
     """One member: its window, the rows it makes, and which members (or SOURCE) it reads.
 
-    `row_bytes` is what a row of its output takes. A sum makes no rows: `is_sum`. `replaces` is the
-    member whose rows it replaces where they are.
+    row_bytes: size of an output row. is_sum: it makes no rows. replaces: the member whose rows it
+    replaces in place.
     """
 
     reach: int
@@ -44,10 +45,10 @@ class FlowMember:
 class Flow:
     """What a segment needs.
 
-    rows: kept of each member's output (0: of the last one, which is kept whole, and of those whose
-    rows are replaced). distances: bytes
-    by which the rows, the output, or a member's scratch of no bytes must start below the input to
-    share memory with it, by member. source_rows: what is kept of the input if it is fed by rows.
+    rows: kept of each member's output (0 for the last member, whose output is complete, and for
+    members whose rows are replaced). distances: by member, the bytes by which the rows, the output,
+    or a scratch of 0 bytes must start below the input to share memory with it. source_rows: kept of
+    the input if it is fed by rows.
     """
 
     source_rows: int
@@ -65,7 +66,7 @@ def row_flow(members: tuple[FlowMember, ...], height: int, input_row_bytes: int)
 
 @lru_cache(maxsize=MOST_KEPT)
 def _run(members: tuple[FlowMember, ...], height: int, input_row_bytes: int) -> _Run | None:
-    """The run of a segment, from that of the segment without its last member."""
+    """Simulate a segment, starting from the run of the segment without its last member."""
     if not members:
         events = np.arange(height)
         return _Run((), input_row_bytes, (0, height), events, events, (), (), {})
@@ -104,7 +105,7 @@ class _Run:
     def with_member(self, member: FlowMember) -> _Run | None:
         """The run with one member more; None if some of its rows never come.
 
-        What happened before keeps its order: only what the member reads is kept otherwise.
+        Earlier events keep their order; only the rows that the member reads are kept differently.
         """
         sources = [self.rows(source) for source in dict.fromkeys(member.reads)]
         first, stop = _span(member, sources[0].stop - sources[0].start)
@@ -131,10 +132,10 @@ class _Run:
         return replace(run, kept={**self.kept, **{n: run.keep(n) for n in changed - {number}}})
 
     def tried(self, sources: Sequence[slice], stop: IntArray) -> tuple[IntArray, IntArray]:
-        """The event after which each row of a new member is made, and when what led to it began.
+        """The event after which each row of a new member is made, and when its cause began.
 
-        stop: the end of the rows of the sources that each row reads. After each row of a source,
-        and all that it leads to, as many rows are made as can be.
+        stop: the end of the source rows that each row reads. After each source row and all its
+        consequences, every row is made that can be.
         """
         needed = np.maximum(stop, 0) - 1
         ready = np.max([np.append(self.times[rows], -1)[needed] for rows in sources], axis=0)
@@ -157,7 +158,7 @@ class _Run:
         )  # fmt: skip
 
     def keep(self, place: int) -> tuple[int, int]:
-        """What is kept of the rows in a place, and how far they must start below the input."""
+        """The rows kept in a buffer, and how far they must start below the input."""
         inside = [n for n, each in enumerate(self.slots) if each == place] or [SOURCE]
         writes = [self.times[self.rows(n)] for n in inside]
         reads = [
@@ -170,7 +171,7 @@ class _Run:
         return count, self.ahead(place, base, count)
 
     def ahead(self, place: int, base: IntArray | None, kept: int) -> int:
-        """How far the written bytes get ahead of those of the input still to be read.
+        """How far the written bytes get ahead of the input bytes still to be read.
 
         base: the first row kept when each row is made, None where rows lie in a ring.
         """
@@ -212,7 +213,7 @@ def _kept(
     order = np.argsort(times)
     times, written = times[order], np.concatenate([np.arange(len(t)) for t in writes])[order]
     base = np.arange(count)
-    # A read comes before what is written at its time, and after what was written before that.
+    # A read precedes the write at its time and follows the write before that.
     steps = [
         (written[np.searchsorted(times, when) - 1], first, stop) for when, first, stop in reads
     ]

@@ -8,9 +8,9 @@ sits exactly on its floor, the highest separation that the placed buffers impose
 1. Choose a section. Its lowest waiting buffer lies at or below `latest`, or the rest would not fit
    on top. That buffer is a source, or something waits below it, and so on down: following "may lie
    below" from the buffers that may be lowest gives a set that contains a source of every plan.
-   The fewer they are the better; often there is only one.
+   A small set is better; often it has one buffer.
 2. Try each of that set as the source: put it on its floor and raise the floors of its neighbours.
-   Once a buffer was tried in vain it sleeps: it is no source, until a neighbour was placed.
+   A buffer that was tried in vain sleeps: it is not a source until a neighbour was placed.
 
 A node fails when a floor is too high for the capacity, when a section has no buffer that may be
 lowest, or when
@@ -39,7 +39,7 @@ from edgec.memory.strategy import SectionRule, Strategy
 BoolArray = npt.NDArray[np.bool_]
 
 CLOCK_EVERY_NODES = 64
-# About 1 KB each for the largest problems; beyond this, failures are no longer remembered.
+# About 1 KB each for the largest problems; above this number, failures are no longer remembered.
 MAX_REMEMBERED = 100_000
 # How much of the blame of earlier runs is left at the next.
 _BLAME_DECAY = 0.9
@@ -140,7 +140,7 @@ class Search:
         """Search for a plan with a peak of at most `capacity_bytes`.
 
         Gives up after `node_limit` placements, or when `time.process_time()` passes `deadline_s`.
-        Everything but the deadline is deterministic.
+        Only the deadline is not deterministic.
         """
         instance = self.instance
         self._strategy = strategy
@@ -278,7 +278,7 @@ class Search:
     def _choose_section(
         self, state: _State, may_be_lowest: BoolArray, lowest: IntArray, latest: IntArray
     ) -> int:
-        """Return the section to branch in, among those in which buffers wait."""
+        """Return the section to branch in, among sections with waiting buffers."""
         count = np.add.reduceat(may_be_lowest.astype(np.int64), self._starts)
         count[lowest >= FAR] = FAR
         rule = self._strategy.section_rule

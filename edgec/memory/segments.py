@@ -16,7 +16,7 @@ from edgec.passes.row_functions import RowGroup, RowSum, row_members
 from edgec.passes.stream_groups import Member, stream_segment
 from edgec.targets.target import Target
 
-#: Groups of a segment, by what they make.
+#: Groups of a segment, keyed by their results.
 Key = tuple[Value, ...]
 
 
@@ -35,9 +35,9 @@ class Segments:
         return {i: self._members[output] for i, output in outputs if output in self._members}
 
     def build(self, groups: Sequence[LoweredGroup], work_bytes: int, *, fed: bool) -> LoweredGroup:
-        """The segment of these groups, whose members' own scratch is at most so much.
+        """The segment of these groups; each member's scratch is at most `work_bytes`.
 
-        Raises ScheduleError where the members' rows do not follow each other in a closed form.
+        Raises ScheduleError where the order of the members' rows has no closed form.
         """
         key = tuple(g.group.output for g in groups), work_bytes, fed
         if key not in self._built:

@@ -114,8 +114,8 @@ def plan_memory(
     )
 
 
-#: What was solved without a clock, by what was asked, and within how many nodes: variants that are
-#: tried share many problems, and the plan of what is chosen was made when it was compared.
+#: Solutions found without a clock, by problem and node limit: tried variants share many problems,
+#: and the chosen plan was made when it was compared.
 _SOLVED: dict[object, tuple[RegionSolution, float]] = {}
 _MOST_SOLVED = 512
 
@@ -170,8 +170,6 @@ def _solve(
 
 
 class _Best:
-    """The best plan so far that fits the capacity."""
-
     def __init__(self, instance: Instance, capacity_bytes: int | None) -> None:
         self.instance = instance
         self.capacity_bytes = capacity_bytes
@@ -180,7 +178,7 @@ class _Best:
 
     @property
     def limit_bytes(self) -> int:
-        """What a plan must not exceed to be better; needs a plan or a capacity."""
+        """The size that a better plan must not exceed; needs a plan or a capacity."""
         if self.peak_bytes is not None:
             return self.peak_bytes - 1
         assert self.capacity_bytes is not None, "without capacity, every first fit is a plan"
@@ -258,7 +256,7 @@ def _solve_exactly(
             is_first_plan = verdict is Verdict.FOUND and target > best.limit_bytes and low == proven
             target = low if is_first_plan else (low + best.limit_bytes) // 2
         if not gave_up and not instance.is_exact:
-            break  # all was searched; what is proven about the raised separations is not a bound
+            break  # the search was complete; a proof for the raised separations is not a bound
     return best.solution(bound, proven, nodes)
 
 

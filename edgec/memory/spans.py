@@ -35,10 +35,10 @@ from edgec.passes.fuse_groups import storage
 from edgec.passes.lower_groups import LoweredGroup, Variant
 from edgec.passes.row_functions import RowGroup, RowSum
 
-#: Instructions of a call of a row function beyond what it computes.
+#: Instructions of a call of a row function, apart from its computation.
 CALL_INSTRUCTIONS = 60
-#: The price of a segment's code when covers are compared, as a part of all instructions: streaming
-#: must save memory to be worth its code.
+#: The price of a segment's code when covers are compared, as a fraction of all instructions:
+#: streaming must save enough memory to be worth its code.
 SEGMENT_SHARE = 0.01
 #: Partial plans that the memory planner visits for one step alone.
 EXACT_NODES = 1_500
@@ -177,7 +177,8 @@ class Spans:
         """Whether the segment that starts here takes the model's input by rows."""
         return self.io == "rows" and first == 0
 
-    # what exists at a step --------------------------------------------------------------------
+    # the live buffers of a step
+    # --------------------------------------------------------------------
 
     def live(self, first: int, last: int) -> list[Buffer]:
         """Values that other groups make and that live while groups `first` to `last` run."""
@@ -365,7 +366,7 @@ class Spans:
         return self._best[key]
 
     def least_instructions(self, span: Span) -> int:
-        """Instructions of the members' inner rows; those at the edges are not scheduled yet."""
+        """Instructions of the members' inner rows; rows at the edges are not scheduled yet."""
         total = 0
         for i in range(span.first, span.last + 1):
             member = self.members[i]
@@ -428,7 +429,7 @@ class Spans:
 
 
 def fastest_within(variants: Sequence[Variant], work_bytes: int) -> Variant:
-    """The fastest variant whose scratch is within the limit, or the one with the least scratch."""
+    """The fastest variant within the limit of scratch, or the one with the least scratch."""
     within = [v for v in variants if v.scratch_bytes <= work_bytes]
     if not within:
         return min(variants, key=lambda v: (v.scratch_bytes, v.instructions))

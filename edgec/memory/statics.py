@@ -1,9 +1,8 @@
-"""Where weights, tables and code lie: regions of a board that are not the usual one.
+"""Places weights, tables and code in regions other than the board's default.
 
-Each costs, in a region, the cycles that one inference waits for it there. What is stored in flash
-can be used from RAM, too: it is then stored in the usual region and copied before the model runs.
-That takes RAM, so it happens where it is asked for: by a pin, or by `--optimize time`, which uses
-RAM that is faster and that activations leave over.
+The cost in a region is the cycles that one inference waits for accesses there. Data stored in flash
+can be used from RAM: then it is copied from the default region before the model runs. Since that
+takes RAM, it needs a pin, or `--optimize time`, which uses faster RAM that activations leave free.
 """
 
 from __future__ import annotations
@@ -22,9 +21,9 @@ from edgec.memory.regions import assign_regions
 
 @dataclass(frozen=True)
 class Static:
-    """Weights or code: `size_bytes`, and what one inference accesses or executes of it.
+    """Weights or code: `size_bytes`, and the accesses or executions of one inference.
 
-    names: those that a pin can call it by, the first its own.
+    names: for pins; the first is its own.
     """
 
     kind: Kind
@@ -47,11 +46,10 @@ class Static:
 def place_statics(
     statics: Sequence[Static], memory: BoardRegions, peak_bytes: Mapping[str, int], *, copies: bool
 ) -> dict[tuple[Kind, str], str]:
-    """By (kind, name) the region of what does not lie in the usual one, `board.code`.
+    """By (kind, name) the regions other than the default one, `board.code`.
 
-    `peak_bytes` is what activations and states take of each region of the board. With `copies`,
-    RAM that is faster may be used. Raises PlanError for a placement that names nothing, or a region
-    too small for what is to lie in it.
+    peak_bytes: taken by activations and states in each region of the board. copies: faster RAM may
+    be used. Raises PlanError for a placement that matches nothing, or a region that is too small.
     """
     board = memory.board
     for kind in ("weights", "code"):

@@ -23,7 +23,7 @@ KeyArray = npt.NDArray[np.float64]
 
 
 class SectionRule(Enum):
-    """Which section a node branches in. "Fewest": the one with the fewest candidates."""
+    """The rule that selects the section to branch in. "Fewest": with the fewest candidates."""
 
     FEWEST_THEN_FULLEST = "fewest, then most to place"
     FEWEST_THEN_TIGHTEST = "fewest, then least slack"
@@ -47,8 +47,8 @@ class Strategy:
 # Letters: Total bytes at the buffer's worst moment, Width in steps, Area, siZe, Birth; largest
 # first. Birth: an output must be placed before (below) the input that it may overlap.
 _RANK_KEYS = ("TWA", "TAW", "WAT", "AWT", "ZWT", "BTA")
-# How far a change spreads the keys of a rank, how often it also takes another rule, and the mean
-# place among the kept strategies, the best first, of the one that is changed.
+# Spread of a change to a rank's keys, probability of changing the rule too, and mean rank among the
+# kept strategies, best first, of the one that is changed.
 _SPREADS = (0.02, 0.05, 0.2, 0.5)
 _OTHER_RULE = 0.15
 _MEAN_PLACE = 5.0
@@ -56,7 +56,7 @@ _SEED = 1
 
 
 def plain_strategies(instance: Instance, most: int | None = None) -> list[Strategy]:
-    """Every section rule with every order of the keys, or as many of them."""
+    """Every section rule with every order of the keys, or at most `most` of them."""
     values = _keys(instance)
     has_overlap = any(
         gap < instance.size[low] for low, of in enumerate(instance.gaps) for gap in of.values()
@@ -81,7 +81,7 @@ class _Kept:
 
 
 class Breeder:
-    """Makes strategies out of those that came furthest; the same every time."""
+    """Makes strategies out of the most successful ones; deterministic."""
 
     def __init__(self, plain: Sequence[Strategy]) -> None:
         """`plain`: what to begin with, one at least."""
@@ -112,7 +112,7 @@ class Breeder:
         if waiting <= parent.score or strategy is parent.strategy:
             parent.strategy, parent.score = strategy, waiting
         else:
-            parent.score += 1  # what does not improve is left in the end
+            parent.score += 1  # useless strategies are dropped at the end
 
 
 def _keys(instance: Instance) -> dict[str, KeyArray]:

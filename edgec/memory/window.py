@@ -1,9 +1,8 @@
 """Proofs that no plan fits, from a few consecutive sections alone.
 
-What makes a capacity impossible is mostly local: some buffers that follow each other and cannot
-agree on a place. The full search would prove it again for every arrangement of the rest. Leaving
-buffers out only makes a problem easier, so if the buffers of a window of sections do not fit,
-nothing does.
+A capacity is mostly impossible for local reasons: some consecutive buffers do not fit together. The
+full search would prove that again for every arrangement of the rest. Leaving buffers out only makes
+a problem easier, so if the buffers of a window of sections do not fit, nothing does.
 """
 
 from __future__ import annotations
@@ -33,7 +32,7 @@ class _Window:
 
 
 class WindowProver:
-    """Excludes capacities for one instance; remembers what each window was found to fit in.
+    """Excludes capacities for one instance; remembers the capacity that each window fits in.
 
     nodes: placements that all its searches tried so far.
     """
@@ -80,7 +79,7 @@ class WindowProver:
 
 
 def _shape(instance: Instance, members: Sequence[int]) -> object:
-    """What is equal for windows that are searched alike, such as those of equal layers."""
+    """A key that is equal for windows with equal searches, such as those of equal layers."""
     buffers = [instance.buffers[m] for m in members]
     begin = min(b.start for b in buffers)
     gaps = [[instance.gaps[a].get(b) for b in members] for a in members]
