@@ -22,6 +22,7 @@ from edgec.graph.index_limits import index_limits
 from edgec.graph.ir import Module
 from edgec.graph.open_function import input_extents, opened_function
 from edgec.graph.types import Array
+from edgec.loop.tuned import beside, read_tuned
 from edgec.ops.open_constant import with_cuts_again, with_views_of, without_cuts
 from edgec.options import CompileOptions, Options
 from edgec.pipeline import Compiled, compile_module, read_model
@@ -33,7 +34,6 @@ from edgec.report.summary import build_report
 from edgec.runners.engine import default_engine, open_session, require_engine
 from edgec.runners.inputs import fit_input
 from edgec.runners.samples import generate_inputs, within_limits
-from edgec.tuned import beside, read_tuned
 
 if TYPE_CHECKING:
     from edgec.oracle.verify import Verification

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal, TypedDict, get_args, get_origin, get_type_hints
 
 from edgec.errors import EdgecError
-from edgec.tuned import Tuned, read_tuned
+from edgec.loop.tuned import Tuned, read_tuned
 
 Optimize = Literal["time", "ram", "size", "balanced"]
 Io = Literal["arena", "caller", "rows"]

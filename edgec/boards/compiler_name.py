@@ -7,10 +7,10 @@ from functools import cache
 
 from edgec.boards.toolchain import find_toolchain
 from edgec.errors import ToolMissing
+from edgec.loop.tuned import SUFFIX, Tuned, read_tuned
 from edgec.options import Options
 from edgec.resources import resource_dir
 from edgec.targets.core import Core, find_core
-from edgec.tuned import SUFFIX, Tuned, read_tuned
 
 
 def level_of(options: Options) -> str:

@@ -399,7 +399,7 @@ def _offload(given: tuple[str, ...]) -> str | tuple[str, ...]:
 
 def _tuned(given: Path | None) -> Any:
     """What the file of `--tuned` says, or the one beside the model of the command that runs."""
-    from edgec.tuned import Tuned, beside, read_tuned
+    from edgec.loop.tuned import Tuned, beside, read_tuned
 
     context = click.get_current_context(silent=True)
     model = context.params.get("model") if context is not None and given is None else None

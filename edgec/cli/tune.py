@@ -21,8 +21,8 @@ from edgec.cli.progress import working
 from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
+    from edgec.loop.tuned import Tuned
     from edgec.tune.model import Event
-    from edgec.tuned import Tuned
 
 
 class WorkersType(WordType):
@@ -68,7 +68,7 @@ def command(model: Path | None, output: Path | None, **given: Any) -> None:
 
     Candidates run on a simulated Cortex-M, which counts their instructions exactly.
     """
-    from edgec.tuned import SUFFIX
+    from edgec.loop.tuned import SUFFIX
 
     if model is None:
         _merge(given["merge"], output)
@@ -80,7 +80,7 @@ def command(model: Path | None, output: Path | None, **given: Any) -> None:
 
 def _merge(files: tuple[Path, ...], output: Path | None) -> None:
     """Write one file with what several know."""
-    from edgec.tuned import merged, read_tuned
+    from edgec.loop.tuned import merged, read_tuned
 
     if not files or output is None:
         raise click.UsageError("without MODEL, give --merge FILE at least once, and -o FILE")
@@ -92,13 +92,13 @@ def _merge(files: tuple[Path, ...], output: Path | None) -> None:
 def _tune(model: Path, output: Path, given: dict[str, Any]) -> None:
     from edgec.boards.board import load_board
     from edgec.build.staging import staged_file
+    from edgec.loop.tuned import merged, read_tuned
     from edgec.pipeline import read_model
     from edgec.report.tuning import print_tuning, tuning_report
     from edgec.report.tuning_page import tuning_page
     from edgec.targets.core import find_core
     from edgec.tune.model import Plan, require_measurable, tune
     from edgec.tune.workers import open_workers
-    from edgec.tuned import merged, read_tuned
 
     names = ("board", "target", "trials", "seed", "lean", "afresh", "workers", "as_json")
     board, target, trials, seed, lean, afresh, workers, as_json = map(given.pop, names)
@@ -126,7 +126,7 @@ def _tune(model: Path, output: Path, given: dict[str, Any]) -> None:
 
 def _save(output: Path, tuned: Tuned) -> None:
     from edgec.build.staging import staged_file
-    from edgec.tuned import to_json
+    from edgec.loop.tuned import to_json
 
     with staged_file(output, "choose another file with -o") as path:
         path.write_text(to_json(tuned), encoding="utf-8")

@@ -15,9 +15,9 @@ from edgec.graph.ir import Constant, Value
 from edgec.graph.limits import Spending
 from edgec.graph.provenance import Origin
 from edgec.graph.traits import Storage
+from edgec.numerics.work import now_at
 from edgec.ops.cast import CastAttrs, cast_to
 from edgec.ops.op import Importer, RawNode
-from edgec.work import now_at
 
 #: Operators that know no floats of these are computed in float32.
 NARROW = ("float16", "bfloat16")

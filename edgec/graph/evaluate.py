@@ -9,7 +9,7 @@ import numpy as np
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.types import Array
-from edgec.work import now_at
+from edgec.numerics.work import now_at
 
 #: More elements than this are no shape.
 MOST_ELEMENTS = 64

@@ -10,7 +10,7 @@ from edgec.errors import ContractError, TypeMismatch
 from edgec.graph.extents import function_at, sizes_of, symbols_of
 from edgec.graph.ir import Constant, Count, Function, Value
 from edgec.graph.types import Array
-from edgec.work import now_at
+from edgec.numerics.work import now_at
 
 
 def interpret(

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields
 
 from edgec.errors import TooLarge
 from edgec.graph.ir import Constant, Function, Node
-from edgec.work import HINT, limited_work
+from edgec.numerics.work import HINT, limited_work
 
 #: Dimensions of a value: NumPy, which the reference computes with, has 64; some are for windows.
 MOST_AXES = 32

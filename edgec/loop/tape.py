@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from edgec.work import ELEMENTS_PER_CALL, current_work
+from edgec.numerics.work import ELEMENTS_PER_CALL, current_work
 
 Array = npt.NDArray[Any]
 #: A function of arrays, the slots of its arguments, the slot of its result.

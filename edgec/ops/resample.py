@@ -23,13 +23,13 @@ from edgec.graph.types import TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import int32
+from edgec.numerics.work import keep
 from edgec.ops.broadcast import operand_tensors
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.onnx_resize import import_image
 from edgec.ops.op import Op, RawNode, from_onnx
 from edgec.ops.row import FLOATS
 from edgec.ops.scattered import AxisAttrs
-from edgec.work import keep
 
 FloatArray = npt.NDArray[Any]
 

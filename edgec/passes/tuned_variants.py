@@ -27,12 +27,12 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.printer import print_func
 from edgec.loop.rescale_lines import by_line
 from edgec.loop.schedule import SAFE, replay
+from edgec.loop.tuned import Figures, TunedGroup, Winner, digest
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import LoweredGroup, Variant, lowering_of, plain_nest, variant_of
 from edgec.targets.common.gathered import padding_adds_nothing
 from edgec.targets.common.nests import find_param
 from edgec.targets.target import Target
-from edgec.tuned import Figures, TunedGroup, Winner, digest
 
 #: How loops may run.
 KINDS = frozenset({"serial", "unrolled"})

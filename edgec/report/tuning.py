@@ -7,11 +7,11 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from edgec.loop.tuned import Figures
 from edgec.report.figures import count, plural
 from edgec.report.table import Column, format_table, number
 from edgec.report.terminal import echo_lines
 from edgec.tune.model import TunedLayers
-from edgec.tuned import Figures
 
 
 def tuning_report(

@@ -10,11 +10,11 @@ from typing import Any
 from markupsafe import Markup
 
 from edgec import __version__
+from edgec.loop.tuned import TunedGroup
 from edgec.report.figures import count, plural
 from edgec.report.html import page_environment
 from edgec.report.svg import element, picture
 from edgec.report.table import Column, Table, number
-from edgec.tuned import TunedGroup
 
 WIDTH, HEIGHT = 640.0, 190.0
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 8.0, 10.0, 24.0

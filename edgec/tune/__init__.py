@@ -9,5 +9,5 @@
     workers.py     who measures: local processes, or a farm
     prove.py       a winner equals the nest as its operators define it
 
-What is found goes into a file that `edgec build` takes (`edgec/tuned.py`).
+What is found goes into a file that `edgec build` takes (`edgec/loop/tuned.py`).
 """

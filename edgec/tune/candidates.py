@@ -18,6 +18,7 @@ from edgec.loop.ir import PrimFunc
 from edgec.loop.lowering import Lowering
 from edgec.loop.printer import print_func
 from edgec.loop.rescale_lines import HIGH, PARTS, by_line
+from edgec.loop.tuned import Winner
 from edgec.passes.fuse_groups import Group
 from edgec.passes.lower_groups import Variant, lower_group, lowering_of, variant_of
 from edgec.passes.tuned_variants import function_digest
@@ -28,7 +29,6 @@ from edgec.targets.target import Target
 from edgec.tune.decisions import Decisions, Made
 from edgec.tune.measure import NAME, Candidate
 from edgec.tune.sketches import find_sketch
-from edgec.tuned import Winner
 
 #: Of the random inputs of every candidate.
 INPUT_SEED = 1

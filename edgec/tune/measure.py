@@ -13,10 +13,10 @@ from edgec.boards.toolchain import find_toolchain
 from edgec.build.bare_image import build_image, code_bytes
 from edgec.build.staging import work_folder
 from edgec.errors import BuildFailed, EdgecError, RunFailed
+from edgec.loop.tuned import Figures
 from edgec.sim.arguments import Argument, call_with
 from edgec.sim.core import CallResult, CoreSimulator, simulated_as
 from edgec.targets.core import find_core
-from edgec.tuned import Figures
 
 #: The function of candidate i of a job.
 NAME = "candidate_{}"

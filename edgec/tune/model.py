@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from edgec.boards.compiler_name import compiler_of, level_of, shipped
 from edgec.errors import EdgecError
 from edgec.graph.ir import Module
+from edgec.loop.tuned import Figures, Tuned, TunedGroup
 from edgec.options import Options
 from edgec.passes.fuse_groups import Group, fuse_groups
 from edgec.passes.open_groups import is_open
@@ -19,7 +20,6 @@ from edgec.tune.measure import Job, Outcome
 from edgec.tune.prove import is_proven
 from edgec.tune.search import GroupSearch
 from edgec.tune.workers import MOST_CANDIDATES, Workers
-from edgec.tuned import Figures, Tuned, TunedGroup
 
 #: The fewest trials of a group that gets any.
 FEWEST_TRIALS = 8

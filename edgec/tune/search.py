@@ -16,10 +16,10 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
+from edgec.loop.tuned import Figures, TunedGroup
 from edgec.passes.tuned_variants import is_frugal, is_lean, is_leaner
 from edgec.tune.candidates import Candidates, Found
 from edgec.tune.decisions import crossed, mutated
-from edgec.tuned import Figures, TunedGroup
 
 #: Candidates of a generation, how many are drawn for each of them, and parents of the next.
 GENERATION, DRAWN, PARENTS = 16, 2, 8

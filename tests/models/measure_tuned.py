@@ -22,6 +22,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Module
 from edgec.graph.operator import NoAttrs
 from edgec.graph.types import Quant, TensorType
+from edgec.loop.tuned import Tuned
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.ops.depthwise_conv2d import DepthwiseConv2dAttrs
 from edgec.ops.requantize import RequantizeAttrs
@@ -29,7 +30,6 @@ from edgec.options import Options
 from edgec.targets.core import find_core
 from edgec.tune.model import Plan, TunedLayers, tune
 from edgec.tune.workers import open_workers
-from edgec.tuned import Tuned
 
 SCRIPT = "tests/models/measure_tuned.py"
 SAME, NONE = ((1, 1), (1, 1)), ((0, 0), (0, 0))

@@ -18,14 +18,7 @@ from shared_folder import find_shared
 
 from edgec.boards.compiler_name import compiler_of
 from edgec.build.staging import staged_file
-from edgec.options import Optimize, Options
-from edgec.passes.tuned_variants import replayed
-from edgec.pipeline import read_model
-from edgec.targets.core import Core, find_core
-from edgec.tune.candidates import Candidates, Found
-from edgec.tune.model import Plan, TunedLayers, distinct_layers, measure_found, tune
-from edgec.tune.workers import Workers, open_workers
-from edgec.tuned import (
+from edgec.loop.tuned import (
     SUFFIX,
     Figures,
     Tuned,
@@ -36,6 +29,13 @@ from edgec.tuned import (
     read_tuned,
     to_json,
 )
+from edgec.options import Optimize, Options
+from edgec.passes.tuned_variants import replayed
+from edgec.pipeline import read_model
+from edgec.targets.core import Core, find_core
+from edgec.tune.candidates import Candidates, Found
+from edgec.tune.model import Plan, TunedLayers, distinct_layers, measure_found, tune
+from edgec.tune.workers import Workers, open_workers
 
 FOLDER = Path(__file__).resolve().parents[2] / "tuned"
 INTEGERS = (

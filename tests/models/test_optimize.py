@@ -12,13 +12,13 @@ from built_models import MODELS
 
 from edgec.boards.board import load_board
 from edgec.deploy.project import deploy
+from edgec.loop.tuned import Tuned
 from edgec.options import Optimize, Options, read_optimize
 from edgec.oracle.frameworks import open_oracle
 from edgec.pipeline import compile_model
 from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
 from edgec.targets.core import find_core
-from edgec.tuned import Tuned
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,9 @@ from repo_files import REPO_ROOT, relative
 
 #: Each row may import the rows above it; within a row, an area may import those before it.
 ROWS = (
-    ("errors", "resources", "work", "numerics", "tuned", "options"),
+    ("errors", "resources", "numerics"),
     ("graph", "loop"),
+    ("options",),
     ("ops",),
     ("frontends", "targets", "boards", "passes", "quantizer"),
     ("memory",),

@@ -16,7 +16,6 @@ SLACK = 15
 #: What stands beside the folders of the package.
 TOP_FILES = {
     "__init__", "__main__", "api", "errors", "onnx_backend", "options", "pipeline", "resources",
-    "tuned", "work",
 }  # fmt: skip
 
 

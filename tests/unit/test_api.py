@@ -20,9 +20,9 @@ import edgec.api
 from edgec.errors import BudgetExceeded, EdgecError, ImportFailed
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
+from edgec.loop.tuned import Tuned, to_json
 from edgec.options import CompileOptions, Options
 from edgec.runners.samples import generate_inputs
-from edgec.tuned import Tuned, to_json
 
 TYPES = [((1, 2, 3), "int8")] * 2
 

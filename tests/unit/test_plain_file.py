@@ -9,12 +9,12 @@ import pytest
 
 from edgec.boards.board import load_board
 from edgec.errors import EdgecError
+from edgec.loop.tuned import read_tuned
 from edgec.report.classes import read_labels
 from edgec.resources import plain_file
 from edgec.runners.inputs import load_arrays
 from edgec.runners.media_files import read_sound
 from edgec.runners.pool import load_devices
-from edgec.tuned import read_tuned
 
 READERS = [load_arrays, read_sound, read_tuned, read_labels, load_devices, load_board]
 

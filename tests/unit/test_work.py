@@ -17,10 +17,10 @@ from edgec.errors import ImportFailed, TooLarge
 from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.loop.define import Definition
+from edgec.numerics.work import current_work, limited_work
 from edgec.options import Options
 from edgec.pipeline import compile_model
 from edgec.targets.core import host_core
-from edgec.work import current_work, limited_work
 
 edgec.ops.load()
 

@@ -9,10 +9,10 @@ import pytest
 
 from edgec.boards import compiler_name
 from edgec.boards.compiler_name import shipped, with_usable
+from edgec.loop.tuned import SUFFIX, Tuned, read_tuned, to_json
 from edgec.options import Options
 from edgec.resources import resource_dir
 from edgec.targets.core import find_core
-from edgec.tuned import SUFFIX, Tuned, read_tuned, to_json
 
 FILES = sorted(resource_dir("tuned").iterdir())
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from edgec.tuned import read_tuned
+from edgec.loop.tuned import read_tuned
 
 
 def test_a_model_is_tuned_and_a_second_run_measures_nothing(

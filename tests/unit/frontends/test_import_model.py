@@ -10,7 +10,7 @@ from tflite_builder import TfliteBuilder
 
 from edgec.errors import ImportFailed
 from edgec.frontends import import_model
-from edgec.tuned import beside
+from edgec.loop.tuned import beside
 
 
 def tflite_bytes() -> bytes:

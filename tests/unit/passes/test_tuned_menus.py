@@ -14,6 +14,7 @@ from edgec.graph.ir import Function
 from edgec.graph.types import TensorType
 from edgec.loop.interpret import interpret as run_loops
 from edgec.loop.printer import print_func
+from edgec.loop.tuned import Figures, Tuned, TunedGroup, Winner, digest
 from edgec.ops.conv2d import Conv2dAttrs
 from edgec.options import Optimize, Options
 from edgec.passes.fuse_groups import fuse_groups
@@ -21,7 +22,6 @@ from edgec.passes.lower_groups import LoweredGroup, lower_group, lowering_of
 from edgec.passes.tuned_variants import nest_digest, with_tuned
 from edgec.targets.core import find_core
 from edgec.targets.target import target_for
-from edgec.tuned import Figures, Tuned, TunedGroup, Winner, digest
 
 TRACE = json.dumps(
     [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from edgec.loop.tuned import Figures, TunedGroup, Winner
 from edgec.report.tuning_page import trials_of, tuning_page
-from edgec.tuned import Figures, TunedGroup, Winner
 
 HOSTILE = "<script>alert(1)</script>"
 TRACE = '[["split", {"loop": "<b>", "factor": 3, "tail": "exact"}]]'

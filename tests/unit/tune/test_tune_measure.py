@@ -16,6 +16,7 @@ from edgec.deploy.project import deploy
 from edgec.graph.ir import Module
 from edgec.graph.operator import NoAttrs
 from edgec.loop.printer import print_func
+from edgec.loop.tuned import Tuned, digest
 from edgec.options import Options
 from edgec.pipeline import compile_module
 from edgec.report.profile import make_profile
@@ -24,7 +25,6 @@ from edgec.targets.core import find_core
 from edgec.tune.candidates import Candidates
 from edgec.tune.measure import Argument, Candidate, Job, measure
 from edgec.tune.model import distinct_layers
-from edgec.tuned import Tuned, digest
 
 pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
 

@@ -13,13 +13,13 @@ import pytest
 from small_groups import module
 
 from edgec.errors import RunFailed
+from edgec.loop.tuned import Figures, Tuned, brief
 from edgec.options import Options
 from edgec.passes.tuned_variants import is_leaner
 from edgec.targets.core import find_core
 from edgec.tune.measure import Job, Outcome
 from edgec.tune.model import Plan, tune
 from edgec.tune.workers import Workers
-from edgec.tuned import Figures, Tuned, brief
 
 PLAN = Plan(find_core("cortex-m3"), Options(), trials=24, seed=3)
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from edgec.errors import EdgecError, RunFailed, ToolMissing
+from edgec.loop.tuned import Figures
 from edgec.tune.measure import Job, Outcome
 from edgec.tune.workers import Workers, open_workers
-from edgec.tuned import Figures
 
 
 def once_dead(job: Job) -> tuple[Outcome, ...]:

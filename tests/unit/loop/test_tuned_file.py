@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from edgec.errors import EdgecError
-from edgec.tuned import Figures, Tuned, TunedGroup, Winner, brief, merged, read_tuned, to_json
+from edgec.loop.tuned import Figures, Tuned, TunedGroup, Winner, brief, merged, read_tuned, to_json
 
 GROUP = TunedGroup(
     "nest", "cortex-m3", "gcc 12 -O2", "conv2d", "d0",
