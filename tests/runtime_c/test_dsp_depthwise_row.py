@@ -49,7 +49,8 @@ def shapes(stride):
                 for height, top, bottom in ((2, 1, 1), (3, 0, 0), (4, 1, stride - 1)):
                     sizes = (height, width, 2, top, left, out_width, 1, -7)
                     rows = (height + top + bottom - 3) // stride + 1
-                    if rows > 0 and fits_row(row_window(stride, *sizes), rows):
+                    named = dict(zip(get_microkernel(KERNELS[stride]).sizes, sizes, strict=True))
+                    if rows > 0 and fits_row(row_window(stride, **named), rows):
                         yield sizes, rows
         if (width - 3) // stride > 0:
             yield (5, width, 2, 0, 0, (width - 3) // stride + 1, 0, 0), 2 // stride + 1

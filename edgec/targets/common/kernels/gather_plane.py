@@ -2,34 +2,48 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, fields
 from functools import partial
+from typing import Any
 
 from edgec.loop.define import Definition
 from edgec.loop.gathered import plane_element
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Struct, register
+from edgec.loop.values import Value
 
 
-def gather_plane(
-    dtype: str,
-    height: int,
-    width: int,
-    step: int,
-    top: int,
-    left: int,
-    plane_height: int,
-    plane_width: int,
-    fill: int,
-) -> PrimFunc:
-    """plane[h, w] = x[h - top, w - left, 0], x [1, height, width, step]; `fill` outside."""
-    b = Definition("gather_plane")
-    x = b.input("x", (1, height, width, step), dtype)
-    plane = b.output("plane", (plane_height, plane_width), dtype)
-    b.compute(plane, lambda h, w: plane_element(x, (0, h - top, w - left, 0), height, width, fill))
+@dataclass(frozen=True)
+class PlaneSizes:
+    """An image of [1, height, width, step] elements, and a plane of one of its channels.
+
+    top, left: rows and columns of padding before the image. fill: the value of the padding.
+    """
+
+    height: int
+    width: int
+    step: int
+    top: int
+    left: int
+    plane_height: int
+    plane_width: int
+    fill: int
+
+
+SIZES = tuple(size.name for size in fields(PlaneSizes))
+
+
+def gather_plane(dtype: str, **sizes: int) -> PrimFunc:
+    """plane[h, w] = x[h - top, w - left, 0]; `fill` outside of x."""
+    s, b = PlaneSizes(**sizes), Definition("gather_plane")
+    x = b.input("x", (1, s.height, s.width, s.step), dtype)
+    plane = b.output("plane", (s.plane_height, s.plane_width), dtype)
+
+    def element(h: Any, w: Any) -> Value:
+        return plane_element(x, (0, h - s.top, w - s.left, 0), s.height, s.width, s.fill)
+
+    b.compute(plane, element)
     return b.build()
-
-
-SIZES = ("height", "width", "step", "top", "left", "plane_height", "plane_width", "fill")
 
 
 def _register(name: str, dtype: str) -> None:

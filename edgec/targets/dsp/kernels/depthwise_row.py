@@ -29,20 +29,13 @@ TAPS = ((1, 0, 4, 3), (6, 2, 7, 5))
 KERNELS = {1: "ec_depthwise_row_s8_dsp", 2: "ec_depthwise_row_2_s8_dsp"}
 
 
-def row_window(
-    stride: int,
-    height: int,
-    width: int,
-    channels: int,
-    top: int,
-    left: int,
-    out_width: int,
-    padded: int,
-    zero_point: int,
-) -> Window:
+#: What the windows of kernels of rows have besides the sizes that the kernels take.
+ROW_KERNEL = {"kernel_h": 3, "kernel_w": 3, "dilation_h": 1, "dilation_w": 1}
+
+
+def row_window(stride: int, **sizes: int) -> Window:
     """The window of a kernel of these sizes: 3x3, by steps of `stride`."""
-    step, shape, corner = (stride, stride), (height, width, channels), (top, left)
-    return Window(shape, (3, 3), step, (1, 1), corner, out_width, bool(padded), zero_point)
+    return Window.from_sizes({**ROW_KERNEL, "stride_h": stride, "stride_w": stride, **sizes})
 
 
 def depthwise_row(stride: int, row: TermLike, out_width: int, **sizes: int) -> PrimFunc:

@@ -11,7 +11,7 @@ from edgec.loop.window import Window
 from edgec.numerics.term import TermLike, as_term
 from edgec.targets.common.kernels.rescaling import TFLM
 from edgec.targets.dsp.kernels.depthwise import ZERO_POINT
-from edgec.targets.dsp.kernels.depthwise_row import add_zero_point
+from edgec.targets.dsp.kernels.depthwise_row import ROW_KERNEL, add_zero_point
 from edgec.targets.dsp.kernels.windows import depthwise_windows
 
 NAME = "ec_plane_row_s8_dsp"
@@ -23,20 +23,9 @@ _TIMES = 256
 _LAST = -(1 << 31)
 
 
-def plane_window(
-    height: int,
-    width: int,
-    stride_h: int,
-    stride_w: int,
-    top: int,
-    left: int,
-    out_width: int,
-    padded: int,
-    zero_point: int,
-) -> Window:
-    """The window of a kernel of these sizes."""
-    shape, stride, corner = (height, width, 1), (stride_h, stride_w), (top, left)
-    return Window(shape, (3, 3), stride, (1, 1), corner, out_width, bool(padded), zero_point)
+def plane_window(**sizes: int) -> Window:
+    """The 3x3 window of a kernel of these sizes."""
+    return Window.from_sizes({**ROW_KERNEL, "channels": 1, **sizes})
 
 
 def plane_row(row: TermLike, channels: int, out_width: int, **sizes: int) -> PrimFunc:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from functools import partial
 from typing import Any
 
@@ -25,34 +26,42 @@ LANES = np.array([4 * lane + first for first in (0, 2, 1, 3) for lane in range(4
 MOST_TRIED = 1_000
 
 
-def depthwise(
-    rescaling: Rescaling,
-    kernel_h: int,
-    kernel_w: int,
-    pitch: int,
-    tap: int,
-    row_step: int,
-    rows: int,
-    step: int,
-    pixels: int,
-    channels: int,
-    minimum: int,
-    maximum: int,
-    zero_point: int = 0,
-) -> PrimFunc:
+@dataclass(frozen=True)
+class DepthwiseSizes:
+    """Sizes of a depthwise convolution whose inputs have their padding.
+
+    pitch, tap: elements from one row of taps to the next, and from one tap to the next. row_step,
+    step: elements from the inputs of one row of outputs to the next, and of one pixel to the next.
+    """
+
+    kernel_h: int
+    kernel_w: int
+    pitch: int
+    tap: int
+    row_step: int
+    rows: int
+    step: int
+    pixels: int
+    channels: int
+    zero_point: int
+    minimum: int
+    maximum: int
+
+
+def depthwise(rescaling: Rescaling, zero_point: int = 0, **sizes: int) -> PrimFunc:
     """out[h, p, c] = requantized bias[c] + sum of x[at] * w[kh, kw, c].
 
     at = h * row_step + p * step + kh * pitch + kw * tap + c.
     """
-    b = Definition("depthwise")
-    out = b.output("out", (rows, pixels, channels), rescaling.result)
-    last = (kernel_h - 1) * pitch + (kernel_w - 1) * tap + (pixels - 1) * step
-    x = b.input("x", ((rows - 1) * row_step + last + channels,), rescaling.dtype)
-    w = b.constant("w", (kernel_h, kernel_w, channels), "int8")
+    b, s = Definition("depthwise"), DepthwiseSizes(zero_point=zero_point, **sizes)
+    out = b.output("out", (s.rows, s.pixels, s.channels), rescaling.result)
+    last = (s.kernel_h - 1) * s.pitch + (s.kernel_w - 1) * s.tap + (s.pixels - 1) * s.step
+    x = b.input("x", ((s.rows - 1) * s.row_step + last + s.channels,), rescaling.dtype)
+    w = b.constant("w", (s.kernel_h, s.kernel_w, s.channels), "int8")
     return rescaled_sums(
-        b, rescaling, out, {"kh": kernel_h, "kw": kernel_w},
-        lambda h, p, c, kh, kw: x[kh * pitch + kw * tap + h * row_step + p * step + c],
-        lambda h, p, c, *k: w[*k, c], Results(zero_point, (minimum, maximum)),
+        b, rescaling, out, {"kh": s.kernel_h, "kw": s.kernel_w},
+        lambda h, p, c, kh, kw: x[kh * s.pitch + kw * s.tap + h * s.row_step + p * s.step + c],
+        lambda h, p, c, *k: w[*k, c], Results(zero_point, (s.minimum, s.maximum)),
     )  # fmt: skip
 
 
@@ -185,10 +194,7 @@ def _instructions(
     return 110 + rows * (8 + pixels * (5 + each * len(block_starts(channels))))
 
 
-_SIZES = (
-    "kernel_h", "kernel_w", "pitch", "tap", "row_step", "rows", "step", "pixels", "channels",
-    "zero_point", "minimum", "maximum",
-)  # fmt: skip
+_SIZES = tuple(size.name for size in fields(DepthwiseSizes))
 for _rescaling in RESCALINGS:
     register(
         Microkernel(
