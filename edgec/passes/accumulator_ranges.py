@@ -22,9 +22,9 @@ from edgec.passes.narrow_accumulators import accumulator_bound
 
 @dataclass(frozen=True)
 class Overflow:
-    """Accumulators that some input may make leave their dtype. channel: the one that goes furthest.
+    """Accumulators that some input may overflow. channel: with the largest range.
 
-    low, high: what it can be, before it wraps. source: the model's own name of the node.
+    low, high: its range without wrapping. source: the node's name in the model file.
     """
 
     node: str

@@ -1,7 +1,7 @@
-"""Integer intervals of every channel of a quantized graph: what a stored value can be.
+"""Integer intervals of every channel of a quantized graph: the range of stored values.
 
-For each value the smallest and largest stored integer per index of the last axis, over all
-inputs; each operator says what it makes of its operands' intervals.
+For each value: the smallest and largest stored integer at each index of the last axis, over all
+inputs; each operator computes its interval from its operands'.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def channel_intervals(function: Function) -> dict[Value, Interval]:
 
 
 def intervals_of(params: Sequence[Value], nodes: Sequence[Node]) -> dict[Value, Interval]:
-    """Intervals of what these nodes make, in order, of parameters that can be anything."""
+    """Intervals of these nodes' outputs, in order, if parameters can be anything."""
     found: dict[Value, Interval] = {}
     for param in params:
         whole = _whole(param.type)
@@ -44,7 +44,7 @@ def node_interval(node: Node, found: Mapping[Value, Interval]) -> Interval | Non
 
 
 def operands_of(node: Node, found: Mapping[Value, Interval]) -> tuple[Operand, ...]:
-    """What is known of a node's inputs."""
+    """The known intervals of a node's inputs."""
     return tuple(
         Operand(v.type, v.data if isinstance(v, Constant) else None, found.get(v))
         for v in node.inputs

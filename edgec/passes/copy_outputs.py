@@ -1,6 +1,6 @@
-"""Give an output memory of its own where no step would write it there.
+"""Copies an output to its own memory where no step would write it there.
 
-A view has no code: its bytes are those of another value. That is not enough for an output
+A view has no code: it shares another value's bytes. That is not enough for an output
 
 1. that is a constant, which lies in flash;
 2. that is a view of an input, where the input does not lie in the arena (`--io caller`, `rows`);

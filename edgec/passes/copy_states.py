@@ -1,10 +1,10 @@
 """Copy states that cannot be computed in their own place.
 
-What a state becomes is written over what it was, so nothing may read the old value afterwards. The
-value that a state becomes is computed in the state's place if
+A state's new value overwrites the old one, so nothing may read the old value afterwards. The new
+value is computed in place if
 
-1. a node makes it (it is no view, parameter or constant), and it is neither an output of the model
-   nor what another state becomes;
+1. a node computes it (it is not a view, parameter or constant), and it is neither an output of the
+   model nor another state's new value;
 2. every group that reads the state runs before the group that makes the new value, or is that
    group, and has read each byte before it writes over it, in all of its variants.
 
@@ -72,7 +72,7 @@ def _needing_copies(
     roots: Mapping[Value, Value],
     shown: set[Value],
 ) -> list[State]:
-    """The states that need a copy; those in `shown` are read when the function ends."""
+    """The states that need a copy; states in `shown` are read when the function ends."""
     makers = {v: position for position, g in enumerate(groups) for v in g.group.outputs}
     taken = {roots.get(value, value) for value in function.outputs}
     loose: list[State] = []

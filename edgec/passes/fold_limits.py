@@ -1,6 +1,6 @@
-"""Limits of stored integers go into the operator that makes them.
+"""Moves limits of stored integers into the operator that computes them.
 
-A file may use fewer numbers than a dtype has, as 0..127 of uint8 or six bits of int8: its
+A file may use only part of a dtype's range, such as 0..127 of uint8 or six bits of int8: its
 QuantizeLinear then has a Clip after it, which import makes a requantize to the same parameters.
 """
 

@@ -1,7 +1,7 @@
 """Chains of functions of one stored int8 value become one table, or nothing.
 
-What an operator makes of each element alone, the others being constants of one element, has one
-answer for each of the 256 stored values. The operators themselves compute all of them.
+An element-wise operator whose other operands are scalar constants has one result for each of the
+256 stored values. The operators themselves compute all results.
 
 1. A function that turns every stored value into itself is another view of the same bytes.
 2. Two functions in a row are one table.
@@ -23,7 +23,7 @@ from edgec.ops.reinterpret import Reinterpret, ReinterpretAttrs
 from edgec.ops.table import OPERANDS
 from edgec.passes.rewriter import Rewriter
 
-#: The fewest elements for which a table of 256 bytes is used.
+#: The least number of elements for which a table of 256 bytes is used.
 MANY_ELEMENTS = 2048
 
 

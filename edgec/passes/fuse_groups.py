@@ -21,8 +21,8 @@ from edgec.ops.cast import CastAttrs
 class Group:
     """Nodes in order; only the last one's outputs are seen from outside.
 
-    inputs: values from outside the group, constants included, each once, in order of use.
-    halves: those of float32 whose numbers are all of float16.
+    inputs: values from outside the group, constants included, each once, in order of use. halves:
+    float32 inputs whose numbers all fit in float16.
     """
 
     nodes: tuple[Node, ...]
@@ -48,7 +48,7 @@ class Group:
 
     @property
     def activations(self) -> tuple[Value, ...]:
-        """The inputs that are no constants."""
+        """The inputs that are not constants."""
         return tuple(value for value in self.inputs if not isinstance(value, Constant))
 
     @property
@@ -83,7 +83,7 @@ def fuse_groups(
                 break
             others = [v for v in reader.inputs if v is not members[-1].output]
             if any(made_at.get(v, -1) > made_at[node.output] for v in others):
-                break  # made after the group starts, perhaps of what it makes
+                break  # computed after the group starts, perhaps from its results
             members.append(reader)
         taken.update(members)
         inside = {value for member in members for value in member.outputs}
@@ -106,7 +106,7 @@ def _halves(function: Function) -> frozenset[Value]:
 def _next_member(
     function: Function, consumers: Mapping[Value, Sequence[Node]], members: Sequence[Node]
 ) -> Node | None:
-    """The node that can compute what it makes of the group's elements while they are at hand."""
+    """The next node, if it can process the group's elements one by one as they are computed."""
     first, last = members[0].op, members[-1]
     if len(members) == MOST_MEMBERS or len(last.outputs) != 1 or last.output in function.results:
         return None
@@ -133,7 +133,7 @@ def _is_float_map(node: Node) -> bool:
 
 
 def storage(function: Function) -> dict[Value, Value]:
-    """For every value the one whose bytes it is: views lead back to what they are a view of."""
+    """Maps each value to the value whose bytes it shares: views lead back to their source."""
     roots: dict[Value, Value] = {}
     for node in function.nodes:
         if node.op.fusion is Fusion.VIEW:

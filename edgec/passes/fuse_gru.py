@@ -22,9 +22,9 @@ from edgec.passes.rewriter import Rewriter
 def fused_gru(
     rewriter: Rewriter, above: Node, integers: Sequence[Value | None], node: Node
 ) -> Value | None:
-    """The sequence that the integer GRU makes; None where the parameters do not allow it.
+    """The integer GRU's sequence; None where the parameters do not allow it.
 
-    above: the float GRU. integers: what is under its operands' dequantize nodes. node: the quantize
+    above: the float GRU. integers: the inputs of its operands' dequantize nodes. node: the quantize
     after its sequence.
     """
     x, rows = integers[0], [_scales(value) for value in integers[2:4]]
@@ -82,7 +82,7 @@ def _appended(
 
 
 def _rounded(rewriter: Rewriter, above: Node, sums: Sequence[Array]) -> list[Value]:
-    """The first state and the biases in integers; sums: the scales of what these are added to."""
+    """The initial state and the biases as integers; sums: the scales of the accumulators."""
     start, *biases = (
         value for value in (above.inputs[1], *above.inputs[4:]) if isinstance(value, Constant)
     )

@@ -1,9 +1,9 @@
 """Turn a float LSTM between dequantized operands and a quantize into the integer LSTM.
 
-The integers are those of TFLite Micro's LSTM: sequence and hidden state in int8 or int16 with one
+The integers equal TFLite Micro's LSTM: sequence and hidden state in int8 or int16 with one
 quantization, cells in int16 with a scale of a power of two, weights in int8 with one scale for each
-gate and no zero point, and biases in int32, in the scale of the input times that of the weights.
-Whatever differs from this stays in float.
+gate and no zero point, and biases in int32, in the input's scale times the weights' scale. LSTMs
+with other parameters stay in float.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ def recurrent_source(rewriter: Rewriter, value: Value) -> Node | None:
 def fused_lstm(
     rewriter: Rewriter, above: Node, integers: Sequence[Value | None], node: Node
 ) -> Value | None:
-    """The sequence that the integer LSTM makes; None where the parameters do not allow it.
+    """The integer LSTM's sequence; None where the parameters do not allow it.
 
-    above: the float LSTM. integers: what is under its operands' dequantize nodes. node: the
+    above: the float LSTM. integers: the inputs of its operands' dequantize nodes. node: the
     quantize after its sequence.
     """
     operands = [value for value in integers if value is not None]

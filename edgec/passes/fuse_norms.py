@@ -4,8 +4,8 @@
 2. A product with a constant for each channel becomes part of the scale, a sum part of the bias,
    where nothing else reads the normalization.
 
-Of a float model this is done before it is quantized. Of a quantized one only for rows of stored
-integers, so that it becomes what it was made of; floats of other models keep their bits.
+A float model is fused before it is quantized. In a quantized model only rows of stored integers are
+fused, as in the float model it was made from; other floats keep their bits.
 """
 
 from __future__ import annotations

@@ -26,11 +26,10 @@ def accumulate(
     result: StoredAs,
     identity: dict[str, Any],
 ) -> Value | None:
-    """Sums of integers and their requantize, None where integers cannot be had.
+    """Sums of integers and their requantize; None where there is no integer form.
 
-    above: the float operator. integers: what is stored of its operands, as far as they are
-    dequantized. result: how it is stored. identity: name,
-    provenance and sources of what is made.
+    above: the float operator. integers: the stored form of its dequantized operands. result: how it
+    is stored. identity: name, provenance and sources of the new nodes.
     """
     x, weights = integers[0], _symmetric(rewriter, integers[1])
     if x is None or weights is None or weights.type.quant is None:

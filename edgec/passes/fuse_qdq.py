@@ -1,12 +1,12 @@
 """Turn dequantize -> operator -> quantize into the operator on integers.
 
-This is what a QDQ model means to its runtime. With `x`, `w` and `y` the scales of input, weights
-and output, and rounding `onnx`:
+The results equal the QDQ model's runtime. With `x`, `w` and `y` the scales of input, weights and
+output, and rounding `onnx`:
 
 1. convolution, depthwise convolution, dense: integer accumulation, then one requantize with the
-   multiplier float32(float32(x * w) / y); a clip in between becomes the requantize's bounds. Of
-   int16 values: accumulation in int64 and the rescaling of TFLite's int16x8 kernels, since no
-   runtime has any of its own; so is the arithmetic of 2 and 4.
+   multiplier float32(float32(x * w) / y); a clip in between becomes the requantize's bounds. int16
+   values are accumulated in int64 and rescaled like TFLite's int16x8 kernels, since no ONNX runtime
+   has int16 kernels; the same holds for 2 and 4.
 2. add, mul and PReLU: the integer add, mul and PReLU.
 3. max pooling, reshape, transpose, concat, pad, slice, gather and resizing, with equal parameters
    on both sides: the same on integers.
@@ -17,10 +17,10 @@ and output, and rounding `onnx`:
    convolution or dense layer.
 7. A float long short-term memory whose operands and sequence are quantized as TFLite's are: the
    integer one (`edgec.passes.fuse_lstm`).
-8. What is computed element by element from one int8 value: a table (`edgec.passes.tabulate`).
-9. Comparisons and places of the largest: the same on integers, brought to one scale.
+8. Element-wise nodes of one int8 value: a table (`edgec.passes.tabulate`).
+9. Comparisons and indices of the largest: the same on integers, rescaled to one scale.
 
-What does not match stays as it is, in float.
+Other nodes stay in float.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def fuse_qdq(function: Function, rounding: Rounding = "onnx") -> Function:
     def visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
         if node.op.storage is not Storage.QUANTIZE or node.output in function.results:
             return _visit(rewriter, node, inputs, rounding)
-        # Training puts one before every reader of a value: what they do is done once.
+        # Training inserts one before every reader of a value; equal ones are merged.
         known = inputs[0], node.attrs
         if known not in once:
             made = _visit(rewriter, node, inputs, rounding)
@@ -104,7 +104,7 @@ def _visit(
 def _computed(
     rewriter: Rewriter, node: Node, above: Node, bounds: tuple[int, int], rounding: Rounding
 ) -> Value | None:
-    """What an operator makes of dequantized operands, on their integers."""
+    """The integer form of an operator on dequantized operands."""
     views, source, within = _behind_views(rewriter, above, node.attrs.output, bounds)
     if views:
         above, bounds = source, within
@@ -161,7 +161,7 @@ def _restored(
 def _rescaled(
     rewriter: Rewriter, node: Node, stored: Value, bounds: tuple[int, int], rounding: Rounding
 ) -> Sequence[Value] | None:
-    """Integers of one scale as those of another, of int8 or int16 per tensor."""
+    """Integers rescaled to another scale, of int8 or int16 per tensor."""
     given, quant = stored.type.quant, node.attrs.output
     if given is None or not (given.per_tensor and quant.per_tensor):
         return None
@@ -176,10 +176,10 @@ def _rescaled(
 def _behind_views(
     rewriter: Rewriter, above: Node, quant: Quant, bounds: tuple[int, int]
 ) -> tuple[list[Node], Node, tuple[int, int]]:
-    """Views after a sum of products, first the first, the sum, and the bounds of clips between.
+    """Views after a sum of products in order, the sum, and the bounds of clips between.
 
-    Views of what is quantized per tensor may as well be of integers: those of products of matrices
-    of more than two axes, and of convolutions over one. There are no views if no sum is found.
+    Views of values quantized per tensor work on integers too: they occur after products of matrices
+    of more than two axes, and after convolutions over one axis. No sum: no views.
     """
     views: list[Node] = []
     source: Node | None = above
@@ -236,7 +236,7 @@ def _stored_operands(above: Node, integers: list[Value | None]) -> Sequence[Valu
 
 
 def _are_finite(operands: Sequence[Value]) -> bool:
-    """Whether those that are floats are constants without an infinity or a NaN."""
+    """Whether the float operands are constants without an infinity or a NaN."""
     return all(
         isinstance(value, Constant) and bool(np.isfinite(value.data).all())
         for value in operands
@@ -270,8 +270,7 @@ def _moved(
 
 
 def _ordered(rewriter: Rewriter, node: Node, inputs: Sequence[Value]) -> Sequence[Value] | None:
-    """The same of stored integers, in one scale where there are several; what it chose of them is
-    dequantized."""
+    """The same on stored integers, rescaled to one scale; a chosen element is dequantized."""
     stored = [_integer(rewriter, value) for value in inputs]
     operands = [given for given in stored if given is not None]
     quants = [given.type.quant for given in operands]

@@ -1,7 +1,7 @@
-"""Let go of clamps that can never fire: the intervals of what comes in prove it.
+"""Removes clamps that can never fire, as the inputs' intervals prove.
 
-A bound that no result reaches becomes the dtype's own, which storing keeps anyway: a maximum pool
-after a ReLU need not clamp again, and functions that differ in such bounds alone become one.
+A bound that no result reaches becomes the dtype's limit, which needs no clamp: a maximum pool after
+a ReLU need not clamp again, and functions that differ only in such bounds become one.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class IdleClamp:
 
 
 def drop_idle_clamps(function: Function) -> tuple[Function, tuple[IdleClamp, ...]]:
-    """The function without the bounds that nothing reaches, and what they were."""
+    """The function without bounds that are never reached, and the removed bounds."""
     intervals = channel_intervals(function)
     found: list[IdleClamp] = []
 

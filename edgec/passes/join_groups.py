@@ -1,8 +1,8 @@
 """Groups of a GPU as one kernel: what only moves or changes elements joins its neighbours.
 
-Each launch costs microseconds. A transpose, a sum of two tensors, an activation after a view
-becomes the end of the kernel that makes its input, else the start of the one that reads its output,
-where nothing else needs what lies between, and where that is faster by the model of costs.
+Each launch costs microseconds. A transpose, a sum of two tensors or an activation after a view
+joins the kernel that computes its input, else the kernel that reads its output, if the value
+between has no other reader and the cost model predicts a gain.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _MAPS = (Fusion.ELEMENTWISE, Fusion.BROADCAST, Fusion.INJECTIVE)
 
 
 def join_groups(function: Function, groups: Groups, target: Target) -> Groups:
-    """The groups of a function in order; those that are one kernel stand where the last one did."""
+    """The groups of a function in order; a joined group stands where its last member stood."""
     joiner, done = _Joiner(function, groups, target), list[LoweredGroup]()
     for lowered in groups:
         pair = joiner.joined(done, lowered)
@@ -49,7 +49,7 @@ def join_groups(function: Function, groups: Groups, target: Target) -> Groups:
 
 @dataclass(frozen=True)
 class _Map:
-    """What a group makes of elements; its values and constants by names of parameters."""
+    """A group's function of single elements; its values and constants by parameter names."""
 
     elements: ElementMap
     values: Mapping[str, Value]
@@ -134,7 +134,7 @@ class _Joiner:
         self.roots = storage(function)
         self.uses = Counter(self.root(v) for each in groups for v in each.group.activations)
         self.results = {self.root(value) for value in function.results}
-        # What a run changes in its own place has to be read in order.
+        # States are updated in place, so their reads must stay in order.
         self.states = {s.before for s in function.states}
         self.states |= {self.root(s.after) for s in function.states}
         self.gpu, self.driver = GPUS[target.core.gpu_architecture], target.options.driver
@@ -146,9 +146,9 @@ class _Joiner:
     def joined(
         self, done: Sequence[LoweredGroup], reader: LoweredGroup
     ) -> tuple[LoweredGroup, LoweredGroup] | None:
-        """The first group that joins the reader, and what both are; None where none does.
+        """The first group that the reader can join, and the joined group; None if there is none.
 
-        What was made later, such as another branch, is then beside what was made before.
+        Joining the first one leaves later groups, such as another branch, for further joins.
         """
         values = {self.root(value): value for value in reader.group.activations}
         for at, maker in enumerate(done):
@@ -161,7 +161,7 @@ class _Joiner:
         return None
 
     def may_join(self, done: Sequence[LoweredGroup], reader: LoweredGroup) -> bool:
-        """Whether the first of these groups may run when the reader does, which alone reads it."""
+        """Whether the first of these groups may run together with its only reader."""
         maker, made = done[0], done[0].group.output
         is_own = self.uses[made] == 1 and made not in self.results
         is_plain = _may_run_joined(maker) and _may_run_joined(reader)

@@ -48,9 +48,9 @@ class Scratch:
 class RowPart:
     """One layer of a group that runs row by row.
 
-    callee: the name of the function that makes most of its rows. constants: the parameters of the
-    group's function that it reads its constants from. scratch_bytes: what its rows are made in.
-    hook_calls: how often the function reports that a row is done, and shows one.
+    callee: the function that computes most of its rows. constants: the group function's parameters
+    with its constants. scratch_bytes: for computing its rows. hook_calls: how often the function
+    reports or shows a row.
     """
 
     group: Group
@@ -99,7 +99,7 @@ class Variant:
 
     @cached_property
     def scratch_bytes(self) -> int:
-        """What it needs besides inputs and outputs."""
+        """The bytes of its scratch."""
         return sum(buffer.size_bytes for buffer in self.scratch)
 
     @cached_property
@@ -129,7 +129,7 @@ class Variant:
 
     @cached_property
     def scratch_overlaps(self) -> tuple[tuple[str, Value, int], ...]:
-        """(buffer, input, bytes): scratch that starts so far below the input may overlap it.
+        """(buffer, input, bytes): scratch that starts `bytes` below the input may overlap it.
 
         In functions that call others, rolling rows follow their input through memory. The scratch
         of a single function may overlap its input, but not start below it: that would save few
@@ -202,7 +202,7 @@ def _fastest(variants: Sequence[Variant], gpu: Gpu) -> tuple[Variant, ...]:
 
 
 def _in_order(variants: Sequence[Variant]) -> tuple[Variant, ...]:
-    """The variants, those on functions of the user's first where they are faster, else last."""
+    """The variants; the user's functions come first where they are faster, else last."""
     theirs = sorted((v for v in variants if v.is_theirs), key=lambda v: v.instructions)
     ours = [v for v in variants if not v.is_theirs]
     least = min((v.instructions for v in ours), default=0)
@@ -213,9 +213,9 @@ def _in_order(variants: Sequence[Variant]) -> tuple[Variant, ...]:
 def variant_of(
     schedule: Schedule, tables: Mapping[str, Array], values: Mapping[str, Value]
 ) -> Variant:
-    """What a schedule of a lowered group is in its menu; values: what its parameters stand for.
+    """The variant of a schedule of a lowered group; values: by its parameters' names.
 
-    tables: the constants of the function that it begins with.
+    tables: the constants before the schedule's changes.
     """
     function = simplify(schedule.func)
     constants: dict[str, Array] = {}
@@ -264,9 +264,9 @@ def scratch_parts(function: PrimFunc) -> dict[str, int]:
 def lowering_of(
     group: Group, open_axes: OpenAxes | None = None
 ) -> tuple[Lowering, dict[str, Value]]:
-    """The group's loops as its operators define them, and what the parameters stand for.
+    """The group's loops as its operators define them, and the values of its parameters.
 
-    open_axes: of values by name; then tables begin alike at every size.
+    open_axes: of values by name; then the tables of all sizes begin with the same entries.
     """
     lowering = Lowering(_identifier(group.nodes[0].op.name), open_axes)
     given, made = _named("x", group.activations), _named("out", group.outputs)
@@ -312,7 +312,7 @@ def _named(name: str, values: Sequence[Value]) -> dict[str, Value]:
 
 
 def plain_variant(group: Group, open_axes: OpenAxes | None = None) -> Variant:
-    """The group's loops as its operators define them, with what they read."""
+    """The group's loops as its operators define them, as a variant."""
     lowering, values = lowering_of(group, open_axes)
     return variant_of(Schedule(lowering.build()), lowering.tables, values)
 

@@ -1,11 +1,11 @@
 """Read only one of several channels that always hold the same integer.
 
-1. Channels of a value are distinguished by keys: those with equal keys are equal for every input.
-   Filters with equal weights, bias and multiplier make equal channels, and operators that compute
-   channel by channel keep them equal.
-2. A convolution or dense that reads several equal channels reads the first alone, with the sum of
-   their weights, wherever all these sums can be stored. The sums that it accumulates are the same
-   integers, also after padding, where all channels read as the zero point.
+1. Each channel of a value has a key: channels with equal keys are equal for every input. Filters
+   with equal weights, bias and multiplier make equal channels, and operators that compute channel
+   by channel keep them equal.
+2. A convolution or dense layer that reads several equal channels reads only the first, with the sum
+   of their weights, if all sums can be stored. The sums that it accumulates are the same integers,
+   also after padding, where all channels read as the zero point.
 
 The others are then read by nobody, and `shrink_channels` removes them and the filters that make
 them.
@@ -27,7 +27,7 @@ from edgec.passes.rewriter import Rewriter
 Keys = tuple[Hashable, ...]
 #: Name of a value -> channel -> the first one that always holds the same.
 Equal = dict[str, dict[int, int]]
-#: Stored weights; -128 is left out, as many kernels have no room for it.
+#: Range of stored weights; without -128, for which many kernels have no room.
 LARGEST_WEIGHT = 127
 #: A value with more channels is not searched for equal ones: each takes 100 bytes.
 MOST_CHANNELS = 1 << 20
@@ -114,7 +114,7 @@ def _numbered(keys: Iterable[Hashable]) -> Keys:
 
 
 def _equal(node: Node, found: dict[Value, Keys]) -> list[Hashable] | None:
-    """What the channels of the output are made of; None where that is not known."""
+    """Keys of the output's channels; None if unknown."""
     channels = node.output.type.shape[-1]
     relation = channels_of(node)
     if node.op.products is not None and relation in (Channels.MIXED, Channels.SAME):
@@ -136,7 +136,7 @@ def _equal(node: Node, found: dict[Value, Keys]) -> list[Hashable] | None:
 def _equal_products(
     node: Node, found: dict[Value, Keys], products: Products
 ) -> list[Hashable] | None:
-    """Weights and bias of each output channel, and the channel that it reads if it is one."""
+    """Keys of each output channel: its weights and bias and, if depthwise, its input channel."""
     x, w, bias = node.inputs
     if not isinstance(w, Constant) or not isinstance(bias, Constant):
         return None

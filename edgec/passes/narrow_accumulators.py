@@ -1,9 +1,9 @@
 """Accumulate in int32 where int64 is declared but no input can need it.
 
-TFLite gives int16 activations int64 accumulators. An accumulator never leaves |bias| + 2**15 times
-the sum of its weights' sizes, whatever the input and the order of summing. Where that is below
-2**31 for every output channel, the bias becomes int32, and with it the accumulators: the same
-numbers in half the registers. How they are rescaled (`tflm16`) stays.
+TFLite has int64 accumulators for int16 activations. An accumulator's magnitude is at most |bias| +
+2**15 times the sum of its weights' magnitudes, whatever the input and the order of summing. If that
+is below 2**31 for every output channel, the bias and with it the accumulators become int32: the
+same numbers in half the registers. The rescaling (`tflm16`) stays.
 """
 
 from __future__ import annotations

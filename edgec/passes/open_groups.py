@@ -177,7 +177,9 @@ def _on_slices(node: Node, values: dict[Value, Value]) -> Node:
 
 
 def _looped(variant: Variant, extent: Term, whole: dict[Value, Value]) -> Variant:
-    """A variant of one slice in a loop over all slices; `whole` has what slices are of."""
+    """A variant of one slice in a loop over all slices; `whole`: the value that each slice is part
+    of.
+    """
     inner, count = variant.function, extent.bounds()[1]
     n = Var("n", 0, count)
     written = writes(inner.body)

@@ -1,14 +1,14 @@
-"""Groups of which any dimensions are open: one function whose loops run to the sizes of a run.
+"""Groups with open dimensions: one function whose loops run to the sizes of a run.
 
     for (h = 0; h < height; ++h) {
         for (w = 0; w < width; ++w) {
             out[h * width + w] = x[h * width + w] * 2;
     } }
 
-The group is lowered at several sizes, and one function is made of these (`edgec.loop.unify`). It
-is then run at small sizes, where borders are close to each other, and compared with the operators'
-own meaning. Kernels stay where they are called alike at all sizes; vectors of the plain loops are
-for static builds, which `--specialize` adds.
+The group is lowered at several sizes, and one function is made of these (`edgec.loop.unify`). It is
+then run at small sizes, where borders are close to each other, and compared with the operators' own
+meaning. Kernels stay if all sizes call them in the same way; vectors of plain loops are only for
+static builds, which `--specialize` adds.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ from edgec.passes.lower_groups import (
 )
 from edgec.targets.target import Target
 
-#: Sizes one after the other at which a group is lowered: strides of 2 and 3 divide some of them.
+#: Number of sizes at which a group is lowered: strides of 2 and 3 divide some of them.
 NEIGHBOURS = 4
 #: Elements that the comparison computes with; beyond, a size is left out.
 MOST_ELEMENTS = 4_000
@@ -85,9 +85,9 @@ def lower_open_nests(group: Group, target: Target) -> LoweredGroup:
 
 
 def _points(symbols: Sequence[Var], bases: Sequence[Term]) -> list[Sizes]:
-    """The largest sizes and some above: there no window is larger than what it moves over.
+    """The largest sizes and some above them, where no window is larger than its input.
 
-    One after the other, as far as they change the extents of the group.
+    Consecutive sizes that change the group's extents.
     """
     most = {var: var.stop - 1 for var in symbols}
     found: list[Sizes] = [most]
@@ -102,7 +102,7 @@ def _points(symbols: Sequence[Var], bases: Sequence[Term]) -> list[Sizes]:
 
 
 def _changing(most: Sizes, var: Var, bases: Sequence[Term]) -> Iterator[Sizes]:
-    """Larger values of one symbol, each of which changes a term."""
+    """Larger values of one symbol; each changes a term."""
     known = [value_at(term, most) for term in bases]
     for value in count(most[var] + 1):
         sizes = {**most, var: value}
@@ -134,9 +134,9 @@ def _bases(group: Group) -> tuple[Term, ...]:
 
 
 def _on_kernels(groups: Sequence[Group], target: Target) -> Iterator[list[Variant]]:
-    """The variants at each size that call kernels, alike as far as schedules are.
+    """The variants that call kernels, one for each size, as far as the schedules correspond.
 
-    Not of GPUs, whose kernels run on threads together.
+    None for GPUs, whose threads run kernels together.
     """
     if target.core.has_gpu:
         return
@@ -156,7 +156,7 @@ def _called(function: PrimFunc) -> list[str]:
 
 
 def _open_axes(group: Group) -> OpenAxes:
-    """Which axes are open, of each value that has such."""
+    """The open axes of each value that has any."""
     values = (v for node in group.nodes for v in (*node.inputs, *node.outputs))
     return {v.name: [t.constant is None for t in v.type.extents] for v in values if v.type.extents}
 
@@ -164,7 +164,7 @@ def _open_axes(group: Group) -> OpenAxes:
 def _versions(
     groups: Sequence[Group], target: Target, open_axes: OpenAxes
 ) -> Iterator[list[Variant]]:
-    """The group's variants at each size, alike as far as schedules are; at last without any."""
+    """The group's variants, one for each size, if schedules correspond; last, without schedules."""
     loops = replace(target, only_loops=True)
     menus = [lower_group(group, loops).variants for group in groups]
     for versions in zip(*menus, strict=False):
@@ -242,7 +242,7 @@ def _require_prefixes(largest: Mapping[str, Array], others: Mapping[str, Array])
 
 
 def _compare(group: Group, variant: Variant, symbols: Sequence[Var]) -> None:
-    """Raise ScheduleError where the function is not what the nodes mean at small sizes."""
+    """Raise ScheduleError unless the function computes the nodes' meaning at small sizes."""
     random = np.random.default_rng(1)
     for sizes in _small(symbols):
         closed = group_at(group, sizes)
@@ -260,7 +260,7 @@ def _compare(group: Group, variant: Variant, symbols: Sequence[Var]) -> None:
 
 
 def _run(variant: Variant, sizes: Sizes, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """What the function leaves in its buffers at these sizes, by the values' names."""
+    """The function's buffers after a run at these sizes, by the values' names."""
     function = closed_at(variant.function, sizes)
     params = {
         param: value.name

@@ -5,11 +5,11 @@ That has no place where b's weight is -128 and a's is negative (`can_share_words
 use -128 leave about one such weight in every second channel, and one pair is enough to keep a
 layer from the kernel. The order of channels inside a network is free, so they are paired anew.
 
-1. Values whose channels have to be in one order are a class: a depthwise convolution's input and
-   output, the operands of an addition. What enters and leaves the function keeps its order.
-2. A class whose layers have a pair that does not fit gets the order of a matching in which all of
-   its layers' pairs do; without one it stays.
-3. Weights, biases and multipliers follow; the provenance of each value gives its order.
+1. Values whose channels must have the same order are a class: a depthwise convolution's input and
+   output, the operands of an addition. Inputs and outputs of the function keep their order.
+2. If a pair of channels does not fit in some layer of a class, the class takes the order of a
+   matching whose pairs fit in all its layers; without a matching it stays.
+3. Weights, biases and multipliers are reordered; each value's provenance has its order.
 """
 
 from __future__ import annotations
@@ -83,7 +83,7 @@ def pairing(fits: Flags) -> Order | None:
 
 
 def _classes(function: Function) -> dict[Value, Value]:
-    """For each value that may be reordered the one that stands for its class."""
+    """For each value that may be reordered, the representative of its class."""
     roots: dict[Value, Value] = {value: value for value in function.values()}
 
     def find(value: Value) -> Value:

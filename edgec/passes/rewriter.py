@@ -17,8 +17,8 @@ Visit = Callable[["Rewriter", Node, tuple[Value, ...]], "Sequence[Value] | None"
 class Rewriter:
     """Builds the new function while mapping old values to new ones.
 
-    Values that are kept keep their names and provenance. A visitor appends nodes through
-    `builder` and looks back at what it built through `producer`.
+    Unchanged values keep their names and provenance. A visitor appends nodes through `builder` and
+    finds the new nodes through `producer`.
     """
 
     def __init__(self, function: Function) -> None:
@@ -77,7 +77,7 @@ class Rewriter:
     ) -> tuple[Value, ...]:
         """Append a node that stands for this one: its outputs keep their names and provenance.
 
-        attrs, op, name, origins, sources: what is other than the node's own.
+        attrs, op, name, origins, sources: replacements of the node's own.
         """
         made = self.builder.node(
             op or node.op,

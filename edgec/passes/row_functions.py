@@ -1,9 +1,9 @@
 """A group one output row at a time: functions over slabs of input rows.
 
-Row r of a convolution reads the rows of its window that exist. A slab of just these rows is an
-image of its own, and what is left of the padding is padding of that image: so a row is the same
-group on smaller types, and everything that lowers and schedules groups lowers rows too. Rows of
-which the window meets the same edges share a function.
+Row r of a convolution reads the rows of its window that exist. A slab of these rows is a smaller
+image with the remaining padding, so a row is the same group on smaller types, and the code that
+lowers and schedules groups lowers rows too. Rows whose windows meet the same edges share a
+function.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class RowGroup:
         return any(v.name == value.name and distance <= 0 for v, distance in known)
 
     def makes_a_row(self, kind: RowKind) -> bool:
-        """Whether a slab gives one row: not where a constant has rows of its own."""
+        """Whether a slab has one output row: not if a constant has one entry for each row."""
         return self._slab(kind).output.type.shape[1] == 1
 
     def lowered(self, kind: RowKind) -> LoweredGroup:

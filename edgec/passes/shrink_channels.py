@@ -1,15 +1,15 @@
 """Remove channels that no output depends on; every output keeps every bit.
 
-1. `channel_intervals` finds channels that always hold one integer: zero filters, clamps that
-   always saturate.
-2. A channel is needed if a reader needs it. A convolution or dense does not need an input channel
-   that is constant, as the constant goes into its bias (with padding only where it is the zero
-   point, since padding reads as that), nor one whose weights are all zero. A depthwise
-   convolution, requantize, pool, addition or view needs the channels that are needed of it.
-3. Weights, biases and multipliers lose the rows and columns of the channels that go. The
-   provenance of each value says which channels it kept and what the constant ones hold.
-4. Of a layer's channels a multiple of MULTIPLE stays where it had one: kernels work on blocks of
-   channels, and a spare one costs less than a block that is not full.
+1. `channel_intervals` finds channels that always hold one integer: zero filters, clamps that always
+   saturate.
+2. A channel is needed if a reader needs it. A convolution or dense layer does not need an input
+   channel that is constant, because the bias absorbs it (with padding only if it is the zero point,
+   the value of padding), nor one whose weights are all zero. A depthwise convolution, requantize,
+   pool, addition or view needs its output's needed channels.
+3. Rows and columns of removed channels are cut from weights, biases and multipliers. The provenance
+   of each value has its kept channels and the constants of the others.
+4. A layer whose number of channels is a multiple of MULTIPLE keeps a multiple: kernels work on
+   blocks of channels, and an unused channel costs less than an incomplete block.
 """
 
 from __future__ import annotations
@@ -55,9 +55,9 @@ class Shrinkage:
 def shrink_channels(
     function: Function, equal: Mapping[str, Mapping[int, int]] | None = None
 ) -> tuple[Function, tuple[Shrinkage, ...]]:
-    """The smaller function and a report of what went, by value.
+    """The smaller function and a report of the removed channels, by value.
 
-    equal: by name of a value, channel -> an earlier one that always holds the same.
+    equal: by name of a value, channel -> an earlier channel that is always equal.
     """
     intervals = channel_intervals(function)
     needed = _needed(function, intervals)
@@ -231,7 +231,7 @@ class _Shrink:
         return _constant(rewriter, w, weights, quant), _constant(rewriter, b, bias[rows], None)
 
     def _with_constants(self, x: Value, w: Constant, b: Constant) -> Array:
-        """The bias and what the removed input channels, which are constant, add to it."""
+        """The bias plus the contribution of the removed constant input channels."""
         assert x.type.quant is not None
         bias = b.data.astype(np.int64)
         for channel, constant in self.constants.get(x, {}).items():

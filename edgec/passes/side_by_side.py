@@ -1,5 +1,6 @@
-"""Groups of a GPU that read one input, next to each other: as blocks of one launch they take the
-time of one (`edgec/codegen/one_launch.py`), such as query, key and value of attention."""
+"""Groups of a GPU that read one input are moved next to each other: as blocks of one launch they
+take the time of one (`edgec/codegen/one_launch.py`), such as query, key and value of attention.
+"""
 
 from __future__ import annotations
 
@@ -17,8 +18,8 @@ def side_by_side(function: Function, running: Sequence[Running]) -> tuple[Runnin
     """The groups of a function with their variants, in an order in which more may share a launch.
 
     A group moves to directly after the last group that reads the same input with as many threads.
-    It stays where one of its inputs is not made by then, where a state is read or written between
-    the two places, and where the processor runs a part of the model.
+    It stays if one of its inputs is computed later, if a state is accessed between the two
+    positions, or if the processor runs a part of the model.
     """
     roots, done = storage(function), list[Running]()
     states = {roots.get(v, v) for s in function.states for v in (s.before, s.after)}

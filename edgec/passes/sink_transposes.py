@@ -1,15 +1,14 @@
 """Sink and cancel transposes until none is left that an NCHW import put in.
 
 1. A transpose moves down through operators that work element by element, and through concat, pad,
-   slice and reductions with their axes renamed; on several inputs when all are transposed alike or
-   constant. So it does through a reshape that only adds and drops axes of one element, as
-   convolutions over one axis have them around.
+   slice and reductions with their axes renamed; with several inputs only if all have the same
+   transpose or are constant. It also moves through a reshape that only adds or drops axes of one
+   element, as around convolutions over one axis.
 2. transpose(transpose(x)) is one transpose, or none.
 3. dense(reshape(transpose(x))) absorbs the permutation into the order of its weights.
-4. What is left moves up to the parameters and constants through element-wise operators; a
+4. Remaining transposes move up through element-wise operators to the parameters and constants; a
    transpose of a constant is folded.
-5. What works element by element after a convolution moves above a reshape as in 1, so that it
-   stands beside its layer.
+5. Element-wise operators after a convolution move above a reshape as in 1, next to their layer.
 """
 
 from __future__ import annotations
@@ -123,9 +122,9 @@ def _below_view(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value]
 
 
 def _is_of_layer(rewriter: Rewriter, value: Value) -> bool:
-    """Whether it is a convolution's or an input, but for views and what works element by element.
+    """Whether it is a convolution's result or an input, through views and element-wise operators.
 
-    Views of other layers stay: those of attention have the terms of open sizes by their names.
+    Views of other layers stay: attention's views are found by name to restore open sizes.
     """
     node = rewriter.producer(value)
     while node and node.inputs and (node.op.movement or node.op.is_elementwise):
@@ -136,10 +135,10 @@ def _is_of_layer(rewriter: Rewriter, value: Value) -> bool:
 def _order_before(
     shape: tuple[int, ...], permutation: Permutation, after: tuple[int, ...]
 ) -> Permutation | None:
-    """The axes of a view `after` of a transposed value, in the order from before the transpose.
+    """The axes of a view `after` of a transposed value, in the order before the transpose.
 
-    shape: of the transposed value. None if not only axes of one element come or go. Such an axis
-    stays before the one that it stands before, and first if it is first.
+    shape: of the transposed value. None if the view changes other axes than those of one element.
+    An axis of one element stays in front of its right neighbour, and first if it is first.
     """
     longer, found = ([a for a, n in enumerate(each) if n != 1] for each in (shape, after))
     if [shape[a] for a in longer] != [after[a] for a in found]:
@@ -227,7 +226,7 @@ def _absorb(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequen
 
 
 def _flattened(rewriter: Rewriter, value: Value) -> list[Node] | None:
-    """A transpose and what is between it and a value: a reshape and element-wise nodes."""
+    """The transpose above a value, with the reshape and element-wise nodes between."""
     chain: list[Node] = []
     while True:
         above = rewriter.producer(value)

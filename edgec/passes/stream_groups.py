@@ -54,7 +54,7 @@ from edgec.passes.lower_groups import (
 )
 from edgec.passes.row_functions import RowGroup, RowKind, RowSum, replaced_input
 
-#: Name of the loop over the input's rows, and of what stands in it until others slide there.
+#: Name of the loop over the input's rows, and of its placeholder until others slide there.
 ARRIVAL = "arrival"
 #: Name of the parameter for one row of an input that is fed.
 FED_ROW = "row"
@@ -264,7 +264,7 @@ class _Segment:
         return Call(func.name, tuple(args))
 
     def part(self, number: int, member: Member) -> RowPart:
-        """What a profile needs to know of a member."""
+        """A profile's facts about a member."""
         rows = member.rows
         if isinstance(rows, RowSum):
             return RowPart(rows.group, rows.add.name, (), 0, rows.rows + 1)
@@ -303,7 +303,7 @@ class _Segment:
                     raise
 
     def with_shared_scratch(self, function: PrimFunc) -> PrimFunc:
-        """Give scratch of several members that begins at one offset one parameter.
+        """Use one parameter for the scratch of several members that begins at one offset.
 
         Each parameter costs a word of the stack.
         """

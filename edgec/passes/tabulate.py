@@ -2,8 +2,8 @@
 
 Between dequantize(x) and quantize a QDQ graph may compute anything element by element: an
 activation, x * sigmoid(x), a hard swish of several nodes. Each stored value then has one result.
-The operators themselves compute all 256, so the table has their bits. Of int16 they compute all
-65,536, and the table has as many of them as keep the lines between them near the others.
+The operators themselves compute all 256, so the table has their bits. For int16 they compute all
+65,536, and the table has enough of them that lines between them stay near the others.
 """
 
 from __future__ import annotations
@@ -98,11 +98,11 @@ def tabulate(
 def tabulate_int16(
     dequantize: Node, nodes: list[Node], result: Value, attrs: QuantizeAttrs, least: int
 ) -> LookupInt16Attrs | ReinterpretAttrs | IntegerRootAttrs | None:
-    """The same of an int16 input of at least `least`, or that its integers stay as they are, or the
-    inverse of a root, which is too steep for a table; None if no table is near enough.
+    """The same for an int16 input of at least `least`: a table, the identity, or the inverse of a
+    root, which is too steep for a table. None if no table is accurate enough.
 
-    Each length is compared with all results. Entries are moved by half of what the line is off in
-    the middle, on the average of both sides.
+    Each length is compared with all results. Entries are corrected by half of the lines' error in
+    the middle, averaged over both sides.
     """
     operands = np.arange(-32768, 32768).astype(np.int16)
     exact, reals = _results(dequantize, nodes, result, attrs, operands)
@@ -147,7 +147,7 @@ def _nearest(
 
 
 def _octave_entries(steps: Array, bits: int) -> Array:
-    """Entries of 2**bits lines for each octave of positive numbers, and first the one of 0."""
+    """The entry for 0, then entries of 2**bits lines for each octave of positive numbers."""
     octaves = 2.0 ** np.arange(OCTAVES)
     at = octaves[:, None] * (1 + np.arange(1 << bits) / (1 << bits))
     zero, positive = steps[32768], np.append(steps[32769:], 2 * steps[-1] - steps[-2])

@@ -35,8 +35,8 @@ def trim_windows(function: Function) -> Function:
 def trimmed(extent: int, outputs: int, taps: Taps) -> Taps | None:
     """The taps that read one of `extent` inputs for one of `outputs` positions.
 
-    None where all do, or where the others cannot be left out without a crop of the input. Where no
-    tap reads anything, `first` is the old count: those that are left stand for zeros.
+    None if all do, or if the others cannot be dropped without cropping the input. If no tap reads
+    the input, `first` is the old count: the remaining taps read only zeros.
     """
     before = taps.padding[0]
     used = [

@@ -1,15 +1,15 @@
 """The winners of `edgec tune`, as variants of a group's menu.
 
-1. Variants whose functions were measured cost what was measured, in proportion: the first that was
-   measured keeps its estimate, so that what was not measured can be compared.
+1. Measured variants cost their measurement, in proportion: the first measured one keeps its
+   estimate, so that variants without a measurement stay comparable.
 2. A winner's trace is replayed on the nest as its operators define it. It comes first: the file has
-   only what took fewer instructions than all that the rules offered. `balanced` is offered those
-   that take hardly more memory than the first of the rules'. Of what ships with edgec it takes
-   only what needs no more bytes of any kind: nobody asked for it.
+   only traces with fewer instructions than all variants of the rules. `balanced` considers traces
+   that take hardly more memory than the rules' first variant. It takes a trace shipped with edgec
+   only if that needs no more bytes of any kind, since the user did not ask for it.
 
-A trace is data that somebody gave us: it may use only primitives that keep the meaning of every
-nest, whatever its constants are, and padding of floats where these allow it. What does not fit the
-nest is left out.
+A trace is untrusted data: it may use only primitives that keep the meaning of every nest with any
+constants, and padding of floats if the constants allow it. A trace that does not fit the nest is
+ignored.
 """
 
 from __future__ import annotations
@@ -60,14 +60,14 @@ def function_digest(func: PrimFunc) -> str:
 
 
 def with_tuned(lowered: LoweredGroup, target: Target) -> LoweredGroup:
-    """The group with what the options' file knows of its nest; `size` is not what it is for."""
+    """The group with the tuned traces of its nest, unless small size is the objective."""
     tuned, prices = target.options.tuned, target.options.prices
     if not (tuned.groups or tuned.shipped) or prices.is_small:
         return lowered
     nest = nest_digest(lowered)
     found, ours = tuned.of_nest(nest), tuned.shipped_of(nest)
     if found is not None:
-        # What weighs bytes takes what needs hardly more of them.
+        # Objectives with a price on bytes take only traces that need hardly more of them.
         is_any, first = not prices.weighs_weights, lowered.variants[0]
         return _offered(lowered, found, lambda made, _: is_any or is_frugal(made, first))
     return lowered if ours is None else _with_shipped(lowered, ours, is_fast=prices.is_fast)
@@ -174,7 +174,7 @@ def _measured(variant: Variant, found: TunedGroup, per_instruction: float) -> Va
 
 
 def replayed(group: Group, winner: Winner) -> Variant | None:
-    """What a winner's trace makes of a group; None where it does not fit, or is not safe."""
+    """The variant that a trace makes of a group; None if it does not fit or is not safe."""
     if len(winner.trace) > MOST_CHARACTERS or not _is_safe(winner.trace):
         return None
     try:

@@ -1,8 +1,8 @@
-"""Values stored as uint8 become int8: each number and its zero point less by 128.
+"""Values stored as uint8 become int8: each number and its zero point minus 128.
 
-Exporters of quantization-aware training store values as uint8. The real numbers, their sums and
-products are the same, and operators have kernels for int8 alone. What leaves the model as uint8, or
-is read as such, is made of it again.
+Quantization-aware training exports uint8 values. The real numbers, their sums and products are the
+same, and operators have kernels only for int8. Values that leave the model as uint8, or are read as
+such, are converted back.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from edgec.graph.types import Quant
 from edgec.ops.requantize import Requantize, RequantizeAttrs
 from edgec.passes.rewriter import Rewriter
 
-#: What uint8 has more than int8.
+#: The difference of zero points between uint8 and int8.
 MOVE = 128
 
 

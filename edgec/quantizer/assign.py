@@ -1,9 +1,9 @@
 """Choose one precision for every layer: the least loss within limits, exactly.
 
-Every layer offers options, each with what it costs and what it loses; costs and losses add up.
-The search adds one layer after the other. It keeps the sums that are not dominated: no other sum
-is as good in bytes, instructions and loss at once (the dominance of multiple-choice knapsack
-problems: H. Kellerer, U. Pferschy, D. Pisinger, "Knapsack Problems", 2004, chapter 11).
+Every layer has options, each with a cost and a loss; costs and losses add up. The search adds one
+layer after the other. It keeps the Pareto-optimal sums: no other sum is at least as good in bytes,
+instructions and loss together (the dominance of multiple-choice knapsack problems: H. Kellerer, U.
+Pferschy, D. Pisinger, "Knapsack Problems", 2004, chapter 11).
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 #: Losses and instructions are rounded to multiples of this part of the largest sum.
 FINEST = 1e-6
-#: As many sums are kept.
+#: Maximum number of sums to keep.
 MOST_SUMS = 10_000
 
 
@@ -38,7 +38,7 @@ class Point:
     loss: float
 
 
-#: Bytes, steps of instructions and of loss, and the option of each layer so far.
+#: Bytes, rounded instructions and loss, and the option of each layer so far.
 _Sum = tuple[int, int, int, tuple[int, ...]]
 
 
@@ -109,9 +109,9 @@ def point_of(layers: Sequence[Sequence[Option]], chosen: Sequence[int]) -> Point
 
 
 def _undominated(sums: list[_Sum]) -> list[_Sum]:
-    """Sums of which none is as good as another in all three, by ascending bytes."""
+    """The Pareto-optimal sums (bytes, instructions, loss), by ascending bytes."""
     kept: list[_Sum] = []
-    # Of what was kept so far: instructions ascending, and the least loss down to each.
+    # Of the kept sums: ascending instructions, and the smallest loss up to each.
     times: list[int] = []
     losses: list[int] = []
     for each in sorted(sums):

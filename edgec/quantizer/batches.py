@@ -1,9 +1,9 @@
 """Run a float function on many samples at once, with fast products: for measuring, not for bits.
 
-Sums of products are taken in float64 by the machine's own matrix product and rounded once, so that
-its order of additions, another on other cores and threads, does not show. Results differ in last
-bits from those of `edgec.graph.interpret`, which adds float32 as the generated code does. What
-cannot take several samples at once is run sample by sample.
+Sums of products are taken in float64 by the machine's own matrix product and rounded once, which
+hides its order of additions: that differs between cores and numbers of threads. Results differ in
+their last bits from `edgec.graph.interpret`, which adds float32 as the generated code does. Nodes
+that cannot take several samples at once run sample by sample.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
-"""One streaming pass of samples through a float graph, counting what every value is.
+"""One streaming pass of samples through a float graph, with a histogram of every value.
 
-Every other sample belongs to one half, the rest to another: what is fitted to one of them can be
-tried on samples that it was not fitted to.
+Samples alternate between two halves, so that parameters fitted to one half can be tested on the
+other.
 """
 
 from __future__ import annotations
@@ -84,10 +84,11 @@ def calibrate_all(
     samples: Iterable[Sequence[Array]],
     progress: Callable[[], None] | None = None,
 ) -> list[Statistics]:
-    """What the values of functions of the same inputs are; samples are read once, one by one.
+    """The statistics of the values of functions of the same inputs; samples are read once, one by
+    one.
 
     samples: for each, the inputs as `interpret` takes them. progress: called after each sample.
-    Raises EdgecError if there is no sample, or one that makes a NaN or an infinity.
+    Raises EdgecError if there is no sample, or if a sample causes a NaN or an infinity.
     """
     collectors = [_Collector(function) for function in functions]
     kept, followed = ((_Some(most // 2), _Some(most // 2)) for most in (MOST_KEPT, MOST_FOLLOWED))
@@ -165,7 +166,7 @@ class _Collector:
 
 
 def _with_ranges(function: Function) -> list[Value]:
-    """The float values but those that infinite constants may have reached and nothing stores."""
+    """The float values, except unstored values that infinite constants may have reached."""
     found: set[Value] = set()
     for node in function.nodes:
         moves = node.op.fusion in (Fusion.VIEW, Fusion.INJECTIVE) or node.op.is_elementwise

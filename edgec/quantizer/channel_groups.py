@@ -1,11 +1,11 @@
-"""Values whose channels may be made larger together, without changing what the network computes.
+"""Values whose channels may be scaled together without changing the network's function.
 
 relu(t x) = t relu(x) for t > 0, and sums, pools and views keep a factor, too. So channel c of a
 value may be t[c] times as large, in the weights of the layers that make it, if the weights of the
 layers that read it are 1 / t[c] times as large: values that such operators connect are one group.
 
-A clip with an upper bound belongs to a group as long as no channel is made to reach the bound: it
-then clips only what no sample showed (arXiv:1906.04721, 4.1, drops ReLU6 for that).
+A clip with an upper bound belongs to a group as long as no scaled channel reaches the bound: it
+then clips only numbers that no sample reached (arXiv:1906.04721, 4.1, drops ReLU6 for that).
 """
 
 from __future__ import annotations

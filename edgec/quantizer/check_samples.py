@@ -1,4 +1,4 @@
-"""Samples that a caller gives, checked one by one as they are read."""
+"""The caller's samples, checked one by one as they are read."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Ranges of values; `local` chooses each among those of all observers, by the error it makes.
+"""Ranges of values; `local` chooses each among all observers' ranges, by its error.
 
-The error is measured where the value is used: at the output of each layer with weights that reads
-it, with nothing but this value quantized, and relative to what the layer computes. A value that no
-such layer reads is measured itself. Values that share parameters are measured together.
+The error is measured at the output of each layer with weights that reads the value, with only this
+value quantized, relative to the layer's output. The error of a value without such a reader is its
+own. Values that share parameters are measured together.
 
 Samples run many at once in fast products (`edgec.quantizer.batches`): the errors of two observers
 are far apart or it does not matter which is taken.
@@ -36,10 +36,10 @@ def observed_ranges(
 
 
 class Ranges:
-    """Ranges of one function's values, each found once for what was seen.
+    """Ranges of one function's values, each computed once from its statistics.
 
-    Inputs are never clipped: what a sample holds is what the device will see. Nor are cells of
-    LSTMs, which have bits to spare, and what no operator stores.
+    Inputs are never clipped: the device will see what the samples hold. LSTM cells, which have
+    unused bits, and values that no operator stores are not clipped either.
     """
 
     def __init__(self, function: Function, *, symmetric: bool = False) -> None:
@@ -56,7 +56,7 @@ class Ranges:
         self._leaders = {
             value: integer_nodes.leader(value) for value in integer_nodes.stored_values()
         }
-        # By identity, for which what was seen is kept.
+        # Statistics are kept by the identity of values.
         self._found: dict[tuple[int, str], tuple[Seen, dict[Value, Range]]] = {}
 
     def of(self, seen: Seen, observer: str) -> dict[Value, Range]:
@@ -115,8 +115,9 @@ class Ranges:
 def _errors(
     value: Value, array: Array, readers: Sequence[Node], quants: set[Quant]
 ) -> dict[Quant, float]:
-    """For each of the parameters the sum over samples of the relative errors of what is made of
-    the value. array: the value for one or more samples."""
+    """For each of the parameters: the sum over samples of the relative errors at the value's
+    readers. array: the value for one or more samples.
+    """
     samples = array.size // value.type.elements
     noises = {quant: rounded(array, Stored(quant)) - array for quant in quants}
     layers: list[Node | None] = [n for n in readers if has_weights(n) and n.inputs[0] is value]
@@ -130,7 +131,7 @@ def _errors(
 
 
 def _squares(node: Node | None, x: Array, samples: int) -> Array:
-    """The sums of squares [samples] of x, or of what a layer makes of it without its bias."""
+    """The sums of squares [samples] of x, or of a layer's result from x without its bias."""
     if node is not None:
         rows = some_input_rows(node, x, samples, MOST_ROWS)
         weights = as_rows(node, weights_of(node))

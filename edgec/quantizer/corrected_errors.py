@@ -2,8 +2,8 @@
 
 Bias correction (`edgec.quantizer.bias_correction`) may decide which scheme is best: it removes an
 error that all positions share. So schemes are compared with corrected biases. The means of the
-float function are computed once. Products are those of NumPy (`edgec.quantizer.batches`): near
-enough to choose by, but not the bits of the generated code.
+float function are computed once. NumPy computes the products (`edgec.quantizer.batches`): accurate
+enough for a choice, but not the bits of the generated code.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from edgec.quantizer.insert import insert_qdq
 from edgec.quantizer.scheme import Scheme, Weights
 
 #: The most samples that biases are corrected on. Fewer lose accuracy: a text recogniser in int16
-#: has 30.8 dB with the means of 16 pictures of words, and 33.9 dB with those of 24.
+#: has 30.8 dB with the means of 16 pictures of words, and 33.9 dB with 24 pictures.
 CORRECTION_SAMPLES = 32
 
 

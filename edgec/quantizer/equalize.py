@@ -1,20 +1,21 @@
-"""Cross-layer equalization (after arXiv:1906.04721, 4.1): channels of a value alike in range.
+"""Cross-layer equalization (after arXiv:1906.04721, 4.1): similar ranges for all
+channels of a value.
 
-Factors t[c] that `edgec.quantizer.channel_groups` leaves free cost nothing where values are made:
-each output channel of weights has a scale of its own. The paper makes weights alike, for weights
-with one scale in all; here it is the value, with one scale in all, that gains. What reads it may
-lose: 1 / t makes its weights less alike along their inputs. A depthwise layer does not, as it reads
-each channel by weights of one scale; weights that stand for integers already (of dynamic range, or
-quantized while training) would. So for every other group the factors
+Factors t[c] that `edgec.quantizer.channel_groups` leaves free cost nothing at the producer, since
+each output channel of weights has its own scale. The paper equalizes weights that have one scale in
+all; here the value, which has one scale in all, gains. Its readers may lose: 1 / t spreads the
+ranges of their weights along the inputs. A depthwise layer does not lose, as each channel's weights
+have one scale; weights that stand for integers already (dynamic range, or quantized in training)
+do. So for every other group the factors
 
     t[c] = min((max r / r[c])^alpha, most)        r: largest magnitude of channel c in some samples
 
-are those of which the noise at the outputs of the layers that read the group is least, relative to
-these outputs. What few samples show need not be the most there is: where two halves of them have
-largest magnitudes a < b for a channel, others may exceed b as much as b exceeds a. So r is b * b /
-a, but not more than max r, beyond which it is clipped without factors, too. Steps of size d make
-noise of variance d^2 / 12 (uniform errors); with W the weights of a reader and m[c] the mean square
-of its inputs, both as they were,
+minimize the noise at the outputs of the layers that read the group, relative to these outputs. Few
+samples may not show the largest magnitudes: if two halves of them have largest magnitudes a < b for
+a channel, other samples may exceed b as much as b exceeds a. So r is b * b / a, but at most max r,
+beyond which it is clipped without factors, too. Steps of size d make noise of variance d^2 / 12
+(uniform errors); with W the weights of a reader and m[c] the mean square of its inputs, both before
+scaling,
 
     values    (max t r / 255)^2 / 12 * sum W^2 / t^2
     weights   sum over outputs o of (max |W[o] / t| / 127)^2 / 12 * sum t^2 m     of eight bits
@@ -40,7 +41,7 @@ from edgec.quantizer.scheme import limits, own_steps
 #: in these samples may be large in others.
 POWERS = (0.25, 0.5, 0.75, 1.0)
 MOST_FACTORS = (2.0, 4.0, 8.0)
-#: A channel stays so far below the bound of a clip.
+#: Factor by which a channel stays below the bound of a clip.
 MARGIN = 1.5
 #: Steps from end to end of int8.
 VALUE_STEPS = 255.0
@@ -132,7 +133,7 @@ def _best_factors(function: Function, group: Group, seen: _Seen, most: int) -> A
     most: the largest stored weight.
     """
     consumers = function.consumers()
-    # What only a clip reads is not stored.
+    # A value that only a clip reads is not stored.
     stored = [
         value
         for value in group.values
@@ -197,7 +198,7 @@ def _repeated(factors: Array, value: Value) -> Array:
 
 
 def _along_inputs(node: Node, factors: Array) -> Array:
-    """The factors of what a layer reads, along the last axis of its weights."""
+    """The factors of a layer's input, along the last axis of its weights."""
     each = _repeated(factors, node.inputs[0])
     if products_of(node).is_depthwise:
         return np.repeat(each, node.inputs[1].type.shape[-1] // len(each))

@@ -1,6 +1,6 @@
 """The loss of quantizing: each value's signal against its error, and the layers that cause it.
 
-The integers are those of the device: the passes' integer form runs beside the float function.
+The integers equal the device's: the passes' integer form runs beside the float function.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class _Sums:
 
 @dataclass(frozen=True)
 class Bars:
-    """A histogram of what a value was in calibration, from `low` to `high`, in equal bars."""
+    """A histogram of a value in calibration, in equal bars from `low` to `high`."""
 
     low: float
     high: float
@@ -121,8 +121,8 @@ def explain(
 ) -> Explanation:
     """Run both forms of a model and compare value by value.
 
-    integers: what the passes make of the quantized function. samples: the inputs of each as
-    `interpret` takes them; labels: the right answer to each. Raises EdgecError without samples.
+    integers: the passes' form of the quantized function. samples: the inputs of each as `interpret`
+    takes them; labels: the right class of each. Raises EdgecError without samples.
     """
     names = {value.name: value for value in integers.values() if value.type.is_quantized}
     pairs = {

@@ -11,7 +11,7 @@ from edgec.passes.rewriter import Rewriter
 
 
 def with_float16_weights(function: Function) -> Function:
-    """The function with weights rounded to the nearest float16; what is beyond float16 stays."""
+    """The function with weights rounded to float16; numbers out of its range stay."""
     return Rewriter(function).run(_visit)
 
 

@@ -15,10 +15,10 @@ from edgec.quantizer.undo_dynamic_range import undo_dynamic_range
 
 
 def float_function(module: Module, *, from_start: bool = False) -> Function:
-    """The function to quantize, of a module as a frontend makes it.
+    """The function to quantize, from a frontend's module.
 
-    from_start: each run is a sequence of its own, so that states are what they are initially.
-    Raises ImportFailed if the model is not float.
+    from_start: each run is a separate sequence, so states have their initial values. Raises
+    ImportFailed if the model is not float.
     """
     if symbols_of(param.type for param in module.main.params):
         raise ImportFailed(
@@ -43,7 +43,7 @@ def float_function(module: Module, *, from_start: bool = False) -> Function:
 
 
 def without_states(function: Function) -> Function:
-    """The function with its states' initial values as constants: what the first run computes."""
+    """The function of the first run: states' initial values become constants."""
     initial = {state.before: state.initial for state in function.states}
     nodes = tuple(
         replace(node, inputs=tuple(initial.get(value, value) for value in node.inputs))

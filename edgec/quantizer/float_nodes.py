@@ -1,5 +1,6 @@
-"""Which nodes of a quantized model compute or read floats, and why: the edges, what the user keeps
-in float, and what has no integer form."""
+"""Which nodes of a quantized model compute or read floats, and why: edges, layers that the user
+keeps in float, and nodes without an integer form.
+"""
 
 from __future__ import annotations
 
@@ -63,7 +64,7 @@ def _reason(
 
 
 def _first(known: dict[str, Node], node: Node) -> Node | None:
-    """What a node was, by the first of its names that is known."""
+    """A node's origin, found by the first of its names that is known."""
     return next((known[name] for name in _names(node) if name in known), None)
 
 

@@ -1,9 +1,8 @@
 """Int4 weights with a scale for each group of inputs: the channel's scale, times 1 to 8.
 
-A scale of a power of two times the channel's is a shift of the stored number, so a weight is an
-int8 number in steps of the channel's scale, and its products are those of int8: sums over groups
-are exact, without a rescaling for each. What is stored are four bits for each weight and a shift
-for each group (`edgec.loop.primitives.shifts`).
+A group's scale is the channel's scale times a power of two, so each weight is an int8 number in
+units of the channel's scale: sums over groups are exact int8 products without rescaling. Stored are
+int4 weights and a shift for each group (`edgec.loop.primitives.shifts`).
 """
 
 from __future__ import annotations
@@ -39,8 +38,8 @@ def group_scales(
 ) -> tuple[Array, Array]:
     """Scales [O] of rows [O, K] of real weights, and the factor of each weight's group.
 
-    They minimize e C e^T, with e the rounding errors of a group and C the group's part of the
-    inputs' covariance [K, K], or ones. least: the smallest scales [O] for which sums fit.
+    They minimize e C e^T, with e a group's rounding errors and C the group's part of the inputs'
+    covariance [K, K], or ones. least: the smallest scales [O] with which sums fit.
     """
     parts = rows.astype(np.float64).reshape(len(rows), -1, group)
     largest = np.abs(rows).max(axis=1).astype(np.float64)

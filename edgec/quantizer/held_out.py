@@ -1,8 +1,9 @@
 """Compare ways to quantize a model on samples that were held out.
 
 The errors of single layers do not show which observer is best, or whether to equalize channels. So
-each way is fitted to one half of the calibration samples and its integers run on the other half,
-then the other way round. The way whose outputs have the least error is then fitted to all samples.
+each method is fitted to one half of the calibration samples and its integers run on the other half,
+then with the halves exchanged. The method with the least output error is then fitted to all
+samples.
 
 Where softmax makes an output, its input is compared too, or alone where one number is needed. After
 softmax, a few samples between two answers make nearly all of the error, and the best way for these
@@ -112,9 +113,10 @@ def before_softmax(function: Function) -> Function:
 
 
 def after_softmax(function: Function) -> Function | None:
-    """What makes the outputs of the results of `before_softmax`; None where these are the outputs.
+    """The function from the results of `before_softmax` to the outputs; None if they are the
+    outputs.
 
-    Its parameters are those results, each once.
+    Its parameters are these results, each once.
     """
     before = before_softmax(function).results
     if before == function.results:
@@ -146,9 +148,9 @@ def held_out(function: Function, statistics: Statistics) -> list[Held]:
 
 
 def output_deviation(tests: Sequence[Held], integers: Sequence[Function]) -> Deviation:
-    """How far outputs are off.
+    """The error of the outputs.
 
-    integers: for each test, `before_softmax` and fitted to what it is not made of.
+    integers: for each test, up to `before_softmax`, fitted to other samples.
     """
     return deviation_of_runs(tests, [partial(interpret, function) for function in integers])
 
@@ -196,7 +198,7 @@ def _after(
 
 
 def _outputs(batch: Batch, given: Sequence[Sequence[Array]]) -> list[Array]:
-    """The outputs of all samples, from what they have before softmax."""
+    """The outputs of all samples, from their values before softmax."""
     parts = [batch.run(part) for part in parts_of(given, batch.count)]
     return [np.concatenate(column) for column in zip(*parts, strict=True)]
 

@@ -1,4 +1,4 @@
-"""Write quantize and dequantize nodes into a float function: what a QDQ model looks like.
+"""Insert quantize and dequantize nodes into a float function, as in a QDQ model.
 
 Operators with an integer form (`edgec.quantizer.integer_nodes`) get quantized inputs and a
 quantized output; the passes of a quantized model then turn each into integers. All others stay as
@@ -45,7 +45,7 @@ def insert_qdq(function: Function, scheme: Scheme, left_out: Value | None = None
 def nodes_by_name(quantized: Function) -> dict[str, Node]:
     """The nodes of a QDQ function by the names of the float function's.
 
-    Of several nodes of one name (a layer and its reshapes) it is the one that sums products.
+    Of several nodes with one name (a layer and its reshapes), the sum of products.
     """
     named: dict[str, Node] = {}
     for node in quantized.nodes:
@@ -122,14 +122,14 @@ class _Inserter:
         return tuple(rewriter.keep(node, (inputs[0], weights, corrected)))
 
     def _dequantized(self, rewriter: Rewriter, old: Value, data: Array, quant: Quant) -> Value:
-        """Stored integers of a constant, and what they stand for."""
+        """Stored integers of a constant, and their dequantize."""
         constant = rewriter.builder.constant(f"{old.name}.q", data, quant, old.origin)
         return rewriter.builder.op(Dequantize, [constant], name=f"{old.name}.dq", sources=())
 
     def _recurrent(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> tuple[Value, ...]:
-        """An LSTM or GRU on integers, or in float where what it makes is left out."""
+        """An LSTM or GRU on integers, or in float if its outputs are excluded."""
         in_int16 = self._in_int16(node)
         operands = [self._operand(rewriter, node.inputs[0], inputs[0], in_int16), *inputs[1:]]
         if not self._makes_left_out(node):
@@ -160,9 +160,9 @@ class _Inserter:
         return above is node
 
     def _operand(self, rewriter: Rewriter, old: Value, new: Value, is_wide: bool = False) -> Value:
-        """The dequantized form of an operand; what was computed in float is quantized here.
+        """The dequantized form of an operand; a float operand is quantized here.
 
-        is_wide: what is int8 is read as int16.
+        is_wide: int8 is read as int16.
         """
         key = old, is_wide and not self.integer_nodes.is_wide(old)
         if key not in self._restored:
@@ -196,7 +196,7 @@ class _Inserter:
     def _rounded(
         self, rewriter: Rewriter, name: str, new: Value, stored: Stored, old: Value | None = None
     ) -> Value:
-        """A value after quantize and dequantize; `old` is what its integers stand for."""
+        """A value after quantize and dequantize; `old` is the float value."""
         integers = rewriter.builder.op(
             Quantize, [new], QuantizeAttrs(stored.quant, stored.dtype), name=f"{name}.q",
             origins=[None if old is None else old.origin], sources=(),

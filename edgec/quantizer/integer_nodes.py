@@ -1,28 +1,28 @@
 """Which operators of a float function have an integer form, and whose values share parameters.
 
 1. Products with constant weights, add, mul, PReLU by constants and average pooling: integers of
-   their own parameters. A float's sum or product with a constant stays in float: it would be
-   rounded three times, before the operator, in it and after it, where once is enough.
+   their own parameters. A float's sum or product with a constant stays in float: in integers it
+   would be rounded before, in and after the operator, instead of once.
 2. A clip after such an operator is part of it: only the clip's result is quantized.
-3. What moves or chooses elements keeps its inputs' parameters: views, transposes, max pooling,
-   concat, pad, slice, gather, tiles, resizing; and what picks rows of a constant by computed
-   places, where integers are made of them. What chooses between operands takes of constants
-   those of zeros alone: others may be far from all that is computed. After floats it stays in
-   float. So do, because inputs and outputs are floats, slices of inputs, concats that no integers
-   are made of, and what moves inputs for floats alone: each part has parameters of its own (states
-   of another range, boxes and scores) or stays as it is.
-4. A long short-term memory over a sequence: its hidden state is stored as the sequence it makes
+3. Operators that move or choose elements keep their inputs' parameters: views, transposes, max
+   pooling, concat, pad, slice, gather, tile, resizing; also a gather of a constant's rows by
+   computed indices, if its readers are integers. A choice between operands allows only zeros as a
+   constant operand: other constants may be far out of the computed range. After floats these
+   operators stay in float. Since the model's inputs and outputs are floats, so do slices of inputs,
+   concats without integer readers, and operators that move inputs only for floats: their parts have
+   separate parameters (states of another range, boxes and scores) or stay float.
+4. A long short-term memory over a sequence: its hidden state is stored like its output sequence
    (`edgec.quantizer.recurrent`).
-5. Values are int8, those that are chosen int16. Where one of those that share parameters is int16,
-   all are; a mean of int16 shares its input's. A sum or product that reads or makes int16 is one of
-   int16.
-6. What is computed element by element from one quantized value needs no form: the passes make a
-   table of it. Everything else stays in float, between a dequantize and the next quantize.
-7. Products of two computed matrices have parameters of their own on all sides. So have operators
-   of one operand (softmax, normalizations), whose constants stay as they are. What makes parts of 1
-   for an output alone stays in float: its last bits are worth more than its few instructions.
-8. What the order of elements decides (comparisons, indices of the largest) reads integers that are
-   there anyhow; nothing is rounded for it.
+5. Values are int8, selected values int16. If one of several values that share parameters is int16,
+   all are; a mean of int16 shares its input's parameters. A sum or product with an int16 operand or
+   result is an int16 operator.
+6. Element-wise nodes of one quantized value need no integer form: the passes turn them into a
+   table. All other nodes stay in float, between a dequantize and the next quantize.
+7. Products of two computed matrices have separate parameters for both operands and the result. So
+   have operators of one operand (softmax, normalizations); their constants stay float. A softmax
+   that only an output reads stays in float: its accuracy is worth its few instructions.
+8. Operators that only compare elements (comparisons, indices of the largest) read integers that
+   exist anyway; nothing is quantized for them.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from edgec.quantizer.recurrent import has_recurrent_form
 
 #: Why what only moves elements stays in float beside inputs and outputs of floats.
 EDGE = "it moves floats at the model's edge"
-#: Why a function of elements is none of integers, where what it reads is in integers.
+#: Why an element-wise function has no integer form although it reads integers.
 IDLE = "its result is read in float"
 
 
@@ -82,7 +82,7 @@ def _has_numbers(node: Node) -> bool:
 
 
 def _strange_operands(node: Node) -> str | None:
-    """Why no integers stand for what a node reads or makes; None if they may."""
+    """Why a node's operands and results have no integer form; None if they have."""
     if not node.operands and not picks_of_constant(node):
         return "it is of constants alone"
     if has_infinity(node):
@@ -104,7 +104,7 @@ def _makes_indices(node: Node) -> bool:
 
 
 def is_mean(node: Node) -> bool:
-    """Whether a node's integers are a mean, which may have its input's parameters."""
+    """Whether a node's integer form is a mean, which may have its input's parameters."""
     return node.integer_form is IntegerForm.MEAN
 
 
@@ -241,7 +241,7 @@ class IntegerNodes:
         return None if picks_of_constant(node) else self._misfit(node, node.operands)
 
     def _without_table(self, node: Node) -> str:
-        """Why a function of elements is no table; of one that may be a table: what it reads."""
+        """Why an element-wise function cannot be a table; if it can, the value that it reads."""
         source = self.source(node.output)
         if source is node.output:
             return f"{node.op.name} has no integer form for several computed inputs"
@@ -283,8 +283,9 @@ class IntegerNodes:
         return "what it reads is in float, and what follows rounds once"
 
     def _leave_edges(self) -> None:
-        """Take back the integer form of what moves floats at the function's edges, or makes parts
-        of 1 for outputs alone."""
+        """Remove the integer form of nodes that move floats at the function's edges, and of
+        softmaxes that only outputs read.
+        """
         for node in reversed(self.function.nodes):
             if node in self._integer and node.op.normalizes and not self.is_needed(node.output):
                 self._take_back(node, "no integers are made of its result, whose last bits count")

@@ -1,4 +1,4 @@
-"""Choose weights layer after layer, each for what the quantized layers before it make.
+"""Choose weights layer after layer, each for the actual outputs of the quantized layers before it.
 
 A layer computes y = W x + b of x; in integers it reads x', which has the errors of all layers
 before it. So its weights are chosen anew for x' (as in "asymmetric reconstruction", AdaRound,
@@ -6,8 +6,8 @@ arXiv:2004.10568, 4.2): with covariances over some samples,
 
     W* = (W Cov[x, x'] + d W) (Cov[x', x'] + d I)^-1        least squares, held near W by d
 
-is what real weights would be best, its scales and rounding are chosen for Cov[x', x'], and the bias
-makes the mean of the output what it was.
+is the best real weights; its scales and rounding are chosen for Cov[x', x'], and the bias restores
+the mean of the output.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ class _Side:
             self.done += 1
 
     def inputs(self, node: Node) -> list[Array]:
-        """What the weights of a node are multiplied with, [groups, rows, K] for each part."""
+        """The factors of a node's weights, [groups, rows, K] for each part."""
         return [input_rows(node, known[node.inputs[0]]) for known in self.known]
 
     def override(self, node: Node, weights: Weights) -> None:
@@ -203,7 +203,7 @@ def _chosen(node: Node, given: Weights, moments: _Moments, x: Stored | None) -> 
 def _rounded(
     target: Array, scales: Array, covariance: Array, bits: int, steps: Array | float = 1.0
 ) -> tuple[Array, Array]:
-    """Stored numbers [groups, rows, K] of real weights, and what each row's errors cost."""
+    """Stored numbers [groups, rows, K] of real weights, and the error of each row."""
     exact = target / scales[:, :, None]
     start = np.clip(np.rint(exact / steps), *limits(bits)) * steps
     stored = choose_rounding(exact, start, covariance, bits, steps)

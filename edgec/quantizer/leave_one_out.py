@@ -52,7 +52,7 @@ def leave_one_out(
 
 
 def layers_of(function: Function, quantized: Quantized) -> list[Value]:
-    """The values that can be left out: inputs, and what is computed and not only moved."""
+    """The values that can be left in float: inputs, and computed (not only moved) values."""
     producers = function.producers()
     return [
         value
@@ -71,7 +71,7 @@ def _keep(seen: dict[str, Array]) -> Callable[[Value, Array], None]:
 def _rerun(
     function: Function, sample: Sequence[Array], nodes: dict[str, Node], known: dict[str, Array]
 ) -> list[Array]:
-    """Results of a function, of which some nodes did the same before: these are not run again."""
+    """Results of a function; nodes that did the same in an earlier run are not run again."""
     arrays: dict[Value, Array] = dict(zip(function.params, sample, strict=True))
     same = set(function.params)
 

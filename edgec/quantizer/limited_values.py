@@ -1,12 +1,12 @@
 """Values of int8 or int16, layer by layer: as near to float as limits of a build allow.
 
-1. The model is built with all values in int8, and with all in int16 that lose something in int8:
-   what these take, and about what each choice of values adds to instructions (the compiler's own
-   estimate) and to the bytes that are alive at each step (`edgec.quantizer.live_values`).
-2. Starting from int16 everywhere, values go back to int8 one by one, those with the least loss for
-   the most relief first. Bisection finds the first of these mixes whose real build keeps the
-   limits; then the values that lose most in int8 become int16 again, while the limits hold.
-3. Of the mixes that keep the limits the one is taken that is nearest to float on samples held out.
+1. The model is built with all values in int8, and with int16 for all values that lose accuracy in
+   int8. The two builds, the compiler's estimate of instructions and the live bytes of each step
+   (`edgec.quantizer.live_values`) estimate what each choice of values adds.
+2. Starting from int16 everywhere, values return to int8 one by one, in order of the least loss for
+   the largest saving. Bisection finds the first of these mixes whose real build keeps the limits;
+   then the values that lose most in int8 become int16 again while the limits hold.
+3. Of the mixes that keep the limits, the one nearest to float on held-out samples is taken.
 """
 
 from __future__ import annotations
@@ -43,8 +43,8 @@ def mix_values_within(
 ) -> MixedValues:
     """Choose the dtype of every layer's values, int8 or int16.
 
-    made: the int8 model. measure: whose limits a build is to keep. goal_db: what the outputs must
-    have, if anything. Raises BudgetExceeded with the nearest mix if none keeps the limits, or the
+    made: the int8 model. measure: has the limits of a build. goal_db: the least signal to noise of
+    the outputs, if any. Raises BudgetExceeded with the nearest mix if none keeps the limits, or the
     goal within them.
     """
     assert made.plan is not None
@@ -167,15 +167,16 @@ def _by_node(costs: Sequence[GroupCost]) -> dict[str, tuple[int, int]]:
 
 
 class _Estimate:
-    """About what a mix takes of one resource: what int8 takes, and more for each int16 choice."""
+    """Estimates a mix's use of one resource: the use of int8, plus a term for each int16 choice."""
 
     def __init__(
         self, costs: Array, base: Array, int8: int, int16: int | None, widest: Sequence[int],
         limit: int,
     ) -> None:  # fmt: skip
-        """costs: what each choice adds at each step, [steps, choices], and base: what there is in
-        int8, [steps], both in any one unit. int8, int16: what these come to, the latter with the
-        choices of `widest`; None: in the unit. limit: what is allowed."""
+        """costs [steps, choices]: what each choice adds at each step. base [steps]: the use of
+        int8, in the same unit. int8, int16: the measured use of both builds, the latter with the
+        choices of `widest`; None: in the unit. limit: of the use.
+        """
         self.costs, self.base, self.int8, self.limit = costs, base, int8, limit
         self.scale = 1.0
         more = float(self._steps(widest).max()) - int8
@@ -187,7 +188,7 @@ class _Estimate:
         return float(np.maximum(self._steps(chosen) - self.limit, 0.0).sum()) / self.limit
 
     def _steps(self, chosen: Sequence[int]) -> Array:
-        """What a mix takes at each step."""
+        """The use of a mix at each step."""
         more = self.base + self.costs @ np.asarray(chosen) - self.base.max()
         return np.asarray(self.int8 + self.scale * more)
 
@@ -199,9 +200,10 @@ def _over(estimates: Sequence[_Estimate], chosen: Sequence[int]) -> float:
 def _narrowed(
     menu: Sequence[Sequence[Option]], estimates: Sequence[_Estimate]
 ) -> list[tuple[int, ...]]:
-    """Choices of options, from the widest to the narrowest. In each step one value goes back to
-    int8: the one that loses least for each byte that it saves of an exceeded limit, or, where none
-    is exceeded, for each byte that it saves."""
+    """Choices of options, from the widest to the narrowest. Each time, one value returns to int8:
+    the value with the least loss per byte saved of an exceeded limit or, if none is exceeded, per
+    byte saved.
+    """
     chosen = [len(options) - 1 for options in menu]
     found = [tuple(chosen)]
     while any(chosen):

@@ -1,4 +1,4 @@
-"""Which stored values are alive together: about what a mix of dtypes needs at each step."""
+"""Which stored values are alive together: the approximate bytes of a mix of dtypes at each step."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from edgec.quantizer.value_losses import Choice
 def live_elements(function: Function, choices: Sequence[Choice]) -> Array:
     """How many elements of each choice are alive while each node runs, [nodes, choices] int64.
 
-    In the order of the nodes; inputs are alive from the first on, results to the last. What shares
-    storage with another value by its shape alone is no value of its own. The compiler may lay out
-    less (rows that stream, results in place of inputs) or more (scratch).
+    In the order of the nodes; inputs are alive from the first on, results to the last. Views are
+    not counted. The compiler may need less (rows that stream, results in place of inputs) or more
+    (scratch).
     """
     storage: dict[Value, Value] = {}
     for node in function.nodes:

@@ -1,10 +1,10 @@
 """Masks before a softmax: what stands for minus infinity in integers.
 
-1. A sum with a constant, or a constant choice, that nothing but a softmax reads is a sum with zeros
-   and -MASKED: e**-MASKED is nothing in float32, too, beside any score within that of the largest.
-2. A choice whose constant condition is the same everywhere is what it chooses.
-3. A mask that is computed, by a choice or as a number times whole numbers, has -MASKED too, where
-   softmaxes alone read what it is added to.
+1. A sum with a constant, or a constant choice, that only a softmax reads becomes a sum with zeros
+   and -MASKED: in float32, too, e**-MASKED vanishes beside any score within MASKED of the largest.
+2. A choice whose constant condition is uniform becomes the chosen operand.
+3. A computed mask (a choice, or a number times integers) also becomes -MASKED if only softmaxes
+   read the sum.
 
 Such sums are stored in int16 also among int8: scores keep their small steps beside -MASKED.
 """
@@ -24,7 +24,7 @@ from edgec.ops.add import Add, AddAttrs
 from edgec.ops.cast import Cast
 from edgec.passes.rewriter import Rewriter
 
-#: The magnitude of what stands for a mask, and how far below 0 a mask begins.
+#: The magnitude of a mask, and how far below 0 a number counts as a mask.
 MASKED, LEAST_MASK = 128.0, 1e3
 
 
@@ -96,7 +96,7 @@ class _Readers:
         self.added: dict[Value, bool] = {}
 
     def are_softmax(self, value: Value) -> bool:
-        """Whether nothing but a softmax reads a value."""
+        """Whether only softmaxes read a value."""
         readers = self.consumers.get(value, ())
         is_own = value not in self.results and bool(readers)
         return is_own and all(node.op.normalizes for node in readers)
@@ -160,7 +160,7 @@ def _only_choice(node: Node, inputs: Sequence[Value]) -> Value | None:
 
 
 def _constant_mask(node: Node, inputs: Sequence[Value]) -> tuple[Value, Array] | None:
-    """What a node hides by a constant, and the mask of finite numbers."""
+    """The mask of finite numbers that replaces a node's constant mask."""
     if _is_choice(node):
         return _masked_choice(node, inputs)
     return _masked_sum(inputs) if node.op.computes is Arithmetic.SUM else None

@@ -1,4 +1,4 @@
-"""What a search over mixes asks of the compiler: the cost of layers, and the figures of a build."""
+"""The compiler's figures for searches over mixes: costs of layers, and figures of a build."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class Measure(Protocol):
     limits: Limits
 
     def most(self, resource: str) -> int | None:
-        """The limit of a resource, or what there is of it; None if there is no end."""
+        """The limit of a resource, or the available amount; None if unlimited."""
 
     def costs(self, function: Function) -> tuple[GroupCost, ...]:
         """The compiler's own estimates, without a build."""
 
     def build(self, function: Function) -> Measured:
-        """What a build takes. Raises DoesNotFit and PlanError."""
+        """The figures of a build. Raises DoesNotFit and PlanError."""
 
 
 class Builds:

@@ -1,13 +1,15 @@
 """Values of int8 or int16, layer by layer: the cheapest mix that is as near to float as asked.
 
-1. The model is quantized to int8. For every choice of values (`edgec.quantizer.value_losses`): how
-   far the outputs of the float function are off when these alone are int8; and in int16, where int8
-   may be too coarse. Where int16 is hardly better, the operators beside them may stay in float.
-2. Losses, bytes and products add up; all best mixes are found exactly (`edgec.quantizer.assign`).
-3. The cheapest whose losses are within the goal is measured on samples that its ranges were not
-   fitted to, with corrected biases (`edgec.quantizer.corrected_errors`). How far it misses or
-   exceeds the goal gives the next choice, until the margin is small; values that are not needed in
-   int16 then go back to int8. The integers of the chosen mix run on the same samples.
+1. The model is quantized to int8. For every choice of values (`edgec.quantizer.value_losses`), the
+   output error of the float function is measured with only these values in int8; and in int16,
+   where int8 may be too coarse. If int16 is hardly better, the adjacent operators may stay in
+   float.
+2. Losses, bytes and products add up; all Pareto-optimal mixes are found exactly
+   (`edgec.quantizer.assign`).
+3. The cheapest mix whose losses meet the goal is measured on held-out samples, with corrected
+   biases (`edgec.quantizer.corrected_errors`). Its distance from the goal determines the next
+   choice, until the margin is small; values that do not need int16 then return to int8. The
+   integers of the chosen mix run on the same samples.
 """
 
 from __future__ import annotations
@@ -22,7 +24,7 @@ from edgec.quantizer.held_out import decibels
 from edgec.quantizer.post_training import PostTraining
 from edgec.quantizer.value_mixes import BITS, MixedValues, ValueMixes, loss_samples
 
-#: The goal if none is given: an error of 3 % in amplitude, at which answers are seldom others.
+#: The default goal: an error of 3 % in amplitude, at which answers rarely change.
 DEFAULT_SQNR_DB = 30.0
 #: A larger loss counts as this many goals, so that sums separate the losses that matter.
 MOST_LOSS = 4.0
@@ -102,7 +104,8 @@ class _Search:
                 kept = max(kept, point.loss)
             else:
                 missed.append(point.loss)
-            # A miss at a smaller loss than that of a mix which keeps the goal sets no limit.
+            # If a mix that meets the goal has a larger loss than one that misses it, the miss sets
+            # no limit.
             limit = min((loss for loss in missed if loss > kept), default=math.inf)
             if kept and limit < math.inf:
                 budget = math.sqrt(kept * limit)

@@ -1,12 +1,12 @@
 """Weights of four or eight bits, layer by layer: the least loss that keeps the limits.
 
-1. The model is quantized to int8. For every layer: how much worse the outputs become when it alone
-   has int4 weights (`edgec.quantizer.sensitivity`).
-2. Both widths are compiled for the board: what each layer takes in constants, and about how many
-   instructions (the compiler's own estimate).
+1. The model is quantized to int8. For every layer, the growth of the output error with int4 weights
+   in this layer only is measured (`edgec.quantizer.sensitivity`).
+2. Both widths are compiled for the board: each layer's bytes of constants, and the compiler's
+   estimate of its instructions.
 3. The assignment is chosen exactly among all (`edgec.quantizer.assign`), its weights layer after
-   layer, and it is built. What the real image takes beyond the estimate makes the limits of the
-   next choice tighter, until one keeps them.
+   layer, and it is built. The excess of the real image over the estimate tightens the limits of the
+   next choice, until one keeps them.
 """
 
 from __future__ import annotations
@@ -143,10 +143,10 @@ class _Search:
     def _built(
         self, points: Sequence[Point], builds: Builds
     ) -> tuple[Point, PostTraining, Figures]:
-        """The choice of least loss that keeps the limits, by estimates that builds correct.
+        """The choice with the least loss that keeps the limits, by estimates corrected by builds.
 
-        Estimates leave out the kernels that a mix no longer calls. So where none seems to keep the
-        limits, the smallest is built, and then mixes that are larger by what it leaves.
+        Estimates leave out the kernels that a mix no longer calls. So if no mix seems to keep the
+        limits, the smallest is built, and then larger mixes that use the rest.
         """
         point = self._first_within(points, builds)
         if point is None:
@@ -193,7 +193,7 @@ def _title(point: Point) -> str:
 
 
 def stored_bytes(node: Node, bits: int, group: int = 0) -> int:
-    """What a layer's weights take in flash, two of four bits to a byte, and shifts of groups."""
+    """Flash bytes of a layer's weights: two int4 weights per byte, plus group shifts."""
     elements = node.inputs[1].type.elements
     if bits == 8:
         return elements

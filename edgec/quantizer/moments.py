@@ -1,9 +1,8 @@
-"""First and second moments of what a layer's weights are multiplied with.
+"""First and second moments of the operands of a layer's weights.
 
 A layer with weights [O, K] turns an input row x [K] into W x + b; a convolution does so for every
-window. Rounding errors D = W' - W of the weights change its outputs by D x, of which the mean is
-D E[x] and the variance D Cov[x] D^T: nothing else of the samples is needed to correct biases and to
-choose how weights are rounded.
+window. Rounding errors D = W' - W of the weights change its outputs by D x, with mean D E[x] and
+variance D Cov[x] D^T: E and Cov suffice to correct biases and to choose how weights are rounded.
 """
 
 from __future__ import annotations
@@ -123,7 +122,7 @@ def _kernel(node: Node) -> tuple[int, int]:
 
 
 def input_rows(node: Node, x: Array) -> Array:
-    """What the weights are multiplied with, [groups, rows, K] float32."""
+    """The operands of the weights, [groups, rows, K] float32."""
     if not products_of(node).window:
         return x[np.newaxis]
     padded = pad_hw(x, node.attrs.padding, 0.0)

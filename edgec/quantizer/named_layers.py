@@ -16,7 +16,8 @@ Found = TypeVar("Found", Node, Value)
 
 
 def named_layers(function: Function, names: Collection[str]) -> frozenset[Node]:
-    """The nodes of these names; a node is called like its output, or that of the clip after it.
+    """The nodes of these names; a node has the name of its output, or of the output of the clip
+    after it.
 
     Raises EdgecError for a name that no node with an integer form has.
     """
@@ -66,7 +67,7 @@ def _find(
 
 
 def _names(node: Node, made: Value) -> Iterator[str]:
-    """made: the node's result, or that of the clip that is part of it."""
+    """made: the node's result, or the result of the clip that is part of it."""
     yield node.name
     yield from _words(node.outputs[0])
     yield from _words(made)

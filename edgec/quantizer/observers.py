@@ -1,13 +1,4 @@
-"""Observers: from what a value was seen to be, the range of real numbers that its integers cover.
-
-    minmax      all that was seen
-    percentile  all but one in ten thousand at each end
-    mse         the part of it whose quantization has the least mean squared error
-    entropy     the part of it whose quantization loses the least information (Kullback-Leibler
-                divergence), after "8-bit inference with TensorRT" (S. Migacz, 2017)
-
-Every range holds 0, which padding and ReLU need exactly.
-"""
+"""Observers: from a value's statistics to the range of real numbers that its integers cover."""
 
 from __future__ import annotations
 
@@ -66,7 +57,7 @@ def _squared_error(seen: Histogram, low: float, high: float, levels: int) -> flo
         return float(np.sum(seen.counts * x * x))
     step = (high - low) / (levels - 1)
     stored = np.clip(np.rint(x / step), round(low / step), round(high / step))
-    # Numbers spread over a bin cannot be distinguished, but are no better than the step.
+    # Numbers spread over a bin cannot be distinguished, but their error is at least the step's.
     return float(np.sum(seen.counts * (x - stored * step) ** 2))
 
 

@@ -47,7 +47,7 @@ Progress = Callable[[], None]
 
 #: What `auto` tries: `local` is the observer with the least error for each value by itself.
 AUTO_OBSERVERS = ("minmax", "local", "percentile", "mse", "entropy")
-#: Ways whose errors on a few samples are within this factor of the least are tried on all samples;
+#: Methods whose errors on a few samples are within this factor of the least are tried on all samples;
 #: at most this many ways.
 NEAR, MOST_FINALISTS = 1.6, 4
 #: Finished models whose errors differ by less than this factor count as equal.
@@ -56,15 +56,15 @@ ALIKE = 1.05
 OWN_SAMPLES = 64
 #: Whether channels are equalized; `auto`: if that makes the outputs better.
 EQUALIZE = ("auto", "always", "never")
-#: The first samples, by which channels are equalized.
+#: Number of first samples that equalize channels.
 EQUALIZE_SAMPLES = 32
-#: Calibration samples that layers are blamed on: as many as this many products are made by.
+#: Layers are compared on as many calibration samples as take this many multiply-accumulates.
 BLAME_MACS = 1e8
 LEAST_BLAME_SAMPLES = 8
-#: The fewest bits of the weights by what a recipe calls them. Those of `mixed` begin with eight:
+#: The fewest bits of a recipe's weights, by name. `mixed` begins with 8:
 #: `edgec.quantizer.mixed_weights` chooses.
 WEIGHT_BITS = {"int8": 8, "int4": 4, "mixed": 4}
-#: Values begin in int8: those of `mixed` until `edgec.quantizer.mixed_values` chooses.
+#: Values begin in int8; for `mixed`, `edgec.quantizer.mixed_values` then chooses.
 INT8_FIRST = ("int8", "mixed")
 #: Weights of a model that stays in float.
 HALF = "float16"
@@ -77,13 +77,12 @@ class Recipe:
 
     symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the
     layer's output. correct_biases: take the mean error out of biases. equalize: of EQUALIZE,
-    whether to make channels of neighbouring layers alike in range first. weights: of WEIGHT_BITS,
-    or HALF, with which all else stays as it is. activations: `int8`; `int16`, with the ranges of
-    `minmax`; `float32`, with which weights alone are stored in integers; or `mixed`, int8 at first.
-    keep_float: layers, by name, that stay in float. int16: values, by name or by that of the layer
-    that makes them, that are stored in int16 where the others are int8, with the ranges of
-    `minmax`. group: how many inputs share a scale in int4 weights, at most; 0: all of a
-    channel.
+    whether to equalize the ranges of channels between neighbouring layers first. weights: of
+    WEIGHT_BITS, or HALF, which changes only weights. activations: `int8`; `int16`, with the ranges
+    of `minmax`; `float32`, which stores only weights in integers; or `mixed`, int8 at first.
+    keep_float: names of layers that stay in float. int16: values, by their name or their layer's,
+    that are stored in int16 where the others are int8, with the ranges of `minmax`. group: the most
+    inputs that share a scale in int4 weights; 0: all of a channel.
     """
 
     observer: str = "auto"
@@ -146,10 +145,10 @@ class Recipe:
 class PostTraining:
     """source: the float model after the passes. quantized: the same with QDQ nodes.
 
-    statistics: what calibration saw. ranges, scheme: what was decided from it, as the recipe says.
-    candidates: the ways that were tried, the one that was taken first; none if there was no choice.
-    plan: what it was made by; none if nothing has ranges to choose. has_corrected_biases: whether
-    its biases keep the means of layers' outputs on samples.
+    statistics: from calibration. ranges, scheme: chosen from them by the recipe. candidates: the
+    methods tried, the chosen one first; empty if there was no choice. plan: of the model; None if
+    no value has a range to choose. has_corrected_biases: whether its biases keep the means of
+    layers' outputs on samples.
     """
 
     source: Function
@@ -164,13 +163,14 @@ class PostTraining:
 
     @cached_property
     def integers(self) -> Function:
-        """What the compiler's passes make of the QDQ model."""
+        """The function on integers that the compiler's passes make of the QDQ model."""
         return run_passes(self.quantized.function, "onnx")
 
     @cached_property
     def _compared(self) -> tuple[Function, Quantized]:
-        """What layers are blamed on: after softmax the few samples between two answers make
-        nearly all of an error, and hide which layer made it."""
+        """The values to compare layers by: after softmax, a few undecided samples make nearly all
+        of an error and hide its layer.
+        """
         function = before_softmax(self.source)
         return function, insert_qdq(function, self.scheme)
 
@@ -199,8 +199,9 @@ class PostTraining:
     def held_out_db(self) -> float | None:
         """The signal to noise of the outputs, before softmax, on samples not calibrated on.
 
-        That of two models made the same way, each of one half of the samples and measured on the
-        other one; None with fewer than eight samples, and for weights of fewer than eight bits.
+        Measured with two models made by the same method, each fitted to one half of the samples and
+        measured on the other; None with fewer than eight samples, and for weights of fewer than
+        eight bits.
         """
         is_known = self.plan is not None and self.recipe.weights == "int8"
         if self.plan is None or not is_known or len(fitted_to(self.statistics)) < 2:
@@ -224,7 +225,7 @@ class PostTraining:
         )  # fmt: skip
 
     def float_nodes(self) -> tuple[FloatNode, ...]:
-        """What is not in integers, node by node in order, and why."""
+        """The nodes in float, in order, each with the reason."""
         is_whole = self.recipe.activations == FLOAT or self.recipe.weights == HALF
         asked = None if is_whole else named_layers(self.source, self.recipe.keep_float)
         return float_nodes(self.integers, self.scheme.integer_nodes, asked)
@@ -247,7 +248,7 @@ def quantize_function(
     stream = checked_samples(function.inputs, samples)
     if recipe.weights == HALF:
         return _with_float16_weights(function, stream, recipe, progress)
-    has_ranges = recipe.activations != FLOAT  # else nothing gains by channels alike in range
+    has_ranges = recipe.activations != FLOAT  # else equal ranges of channels gain nothing
     is_tried = recipe.equalize != "never" and has_ranges
     first = tuple(islice(stream, EQUALIZE_SAMPLES)) if is_tried else ()
     variants = [equalize(function, first, WEIGHT_BITS[recipe.weights])]
@@ -267,15 +268,14 @@ def quantize_function(
 
 
 def best_of(plans: Sequence[Plan], function: Function) -> PostTraining:
-    """What the best of some plans makes, with what all came to.
+    """The model of the best plan, with the errors of all plans.
 
-    A few samples that were held out name the best ones. Each of these is finished, and has two
-    errors: what its way comes to on samples that it was not fitted to, with biases corrected where
-    that helps, and what the finished model itself comes to on samples of calibration. The first
-    one shows what ranges clip, the second one how this very rounding turned out; their mean is the
-    least for the model that is taken, or about the least: then of ways about as good the first one,
-    which clips least. Errors are those before softmax and of the outputs, both together
-    (`Deviation.judged`). function: the one whose channels are as they were.
+    A few held-out samples select the best plans. Each of these is finished and has two errors: its
+    method's error on samples that it was not fitted to, with biases corrected where that helps, and
+    the finished model's error on calibration samples. The first error shows clipping by ranges, the
+    second one the actual rounding. The plan with the least mean of both is taken; of plans about as
+    good, the first one, which clips least. An error combines the values before softmax and the
+    outputs (`Deviation.judged`). function: without equalized channels.
     """
     if plans[0].recipe.weights != "int8":
         return _best_of_plain(plans, function)
@@ -315,7 +315,7 @@ def _candidates(
 
 
 class Plan:
-    """A float function, what was seen of it and an observer, from which schemes are made."""
+    """A float function, its statistics and an observer, from which schemes are made."""
 
     def __init__(
         self, function: Function, statistics: Statistics, recipe: Recipe, observer: str
@@ -325,7 +325,7 @@ class Plan:
         self._rounding: dict[Node, Weights] = {}
         self._ranges = Ranges(function, symmetric=recipe.symmetric)
         self._errors: CorrectedErrors | None = None
-        self._root = self  # of plans of one function, which measure alike
+        self._root = self  # plans of one function share it, since they measure the same
         self._held_out: tuple[Deviation, bool] | None = None
         is_short = recipe.weights == "int4"
         self._bits = dict.fromkeys(statistics.moments, WEIGHT_BITS["int4"]) if is_short else None

@@ -2,12 +2,12 @@
 
 1. A mean over axes that lie side by side, without the last one, is an average pooling.
 2. Subtracting a constant is adding its negative; subtracting a value of the same shape is adding
-   what a table of negatives gives. A squared difference is the product of such a sum by itself.
+   its negatives from a table. A squared difference is the product of such a sum by itself.
 3. Dividing by constants is multiplying by their reciprocals.
-4. A normalization in its parts is one operator (`edgec.passes.fuse_norms`).
+4. A normalization written as several operators is one operator (`edgec.passes.fuse_norms`).
 5. The last hidden state of an LSTM or GRU is the last step of its sequence.
 6. Masks before a softmax are finite (`edgec.quantizer.masks`).
-7. Updates that are added to zeros, each at a place of its own, are placed there.
+7. Updates added to zeros at distinct indices are stored there.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _squared(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Seque
 
 
 def _negative(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Value | None:
-    """What is added instead of subtracting the second operand."""
+    """The summand that replaces the second operand of a subtraction."""
     other = inputs[1]
     if isinstance(other, Constant):
         return rewriter.builder.constant(f"{other.name}.negative", np.negative(other.data))

@@ -1,4 +1,4 @@
-"""Choose weights' rounding and biases so that each layer's outputs stay what they were.
+"""Choose weights' rounding and biases to keep each layer's outputs close to the float model's.
 
 Rounding up or down is chosen for each weight (as AdaRound does, arXiv:2004.10568) to make the
 variance of the output error least: with e the rounding errors of one output in steps of its scale,
@@ -84,9 +84,9 @@ def choose_rounding(
     """Integers next to `exact` that make e covariance e^T small for each row e of errors.
 
     exact: weights in steps, start: integers to begin with, both [groups, rows, K]; covariance
-    [groups, K, K]. The descent begins there, and once more where each weight makes up for those
-    before it; of both ends each row takes the better. Returns float64 integers within
-    the limits of this many bits; multiples of `steps`, of which there may be one for each weight.
+    [groups, K, K]. The descent begins there, and a second one where each weight compensates the
+    errors before it; each row takes the better result. Returns float64 integers within the limits
+    of this many bits, multiples of `steps` (one number, or one for each weight).
     """
     diagonal = np.einsum("gkk->gk", covariance)
     damping = DAMPING * diagonal.mean(axis=1)

@@ -22,7 +22,7 @@ from edgec.graph.types import Array, Quant
 GATES = 4
 #: Largest and smallest binary exponent of a cell's scale that the integer LSTM takes.
 MOST_CELL_EXPONENT, LEAST_CELL_EXPONENT = -1, -15
-#: Cells reach so much farther than was seen.
+#: Factor by which the range of cells exceeds the calibrated one.
 CELL_ROOM = 1.25
 #: The largest stored bias, and the smallest scale: see `edgec.quantizer.scheme`.
 MOST_BIAS, LEAST_SCALE = 2.0**30, 2.0**-40

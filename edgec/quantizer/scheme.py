@@ -27,7 +27,8 @@ Range = tuple[float, float]
 LEVELS = 256
 #: The dtype of values that stay as they are.
 FLOAT = "float32"
-#: int16 reaches so much farther than what was seen: a bit of sixteen is cheaper than clipping.
+#: Factor by which an int16 range exceeds the calibrated one: one bit of 16 is cheaper than
+#: clipping.
 ROOM = 2.0
 #: The smallest scale: below it, products of scales leave float32's normal numbers.
 LEAST_SCALE = 2.0**-40
@@ -71,7 +72,7 @@ class Weights:
     group: int = 0
 
     def real(self) -> Array:
-        """What the stored weights stand for, float32."""
+        """The stored weights as real numbers, float32."""
         shape = [-1 if a == self.quant.axis else 1 for a in range(self.data.ndim)]
         scales = np.asarray(self.quant.scale, np.float32).reshape(shape)
         return self.data.astype(np.float32) * scales
@@ -104,12 +105,8 @@ def make_scheme(
     kept: Collection[Node] = (),
     wide: Collection[Value] = (),
 ) -> Scheme:
-    """Parameters from ranges, each of which holds 0; weights rounded to nearest, biases as given.
-
-    Values that share parameters get the range that holds all of theirs. bits: of nodes' weights,
-    where they are not 8. group: inputs that share a scale in four bits, at most; 0: all. dtype: of
-    values, int8, int16, which is always symmetric, or float32, with which weights alone are stored
-    in integers. kept: nodes that stay in float. wide: values of int16 where others are int8.
+    """Parameters from ranges, each of which includes 0; weights rounded to nearest, biases as
+    passed.
     """
     if dtype == FLOAT:
         return _weights_alone(function, bits or {}, group, kept)
@@ -156,7 +153,9 @@ def _holds(stored: Stored, seen: Range) -> bool:
 def decide_integer_nodes(
     function: Function, dtype: str, kept: Collection[Node], wide: Collection[Value]
 ) -> IntegerNodes:
-    """The integer nodes, values int8, int16 or as given; what int16 has no form for stays float."""
+    """The integer nodes, with values int8, int16 or as passed; nodes without an int16 form stay in
+    float.
+    """
     if dtype == "int16":
         wide = (*function.values(), *function.constants())
     wide = (*wide, *masked_sums(function))
@@ -185,9 +184,9 @@ def _weights_alone(
 def _recurrent_operands(
     node: Node, values: Mapping[Value, Stored], ranges: Mapping[Value, Range]
 ) -> dict[Value, Stored]:
-    """How the constants of an LSTM or GRU are stored. A last cell has the range of all cells.
+    """The stored constants of an LSTM or GRU. A last cell has the range of all cells.
 
-    With int16 on one side it is one of int16.
+    If its input or output is int16, both are.
     """
     x, y = values[node.inputs[0]], values[node.outputs[0]]
     if "int16" in (x.dtype, y.dtype):
@@ -236,9 +235,9 @@ def nearest_weights(node: Node, x: Stored | None, bits: int = 8, group: int = 0)
 
 
 def least_scales(weights: Array, bias: Array, axis: int, x: Stored | None) -> Array:
-    """The scale of each output channel from which on its bias fits in int32, and its sums do too.
+    """The smallest scale of each output channel with which its bias and its sums fit in int32.
 
-    Sums of int16 values are taken in int64 where they may not; those of floats have no limit.
+    Sums of int16 values are taken in int64 where they may overflow; sums of floats have no limit.
     """
     if x is None:
         return np.zeros(bias.shape)
@@ -269,17 +268,17 @@ def quantize_weights(
     scales = np.where(steps > 0, steps, scales).astype(np.float32)
     scales = np.maximum(scales, np.asarray(np.maximum(least, LEAST_SCALE), np.float32))
     shape = [-1 if a == axis else 1 for a in range(weights.ndim)]
-    # No other weights than those of integers reach what int8 has below its symmetric range.
+    # Only weights that came as integers use the int8 number below the symmetric range.
     stored = np.clip(np.rint(weights / scales.reshape(shape)), min(low, -high - 1), high)
     stored = stored.astype(np.int8)
     return stored, Quant(tuple(map(float, scales)), (0,) * len(scales), axis)
 
 
 def own_steps(rows: Array, most: int) -> Array:
-    """For each row the step of which all its numbers are multiples, -most - 1 to most; else 0.
+    """For each row the step whose multiples by -most - 1 to most its numbers are; else 0.
 
-    The candidate is the least difference between neighbouring magnitudes, 0 among them. It is
-    divided as far as `most` allows, because biases are stored in steps of it, too.
+    The candidate is the least difference between neighbouring magnitudes, including 0. It is
+    divided as far as `most` allows, because biases are stored in units of it too.
     """
     sizes = np.sort(np.abs(rows), axis=1)
     largest = sizes[:, -1]

@@ -26,8 +26,8 @@ def losses(
 ) -> dict[Node, float]:
     """For each node with other weights: the growth of the outputs' squared error, 0 at least.
 
-    Errors are those of the scheme with these weights and of the scheme as it is, both against the
-    float function, as a part of the sum of the outputs' squares. progress: called for each part.
+    Errors of the scheme with these weights and of the scheme as it is are both measured against the
+    float function, relative to the sum of the outputs' squares. progress: called for each part.
     """
     quantized = insert_qdq(function, scheme).function
     exact, found = Batch(function), Batch(quantized)

@@ -1,9 +1,9 @@
 """Dynamic range undone: products of run-time int8 and int8 weights as the floats they stand for.
 
 Some float models come with stored int8 weights; their activations are floats, which such layers
-quantize anew in every run (`edgec.ops.dynamic_range`). To quantize the model for good, the layers
-become plain float ones again, with the weights that the stored ones stand for. Weights of which
-each channel reaches -127 or 127 then get back the integers and scales that they came with.
+quantize anew in every run (`edgec.ops.dynamic_range`). To quantize the model statically, the layers
+become float layers again, with dequantized weights. Weights whose channels all reach -127 or 127
+then get the same integers and scales again.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """How far the outputs are off when the values of one layer alone are stored in integers.
 
-Values that must have one dtype, and what is computed element by element from another, are one
-choice: after int8, int16 would hold nothing more. Noise of one choice hardly changes what that of
-another does to the outputs, as long as it is small: so losses add up.
+Values that must have one dtype, and values computed element by element from another one, are one
+choice: after int8, int16 would hold no more information. Small noise of one choice hardly changes
+the effect of another's on the outputs, so losses add up.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ class Choice:
 
     @property
     def weights(self) -> int:
-        """Weights of what stays in float if they do."""
+        """Weights of the nodes that stay in float if these values do."""
         nodes = dict.fromkeys((*self.makers, *self.readers))
         return sum(n.inputs[1].type.elements for n in nodes if n.op.dot_products is not None)
 
@@ -121,9 +121,9 @@ class Losses:
     def _rerun(
         self, batch: Batch, known: dict[Value, Array], stored: Mapping[Value, Stored]
     ) -> Sequence[Array]:
-        """The results with some values rounded, from what all values were without.
+        """The results with some values rounded, from all values without rounding.
 
-        What that does to the mean of a layer's channel its bias takes up.
+        A layer's bias corrects the change of each channel's mean.
         """
         other: dict[Value, Array] = {}
 

@@ -1,7 +1,7 @@
-"""Mixes of int8, int16 and float values: what each choice loses and costs, and the error of a mix.
+"""Mixes of int8, int16 and float values: loss and cost of each choice, and the error of a mix.
 
-`edgec.quantizer.mixed_values` looks for the cheapest one within a goal,
-`edgec.quantizer.limited_values` for the nearest to float within limits of a build.
+`edgec.quantizer.mixed_values` searches for the cheapest mix that meets a goal,
+`edgec.quantizer.limited_values` for the mix nearest to float within limits of a build.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from edgec.quantizer.post_training import Plan, PostTraining, Recipe
 from edgec.quantizer.scheme import Scheme, make_scheme
 from edgec.quantizer.value_losses import Losses, choices_of
 
-#: Losses are measured on as many samples as take this many multiply-accumulates.
+#: Number of multiply-accumulates on which losses are measured; it limits the samples.
 LOSS_MACS = 2.5e9
 LEAST_SAMPLES, MOST_SAMPLES = 4, 32
 #: A choice that loses less than this part of the goal, divided by all choices, stays int8.
@@ -62,10 +62,11 @@ class Step:
 
 @dataclass(frozen=True)
 class MixedValues:
-    """made: the model with the chosen values. goal_db: None if there was none. sqnr_db: of the
-    outputs, before softmax, on samples held out; int8_sqnr_db: with all values int8.
-    wide_products: part of the multiply-accumulates that read what is not int8. front: mixes of
-    bytes against losses. figures: of the build, None without limits."""
+    """made: the model with the chosen values. goal_db: None for none. sqnr_db: of the outputs,
+    before softmax, on held-out samples; int8_sqnr_db: with all values int8. wide_products: fraction
+    of the multiply-accumulates that read other dtypes than int8. front: mixes of bytes against
+    losses. figures: of the build, None without limits.
+    """
 
     made: PostTraining
     goal_db: float | None
@@ -85,7 +86,7 @@ def loss_samples(made: PostTraining) -> int:
 
 
 class ValueMixes:
-    """The mixes of one model: the loss of each choice, which add up, and measured errors of mixes.
+    """The mixes of one model: each choice's loss (losses add up), and measured errors of mixes.
 
     choices: sets of values that take one dtype. errors: of the mixes measured so far.
     """
@@ -171,7 +172,7 @@ class ValueMixes:
         int8_error: float,
         points: Sequence[Point],
     ) -> MixedValues:
-        """What the chosen mix is, and the front of all `points`."""
+        """The chosen mix, and the front of all `points`."""
         layers = []
         for choice, loss, bits in zip(self.choices, lost, self.bits(point), strict=True):
             value = choice.values[0]
