@@ -47,8 +47,8 @@ Progress = Callable[[], None]
 
 #: What `auto` tries: `local` is the observer with the least error for each value by itself.
 AUTO_OBSERVERS = ("minmax", "local", "percentile", "mse", "entropy")
-#: Methods whose errors on a few samples are within this factor of the least are tried on all samples;
-#: at most this many ways.
+#: Methods with errors on a few samples within this factor of the least are tried on all samples;
+#: at most this many.
 NEAR, MOST_FINALISTS = 1.6, 4
 #: Finished models whose errors differ by less than this factor count as equal.
 ALIKE = 1.05

@@ -1,4 +1,4 @@
-"""Cores: what an instruction set can do, and which options each compiler takes for it.
+"""Cores: their features, and the options of each compiler for them.
 
 A core is code because schedules, microkernels and checks depend on its features; a board
 (`board.py`) is data that names a core. Feature words:
@@ -73,15 +73,17 @@ class Core:
 
     @property
     def weight_alignment(self) -> int:
-        """What arrays of weights are aligned to, in bytes: vectors that lie in two lines of the
-        cache take twice the time to load; words where there are no such vectors.
+        """The alignment of weight arrays in bytes: vectors that cross a cache line take twice the
+        time to load; cores without such vectors need only words.
         """
         vectors = {"avx512": 64, "avx2": 32, "neon": 16}
         return next((size for name, size in vectors.items() if self.has(name)), WORD_BYTES)
 
     @property
     def has_gpu(self) -> bool:
-        """Whether an NVIDIA GPU runs the model; `isa` is that of the processor that calls it."""
+        """Whether an NVIDIA GPU runs the model; `isa` is the instruction set of the processor that
+        calls it.
+        """
         return self.has("cuda")
 
     @property
@@ -114,7 +116,7 @@ _V8M = _V7EM | {"v8m"}
 #: increments out of an inner loop it also changes the outer loop's counter (add 16 where 1 was
 #: meant), and the loop never ends. Vectors come from microkernels, not from the compiler.
 CLANG_WITHOUT_LOOP_VECTORS = ("-fno-vectorize", "-fno-slp-vectorize")
-#: gcc takes vectors of floats for as good as scalars, but those of MVE flush denormals to zero.
+#: gcc treats float vectors like scalars, but MVE's flush denormals to zero.
 GCC_WITHOUT_LOOP_VECTORS = ("-fno-tree-vectorize",)
 
 
@@ -217,7 +219,7 @@ _GPUS = (
     (90, "x86_64", "an NVIDIA GPU since Hopper, beside 64-bit x86"),
     (110, "aarch64", "Jetson Thor (Blackwell)"),
 )
-#: What every processor has that stands beside such a GPU, by its kind: its core.
+#: By kind, the core of the processor beside such a GPU, with features that every one has.
 _BESIDE_GPU = {"x86_64": "x86-64-v3", "aarch64": "aarch64+dotprod"}
 
 
@@ -239,7 +241,7 @@ _TABLE = (
     _cortex("cortex-m0", _V6M, "cortex-m0", "cortex_m0", "Arm Cortex-M0 (ARMv6-M)"),
     _cortex("cortex-m0plus", _V6M, "cortex-m0plus", "cortex_m0plus", "Arm Cortex-M0+ (ARMv6-M)"),
     _cortex("cortex-m1", _V6M, "cortex-m1", "cortex_m1", "Arm Cortex-M1 (ARMv6-M, in FPGAs)"),
-    # It runs ARMv6-M's code; what ARMv8-M Baseline adds, such as a divide, is not used.
+    # It runs ARMv6-M's code; instructions that ARMv8-M Baseline adds, such as divide, are not used.
     _cortex(
         "cortex-m23", _V6M, "cortex-m0plus", "cortex_m0plus", "Arm Cortex-M23 (ARMv8-M Baseline)"
     ),
@@ -313,8 +315,8 @@ _TABLE = (
         "m+c+zve32x+zvl128b",
         "and vectors (RV32IMC with Zve32x and Zvl128b, or V)",
     ),
-    # Only gcc supports it; its flag stops padding between instructions. What its libgcc leaves
-    # out (the ESP8266 has it in ROM) is in the port.
+    # Only gcc supports it; its flag stops padding between instructions. The port has the functions
+    # that its libgcc lacks (the ESP8266 has them in ROM).
     Core(
         name="lx106",
         title="Xtensa LX106 (of the ESP8266)",
@@ -343,7 +345,7 @@ CORES: dict[str, Core] = {core.name: core for core in _TABLE}
 
 def find_core(name: str) -> Core:
     """Return the core called `name`; "host" is the oldest core of this computer's kind, and
-    "native" the one with all features that it has.
+    "native" has all of this computer's features.
 
     Raises BoardError naming the nearest known names.
     """
@@ -390,7 +392,9 @@ _LINUX_FLAGS = {
 
 @cache
 def host_features() -> frozenset[str]:
-    """Return the features of this computer's processor; without Linux, those of its oldest kind."""
+    """Return the features of this computer's processor; without Linux, the features of its oldest
+    kind.
+    """
     known = host_core().features
     try:
         text = Path("/proc/cpuinfo").read_text(encoding="ascii", errors="replace")

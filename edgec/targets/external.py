@@ -1,9 +1,9 @@
 """Functions of the user's that replace ours: how they are declared, and the rules they make.
 
-A `Kernel` takes a whole group: it looks at the nest and says with what its C function is called to
-do the same. A `NestKernel` has a nest as its meaning, as our kernels have, and a schedule calls it
-wherever that nest stands. Both are chosen by cost, and `edgec.external.check` compares each use
-with the nest that it stands for.
+A `Kernel` computes a whole group: it reads the nest and returns the arguments of its C function. A
+`NestKernel` has a nest as its meaning, as edgec's kernels have, and a schedule calls it wherever
+that nest occurs. Both are chosen by cost, and `edgec.external.check` compares each use with the
+nest that it replaces.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from edgec.loop.primitives.call_foreign import Argument
 from edgec.loop.schedule import Schedule
 from edgec.targets.rule import Nest, Rule, as_defined
 
-#: What a file of kernels calls its list.
+#: The name of the list of kernels in a file.
 LIST_NAME = "KERNELS"
 _HINT = f"it is Python that sets {LIST_NAME} to a list of edgec.external.Kernel"
 
@@ -76,10 +76,10 @@ class _Source:
 
 @dataclass(frozen=True, eq=False)
 class Kernel(_Source):
-    """A C function that does all that a group of operators does.
+    """A C function that computes a group of operators.
 
-    use: how to call it for a nest, or None where it cannot do that. `edgec.external.products`
-    says what a convolution or a dense layer is.
+    use: how to call it for a nest, or None if it cannot compute it. `edgec.external.products`
+    describes a nest as a convolution or a dense layer.
     """
 
     use: Callable[[Nest], Use | None] = field(kw_only=True)
@@ -111,11 +111,11 @@ class Kernel(_Source):
 
 @dataclass(frozen=True, eq=False)
 class NestKernel(_Source):
-    """A C function that does what a nest does: it gets the nest's parameters, then the sizes.
+    """A C function that computes a nest: it takes the nest's parameters, then the sizes.
 
-    meaning: the nest for sizes (`edgec.loop.define.Definition` writes it). use: schedules of a nest
-    that end in `tensorize(loop, symbol, sizes)`. instructions: of one call, by its sizes; what the
-    nest would take without it. alignment: bytes, by parameter.
+    meaning: the nest for sizes, written with `edgec.loop.define.Definition`. use: schedules of a
+    nest that end in `tensorize(loop, symbol, sizes)`. instructions: of one call, by its sizes; by
+    default the nest's. alignment: bytes, by parameter.
     """
 
     meaning: Callable[..., PrimFunc] = field(kw_only=True)
@@ -178,13 +178,13 @@ def _blocks_of(kernel: Kernel, call: Call) -> int:
 def rules_of(given: Iterable[AnyKernel | Path]) -> tuple[Rule, ...]:
     """The rules of kernels and of files that list some, in their order.
 
-    Raises EdgecError for a file that fails, and for what is no kernel.
+    Raises EdgecError for a file that fails, and for an object that is not a kernel.
     """
     return tuple(_rule(kernel) for kernel in kernels_of(given))
 
 
 def kernels_of(given: Iterable[AnyKernel | Path]) -> Iterator[AnyKernel]:
-    """The kernels themselves, and those of files. Raises EdgecError as `rules_of`."""
+    """The kernels themselves, and the kernels of files. Raises EdgecError as `rules_of`."""
     for kernel in _listed(given):
         if isinstance(kernel, (Kernel, NestKernel)):
             kernel.register()

@@ -1,4 +1,4 @@
-"""What a target knows: rules that turn the loops of a group into schedules, the best first.
+"""A target's rules, which turn the loops of a group into schedules, the best first.
 
     def is_dense(nest: Nest) -> bool: ...                  # ask what the nest is
     def on_kernel(nest: Nest) -> list[Schedule]: ...       # apply primitives, the kernel last
@@ -30,12 +30,12 @@ from edgec.targets.core import Core
 class Nest:
     """The loops of one group, and for whom they are scheduled.
 
-    tables: the function's constants, by parameter. window: that of sums over windows, where the
-    operator knows it. in_rows: the function makes one row of an image, as in layers that stream.
-    sums: how the group sums as its operators write it, whatever first steps made of `func`. paired:
-    as for `Target`. accumulators: what is known of the sums that are rescaled. begun: the first
-    steps, which made `func` and `tables`. scales: and zero points of inputs and outputs that stand
-    for real numbers, by parameter. halves: inputs of float32 whose numbers are all of float16.
+    tables: the function's constants, by parameter. window: of sums over windows, if the operator
+    has one. in_rows: the function makes one row of an image, as in streamed layers. sums: the
+    group's kind of sums before first steps changed `func`. paired: as for `Target`. accumulators:
+    the known intervals of rescaled sums. begun: the first steps, which made `func` and `tables`.
+    scales: scales and zero points of quantized inputs and outputs, by parameter. halves: float32
+    inputs whose numbers all fit in float16.
     """
 
     func: PrimFunc
@@ -57,7 +57,7 @@ class Nest:
         return Schedule(self.func) if self.begun is None else self.begun.copy()
 
     def after(self, schedule: Schedule, window: Window | None = None) -> Nest:
-        """The nest that first steps make; window: that of its sums, if they changed it."""
+        """The nest after first steps; window: of its sums, if the steps changed it."""
         tables = {name: schedule.table(name, self.tables) for name in self.tables}
         return replace(
             self, func=schedule.func, tables=tables, window=window or self.window, begun=schedule
@@ -71,7 +71,7 @@ class Nest:
 
     @cached_property
     def temporaries(self) -> frozenset[str]:
-        """The names of what is computed between inputs and outputs."""
+        """The names of the buffers between inputs and outputs."""
         return frozenset(b.name for b in self.func.params if b.scope == "scratch")
 
     @cached_property
@@ -91,7 +91,7 @@ class Nest:
 
     @property
     def is_fast(self) -> bool:
-        """Whether what is fastest may take more scratch or code."""
+        """Whether the fastest schedule may take more scratch or code."""
         return self.options.prices.is_fast
 
     @property
@@ -113,7 +113,7 @@ class Nest:
 
     @property
     def weight_bits(self) -> tuple[int, ...]:
-        """Bits that kernels may store weights in; with both, what is saved is weighed later.
+        """Bits that kernels may store weights in; with both, the choice is made later.
 
         Rows of a layer must agree on them.
         """
@@ -126,7 +126,7 @@ class Nest:
 #: Whether a rule may be for a nest, and the schedules of it.
 Match = Callable[[Nest], bool]
 Apply = Callable[[Nest], list[Schedule]]
-#: First steps that several rules share; ScheduleError where a nest has not what they change.
+#: First steps that several rules share; ScheduleError if they do not apply to a nest.
 Prepare = Callable[[Nest], Nest]
 
 
@@ -175,7 +175,7 @@ class Rule:
     prepare: Prepare = field(default=by_lines, kw_only=True)
 
     def is_for(self, core: Core, options: Options) -> bool:
-        """Whether a core has what it needs, and the options allow it."""
+        """Whether a core has the needed features, and the options allow the rule."""
         return (
             self.needs <= core.features
             and self.lacks.isdisjoint(core.features)

@@ -38,7 +38,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "cuda": cuda.RULES,
 }
 
-#: This many multiply-accumulates are worth a step of its own (a hundred bytes) for what follows.
+#: Number of multiply-accumulates that justify a separate step (a hundred bytes of code) for the
+#: nodes after them.
 MANY_PRODUCTS = 10_000
 
 
@@ -80,7 +81,7 @@ class Target:
         return tuple(r for r in (*theirs, *known) if r.is_for(self.core, self.options))
 
     def menu(self, lowered: Lowering) -> Iterator[list[Offer]]:
-        """The schedules of a group, the fastest first: those of rules that begin alike together."""
+        """A group's schedules, the fastest first; rules with the same first steps are grouped."""
         func = lowered.build()
         tables = folded_channels(func, lowered.tables)
         plain = Nest(
@@ -103,10 +104,10 @@ class Target:
         return on_threads(schedule, self.options.threads)
 
     def is_whole(self, members: Sequence[Node], following: Node) -> bool:
-        """Whether nodes have products that they would lose with the node that follows them.
+        """Whether the nodes' products would lose their kernel if the next node joined them.
 
-        The constants of a kernel of integers take more flash than those of loops of a core without
-        vectors: there, before a dequantize, that is for time alone.
+        On a core without vectors an integer kernel's constants take more flash than the loops', so
+        before a dequantize this is done only for time.
         """
         first, *others = members
         macs = sum(member.macs for member in members)

@@ -1,7 +1,7 @@
-"""Windows of 3 x 3 of int8 in tiles of 2 x 2 outputs, which take fewer products, in the same bits.
+"""int8 windows of 3 x 3 in tiles of 2 x 2 outputs (Winograd): fewer products, the same bits.
 
-Where images and channels are multiples of what the kernel takes; others take rows of windows. On a
-core with dot products an instruction has more products than tiles spare.
+Only for images and channels that are multiples of the kernel's tile; others take rows of windows.
+Cores with dot products gain more by those instructions than by tiles.
 """
 
 from __future__ import annotations

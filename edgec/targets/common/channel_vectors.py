@@ -30,9 +30,9 @@ from edgec.targets.rule import Nest, Rule, always
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights of one rank: the axis of output channels, the loops over taps, how they are packed.
+    """Weights of one rank: the axis of output channels, the loops over taps, the packing.
 
-    Those of depthwise convolutions lie channel by channel already.
+    Depthwise weights are already stored channel by channel.
     """
 
     channel: int
@@ -148,8 +148,8 @@ def is_plain(nest: Nest) -> bool:
 
 
 def _is_spread(nest: Nest) -> bool:
-    """Whether it sums products of floats by weights of which each pixel takes others, as transposed
-    convolutions do: all channels of a pixel take the same inputs.
+    """Whether it sums products of floats in which all channels of a pixel read the same inputs, but
+    each pixel reads other weights, as in transposed convolutions.
     """
     if nest.sums is None or nest.sums.kind is not Kind.OTHER or nest.is_small:
         return False
@@ -194,9 +194,8 @@ def best_tile(
     own_inputs: bool = False,
     may: Callable[[Tile], bool] = lambda _: True,
 ) -> Tile:
-    """The tile of the fewest clocks for an image of rows and columns of pixels, each of whose sums
-    has `steps` products, of those that it `may` be; ScheduleError if no vector is as narrow as the
-    channels.
+    """The allowed tile with the fewest clocks for an image of rows and columns of pixels, each with
+    sums of `steps` products; ScheduleError if no vector is as narrow as the channels.
     """
     widths = (*_of_core(WIDEST, nest.core), *_lanes(nest))
     blocks = (
@@ -212,14 +211,13 @@ def best_tile(
 
 
 def _divisors(extent: int) -> list[int]:
-    """Of those that a tile may have."""
+    """The divisors that are allowed as a tile's extent."""
     return [size for size in range(1, min(extent, MOST_PIXELS) + 1) if extent % size == 0]
 
 
 def _blocks(nest: Nest, channels: int) -> Blocks:
-    """Whole blocks of the widest vectors, or with a last block that begins earlier, or of narrower
-    vectors; ScheduleError if none fit. Each pixel's sums hide what one waits for only if they are
-    several vectors.
+    """Full blocks of the widest vectors, or with a last block that begins earlier, or of narrower
+    vectors; ScheduleError if none fit. Several vectors of sums per pixel hide the latency of each.
     """
     wide, *narrower = _lanes(nest)
     whole = _exact([wide], VECTORS, channels)
@@ -301,7 +299,7 @@ def over_whole_windows(nest: Nest, window: Window) -> Schedule:
 
 
 def _cut_edges(schedule: Schedule, window: Window) -> None:
-    """Make the padding in loops of its own: those that copy the image need not ask where it is."""
+    """Split off loops for the padding: the loops that copy the image need no conditions then."""
     inside = ""
     for loop, first, extent in zip(
         ("padded_h", "padded_w"), window.corner, window.shape[:2], strict=True
@@ -314,7 +312,7 @@ def _cut_edges(schedule: Schedule, window: Window) -> None:
 
 
 def _matrices(nest: Nest) -> Schedule:
-    """Several rows of the first matrix share what is loaded of the second."""
+    """Several rows of the first matrix share the loads of the second."""
     out = find_param(nest.func, "out")
     found = [*output_loops(nest.func, "out", "out")[-2:], *_loops_of_block(nest.func)[-3:]]
     if len(found) < 5 or not {*found} <= loops_of(nest.func.body).keys():
@@ -347,7 +345,7 @@ def _loops_of_block(func: PrimFunc) -> list[str]:
 
 
 def _is_computed(nest: Nest) -> bool:
-    """Whether it multiplies two matrices of floats, of which the second one is read row by row."""
+    """Whether it multiplies two matrices of floats and reads the second one row by row."""
     if nest.sums is None or nest.sums.kind is not Kind.COMPUTED or nest.is_small:
         return False
     block = blocks_of(nest.func.body)["acc"]
@@ -407,8 +405,8 @@ def _is_pool(nest: Nest) -> bool:
 
 
 def _has_branches(nest: Nest) -> bool:
-    """Whether each float is one of two values, as of a PReLU: the C compiler jumps, lane by lane,
-    since it may not compute what is not chosen.
+    """Whether each float is one of two values, as in a PReLU: the C compiler jumps lane by lane,
+    since it may not compute the value that is not chosen.
     """
     if nest.temporaries or nest.is_small or nest.out_dtype != "float32":
         return False
@@ -432,7 +430,7 @@ def _elements(nest: Nest) -> list[Schedule]:
         return []
     schedule = Schedule(nest.func)
     try:
-        if "element" in nest.temporaries:  # what the last formula, such as an activation, reads
+        if "element" in nest.temporaries:  # read by the last formula, such as an activation
             schedule.compute_inline("element")
         last = output_loops(schedule.func, "out", "out")[-1]
         to_vectors(schedule, whole_lanes(nest, out.shape[-1]), last)

@@ -13,7 +13,7 @@ from edgec.loop.schedule import Schedule
 from edgec.numerics.term import as_term
 from edgec.targets.rule import Nest, Rule
 
-#: Shorter rows are not worth a copy; up to the most, GCC writes it as loads and stores.
+#: Shorter rows are not worth a copy; up to the largest, GCC writes it as loads and stores.
 LEAST_BYTES, MOST_INLINE = 4, 64
 #: Shorter rows take no call, on cores that load only aligned words.
 LEAST_CALLED = 16
@@ -127,10 +127,10 @@ def _cut_padding(schedule: Schedule) -> None:
 
 
 def _unused_suffix(schedule: Schedule, suffix: str) -> str:
-    """The suffix, or the first longer one that no loop and no block has.
+    """The suffix, or the first longer one that no loop or block has.
 
-    Two axes that are cut at the same step would else give one name twice: the inner loop's, which
-    is copied with the outer one, too.
+    Two axes cut at the same step would otherwise use one name twice: for the inner loop, which is
+    also copied with the outer one.
     """
     body = schedule.func.body
     used = (*loops_of(body), *blocks_of(body))

@@ -29,7 +29,7 @@ def schedule_planes(schedule: Schedule, straight: bool) -> None:
     gather_temporaries(schedule, place, apart=("plane",))
     schedule.compute_at("plane", outer, scope="scratch")
     window = window_loops(schedule.func)
-    # What stands between the sums and the output, as in front of a table.
+    # Operations between the sums and the output, such as the offset of a table.
     follows = [name for name in loops_of(schedule.func.body) if name == "element_d2"]
     if lane is not None:
         schedule.reorder(*window, "acc_w")

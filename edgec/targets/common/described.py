@@ -36,12 +36,12 @@ class Products:
 
         out[o] = limited(rescaled(bias[o] + sum((x[i] + offset) * weights[o, i])) + zero_point)
 
-    x, out: shapes, NHWC; of dense layers (rows, channels). weights: OHWI; HWC of depthwise ones,
-    OI of dense ones. kernel, stride, dilation: (height, width); padding: above and to the left;
-    what is outside is -offset, which adds nothing. bias, and by `rounding` multiplier and shift (to
-    the left; "tflm", "single", "tflm16") or scale ("onnx") have one entry for each channel of the
-    output. rounding is "" for sums that are stored as they are, such as those of floats. minimum,
-    maximum: of results as they are stored; infinite where floats have no limit.
+    x, out: shapes, NHWC; of dense layers (rows, channels). weights: OHWI; HWC for depthwise, OI for
+    dense layers. kernel, stride, dilation: (height, width); padding: above and to the left; it
+    holds -offset, which adds nothing. bias, and by `rounding` multiplier and shift (to the left;
+    "tflm", "single", "tflm16") or scale ("onnx") have one entry for each channel of the output.
+    rounding is "" for sums that are stored directly, such as floats. minimum, maximum: of stored
+    results; infinite where floats have no limit.
     """
 
     sort: Sort
@@ -64,7 +64,7 @@ class Products:
 
     @property
     def padding_after(self) -> tuple[int, int]:
-        """Below and to the right: as much as the windows reach outside there."""
+        """Padding below and to the right: how far the windows reach outside there."""
         below, right = (
             max((outs - 1) * stride + (kernel - 1) * dilation + 1 - before - extent, 0)
             for outs, stride, kernel, dilation, before, extent in zip(
@@ -76,7 +76,7 @@ class Products:
 
     @property
     def macs(self) -> int:
-        """Products, those with what is outside as well."""
+        """Products, including products with padding."""
         taps = self.weights[0].size if self.sort != "depthwise" else self.weights[..., 0].size
         return int(np.prod(self.out)) * int(taps)
 
@@ -95,7 +95,7 @@ def products_of(nest: Nest) -> Products | None:
 
 
 def _sort(nest: Nest) -> Sort | None:
-    """What kind of sums a nest has, if each channel has a bias and no input several channels."""
+    """The kind of a nest's sums, if each channel has a bias and no input feeds several channels."""
     if nest.sums is None or not {"w", "bias"} <= nest.tables.keys():
         return None
     sort = _SORTS.get(nest.sums.kind)

@@ -24,7 +24,7 @@ SHIFTS = range(-20, 0)
 def schedule_mul(func: PrimFunc, unit: str) -> list[Schedule]:
     """A product of int8 on the kernel of `dsp` or `mve`; none for all others.
 
-    Where channels of a whole image are multiplied by a number each, a call does those of a pixel.
+    If each channel of an image is multiplied by its own number, a call does one pixel's channels.
     """
     found = _operands(func)
     if found is None:
@@ -45,7 +45,7 @@ def on_elements(
     """The schedule with calls of a kernel for `count` elements of each operand and of the output.
 
     A call does the last axes, along which no operand is broadcast. None for few elements, for a
-    count that is no such multiple, and where the kernel does not match.
+    count that is not a multiple, and if the kernel does not match.
     """
     out = find_param(schedule.func, "out")
     dense = 0
@@ -109,7 +109,7 @@ def sum_of_two(func: PrimFunc) -> SumOfTwo | None:
 
 
 def limited(func: PrimFunc) -> Expr | None:
-    """What a function of one statement limits to all of int8 and stores."""
+    """The value that a function of one statement limits to int8's range and stores."""
     stores = [s for s in statements(func.body) if isinstance(s, Store)]
     if len(stores) != 1 or not isinstance(stores[0].value, Cast):
         return None

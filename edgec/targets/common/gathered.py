@@ -25,7 +25,7 @@ FACTORS = ("multiplier", "shift", "scale")
 
 
 def fold_offsets(schedule: Schedule, buffer: str = "x") -> None:
-    """Let sums start from constants that hold what is added to all inputs, if something is."""
+    """Fold the offset of all inputs, if any, into the constants that sums start from."""
     if adds_offset(schedule.func, "acc", buffer):
         schedule.fold_offset("acc", buffer)
 

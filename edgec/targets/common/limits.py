@@ -28,9 +28,9 @@ KNOWN = {
 
 @dataclass(frozen=True)
 class Limits:
-    """How sums are rescaled, what is added, and the range that the result is then limited to.
+    """The rescaling of sums, the zero point, and the range of the result.
 
-    weights: what the names of kernels say of how they store weights; slices: that share a shift.
+    weights: the part of kernels' names for the storage of weights; slices: that share a shift.
     """
 
     zero_point: int

@@ -1,4 +1,4 @@
-"""Rules of plain loops: what every core runs where no kernel matches.
+"""Rules of plain loops, which every core runs where no kernel matches.
 
 The last rules of every target. One of them schedules each nest.
 """
@@ -112,7 +112,7 @@ def _planes(nest: Nest) -> list[Schedule]:
         prepared.transform_layout("w", "HWO -> O H W")
         schedule = begin(nest, prepared)
         schedule_planes(schedule, straight=not nest.is_small)
-    except ScheduleError:  # such as windows that stay clipped at one side, as in narrow rows
+    except ScheduleError:  # such as windows that stay clipped at one side, in narrow rows
         return []
     return [finish(nest, schedule)]
 

@@ -60,8 +60,8 @@ def product_rules(
 ) -> tuple[Rule, ...]:
     """The rules of cores with a feature.
 
-    match: of a dtype and kinds of sums; vectors_of: the vectors of a core with these features, all
-    of which are tried.
+    match: of a dtype and kinds of sums; vectors_of: the vectors of a core with these features; all
+    are tried.
     """
 
     def schedules(nest: Nest) -> list[Schedule]:
@@ -137,7 +137,7 @@ def leaves_sums(nest: Nest) -> bool:
 
 
 def fits(tables: Mapping[str, Array]) -> bool:
-    """Whether no sum leaves int32, and what it is rescaled to leaves room to be rounded."""
+    """Whether sums fit in int32, and rescaled sums leave room for rounding."""
     most = np.max(np.abs(reach_of(tables["w"], tables["bias"])), axis=0)
     if "scale" in tables:
         scale = tables["scale"].astype(np.float64)
@@ -234,7 +234,7 @@ def _require_fit(least: Array) -> None:
 
 
 def pad_windows(schedule: Schedule, window: Window) -> Window:
-    """Make the padded copy; the window over what is read."""
+    """Make the padded copy; the window over it."""
     names = {param.name for param in schedule.func.params}
     height = find_param(schedule.func, "out").shape[1]
     schedule.compute_at("acc", "out_d3")

@@ -53,7 +53,7 @@ def schedule_moves(schedule: Schedule) -> None:
 
 
 def _chooses_columns(func: PrimFunc) -> bool:
-    """Whether constants by the last index alone say what is moved there."""
+    """Whether constants indexed only by the last index decide which elements are moved there."""
     stores = [stmt for stmt in statements(func.body) if isinstance(stmt, Store)]
     found = [
         {var for index in part.indices for var in index.variables()}
@@ -68,8 +68,8 @@ def _chooses_columns(func: PrimFunc) -> bool:
 def schedule_rows(schedule: Schedule, straight: int) -> None:
     """Temporaries of one element per row (softmax) become registers; others stay in scratch.
 
-    So do temporaries of which each element of the output needs one. Pairs are straight code, such
-    as complex numbers, and the elements of short rows.
+    So do temporaries of which each output element needs one. Pairs, such as complex numbers, and
+    the elements of short rows are straight code.
     """
     _gather_elements(schedule)
     func = schedule.func
@@ -117,7 +117,7 @@ def _gather_elements(schedule: Schedule) -> None:
 
 
 def _is_long(func: PrimFunc) -> bool:
-    """Whether an element takes a function of so much code that the loop's own hardly counts."""
+    """Whether an element's function has so much code that its loop's own hardly counts."""
     return any(
         get_intrinsic(part.name).instructions >= LONG_FUNCTION
         for stmt in statements(func.body)

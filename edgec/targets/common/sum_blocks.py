@@ -41,7 +41,7 @@ END = "_end"
 STRAIGHT = 4
 #: The fewest channels for which windows are gathered.
 FEWEST_CHANNELS = 8
-#: Inputs of a sum, at least: a call takes as many instructions as some of them.
+#: Least number of inputs of a sum: a call costs as many instructions as several inputs.
 FEWEST_INPUTS = 8
 
 
@@ -141,8 +141,8 @@ def _has_small_sums(nest: Nest) -> bool:
 
 
 def _parts(schedule: Schedule, block: Block, is_gathered: bool) -> list[tuple[Block, str, int]]:
-    """Make out[p, c] of sums over k, in blocks, and single pixels that are left: each with what its
-    names end in, and its first pixel.
+    """Make out[p, c], sums over k, in blocks and remaining single pixels: for each, the end of its
+    names and its first pixel.
     """
     as_matrix(schedule, is_gathered)
     pixels = find_param(schedule.func, "out").shape[0]
@@ -204,7 +204,7 @@ def _place(
 
 
 def _gather(nest: Nest, schedule: Schedule, end: str, first: str) -> None:
-    """Gather windows on a kernel, pixel by pixel; first: that of a block."""
+    """Gather windows with a kernel, pixel by pixel; first: the block's first pixel."""
     window = nest.window
     assert window is not None
     pixel = f"col_p{end} + {first}" if f"col_p{end}" in loops_of(schedule.func.body) else first

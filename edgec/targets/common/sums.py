@@ -1,6 +1,6 @@
-"""How a nest sums: read from its accesses, for rules that match sums of products.
+"""The kind of a nest's sums, found from its accesses, for rules that match sums of products.
 
-Sums are what a block `acc` makes before the output is stored.
+A block `acc` computes the sums before the output is stored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from edgec.targets.common.nests import stored_value
 
 
 class Kind(enum.Enum):
-    """Which element of which operand is multiplied for an output element, if any is."""
+    """Which element of which operand is multiplied for an output element."""
 
     MATRIX = enum.auto()  # a row of inputs by the row of weights of an output channel
     WINDOWS = enum.auto()  # a window over all input channels by the weights of an output channel
@@ -35,8 +35,8 @@ WEIGHTED = (Kind.MATRIX, Kind.WINDOWS, Kind.CHANNEL_WINDOWS)
 
 @dataclass(frozen=True)
 class Sums:
-    """kind: what is summed. is_rescaled: each output element is one sum, rescaled, moved to a zero
-    point and limited. is_output: each output element is one sum as it is.
+    """kind: of the sums. is_rescaled: each output element is one sum, rescaled, with the zero point
+    added, and limited. is_output: each output element is one sum, stored directly.
     """
 
     kind: Kind
@@ -105,10 +105,10 @@ def _weighted(block: Block, x: Load, weights: Load) -> Kind:
 
 
 def _is_within(indices: tuple[Term, ...], steps: frozenset[Var]) -> bool:
-    """Whether nothing but the steps of the sum moves these indices."""
+    """Whether only the steps of the sum change these indices."""
     return all(index.variables() <= steps for index in indices)
 
 
 def _goes_forward(index: Term) -> bool:
-    """Whether an index grows with the output's place and with the step, as that of a window."""
+    """Whether an index grows with the output's index and with the step, as a window's does."""
     return all(isinstance(atom, Var) and factor > 0 for atom, factor in index.parts)

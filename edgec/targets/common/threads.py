@@ -19,10 +19,10 @@ from edgec.loop.schedule import Schedule
 
 #: Threads start and meet in some microseconds: loops of fewer instructions start none.
 FEWEST_INSTRUCTIONS = 40_000
-#: Where threads run already, they meet sooner, and what one of them makes alone, such as a copy
-#: with padding or a small layer, the others wait for and must fetch from its cache.
+#: Starting threads that already run costs less, but the others wait for work that one thread does
+#: alone (a copy with padding, a small layer) and fetch its result from its cache.
 FEWEST_BESIDE = 8_000
-#: Of the time that threads have, what a loop takes of it that needs no better one around it.
+#: The fraction of the threads' time that a loop must use to need no better loop around it.
 EVEN = 0.9
 
 
@@ -39,11 +39,10 @@ def on_threads(schedule: Schedule, threads: int) -> Schedule:
 def worth_threads(
     functions: Sequence[PrimFunc], callees: Sequence[Mapping[str, PrimFunc]]
 ) -> tuple[list[PrimFunc], list[Mapping[str, PrimFunc]]]:
-    """Functions that run one after the other, and those that each calls, with fewer shared loops.
+    """Functions that run one after the other, and their callees, with fewer shared loops.
 
     One team of threads runs all functions where one has a long loop, and then shares the loops of
-    the others. Where a called function has one, each function starts its own threads, for long
-    loops alone.
+    the others. If a callee has one, each function starts its own threads, only for long loops.
     """
     called = [{name: _alone(each) for name, each in group.items()} for group in callees]
     starts_own = any(_shared(each.body) for group in called for each in group.values())
@@ -92,7 +91,7 @@ def _evenly_shared(schedule: Schedule, loop: For, threads: int) -> str:
 
 
 def _evenness(loop: For, threads: int) -> float:
-    """What part of the threads' time its steps take if each has as many, but for the last."""
+    """The used fraction of the threads' time if all but the last take equal numbers of steps."""
     return _even(constant_extent(loop) or 1, threads)
 
 
@@ -101,10 +100,9 @@ def _even(parts: int, threads: int) -> float:
 
 
 def share_of(steps: int, threads: int, least: int = 1) -> int:
-    """The steps of the parts of a loop that threads take; all steps if it stays serial.
+    """The steps of one part of a loop that threads share; all steps if it stays serial.
 
-    The largest parts of which all threads have about as many: of 33 steps two threads take 11
-    parts of 3.
+    The largest parts that can be shared evenly: two threads take 33 steps as 11 parts of 3.
     """
     if threads == 1:
         return steps

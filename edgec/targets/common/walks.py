@@ -1,4 +1,4 @@
-"""Walks: sums of what is found by steps that data choose, each walk until it is settled.
+"""Walks: sums of entries found by following a table, each walk until it no longer changes.
 
 found[row, tree] = found < 0 ? found : child[...]        reduced over the levels
 total[row, column] += leaf[found[row, k], column]        reduced over the walks
@@ -16,7 +16,9 @@ from edgec.targets.rule import Nest
 
 
 def is_walk(nest: Nest) -> bool:
-    """Whether `total` sums what the reduction `found` has kept since it was settled."""
+    """Whether `total` sums the results of the reduction `found`, which stops changing at the end of
+    each walk.
+    """
     if nest.temporaries != {"found", "total"}:
         return False
     store = find_block(nest.func, "found")[0].body
@@ -28,7 +30,7 @@ def is_walk(nest: Nest) -> bool:
 
 
 def schedule_walks(schedule: Schedule) -> None:
-    """Each walk runs right before it is added: what it finds stays in a register."""
+    """Run each walk directly before its result is added, which stays in a register."""
     func = schedule.func
     if _is_found_once(func):
         schedule.compute_at("total", "out_d1")

@@ -48,8 +48,8 @@ OUTER_FLOAT, OUTER_BYTES = 0.5, 1 << 20
 class _Plan:
     """Tiles of `size` x `size` outputs; a block holds several groups, multiplied one by one.
 
-    lanes: how many channels a vector of outputs has, and one of inputs. clocks: what the whole
-    image takes on one thread.
+    lanes: channels of a vector of outputs, and of a vector of inputs. clocks: of the image on one
+    thread.
     """
 
     size: int
@@ -188,7 +188,7 @@ def _products(schedule: Schedule, group: Tile) -> None:
 
 
 def _unroll(schedule: Schedule, *loops: str) -> None:
-    """Unroll the loops of several steps; those of one step are gone."""
+    """Unroll the loops; loops of one step are gone already."""
     for loop in loops:
         if loop in loops_of(schedule.func.body):
             schedule.unroll(loop)

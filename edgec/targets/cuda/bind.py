@@ -7,9 +7,9 @@
         out[h, w] = f(acc[0])                       out[h, w] = f(acc[0])
     } }                                         } }
 
-The loops around each statement of the function become one, whose steps are shared out among
-threads; what is inside, sums above all, each thread runs by itself. Statements that depend on each
-other wait for the whole grid: a kernel each. What cannot be shared out runs in one thread.
+The loops around each statement of the function become one loop, whose steps are divided among
+threads; each thread runs the inner loops (mostly sums) by itself. Between dependent statements the
+whole grid waits: each is a kernel. A statement that cannot be divided runs in one thread.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ from edgec.loop.rewrite import statements
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import largest_divisor
 
-#: Threads of a block: small ones for what has few steps, so that more multiprocessors share it.
+#: Threads of a block: smaller blocks for loops with few steps, so that more multiprocessors share
+#: them.
 FEW_THREADS, MANY_THREADS, MANY_STEPS = 64, 128, 16384
 #: The most threads along one index where loops stay apart.
 MOST_THREADS = 256
@@ -57,7 +58,7 @@ def with_bound_statements(schedule: Schedule, but: str = "") -> Schedule:
 
 
 def place_whole_barriers(schedule: Schedule) -> None:
-    """Place barriers; ScheduleError unless those of the grid stand between whole kernels."""
+    """Place barriers; ScheduleError unless the grid's barriers stand between complete kernels."""
     schedule.run_once()
     schedule.place_barriers()
     if not has_whole_kernels(schedule.func):
@@ -129,8 +130,8 @@ def _bind_as_one(schedule: Schedule, chain: list[For]) -> None:
 def threads_of(extents: Sequence[int]) -> int:
     """Threads of a block, by the steps of the loops: whole inner loops, and a part of the next.
 
-    Then each index is again a sum of the block's and the thread's. One loop alone, of which no part
-    is large enough, leaves the last block with fewer.
+    Each index is then a sum of the block's and the thread's index. If no part of a single loop is
+    large enough, the last block has fewer threads.
     """
     most = MANY_THREADS if prod(extents) >= MANY_STEPS else FEW_THREADS
     threads = 1

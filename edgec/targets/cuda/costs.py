@@ -26,7 +26,7 @@ from edgec.loop.ir import Call, PrimFunc, remembered
 LATENCY_CYCLES = 6.0
 #: From the start of a kernel to its first result: memory is read once, and written.
 FIRST_CYCLES = 800.0
-#: Between two barriers of a block, beside what its threads do.
+#: Cost of a barrier of a block, apart from its threads' work.
 BARRIER_CYCLES = 40.0
 #: Between two barriers of a cluster: to another multiprocessor and back, 180 cycles each.
 CLUSTER_CYCLES = 360.0
@@ -93,7 +93,7 @@ class Work:
 
 
 def kernels_us(func: PrimFunc, gpu: Gpu, callees: Mapping[str, PrimFunc] | None = None) -> float:
-    """What the kernels of a function take as nodes of a graph. callees: other functions of it."""
+    """Time of a function's kernels as nodes of a graph. callees: its other functions."""
     return sum(kernel_us(work_of(part, callees), gpu) for part in kernel_parts(func))
 
 
@@ -116,7 +116,7 @@ def beside_us(
 
 
 def on_processor_us(instructions: float, gpu: Gpu) -> float:
-    """What a layer takes on the processor, by its estimated instructions."""
+    """Time of a layer on the processor, by its estimated instructions."""
     return instructions / gpu.processor_us
 
 

@@ -29,7 +29,7 @@ from edgec.targets.cuda.costs import (
 
 #: Threads of each block: EC_BLOCK_THREADS of `runtime_c/cuda/ec_cuda_kernel.h`.
 BLOCK_THREADS = 512
-#: Barriers of groups: a block has 16, of which one is its own. PTX ISA, "barrier".
+#: Barriers of groups: a block has 16, one of them for itself. PTX ISA, "barrier".
 MOST_GROUPS = 15
 #: CUDA C++ Programming Guide, "Technical Specifications per Compute Capability".
 REGISTERS = 65_536
@@ -37,9 +37,10 @@ REGISTERS = 65_536
 
 @dataclass(frozen=True)
 class Crew:
-    """blocks: at most, since a GPU may have fewer multiprocessors; each run gives the same bits
-    with any number. shared_bytes: that the groups of a block may share. is_cluster: whether the
-    blocks are one cluster, whose multiprocessors have a network and barriers of their own."""
+    """blocks: at most; a GPU may have fewer multiprocessors, and any number results in the same
+    bits. shared_bytes: shared by the groups of a block. is_cluster: the blocks are one cluster,
+    whose multiprocessors have a network and barriers.
+    """
 
     blocks: int
     shared_bytes: int
@@ -102,9 +103,9 @@ class Crew:
 
 
 def launched_us(func: PrimFunc, gpu: Gpu, driver: Driver) -> float:
-    """What the kernels of a function take by a driver, of a model of such layers.
+    """Time of a function's kernels by a driver, in a model of such layers.
 
-    The least of all drivers for "auto": as nodes of a graph, or by a crew that waits after each.
+    "auto": the minimum over drivers, as nodes of a graph or by a crew that waits after each.
     """
     crews = {
         "block": [Crew(1, gpu.shared_bytes)],

@@ -27,7 +27,7 @@ from edgec.targets.cuda.kernels.depthwise import CHANNELS, MULTIPLY
 from edgec.targets.cuda.rows import on_threads
 from edgec.targets.rule import Nest
 
-#: As many threads as this have to be left.
+#: Minimum number of remaining threads.
 ENOUGH_THREADS = 256
 
 

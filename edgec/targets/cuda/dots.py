@@ -54,7 +54,9 @@ def schedule_dots(nest: Nest, bind: Callable[[Schedule], Schedule] = bound) -> l
 
 
 def make_whole(schedule: Schedule) -> str:
-    """Let windows be whole and inputs have no offset; returns what is read: x, or a padded copy."""
+    """Make windows complete and inputs without offset; returns the buffer to read: x, or a padded
+    copy.
+    """
     inputs, weights = "x", find_param(schedule.func, "w")
     if len(weights.shape) == 4 and is_clipped(schedule.func, "acc"):
         inputs = PADDED

@@ -1,8 +1,7 @@
-"""Sums of integers that few threads would make: several threads of a block share each one.
+"""Integer sums with few outputs: several threads of a block share each sum.
 
-An average of a whole image has as many outputs as channels, and one thread after the other would
-add all pixels of a channel. So do the products of a single row by weights. Floats stay in the order
-of the reference.
+An average over an image has one output per channel, and a single thread would add all pixels of a
+channel. The same holds for products of a single row by weights. Floats keep the reference's order.
 """
 
 from __future__ import annotations
@@ -26,9 +25,9 @@ from edgec.targets.common.sums import Kind
 from edgec.targets.cuda.bind import place_whole_barriers, with_bound_statements
 from edgec.targets.rule import Nest
 
-#: Outputs of which each has a thread of its own anyway.
+#: Number of outputs that fill the GPU with one thread each.
 MANY_OUTPUTS = 4096
-#: Columns and the most parts of a block; sums of fewer steps than this are not worth a barrier.
+#: Columns and the most parts of a block; sums of fewer steps are not worth a barrier.
 COLUMNS, MOST_PARTS, LONG = 16, 16, 32
 
 

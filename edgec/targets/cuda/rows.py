@@ -1,8 +1,8 @@
 """Plain loops on a GPU: each step by a thread, or each row by a block of threads.
 
-Softmax, means and ranges of rows, layers with a memory: their loops share what a row has in
-registers, so that `edgec.targets.cuda.bind` leaves a whole row, or all of a function, to a thread.
-What is faster by the model of costs is taken.
+The loops of softmax, of means and ranges of rows, and of layers with a memory share a row's
+registers, so `edgec.targets.cuda.bind` assigns a row, or the function, to one thread. The cost
+model decides.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from edgec.targets.cuda.costs import GPUS
 from edgec.targets.cuda.crew import launched_us
 from edgec.targets.rule import Nest
 
-#: Threads of a block: as many as the longest loop has steps, of these.
+#: Threads of a block: one of these, for the steps of the longest loop.
 THREADS = (32, 64, 128, 256, 512)
 
 

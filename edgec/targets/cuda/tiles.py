@@ -6,12 +6,12 @@
           acc += x[m, k] * w[c, k]        for kk in 0..K // 32 { call ec_mma_s8(&tile, &w, &acc) }
     } } }                                 out = f(acc)
 
-A window is a row of an implicit matrix: threads gather it while they fetch; of two tensors, as
-attention multiplies them, they fetch columns as well. What is chosen between these tiles,
-`edgec.targets.cuda.dots` and, where inputs come in no groups of four, plain loops is what the model
-of costs says is faster: a small layer does not fill tiles. So do floats whose sums are free: by the
-instruction for float16 where both factors are such numbers, whose products are then exact; else by
-that for TF32, of which three products of halves are as near as one of float32.
+A window is a row of an implicit matrix: threads gather it while they fetch; for two tensors, as in
+attention, they fetch columns too. The cost model chooses between these tiles,
+`edgec.targets.cuda.dots` and, if inputs do not come in groups of four, plain loops: a small layer
+does not fill tiles. Floats with free order of sums take tiles too: with the float16 instruction if
+both factors are float16, whose products are exact; else with TF32, where three products of parts
+are as accurate as one of float32.
 """
 
 from __future__ import annotations
@@ -122,7 +122,7 @@ def schedule_tiles(nest: Nest, kernel: str) -> list[Schedule]:
 
 
 def _one_nest(nest: Nest) -> Schedule:
-    """What the last loops make of each sum is a part of the loops of the sum."""
+    """Move the operations after each sum into the loops of the sum."""
     schedule = Schedule(nest.func)
     inputs = "x" if _is_computed(nest) else make_whole(schedule)
     at = output_loops(schedule.func, "out", "out")[-1]

@@ -58,7 +58,7 @@ def _ends(nest: Nest) -> dict[str, int]:
 
 
 def _pixels(pixels: int, depth: int) -> dict[str, int]:
-    """So many pixels as windows of one."""
+    """Single pixels as windows."""
     one = (1, 1)
     return Window((1, pixels, depth), one, one, one, (0, 0), pixels, False, 0).sizes
 

@@ -25,7 +25,7 @@ I8MM = Vectors(
 
 
 def vectors_of(features: frozenset[str]) -> tuple[Vectors, ...]:
-    """The vectors that a core with NEON has kernels for, but for those that are never best."""
+    """The vectors with kernels for a core with NEON, without those that are never best."""
     if I8MM.needs <= features:  # a single pixel fills half of SMMLA, and short rows fewer groups
         return I8MM, DOTPROD
     return (DOTPROD,) if DOTPROD.needs <= features else (NEON,)

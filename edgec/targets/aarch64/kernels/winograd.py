@@ -19,7 +19,7 @@ from edgec.targets.common.kernels.sums import Results, rescaled_sums
 #: Tiles of 2 x 2 outputs that are multiplied together; channels of a unit.
 TOGETHER, UNIT = 4, 16
 #: Inputs that are transformed together, and the most input channels: their tiles are on the stack,
-#: and four times a sum is within 16 * 512 * 1152 times the channels, which int32 holds.
+#: and four times a sum is at most 16 * 512 * 1152 times the channels, which fits in int32.
 INPUTS, MOST_INPUTS = 8, 128
 #: Twice what transforms weights, which makes them whole numbers.
 _APART = 2 * np.array(TILES[2].apart)
@@ -73,7 +73,7 @@ def _both(matrix: Array, w: Array) -> Array:
 
 
 def _instructions(in_channels: int, rows: int, pixels: int, channels: int, **_: int) -> float:
-    """Of tiles: the transformed inputs, then for each unit the products and what they become."""
+    """Instructions of tiles: input transforms, then each unit's products and output transforms."""
     units, groups = channels / UNIT, -(-rows * pixels // (4 * TOGETHER))
     products = 16 * (40 + 142 * in_channels / INPUTS)
     return 100 + groups * (TOGETHER * 80 * in_channels / INPUTS + units * (products + 1300))

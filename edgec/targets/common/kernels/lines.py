@@ -7,8 +7,8 @@ says all. Where a line, rounded down, reaches each result at the same sum, it is
 
 high + low is exactly multiplier * 2**(shift - 31). Rounding `high * sum + ...` down to a float
 changes no floor, since integers are floats; the inner sum is below 2, so its rounding and that of
-`above` change less than ERROR. `above` and `below` lie in the middle of what is allowed, so that
-the lines hold whatever the order of operations.
+`above` change less than ERROR. `above` and `below` lie in the middle of the allowed range, so the
+lines hold in any order of operations.
 """
 
 from __future__ import annotations

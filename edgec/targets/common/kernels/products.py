@@ -1,7 +1,7 @@
-"""Products of int8 on vectors that channels share: their streams, and how kernels are registered.
+"""int8 products on vectors of channels: their streams, and the registration of kernels.
 
-They mean what the kernels of MVE mean. A stream holds units of as many channels as a kernel takes
-side by side, filled up with zeros; the heads of the C files say what is in a unit.
+Their meaning equals the MVE kernels'. A stream holds units of as many channels as a kernel computes
+side by side, padded with zeros; the heads of the C files describe a unit.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ Meaning = Callable[..., PrimFunc]
 class Vectors:
     """The vectors of a core, and the kernels of products on them.
 
-    suffix, planes: what the names of kernels end in, of convolutions and of depthwise ones.
-    lanes, plane_lanes: channels of a unit of either. group: inputs whose products by a channel's
-    weights are taken at once; `together` of the weights lie together. offset: what inputs are more
-    than int8. pixels, units: of a tile of a convolution. shift_sign: what shifts are stored times.
-    halves, tap_pairs: two products are added in 16 bits, of both halves of a group and of two taps
-    of a depthwise window: no two weights that meet there may be -128. sums: whether convolutions
-    may leave their sums as they are. starts: with which pixels tiles begin, if not with multiples.
-    floor: kernels leave out the minimum where the zero point is -128 and nothing else is limited.
+    suffix, planes: the ends of kernels' names, of convolutions and of depthwise ones. lanes,
+    plane_lanes: channels of a unit of either. group: inputs that one instruction multiplies by a
+    channel's weights; `together` of the weights are adjacent. offset: added to int8 inputs. pixels,
+    units: of a tile of a convolution. shift_sign: stored shifts are multiplied by it. halves,
+    tap_pairs: two products are added in 16 bits, of both halves of a group and of two taps of a
+    depthwise window: two weights that meet there must not both be -128. sums: whether convolutions
+    may store their sums directly. starts: the first pixels of tiles, if not multiples. floor:
+    kernels omit the minimum if the zero point is -128 and there is no other limit.
     """
 
     suffix: str

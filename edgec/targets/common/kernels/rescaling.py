@@ -19,10 +19,9 @@ class Rescaling:
     """One way: `function` of an accumulator and its channel's entries in `tables`.
 
     tables: dtypes of constants with one entry for each channel, by their names in meanings and in
-    what operators lower to. `suffix` ends the kernels' names, and `needs` is what a core
-    must have besides what the products need. `dtype` is that of inputs, and of results unless
-    `stored` is another. `is_down` says that shifts are by how much results are shifted down, as
-    instructions do not; `is_wide`, that it takes sums of 64 bits.
+    lowered operators. `suffix` ends the kernels' names, and `needs` are features in addition to the
+    products'. `dtype` is the dtype of inputs, and of results unless `stored` differs. `is_down`:
+    shifts count to the right, unlike the instructions'; `is_wide`: sums have 64 bits.
     """
 
     function: str
@@ -111,7 +110,7 @@ SUMS = Rescaling("", {}, "_sums", stored="int32")
 #: gemmlowp's as lines of floats, see `edgec.targets.common.kernels.lines`.
 LINED = replace(TFLM, suffix="_lines")
 
-#: Those that products with results of 8 bits are registered for.
+#: The rescalings that products with results of 8 bits are registered for.
 RESCALINGS = (TFLM, ONNX)
-#: Those of the products of PCs and Linux boards.
+#: The rescalings of the products of PCs and Linux boards.
 HOSTED = (*RESCALINGS, SINGLE)

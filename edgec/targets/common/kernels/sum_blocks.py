@@ -24,10 +24,10 @@ from edgec.loop.values import int32
 
 @dataclass(frozen=True)
 class Block:
-    """A kernel: its pixels and channels, and instructions of a call and of an input of it.
+    """A kernel: its pixels and channels, and instructions per call and per input.
 
-    is_moved: weights are stored as what they are more than -128, in bytes without a sign.
-    is_packed: inputs are packed, and no sum may have more than `SUM_BITS`.
+    is_moved: weights plus 128 are stored as uint8. is_packed: inputs are packed, and sums must fit
+    in `SUM_BITS`.
     """
 
     pixels: int
@@ -44,7 +44,6 @@ class Block:
         return f"ec_sums_{self.pixels}x{self.channels}{way}_s8"
 
     def meaning(self, depth: int, step: int) -> PrimFunc:
-        """What the kernel computes."""
         make = packed_block if self.is_packed else sums_block
         return make(self.pixels, self.channels, depth, step)
 

@@ -18,11 +18,11 @@ from edgec.targets.common.kernels.rescaling import Rescaling
 
 @dataclass(frozen=True)
 class Results:
-    """How rescaled sums become results.
+    """The conversion of rescaled sums to results.
 
-    limits: the least and the most, if not those of the results' dtype. added: they are added to
-    what is there, and limited again. factors: after how many channels those that rescale repeat; 0
-    for never.
+    limits: minimum and maximum, if not the results' dtype's. added: they are added to the stored
+    results and limited again. factors: the period of the rescaling factors in channels; 0 for
+    never.
     """
 
     zero_point: int = 0

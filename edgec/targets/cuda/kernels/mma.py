@@ -1,8 +1,8 @@
 """Matrix instructions, and copies to their tiles: `runtime_c/kernels/cuda/mma.h`, `mma_f32.h`.
 
-A warp runs the instruction together, but its meaning is that of each lane: the sums of two rows of
-x by two rows of w. The lane has what lies at its own pointers and reads what others multiply as
-well; so all lanes of a warp must come to the call, and their pointers lie as the header says.
+A warp runs the instruction together, but its meaning is per lane: the sums of two rows of x by two
+rows of w. A lane holds the data at its own pointers and uses other lanes' data too, so all lanes of
+a warp must make the call, with pointers as the header requires.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from edgec.loop.primitives.warp_tiles import steps_of
 
 COPY, COPY_HALVES = "ec_copy4_s8", "ec_copy4_f16"
 MMA, MMA_HALVES, MMA_FLOATS = "ec_mma_s8", "ec_mma_f16", "ec_mma_f32"
-#: Of each element in tiles: what it is a sum of, and the number that it stands for.
+#: For each tile dtype: the dtype of sums, and of the number that an element stands for.
 _FORMS = {
     MMA: ("int8", "int32", "int32({0})"),
     MMA_HALVES: ("uint16", "float32", "widen_f32(uint32({0}), 16, 10, 15, 0)"),

@@ -64,9 +64,10 @@ def channel_windows(
 def depthwise_two(
     rows: int, pixels: int, channels: int, zero_point: int, minimum: int, maximum: int, **at: int
 ) -> PrimFunc:
-    """out[h, p, c] = requantized bias[c] + sum of x[place] * w[c, kh, kw], for the first two of c.
+    """out[h, p, c] = requantized bias[c] + sum of x[place] * w[c, kh, kw], for the first two
+    channels c.
 
-    place = h * row_step + p * step + kh * pitch + kw * tap + c. at: what place is made of.
+    place = h * row_step + p * step + kh * pitch + kw * tap + c. at: the terms of place.
     """
     kernel = at["kernel_h"], at["kernel_w"]
     b = Definition("depthwise_two")
