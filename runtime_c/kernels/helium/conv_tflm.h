@@ -5,6 +5,8 @@
 #ifndef EC_MVE_CONV_TFLM_H
 #define EC_MVE_CONV_TFLM_H
 
+#include "kernels/helium/assembly.h"
+
 /* clang-format off */
 
 /* Assembly: slices of two pixels by the weights of four channels, which take two vectors in turn. */
@@ -47,26 +49,32 @@
  *
  * What is done for a sum is a list of addresses on the stack, which steps take one after the other: of
  * each row of a window the slice that is not whole (2), so many of the four slices that a round has
- * (3), whole rounds, and the way to the next row (7); in place of the last one what makes results: any
- * (5), or those that only int8 limits, where no negative tie can be seen (6). The list is made from its
- * end on. */
+ * (3), whole rounds, and the way to the next row (7); in place of the last one what makes results (5),
+ * then what limits them (11), or narrows those that only int8 limits (12). Where the zero point is -128,
+ * too, no negative tie can be seen: 6 makes and narrows these. The list is made from its end on. */
 #define EC_CONV_TFLM_BEGIN_MVE \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
     "mov r12, sp\n" \
     "ldm r3, {r4-r11}\n" \
     "ldr r3, [r3, #32]\n" \
-    "lsr lr, r11, #16\n" \
+    "asr lr, r11, #16\n" \
+    "sxth r11, r11\n" \
     "vdup.16 q6, r11\n" \
     "vdup.16 q4, lr\n" \
     "vdup.16 q7, r3\n" \
-    "mvn r11, r11\n" \
-    "teq r11, #0x7F007F\n" \
+    "cmp r3, #127\n" \
     "it eq\n" \
-    "cmpeq r3, #127\n" \
-    "ite eq\n" /* whether zero point and limits are -128, -128 and 127 */ \
-    "adreq.w r3, 6f + 1\n" \
-    "adrne.w r3, 5f + 1\n" \
+    "cmneq lr, #128\n" \
+    "adr.w r3, 11f + 1\n" \
+    "it eq\n" /* only int8 limits results */ \
+    "addeq r3, #62\n" /* 12 */ \
+    "push {r3}\n" \
+    "it eq\n" \
+    "cmneq r11, #128\n" \
+    "adr.w r3, 5f + 1\n" \
+    "it eq\n" /* and the zero point is -128 */ \
+    "addeq r3, #84\n" /* 6 */ \
     "push {r3}\n" \
     "muls r5, r6\n" /* a row of a window, and lanes below it */ \
     "rsbs r6, r5, #0\n" \
@@ -85,15 +93,13 @@
     "asrs r5, r5, #2\n" \
     "adr.w r7, 3f + 1\n" \
     "0:\n" /* a row */ \
-    "mov lr, r5\n" \
-    "b 9f\n" \
-    "8:\n" \
-    "push {r7}\n" \
-    "9:\n" \
-    "subs lr, #1\n" \
-    "bpl 8b\n" \
     "cmp r5, #0\n" \
     "blt 8f\n" \
+    "wls lr, r5, 9f\n" \
+    "1:\n" \
+    "push {r7}\n" \
+    "le lr, 1b\n" \
+    "9:\n" \
     "push {r3}\n" \
     "8:\n" \
     "cbz r6, 8f\n" \
@@ -108,35 +114,36 @@
     "8:\n" \
     "mov r7, sp\n" \
     "mov r3, r1\n" \
-    "movs r6, #0\n" \
     "movs r4, #0\n" \
     "cmp r9, #1\n" \
     "itt gt\n" \
     "addgt r3, r8\n" \
     "movgt r4, r10\n" \
+    "push {r2, r8-r10, r12}\n" \
+    "mov r9, r0\n" \
+    "add r0, r10\n" \
+    "subs r0, #4\n" \
+    "push {r0, r1, r3, r7}\n" \
+    "10:\n" /* where results of two pixels belong, which are r4 bytes apart */ \
+    "movs r6, #0\n" \
     "vidup.u16 q5, r6, #1\n" \
-    "vshr.u16 q0, q5, #1\n" /* the channel of each result */ \
+    "vshr.u16 q0, q5, #1\n" /* the channel of each */ \
     "vbic.i16 q5, #0xFE\n" /* and its pixel */ \
     "vmul.i16 q5, q5, r4\n" \
-    "vadd.i16 q5, q5, q0\n" \
-    "add r4, r0, r10\n" \
-    "subs r4, #4\n" \
-    "push {r2, r4, r8-r10, r12}\n" \
-    "push {r1, r3, r7}\n" \
-    "mov r9, r0\n"
+    "vadd.i16 q5, q5, q0\n"
 
 /* Assembly: convolution with gemmlowp's rounding, all of it. Biases come first in a stream, so that
  * sums begin with them.
  *
  * Registers: r1, r3 x of both pixels, r5 stream, r7 steps, r9 out, r11 from the end of a row to the
- * next, q4, q7 limits, q5 where results belong, q6 zero point. On the stack: x of both, steps (8), stream
- * (12), the last out (16), step (20), pixels left, channels (28), where the stack was (32), the steps. */
+ * next, q4, q7 limits, q5 where results belong, q6 zero point. On the stack: the last out, x of both
+ * (4), steps (12), stream (16), step (20), pixels left, channels (28), where the stack was (32), the
+ * steps. */
 #define EC_CONV_TFLM_S8_MVE \
     EC_CONV_TFLM_BEGIN_MVE \
     "9:\n" /* a pair of pixels */ \
-    "ldr r5, [sp, #12]\n" \
+    "ldr r5, [sp, #16]\n" \
     "0:\n" /* four channels */ \
-    "ldm sp, {r1, r3, r7}\n" \
     "ldm r5, {r0, r2, r4, r6}\n" \
     "ldm r5!, {r8, r10, r12, lr}\n" \
     EC_CONV_TFLM_STEP_MVE \
@@ -156,51 +163,46 @@
     EC_CONV_TFLM_STEP_MVE \
     "5:\n" \
     EC_CONV_TFLM_SCALE_MVE \
-    "vand q3, q0, q2\n" \
-    "vshr.s32 q3, q3, #31\n" \
-    "vadd.i32 q0, q0, q3\n" \
-    "vand q3, q1, q2\n" \
-    "vshr.s32 q3, q3, #31\n" \
-    "vadd.i32 q1, q1, q3\n" \
+    "movs r0, #1\n" \
+    EC_TIES_MVE("q0", "q2", "q3", "r0") \
+    EC_TIES_MVE("q1", "q2", "q3", "r0") \
     EC_CONV_TFLM_SHIFT_MVE \
+    EC_CONV_TFLM_STEP_MVE \
+    "11:\n" \
     "vmax.s16 q0, q0, q4\n" \
     "vmin.s16 q0, q0, q7\n" \
-    "b 8f\n" \
+    "b 12f\n" \
     "6:\n" \
     EC_CONV_TFLM_SCALE_MVE \
     EC_CONV_TFLM_SHIFT_MVE \
+    "12:\n" \
     "vqmovnb.s16 q0, q0\n" \
-    "8:\n" \
-    "ldr r0, [sp, #16]\n" \
     "vstrb.16 q0, [r9, q5]\n" \
+    "ldm sp, {r0, r1, r3, r7}\n" \
     "add r9, r9, #4\n" \
-    "subs r1, r9, r0\n" \
+    "subs r6, r9, r0\n" \
     "bls.w 0b\n" \
-    "cmp r1, #4\n" /* the last unit may have to step back */ \
+    "cmp r6, #4\n" /* the last unit may have to step back */ \
     "itt ne\n" \
     "movne r9, r0\n" \
     "bne 0b\n" \
-    "ldrd r6, r7, [sp, #24]\n" /* to the next pair; the last pixel may be alone, and is done twice */ \
+    "ldrd r6, r8, [sp, #24]\n" /* to the next pair; the last pixel may be alone, and is done twice */ \
     "subs r6, #2\n" \
     "ble 8f\n" \
     "ldr r4, [sp, #20]\n" \
-    "ldr r1, [sp, #4]\n" \
     "str r6, [sp, #24]\n" \
-    "add r9, r9, r7\n" \
-    "add r1, r1, r4\n" \
+    "add r9, r8\n" \
+    "adds r1, r3, r4\n" \
     "adds r3, r1, r4\n" \
+    "add r0, r9, r8\n" \
+    "subs r0, #4\n" \
     "cmp r6, #1\n" \
-    "bne 5f\n" \
-    "mov r3, r1\n" \
-    "movs r0, #0\n" \
-    "vidup.u16 q5, r0, #1\n" \
-    "vshr.u16 q5, q5, #1\n" \
-    "5:\n" \
-    "strd r1, r3, [sp]\n" \
-    "add r4, r9, r7\n" \
-    "subs r4, #4\n" \
-    "str r4, [sp, #16]\n" \
-    "b 9b\n" \
+    "itt eq\n" \
+    "moveq r3, r1\n" \
+    "moveq r4, #0\n" \
+    "stm sp, {r0, r1, r3}\n" \
+    "bne 9b\n" \
+    "b 10b\n" \
     "8:\n" \
     "ldr r0, [sp, #32]\n" \
     "mov sp, r0\n" \

@@ -20,6 +20,7 @@
 #include "edgec/ec_kernel.h"
 #include "kernels/common/rescale_sums.h"
 #include "kernels/helium/depthwise_sizes.h"
+#include "kernels/helium/assembly.h"
 
 /* Assembly: the int16 sums in q2 and q3 added to the int32 ones in q4 to q7. */
 #define EC_DEPTHWISE_WIDEN_MVE \
@@ -56,13 +57,12 @@
 
 /* Assembly: sums rescaled with gemmlowp's rounding. */
 #define EC_DEPTHWISE_TFLM_MVE \
+    "movs r3, #1\n" \
     ".irp a, q4, q5, q6, q7\n" \
     "vldrw.32 q0, [r2], #16\n" \
     "vqrdmulh.s32 \\a, \\a, q0\n" \
     "vldrw.32 q0, [r2], #16\n" \
-    "vand q1, \\a, q0\n" \
-    "vshr.s32 q1, q1, #31\n" \
-    "vadd.i32 \\a, \\a, q1\n" \
+    EC_TIES_MVE("\\a", "q0", "q1", "r3") \
     "vrshl.s32 \\a, \\a, q0\n" \
     ".endr\n"
 

@@ -103,13 +103,12 @@ static EC_KERNEL void ec_mul_s8_mve(int8_t *out, const int8_t *a, const int8_t *
     __asm__ volatile(
         "push {r4-r9}\n"
         "ldm r3, {r4-r9}\n"
+        "movs r3, #1\n"
         EC_MUL_PRODUCTS_MVE
         "vqrdmulh.s32 q2, q2, r7\n"
         "vqrdmulh.s32 q0, q0, r7\n"
-        "vshr.s32 q1, q2, #31\n" /* negative ties go down */
-        "vshr.s32 q3, q0, #31\n"
-        "vadd.i32 q2, q2, q1\n"
-        "vadd.i32 q0, q0, q3\n"
+        "vqdmlah.s32 q2, q2, r3\n" /* negative ties go down */
+        "vqdmlah.s32 q0, q0, r3\n"
         "vrshl.s32 q2, r8\n"
         "vrshl.s32 q0, r8\n"
         EC_MUL_STORE_MVE("r9")

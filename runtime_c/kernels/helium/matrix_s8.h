@@ -144,12 +144,9 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
 
 /* Assembly: what is taken off negative sums that are shifted, by shifts in q2 and q3. */
 #define EC_DENSE_TIES_MVE \
-    "vand q4, q0, q2\n" \
-    "vand q5, q1, q3\n" \
-    "vshr.s32 q4, q4, #31\n" \
-    "vshr.s32 q5, q5, #31\n" \
-    "vadd.i32 q0, q0, q4\n" \
-    "vadd.i32 q1, q1, q5\n"
+    "movs r0, #1\n" \
+    EC_TIES_MVE("q0", "q2", "q4", "r0") \
+    EC_TIES_MVE("q1", "q3", "q4", "r0")
 
 /* Assembly: eight sums rescaled with gemmlowp's rounding. */
 #define EC_DENSE_TFLM_MVE \

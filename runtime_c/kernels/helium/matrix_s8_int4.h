@@ -119,12 +119,8 @@ static inline EC_INLINE void ec_s4_c_mve(int8_t *out, const int8_t *x, const int
     "vqrdmulh.s32 q1, q1, q2\n" \
     "vldrw.32 q2, [r5], #16\n" \
     "cbz r7, 7f\n" \
-    "vand q3, q0, q2\n" \
-    "vand q4, q1, q2\n" \
-    "vshr.s32 q3, q3, #31\n" \
-    "vshr.s32 q4, q4, #31\n" \
-    "vadd.i32 q0, q0, q3\n" \
-    "vadd.i32 q1, q1, q4\n" \
+    EC_TIES_MVE("q0", "q2", "q3", "r7") \
+    EC_TIES_MVE("q1", "q2", "q3", "r7") \
     "7:\n" \
     "vrshl.s32 q0, q0, q2\n" \
     "vrshl.s32 q1, q1, q2\n"

@@ -29,12 +29,9 @@
     "vqrdmulh.s32 q0, q0, q2\n" \
     "vqrdmulh.s32 q1, q1, q2\n" \
     "vldrw.32 q2, [r11, #32]\n" \
-    "vand q4, q0, q2\n" \
-    "vand q5, q1, q2\n" \
-    "vshr.s32 q4, q4, #31\n" \
-    "vshr.s32 q5, q5, #31\n" \
-    "vadd.i32 q0, q0, q4\n" \
-    "vadd.i32 q1, q1, q5\n" \
+    "movs r2, #1\n" \
+    EC_TIES_MVE("q0", "q2", "q4", "r2") \
+    EC_TIES_MVE("q1", "q2", "q4", "r2") \
     "vrshl.s32 q0, q0, q2\n" \
     "vrshl.s32 q1, q1, q2\n"
 
