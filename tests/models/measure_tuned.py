@@ -2,7 +2,7 @@
 
     PYTHONPATH=tests:tests/pages python tests/models/measure_tuned.py [--workers N]
 
-It writes the tables of `docs/tune.md` (half an hour of one core; `make docs` puts them there).
+It writes the tables of `docs/tune.md` (a quarter of an hour; `make docs` puts them there).
 """
 
 from __future__ import annotations
@@ -34,10 +34,13 @@ from edgec.tune.workers import open_workers
 SCRIPT = "tests/models/measure_tuned.py"
 SAME, NONE = ((1, 1), (1, 1)), ((0, 0), (0, 0))
 #: By core: the dtype of its layers, and the trials of each.
-CORES = {"cortex-m3": ("int8", 48), "cortex-m0": ("int8", 32), "cortex-m4": ("float32", 32)}
+CORES = {
+    "cortex-m3": ("int8", 48), "cortex-m0": ("int8", 32), "rv32imc": ("int8", 32),
+    "cortex-m4": ("float32", 32),
+}  # fmt: skip
 #: The keyword spotter of MLPerf Tiny, and the trials of all its layers together by core.
 MODEL = "mlperf_kws_dscnn_int8.tflite"
-MODEL_TRIALS = {"cortex-m3": 150, "cortex-m0": 80, "cortex-m4": 500}
+MODEL_TRIALS = {"cortex-m3": 150, "cortex-m0": 80, "rv32imc": 80, "cortex-m4": 500}
 
 
 @dataclass(frozen=True)
