@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from weakref import WeakSet
+
 from edgec.errors import ContractError, TypeMismatch
 from edgec.graph.extents import infer_types
-from edgec.graph.ir import Constant, Function, Module, Value
+from edgec.graph.ir import Constant, Function, Module, Node, Value
+
+#: Nodes do not change, and most passes leave most nodes as they are: each is verified once.
+_VERIFIED: WeakSet[Node] = WeakSet()
 
 
 def verify_module(module: Module) -> None:
@@ -33,21 +38,8 @@ def verify_function(function: Function) -> None:
         for value in node.inputs:
             if value not in defined:
                 raise ContractError(f"{where}: node {node.name!r} reads undefined {value}")
-        if not isinstance(node.attrs, node.op.attrs_class):
-            raise ContractError(f"{where}: node {node.name!r} has attributes of another operator")
-        try:
-            signatures = [body.signature for body in node.bodies]
-            types = infer_types(node.op, node.attrs, signatures, node.input_types)
-        except TypeMismatch as mismatch:
-            raise ContractError(f"{where}: node {node.name!r}: {mismatch.message}") from None
-        if types != tuple(value.type for value in node.outputs):
-            raise ContractError(
-                f"{where}: node {node.name!r} ({node.op.name}) has another output type",
-                details=tuple(f"{v}: {v.type}, by its operator {t}"
-                              for v, t in zip(node.outputs, types, strict=False)),
-            )  # fmt: skip
-        for body in node.bodies:
-            verify_body(body)
+        if node not in _VERIFIED:
+            _verify_node(node, where)
         for value in node.outputs:
             define(value)
     _verify_counts(function, where)
@@ -55,6 +47,26 @@ def verify_function(function: Function) -> None:
         if value not in defined and not isinstance(value, Constant):
             raise ContractError(f"{where}: result {value} is undefined")
     _verify_states(function, where)
+
+
+def _verify_node(node: Node, where: str) -> None:
+    """Attributes of its operator, and outputs of the types that its operator gives its inputs."""
+    if not isinstance(node.attrs, node.op.attrs_class):
+        raise ContractError(f"{where}: node {node.name!r} has attributes of another operator")
+    try:
+        signatures = [body.signature for body in node.bodies]
+        types = infer_types(node.op, node.attrs, signatures, node.input_types)
+    except TypeMismatch as mismatch:
+        raise ContractError(f"{where}: node {node.name!r}: {mismatch.message}") from None
+    if types != tuple(value.type for value in node.outputs):
+        raise ContractError(
+            f"{where}: node {node.name!r} ({node.op.name}) has another output type",
+            details=tuple(f"{v}: {v.type}, by its operator {t}"
+                          for v, t in zip(node.outputs, types, strict=False)),
+        )  # fmt: skip
+    for body in node.bodies:
+        verify_body(body)
+    _VERIFIED.add(node)
 
 
 def verify_body(body: Function) -> None:
