@@ -1,4 +1,4 @@
-"""Find what a run of stores reads more than once: values for locals, and common base addresses.
+"""Find repeated reads in a run of stores: values for locals, and common base addresses.
 
 A run is a list of Store statements that execute one after the other. Unrolled code repeats long
 index expressions and loads; naming them makes it readable, and it lets a compiler use immediate

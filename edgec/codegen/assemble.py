@@ -265,7 +265,7 @@ def _shape(value: Value) -> str:
 
 
 def _traces(root: Value, views: Sequence[Value], *, by_rows: bool) -> list[Trace]:
-    """Of a value and its views, those that stand for tensors of the source."""
+    """Traces of a value's views that stand for source tensors; without views, of the value."""
     is_inside = not views
     return [
         Trace(
@@ -284,7 +284,7 @@ def _traces(root: Value, views: Sequence[Value], *, by_rows: bool) -> list[Trace
 
 
 def _to_source(origin: Origin) -> tuple[int, ...]:
-    """The transpose that gives a value the layout of its source tensor; empty if it has it."""
+    """The transpose from a value to its source tensor's layout; empty if they agree."""
     return tuple(int(axis) for axis in np.argsort(origin.permutation or ()))
 
 

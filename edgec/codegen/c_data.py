@@ -27,7 +27,7 @@ FEW_FLOATS = 4096
 BLOB_BYTES = 4 << 20
 WEIGHTS_OBJECT = "weights"  # after the model's name
 
-#: Names of a model file may be of any length, such as those of all layers that were joined.
+#: Names of a model file may be very long, for example the joined names of several layers.
 MOST_COMMENT = 88
 
 
@@ -84,7 +84,7 @@ class WeightsObject:
 
     @property
     def struct_bytes(self) -> int:
-        """The structure's size in C, which is a multiple of that of its largest element."""
+        """The structure's size in C, a multiple of its largest element's size."""
         largest = max(array.stored.itemsize for array in self.arrays)
         return -(-self.stored_bytes // largest) * largest
 
@@ -134,7 +134,7 @@ def make_weights(
     regions: Mapping[str, str] | None = None,
     alignment: int = WORD_BYTES,
 ) -> Weights:
-    """Name and print a program's constants; `regions` has the regions of those that are placed.
+    """Name and print a program's constants; `regions` has the regions of placed constants.
 
     alignment: of each array in bytes, a multiple of 4.
     """
@@ -169,7 +169,7 @@ def initializer_chunks(array: np.ndarray) -> Iterator[str]:
     """The elements, row-major, as lines of at most 98 columns that each end with a comma."""
     flat = np.ascontiguousarray(array).reshape(-1)
     values, spec, widest = _printed(flat)
-    # Every line has as many numbers: one `%` then prints thousands of them.
+    # Every line has the same number of numbers: one `%` then prints thousands of them.
     each = max((COLUMNS - len(INDENT)) // (widest + 2), 1)
     line = f"{INDENT}{', '.join([spec] * each)},\n"
     for start in range(0, len(values), each * LINES_AT_ONCE):

@@ -89,7 +89,7 @@ COMPARISONS = ("lt", "le", "eq")
 
 @dataclass(frozen=True)
 class CValue:
-    """C text and the dtype that C gives it (after promotion)."""
+    """C text, and its dtype in C (after promotion)."""
 
     text: Text
     dtype: str
@@ -188,8 +188,8 @@ class ExprPrinter:
         return CValue(Text(f"{function}({', '.join(args)})"), definition.dtype)
 
     def _exact_shift(self, expr: Intrinsic) -> Expr | None:
-        """requantize_tflm of a value shifted to the left, by a half or less of which nothing is
-        rounded: one shift. TFLite's additions do this to their input of the larger scale.
+        """requantize_tflm of a value shifted to the left and a factor of at most one half, without
+        rounding: one shift. TFLite's additions do this to their input of the larger scale.
         """
         shifts = _shifts(expr.args)
         if shifts is None or expr.name not in REQUANTIZE_TFLM:
@@ -207,7 +207,7 @@ class ExprPrinter:
         return shift[1] < 0 and acc[0] >= -(1 << 30) and acc[1] < 1 << 30
 
     def _limited(self, expr: Expr, limit: int) -> CValue:
-        """A value of which everything below `limit` will become `limit`."""
+        """A value; it may differ below `limit`, since the caller limits it."""
         if (
             isinstance(expr, Binary)
             and expr.op == "add"
@@ -359,8 +359,8 @@ class ExprPrinter:
 
 
 def _shifts(args: tuple[Expr, ...]) -> tuple[Expr, int, int] | None:
-    """Of requantize_tflm with half of a shifted value: the value, its shift, and what is left of
-    it; None unless that is a shift to the left.
+    """For requantize_tflm with half of a shifted value: the value, its shift, and the remaining
+    shift; None unless that is a shift to the left.
     """
     match args:
         case Binary(op="shl", left=left, right=Const(value=up)), multiplier, Const(value=down):

@@ -4,8 +4,8 @@
   2. Register buffers whose indices are all constant become scalars, others local arrays, each
      declared where it is first needed.
   3. Runs of stores name their repeated values and base addresses (`access.py`).
-  4. Vectorized loops are vectors (`vectors.py`), with the serial loop for compilers that have none.
-     Parallel loops are those of OpenMP, and serial without it.
+  4. Vectorized loops become vectors (`vectors.py`), with the serial loop for compilers without
+     vectors. Parallel loops use OpenMP, and are serial without it.
 
 Arena and scratch parameters may overlap, so only constants are `restrict`.
 """
@@ -82,9 +82,9 @@ def emit_function(
 ) -> CFunction:
     """Write one function called `name`; `callees` maps the IR's names of callees to C names.
 
-    `known` gives, by parameter name, the range of the elements in an integer constant. in_team: all
-    threads run it if they share loops of it (`CFunction.is_shared`), and must meet when it ends.
-    is_apart: none of its arguments lies over another.
+    known: by parameter name, the range of an integer constant's elements. in_team: all threads run
+    it if they share its loops (`CFunction.is_shared`), and wait for each other at its end.
+    is_apart: its arguments do not overlap.
 
     Raises ContractError for what C cannot say (shared memory, unknown operators).
     """
@@ -96,9 +96,9 @@ def emit_function(
 class FunctionPrinter:
     """Prints one function; `edgec.codegen.c_kernel` has what differs on a GPU."""
 
-    #: Whether all threads run what has loops for them, and whether no argument lies over another.
+    #: Whether all threads run functions with shared loops, and whether arguments do not overlap.
     in_team = is_apart = False
-    #: Scopes of what a function has for itself.
+    #: Scopes of a function's private buffers.
     own_scopes: tuple[Scope, ...] = ("register",)
 
     def __init__(
@@ -234,7 +234,7 @@ class FunctionPrinter:
     def stmts(self, stmts: Sequence[Stmt], depth: int) -> list[str]:
         outer = set(self.used)
         lines = self.scope(stmts, depth)
-        self.used = outer  # what was declared inside is out of scope
+        self.used = outer  # declarations inside it are out of scope
         return lines
 
     def scope(self, stmts: Sequence[Stmt], depth: int) -> list[str]:

@@ -106,8 +106,8 @@ def emit_beside(
             ...
         }
 
-    It takes the parameters of all parts in order. Where their threads differ, blocks have as many
-    as the most of them, in a row; in those of the others the last ones do nothing.
+    It takes the parameters of all parts in order. If their numbers of threads differ, blocks have
+    the largest, in one dimension; surplus threads of the other parts do nothing.
     """
     launches = [launch_of(part) or ONE_THREAD for part, _ in parts]
     most = max(launch.threads for launch in launches)
@@ -242,9 +242,9 @@ class _BlockPrinter(_KernelPrinter):
     """A kernel whose blocks are some of a launch."""
 
     def emit_from(self, first: int, threads: int | None) -> CFunction:
-        """The function, whose first block is this one of the launch.
+        """The function, with this block of the launch as its first.
 
-        threads: of its blocks in a row, where they are not those of the function.
+        threads: of its blocks in one dimension, if they differ from the function's.
         """
         own = BLOCKS if threads is None else BOUND
         self.index = {**_INDEX, **{kind: self.fresh(kind) for kind in own}}
@@ -261,7 +261,7 @@ class _BlockPrinter(_KernelPrinter):
 
 
 class _StepPrinter(_KernelPrinter):
-    """All steps of the bound loops as those of one loop, which all threads share."""
+    """All steps of the bound loops as one loop, which all threads share."""
 
     def __init__(
         self, func: PrimFunc, name: str, callees: Mapping[str, str], known: Mapping[str, Range],
@@ -273,7 +273,7 @@ class _StepPrinter(_KernelPrinter):
         self.index = {kind: self.fresh(kind) for kind in BOUND}
 
     def emit(self) -> CFunction:
-        """The function: the loop around what one thread of the grid does."""
+        """The function: the loop around one thread's code."""
         function = FunctionPrinter.emit(self)
         first, at_once = self.crew.steps
         inside = [*self._indices(self.step, (*BOUND[3:], *BOUND[:3])), *function.lines]
@@ -286,16 +286,7 @@ class _StepPrinter(_KernelPrinter):
 
 
 class _GroupPrinter(_StepPrinter):
-    """Groups of threads, each of which runs one block after the other.
-
-    if (EC_THREAD_X / 96 < 5) {
-        int32_t *const partial = (int32_t *)(shared + EC_THREAD_X / 96 * 1280);
-        const int32_t thread_x = EC_THREAD_X % 96 % 16;
-        for (int32_t step = EC_THREAD_X / 96; step < 40; step += 5) {
-            ...
-            EC_GROUP_BARRIER(EC_THREAD_X / 96, 96);
-    }   }
-    """
+    """Groups of threads; each runs one block after the other."""
 
     def emit(self) -> CFunction:
         """The function, with the memory that it shares as its last parameter."""

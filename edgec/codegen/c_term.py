@@ -58,7 +58,7 @@ def element_index(buffer: Buffer, indices: Sequence[Term], name: VarName) -> Tex
 
 
 def _open_index(indices: Sequence[Term], extents: Sequence[Term], name: VarName) -> Text:
-    """The offset where extents are those of a run: `(h * width + w) * 64 + c`."""
+    """The offset with the extents of a run: `(h * width + w) * 64 + c`."""
     out = Text("0")
     for index, extent in zip(indices, extents, strict=True):
         if extent.constant == 1:

@@ -15,7 +15,7 @@ COLUMNS = 100
 #: Above a parallel loop: EC_THREADS, the model's, start and end there, or run the whole function.
 PARALLEL_FOR = "parallel for num_threads(EC_THREADS) schedule(static)"
 SHARED = "for schedule(static) nowait"
-#: What a call of a foreign function that can fail ends in.
+#: The end of a call of a foreign function that can fail.
 FAILED = " == 0 ? EC_OK : EC_ERR_NPU;"
 
 

@@ -35,7 +35,7 @@ def collapse(stmt: Stmt) -> Stmt:
 
 
 def _joined(outer: For) -> For:
-    """The loop and the one that is all of its body as one, if that is possible."""
+    """The loop joined with the loop that is its body, if possible."""
     body = outer.body
     if not isinstance(body, For) or outer.kind != "serial" or body.kind != "serial":
         return outer

@@ -1,18 +1,18 @@
 """Make of a loop nest what C can say: no blocks, no unrolled loops, decided conditions.
 
-    for oc in 0..2 unrolled:                  acc[0] = 0
-        Block(axes o = oc):           ->      acc[1] = 0
-            acc[o] = 0
+  for oc in 0..2 unrolled:                  acc[0] = 0
+      Block(axes o = oc):           ->      acc[1] = 0
+          acc[o] = 0
 
-  1. A block's axes are replaced by their bindings; its init becomes an `if` on the first step of
-     the loops of its reduce axes, or disappears where that is known.
-  2. Unrolled loops of constant extent are written out; loops of one step lose their `for`, but
-     for those that are bound to one thread of a GPU.
-  3. Conditions that the bounds of their terms decide are taken or dropped, and choices by the
-     number of a step.
-  4. Loops that change nothing any more are left (`settled.py`).
-  5. Two loops that walk evenly through everything become one (`collapse.py`).
-What remains are loops (serial, vectorized, parallel), If, Branch, While, Store, Call and Seq.
+1. A block's axes are replaced by their bindings; its init becomes an `if` on the first step of
+   its reduce loops, or no condition if that is known.
+2. Unrolled loops of constant extent are written out; loops of one step lose their `for`, except
+   loops bound to one thread of a GPU.
+3. Conditions that the bounds of their terms decide are taken or dropped, and choices by the
+   number of a step.
+4. Loops end when they change nothing any more (`settled.py`).
+5. Two loops that walk evenly through everything become one (`collapse.py`). Remaining statements
+   are loops (serial, vectorized, parallel), If, Branch, While, Store, Call and Seq.
 """
 
 from __future__ import annotations

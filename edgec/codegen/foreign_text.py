@@ -1,4 +1,4 @@
-"""Copies of a user's C files that a model's operators and kernels need, with what it calls."""
+"""Copies of a user's C files that a model's operators and kernels need, and their declarations."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from edgec.loop.foreign import Foreign, find_source, prototype
 from edgec.loop.ir import Call
 from edgec.loop.rewrite import statements
 
-#: What the names of files of assembly end in: gcc's preprocessor reads them.
+#: Suffixes of assembly files; gcc's preprocessor reads them.
 ASSEMBLY = (".S", ".s")
 
 
 @dataclass(frozen=True)
 class ForeignText:
-    """A user's file of C, by the name that its copy gets, and what the model calls of it."""
+    """A user's C file, the name of its copy, and the functions that the model calls."""
 
     name: str
     text: str
@@ -37,7 +37,7 @@ def _calls(program: Program) -> Iterator[Call]:
 
 
 def copies_for(calls: Iterable[Call], model: str) -> tuple[ForeignText, ...]:
-    """The files that these calls need; those of microkernels and our own functions need none.
+    """The files that these calls need; calls of microkernels and our own functions need none.
 
     Raises BuildFailed for a function that is called with operands of different types.
     """

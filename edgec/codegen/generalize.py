@@ -34,9 +34,9 @@ _GONE = "\0"
 
 @dataclass(frozen=True)
 class General:
-    """A function for several: their positions in what was given, and each one's numbers.
+    """One function for several: their positions in the input, and each one's numbers.
 
-    constants: declarations beside it of what its pointers among the numbers point to.
+    constants: declarations of the arrays that pointers among the numbers point to.
     """
 
     function: CFunction
@@ -142,7 +142,7 @@ def _split(function: CFunction) -> tuple[tuple[str, ...], tuple[int | str, ...]]
 def _free_integers(line: str, tokens: Sequence[str]) -> list[bool]:
     """For each token whether it is an integer that a value of type int32_t can stand for."""
     is_array = _DECLARED_ARRAY.fullmatch(line) is not None
-    around: list[str | tuple[str, int]] = []  # what the open brackets hold; a call's argument
+    around: list[str | tuple[str, int]] = []  # the content of the open brackets; a call's argument
     free = []
     for position, token in enumerate(tokens):
         if token == "[":

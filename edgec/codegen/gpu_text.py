@@ -70,9 +70,9 @@ class CopyText:
 
 @dataclass(frozen=True)
 class SegmentText:
-    """Steps on one side: their numbers, and what is copied there before.
+    """Steps on one side: their numbers, and the copies before them.
 
-    graph: which graph of the context's has its kernels; -1 for none.
+    graph: the number of the context's graph with its kernels; -1 for none.
     """
 
     on_processor: bool
@@ -87,9 +87,9 @@ class GpuText:
     """The values of the GPU's templates.
 
     source: the kernels. launches: by step. step_functions: by step, the first kernel. segments: of
-    a run, in order. is_graph: whether every run starts the same, which is then recorded once.
-    whole: the launch of the whole model, instead of those of all steps. maps_ports: whether it
-    takes inputs from the host's arena and leaves outputs there, where the driver lets it.
+    a run, in order. is_graph: every run has the same launches, which are recorded once. whole: one
+    launch of the model instead of a launch per step. maps_ports: it reads inputs from the host's
+    arena and writes outputs there, if the driver allows it.
     """
 
     architecture: str
@@ -190,7 +190,7 @@ def _whole(
 
 
 def _segments(program: Program, weights: Weights) -> tuple[SegmentText, ...]:
-    """What a run does, in order. A program that is the GPU's alone copies what ports use."""
+    """The segments of a run, in order. A program only for a GPU copies the ports' buffers."""
     pointers, graphs = Pointers(program, weights), itertools.count()
     found = segments_of(program)
     if not any(step.on_processor for step in program.general_steps):
@@ -237,7 +237,7 @@ def _require_own(program: Program) -> None:
 
 
 def _device_functions(program: Program, taken: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-    """The texts of functions that kernels call, and their names by those in the program."""
+    """The texts of functions that kernels call, and their C names by their names in the program."""
     called = share_callees(program, "gpu")
     wanted = (f"{program.model}_{identifier(s.function.name)}_row" for s in called)
     names = unique(wanted, taken=taken)

@@ -1,4 +1,6 @@
-"""The launches of a graph: for each step its kernels, some of them beside those of other steps."""
+"""The launches of a graph: each step's kernels, some of them side by side with other steps'
+kernels.
+"""
 
 from __future__ import annotations
 
@@ -24,10 +26,10 @@ StepKernel = tuple[int, int]
 class LaunchText:
     """One launch: the kernel's name, blocks and threads, and its arguments as C expressions.
 
-    shared_bytes: of memory that its blocks have besides what the kernel declares. waits: whether
-    blocks wait for each other, so that there are no more of them than fit. is_cluster: whether
-    they are one cluster. numbers: those of a library's function, which is `kernel` then; library:
-    which, such as "cudnn". steps: whose kernels it has.
+    shared_bytes: of its blocks, in addition to the kernel's declarations. waits: blocks wait for
+    each other, so that all of them must fit. is_cluster: they are one cluster. numbers: arguments
+    of a library's function, which is `kernel` then; library: its name, such as "cudnn". steps: with
+    kernels in it.
     """
 
     kernel: str
@@ -43,9 +45,9 @@ class LaunchText:
 
 @dataclass(frozen=True)
 class KernelTexts:
-    """Functions and kernels, what each step launches, and the function that has its name.
+    """Functions and kernels, each step's launches, and the function with the step's name.
 
-    whole: the launch of all steps, where there is one; a step then launches a part of it.
+    whole: the launch of all steps, if there is one; a step then launches a part of it.
     """
 
     functions: tuple[str, ...]
@@ -59,7 +61,7 @@ def graph_texts(
     program: Program, plan: Plan, weights: Weights, callees: Mapping[str, str],
     taken: Sequence[str],
 ) -> KernelTexts:  # fmt: skip
-    """Kernels for each step; those that share a launch stand with the first of its steps."""
+    """Kernels for each step; kernels that share a launch are listed with the first of its steps."""
     made = _Kernels(program, callees, taken)
     launches: dict[int, list[LaunchText]] = {step: [] for step in made.steps}
     names: dict[int, str] = {}

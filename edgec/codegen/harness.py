@@ -1,7 +1,7 @@
-"""What the MLPerf Tiny program says about its model: which benchmark it is, and its input format.
+"""The MLPerf Tiny program's facts about its model: its benchmark and its input format.
 
-The official data sets hold inputs in one format for each benchmark; the device turns that into
-the model's own input. Other models get the bytes of their inputs, one after the other.
+The official data sets have one input format for each benchmark; the device converts it to the
+model's input. Other models receive the bytes of their inputs, one after the other.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ _BENCHMARKS = {
     (30 * 40, 3): WAKE_WORD,
 }
 
-#: Real value of a stored byte of the official data, for models that take real values: scale and
-#: zero point. They are those of the reference models' quantized inputs.
+#: Scale and zero point of a stored byte of the official data, for models with float inputs, as in
+#: the reference models' quantized inputs.
 MEANINGS = {
     KEYWORDS: ("int8_t", 0.5847029089927673, 83),
     PERSON: ("uint8_t", 1 / 255, 0),

@@ -67,7 +67,7 @@ def write_levels(
 def _front(
     model: str, programs: Sequence[Program], cores: Sequence[Core], emitted: Sequence[EmittedModel]
 ) -> ModelText:
-    """What the application sees: the best level's interface, with memory for every level."""
+    """The application's interface: the best level's, with memory for every level."""
     best = emitted[0].text
     return replace(
         best,

@@ -1,4 +1,4 @@
-"""The manifest: what a generated project says about itself to the tools on the host.
+"""The manifest: a generated project's description of itself for the tools on the host.
 
 It is `manifest.json` in the project folder. Runners, link, simulator and reports read it and
 never the generated C. Same program, same bytes.
@@ -67,10 +67,10 @@ class StepEntry:
 
 @dataclass(frozen=True)
 class PartEntry(StepEntry):
-    """One layer of the step `step`, which runs several row by row.
+    """One layer of the step `step`, which runs several layers row by row.
 
-    The end of each of its rows is traced with `id` (null pointer, 0 bytes); `function` makes most
-    of its rows. What happens after the last row of all counts for the last part.
+    The end of each of its rows is traced with `id` (null pointer, 0 bytes); `function` computes
+    most of its rows. Time after the last row of all counts for the last part.
     """
 
     step: int
@@ -125,13 +125,12 @@ class Manifest:
     """All that a tool needs to know of a generated model. Sizes are in bytes.
 
     `schema_hash` changes with the model's interface, `build_hash` with any byte of the model's C
-    files. `harness` is the program that serves it on a board: "link" or "mlperf-tiny".
-    `processor` is the core beside a GPU, where it runs steps, `without_gpu` the steps that run in
-    the place of all others where there is no GPU. `weights_crc` is the CRC-32 (zlib's) of the
-    constants as they lie in memory, which the model's self-test checks; None where there is none.
-    `foreign` are the copies of files that are the user's, `libraries` what they need at the link.
-    `float_sums` are "ordered", or "free" to be made with one rounding for a product and a sum.
-    `launches` are those of a GPU's graph, in order.
+    files. `harness` is the program that serves it on a board: "link" or "mlperf-tiny". `processor`
+    is the core beside a GPU, if it runs steps; `without_gpu` are the steps that replace all others
+    where there is no GPU. `weights_crc` is the CRC-32 (zlib's) of the constants in memory, which
+    the model's self-test checks; None without a self-test. `foreign` are the copies of the user's
+    files, `libraries` are needed to link them. `float_sums` are "ordered", or "free": with one
+    rounding for a product and a sum. `launches` are a GPU graph's, in order.
     """
 
     format: int
@@ -181,7 +180,7 @@ class Manifest:
         return tuple(trace for trace in self.traces if trace.step in steps)
 
     def traces_shown(self, sizes: Sequence[int], ids: Collection[int]) -> tuple[TraceEntry, ...]:
-        """The values that a run shows that showed these: without a GPU, those of other steps."""
+        """The values that a run shows in place of these: without a GPU, other steps' values."""
         usual, others = self.traces_at(sizes), self.without_gpu
         if others is None or any(trace.id in ids for trace in usual):
             return usual
@@ -191,7 +190,7 @@ class Manifest:
 
     @property
     def answers(self) -> tuple[PortEntry, ...]:
-        """The outputs of the model: all but those that say how much of others is in use."""
+        """The outputs of the model without the counts, which state how much of others is in use."""
         return self.outputs[: len(self.outputs) - len({c.number for c in self.counts})]
 
     @property
@@ -352,7 +351,7 @@ def _like(kind: type[T], source: object, **more: Any) -> T:
 
 
 def _check_types(entry: object) -> None:
-    """Raise TypeError unless each field has what its annotation says."""
+    """Raise TypeError unless each field has its annotated type."""
     for name, annotation in _hints(type(entry)).items():  # type: ignore[arg-type]
         value = getattr(entry, name)
         if not _fits(value, annotation):

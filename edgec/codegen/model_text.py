@@ -1,4 +1,4 @@
-"""What the templates are given: every decision made, every name and number spelled in C."""
+"""The templates' input: every decision made, every name and number spelled in C."""
 
 from __future__ import annotations
 
@@ -52,9 +52,9 @@ PUBLIC = (
 
 @dataclass(frozen=True)
 class FunctionText:
-    """A step function with the comment lines above it, and the macro that it is marked with.
+    """A step function with the comment lines above it, and its macro.
 
-    constants: lines above both, of what calls give the function pointers to.
+    constants: lines above both, with the arrays that calls pass by pointer.
     """
 
     comment: tuple[str, ...]
@@ -111,7 +111,7 @@ class VersionText:
 
 @dataclass(frozen=True)
 class SizeText:
-    """A size that each run may choose: its macro's middle, and what it may be."""
+    """A size that each run may choose: the middle of its macro's name, and its range."""
 
     index: int
     name: str
@@ -142,9 +142,9 @@ class GoldenText:
 class ModelText:
     """All of a model's files.
 
-    front: the model that calls this one, whose context and memory it uses; "" for a whole model.
-    compile_flags: what a compiler needs for the core, separated by semicolons, where a build for
-    the computer itself has no toolchain file that says so.
+    front: the model that calls this one, whose context and memory it uses; "" for a complete model.
+    compile_flags: a compiler's flags for the core, separated by semicolons, for builds on the
+    computer without a toolchain file.
     """
 
     version: str
@@ -211,7 +211,7 @@ class ModelText:
 class EmittedModel:
     """The templates' input, the C symbol of each step, and the constants.
 
-    functions: the C symbols of all functions that can be placed, and `callees` those of the
+    functions: the C symbols of all functions that can be placed; callees: the C symbols of the
     functions that steps call, by their names in the program.
     """
 
@@ -224,10 +224,10 @@ class EmittedModel:
 
 @dataclass(frozen=True)
 class _Functions:
-    """The functions that a model's C has: their texts, and for each step its symbol and numbers.
+    """The functions of a model's C: their texts, and for each step its symbol and numbers.
 
     callees: the C names of the functions that steps call; called: these names. shared: the symbols
-    of those that all threads run. failing: of those that return a status.
+    of functions that all threads run. failing: of functions that return a status.
     """
 
     texts: tuple[FunctionText, ...]
@@ -240,7 +240,7 @@ class _Functions:
 
 
 def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
-    """All functions; with a GPU those of the processor, and of other steps the kernels' names."""
+    """All functions: the processor's and, with a GPU, the kernels' names for other steps."""
     regions = program.regions
     side: Side = None if gpu is None else "processor"
     shared = share(program, side)
@@ -304,7 +304,7 @@ def make_text(program: Program) -> EmittedModel:
     if gpu is not None:
         at = gpu.launches  # kernels instead of a step's call
         calls = tuple(replace(c, lines=(), launches=at[c.id]) if c.id in at else c for c in calls)
-    # What one core's branch of an #if calls is unused on others, of which clang would warn.
+    # Functions called in one core's branch of an #if are unused on others, where clang would warn.
     processor = program.processor or program.target
     cpu_check = _cpu_check(processor)
     checks = [f"{cpu_check}()"] if cpu_check else []
@@ -388,7 +388,7 @@ def make_text(program: Program) -> EmittedModel:
 
 
 def _cpu_check(target: str) -> str:
-    """The function that says whether a processor has what the target has; "" if all have it."""
+    """The function that checks the processor for the target's features; "" if all have them."""
     features = CORES[target].features if target in CORES else frozenset[str]()
     checks = {"sse4": "ec_has_vectors_x86", "dotprod": "ec_has_vectors_aarch64"}
     return next((check for feature, check in checks.items() if feature in features), "")
@@ -457,7 +457,9 @@ def _are_apart(program: Program, step: Step) -> bool:
 
 
 def _generalized(program: Program, emitted: Sequence[CFunction]) -> tuple[General, ...]:
-    """The steps' functions; those that differ in integers alone once, if the program says so."""
+    """The steps' functions; if the program allows it, functions that differ only in integers are
+    merged.
+    """
     if program.merges_functions:
         return generalize(emitted)
     return tuple(General(function, (i,), ((),)) for i, function in enumerate(emitted))

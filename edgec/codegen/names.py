@@ -56,9 +56,9 @@ _RESERVED_PREFIX = re.compile(r"ec_|int\d+_t$|uint\d+_t$|EC_")
 def identifier(name: str, *, fallback: str = "v") -> str:
     """Turn any text into a legal, portable, lower-risk C identifier of at most 40 characters.
 
-    Not injective: give the results of one name space to `unique`. The end of a long name is kept,
-    since the end of a path-like name says most. `fallback` is the prefix used where the text
-    gives no legal start.
+    Not injective: pass the results of one name space to `unique`. The end of a long name is kept,
+    since it is the most specific part of a path. fallback: the prefix if the text has no legal
+    start.
     """
     text = unicodedata.normalize("NFKD", name)
     text = "".join(c for c in text if not unicodedata.combining(c))

@@ -10,13 +10,13 @@
         EC_BLOCK_COPY(outside + 64, arena + 64, 12);      the outputs
     }
 
-A GPU with a memory of its own finds inputs in the processor's, and leaves outputs there: that takes
-less than two copies before and after the launch. A grid does the same then, as a block does.
-A block has all activations in its shared memory; its barrier takes some tens of nanoseconds, but it
-has one multiprocessor. A grid has all multiprocessors and the arena in the GPU's memory; its
-barrier takes a microsecond or two, a little less than a kernel of a graph. Kernels that touch no
-bytes of each other's, such as those of parallel branches, have no barrier between them.
-`--driver auto` takes what the model of costs says is fastest.
+A GPU with separate memory reads inputs from the processor's memory and writes outputs there: that
+takes less time than copies before and after the launch. Blocks and grids both do that. A block has
+all activations in its shared memory; its barrier takes some tens of nanoseconds, but it has one
+multiprocessor. A grid has all multiprocessors and the arena in the GPU's memory; its barrier takes
+a microsecond or two, a little less than a kernel of a graph. Kernels that touch no bytes of each
+other's, such as those of parallel branches, have no barrier between them. `--driver auto` takes the
+fastest plan by the cost model.
 """
 
 from __future__ import annotations
@@ -52,13 +52,7 @@ MOST_ARGUMENTS = 64
 
 @dataclass(frozen=True)
 class Plan:
-    """How a GPU runs a program, with what that takes by the model of costs, without its start.
-
-    ports_us: what inputs and outputs take beside that, or copies of them.
-    driver: "graph" for launches of their own. shared_bytes: of a block, its arena included.
-    waits: for each kernel of each step in order, whether a barrier stands before it, or of a graph
-    whether it begins a launch.
-    """
+    """A GPU's plan to run a program, with its time by the cost model, without the start."""
 
     driver: Driver
     us: float
@@ -69,7 +63,7 @@ class Plan:
 
 
 def plan_of(program: Program) -> Plan:
-    """The fastest plan, or that of the program's driver.
+    """The fastest plan, or the plan of the program's driver.
 
     Raises BuildFailed where the driver cannot run the program.
     """
@@ -161,8 +155,9 @@ def _plan(program: Program, driver: Driver, crew: Crew) -> Plan:
 
 
 def _beside(program: Program, gpu: Gpu) -> Iterator[list[tuple[Step, PrimFunc]]]:
-    """The kernels of each launch of a graph: those of steps that do not touch what others write,
-    such as of three dense layers that read one input, are blocks beside each other."""
+    """The kernels of each launch of a graph: kernels of steps that do not touch each other's
+    outputs, such as three dense layers that read one input, are blocks side by side.
+    """
     together: list[tuple[Step, PrimFunc]] = []
     for kernel in _parts(program):
         if together and not _may_run_beside(program, together, kernel, gpu):
@@ -187,9 +182,9 @@ def _may_run_beside(
 
 
 def _is_one_launch(program: Program, steps: Sequence[Step], parts: Sequence[PrimFunc]) -> bool:
-    """Whether a launch holds these kernels: their threads, arguments and shared memory.
+    """Whether these kernels fit in one launch: their threads, arguments and shared memory.
 
-    Threads may be fewer than those of another kernel where they do not wait for each other.
+    A kernel may have fewer threads than another if its threads do not wait for each other.
     """
     is_theirs = any(step.on_processor or library_call(step.function) for step in steps)
     launches = [launch_of(part) or ONE_THREAD for part in parts]
@@ -201,9 +196,9 @@ def _is_one_launch(program: Program, steps: Sequence[Step], parts: Sequence[Prim
 
 
 def _are_apart(program: Program, steps: Sequence[Step], last: Step) -> bool:
-    """Whether the last step touches no bytes that the others do and one of them writes.
+    """Whether the last step shares no written byte with the others.
 
-    What a traced build shows of each is then the same after all of them.
+    A traced build then shows the same values after all of them.
     """
     own = list(_touched(program, last, last.function))
     others = [span for step in steps for span in _touched(program, step, step.function)]
@@ -226,8 +221,9 @@ class _Span:
 
 
 def _barriers(program: Program, driver: str) -> tuple[bool, ...]:
-    """Before which kernels all threads wait: where one touches bytes that another one since the
-    last barrier did, of which one writes."""
+    """The kernels before which all threads wait: each shares a written byte with a kernel since the
+    last barrier.
+    """
     inputs = program.inputs if _copies_inputs(program, driver) else ()
     since = [_span(program, port.buffer, True) for port in _placed(program, inputs)]
     found = []
@@ -244,7 +240,7 @@ def _copies_inputs(program: Program, driver: str) -> bool:
 
 
 def _copied_outputs(program: Program, driver: str) -> list[Port]:
-    """The outputs that the launch copies at its end: those that it does not write in place."""
+    """The outputs that the launch copies at its end, because it does not write them in place."""
     if not _copies_inputs(program, driver):
         return []
     ports = list(_placed(program, program.outputs))
@@ -353,7 +349,7 @@ def _calls(
 def _copies(
     program: Program, ports: Sequence[Port], to: str, start: str, kind: str
 ) -> Iterator[str]:
-    """What lies in the arena of some ports; a block copies all around a part of the steps."""
+    """Copies of some ports in the arena; a block that runs only some steps copies the arena."""
     if kind == "BLOCK":
         yield f"    if (stop - start < {len(program.general_steps)}) {{"
         yield f"        EC_BLOCK_COPY({to}, {start}, {program.arena_bytes});"

@@ -17,9 +17,9 @@ from edgec.memory.statics import Static, place_statics
 
 
 def place_program(program: Program, regions: BoardRegions, *, copies: bool) -> Program:
-    """The program with the regions of what does not lie where the linker would put it.
+    """The program with the regions of constants and functions that are not in the default place.
 
-    copies: see `place_statics`. Raises PlanError as that does.
+    copies, and PlanError: see `place_statics`.
     """
     board = regions.board
     state = regions.placements.region("state", ()) or ""
@@ -102,7 +102,7 @@ def _instructions(program: Program, emitted: EmittedModel) -> dict[str, float]:
             total[name if callee == OWN else emitted.callees.get(callee, callee)] += count
     known = runtime_functions()
     for kernel in [name for name in total if name in known]:
-        for callee in _called_by(kernel, total.keys()):  # what a kernel calls is a part of it
+        for callee in _called_by(kernel, total.keys()):  # a kernel's callees are parts of it
             total[callee] = total[kernel]
     return total
 

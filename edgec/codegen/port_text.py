@@ -86,7 +86,7 @@ class Pointers:
         return f"(int32_t)context->sizes[{names.index(var.name)}]"
 
     def condition(self, version: Version) -> str:
-        """Whether the sizes are those of a version."""
+        """Whether the sizes equal a version's."""
         pairs = enumerate(version.sizes)
         return " && ".join(f"context->sizes[{number}] == {value}u" for number, value in pairs)
 
@@ -217,7 +217,7 @@ def state_texts(program: Program, weights: Weights) -> tuple[StateText, ...]:
 
 
 def lifetime_notes(program: Program) -> tuple[str, ...]:
-    """What a run destroys, and what destroys an output, from where the buffers lie."""
+    """What a run overwrites, and what overwrites an output, from the buffers' places."""
     if program.io == "caller":
         return (
             "Inputs and outputs lie in the caller's memory; run reads the inputs in place and",

@@ -1,20 +1,4 @@
-"""What codegen is given: the steps of one model, its constants, and where every buffer lies.
-
-The pipeline fills a `Program` from the lowered groups and the memory plan; codegen decides only
-how it looks as C. Names of buffers, constants and ports share one name space within a Program.
-
-A step argument is one of:
-  1. a buffer with an offset: arena, or the state region if one of `states` names it;
-  2. a constant: an array in `constants`;
-  3. with io "caller" only, the buffer of an input or output port: it has no offset, the
-     application's own memory is used in place;
-  4. with io "rows" only, the buffer of the input port, as the first argument of step 0: the row
-     that is fed. Step 0 runs once for each row, and takes its number as an index.
-
-Trace ids are not stored here but follow from the order (`first_ids`): step k marks its end with
-id k (null pointer, 0 bytes). Of each step in turn, the parts then mark the ends of their rows in
-the same way with the ids after that, followed by the values, in the order of its traces.
-"""
+"""Codegen's input: the steps of one model, its constants, and the places of all buffers."""
 
 from __future__ import annotations
 
@@ -51,7 +35,7 @@ def count_bytes(dtype: str, shape: tuple[int, ...]) -> int:
 
 @dataclass(frozen=True)
 class Size:
-    """A size that is open: its name, and what it may be."""
+    """An open size: its name and its range."""
 
     name: str
     minimum: int
@@ -86,8 +70,8 @@ class Port:
 class State:
     """A value that lives from one run to the next, at `offsets[buffer]` of the state region.
 
-    `after` is the buffer's name for the steps that compute what it becomes: the same bytes. Reset
-    fills it from the constant named `initial`, or with the byte `fill` where that is None.
+    `after` is the buffer's name for the steps that compute its new value: the same bytes. Reset
+    fills it from the constant named `initial`, or with the byte `fill` if that is None.
     """
 
     name: str
@@ -130,9 +114,9 @@ class Trace:
 
 @dataclass(frozen=True)
 class Part:
-    """One layer of a step that runs several row by row; what it says is as in `Step`.
+    """One layer of a step that runs several row by row; other fields are as in `Step`.
 
-    `callee` is the function that makes most of its rows, `constants` are what it reads.
+    `callee` is the function that computes most of its rows, `constants` are its inputs.
     `hook_calls` is how often the step's function reports its rows and shows them.
     """
 
@@ -150,9 +134,9 @@ class Part:
 class Step:
     """One call of a PrimFunc. `args` names a buffer or constant for each parameter.
 
-    `title` is for people ('conv2d "model/conv1"'), `sources` are the node names of the model
-    file that this step computes, `shapes` is text such as '[1,49,10,1] -> [1,25,5,64]'. Of a
-    program for a GPU, the processor beside it runs the steps that are `on_processor`.
+    `title` is for people ('conv2d "model/conv1"'), `sources` are the node names of the model file
+    that this step computes, `shapes` is text such as '[1,49,10,1] -> [1,25,5,64]'. In a program for
+    a GPU, the processor beside it runs the steps that are `on_processor`.
     """
 
     function: PrimFunc
@@ -190,8 +174,7 @@ class Golden:
     """Runs with a known answer, from the initial state on.
 
     The inputs of `steps` runs are drawn in C as `edgec.runners.samples.generate_steps` draws them
-    from `seed`; `output_crc` is the CRC-32 (the one of zlib) of all outputs' bytes, those of one
-    run after those of the other.
+    from `seed`; `output_crc` is the CRC-32 (zlib's) of all outputs' bytes, run by run.
     """
 
     seed: int
@@ -203,9 +186,9 @@ class Golden:
 class ProgramRegions:
     """Regions of the board that are not where the linker would put things by itself.
 
-    constants: by name of the constant. functions: by C name, of the steps' functions and of the
-    kernels that they call. state: for all states, "" for the region of variables. ram: those of
-    the regions that are RAM, where constants and code are copied to before the model runs.
+    constants: by name. functions: by C name, of the steps' functions and of the kernels that they
+    call. state: for all states, "" for the region of variables. ram: the regions that are RAM, to
+    which constants and code are copied before the model runs.
     """
 
     constants: Mapping[str, str] = field(default_factory=dict)
@@ -215,7 +198,7 @@ class ProgramRegions:
 
     @property
     def copied(self) -> tuple[tuple[str, str], ...]:
-        """("weights" or "code", region) of what is copied to RAM."""
+        """("weights" or "code", region) of the data copied to RAM."""
         return tuple(part for part in self.parts if part[1] in self.ram)
 
     @property
@@ -231,19 +214,18 @@ class Program:
     """One model, ready to be written as C.
 
     `model` is the C identifier that prefixes everything, `source_file` the model file's name
-    without folders. `buffers` gives sizes in bytes, `offsets` where they lie. All memories are
-    `alignment`-byte aligned by the application. `arena_lower_bound` is the planner's certificate.
-    `areas` is what activations need besides the arena, and `area_of` names the region of each
-    buffer that lies there. `regions` has what else lies in a certain region of the board. With
-    `merges_functions`, functions that differ in integers alone become one. `no_asm` keeps assembly
-    out of the C. `threads` share its parallel loops. Where `float_sums` are free, a product and a
-    sum may be one instruction. `weights_form` says how constants are written. `sizes` are those
-    that each run may choose, `counts` says how much of outputs is in use where data decide that.
-    `versions` are for some values of the sizes; the steps
-    before theirs run at all others. Of a program for a GPU, `driver` says how its kernels are
-    started (`edgec.codegen.one_launch`), `processor` is the core beside it where that runs steps,
-    and `without_gpu` has those that run instead of all others if there is no GPU. A program
-    of a processor is `beside_gpu` where none of its steps is faster on one: it has the same API.
+    without folders. `buffers` has sizes in bytes, `offsets` the places. The application aligns all
+    memories to `alignment` bytes. `arena_lower_bound` is the planner's certificate. `areas` are
+    sizes of activations outside the arena, and `area_of` names the region of each such buffer.
+    `regions` has other placements in regions of the board. With `merges_functions`, functions that
+    differ only in integers become one. `no_asm` keeps assembly out of the C. `threads` share its
+    parallel loops. With free `float_sums`, a product and a sum may be one instruction.
+    `weights_form` is the form of constants in C. `sizes` can be chosen in each run; `counts` are
+    the used lengths of outputs that depend on data. `versions` are for some values of the sizes;
+    the steps before theirs run for all others. In a program for a GPU, `driver` is how its kernels
+    are started (`edgec.codegen.one_launch`), `processor` is the core beside it if that runs steps,
+    and `without_gpu` has the steps that replace all others if there is no GPU. A program for a
+    processor is `beside_gpu` if none of its steps is faster on a GPU: it has the same API.
     """
 
     model: str
@@ -319,7 +301,7 @@ class Program:
 
     @property
     def first_ids(self) -> tuple[int, ...]:
-        """For each step the id of its first part; those of its other parts and traces follow.
+        """For each step the id of its first part; ids of its other parts and traces follow.
 
         Ids of steps are their positions.
         """

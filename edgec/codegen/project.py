@@ -76,10 +76,10 @@ def write_project(
 
     With a microcontroller `board`, also its main program (of the kind `harness`), port, link and
     linker script. The program mlperf-tiny needs inputs and outputs outside of the arena; "own" is a
-    copy of the file `main`. With a `link_key` of 16 bytes the link answers only to who holds it. A
-    program for a GPU needs `compile_kernels`. Raises ContractError for a
-    program that breaks its contract, and BuildFailed for a `main` that cannot be read. To write
-    whole or not at all, give the folder of `staged_folder`.
+    copy of the file `main`. With a `link_key` of 16 bytes the link answers only to holders of the
+    key. A program for a GPU needs `compile_kernels`. Raises ContractError for a program that breaks
+    its contract, and BuildFailed for a `main` that cannot be read. For an all-or-nothing write,
+    pass the folder of `staged_folder`.
     """
     program.check()
     emitted = make_text(program)
@@ -238,7 +238,9 @@ def _board_files(
 
 
 def _served_files(served: str, link_key: bytes | None) -> dict[str, str]:
-    """The folder of what serves the model, without what only a link with a key needs."""
+    """The folder of the program that serves the model, without files that only a link with a key
+    needs.
+    """
     files = {
         f"{served}/{path.name}": path.read_text(encoding="utf-8")
         for path in sorted((resource_dir("runtime_c") / served).glob("*.[ch]"))
@@ -251,7 +253,7 @@ def _served_files(served: str, link_key: bytes | None) -> dict[str, str]:
 
 
 def _tick_unit(board: Board) -> str:
-    """What a tick of the port's counter is: QEMU's virtual time counts instructions."""
+    """The unit of a tick of the port's counter: QEMU's virtual time counts instructions."""
     if "TICKS_HZ" in board.config:
         return "EC_LINK_TICK_TIME"
     return "EC_LINK_TICK_CYCLES" if board.qemu is None else "EC_LINK_TICK_INSTRUCTIONS"

@@ -1,11 +1,11 @@
-"""Cut single functions out of the runtime's headers: a model's `_runtime.h` has what it uses.
+"""Cut single functions out of the runtime's headers: a model's `_runtime.h` has only the functions
+that it uses.
 
 Every function there is `static inline`, `static EC_KERNEL` or `static EC_SHARED`, has a comment
 right above it and closes with a brace in the first column; so does every `typedef struct` of sizes,
-`ec_..._sizes`. Macros are cut out too: a `#define
-EC_...` or an `#if defined` ... `#endif` that holds some, each with a comment right above it. What a
-function calls or names comes with it, in the order of the headers: also a function that it gives to
-another.
+`ec_..._sizes`. Macros are cut out too: a `#define EC_...` or an `#if defined` ... `#endif` that
+holds some, each with a comment right above it. Functions that a function calls or passes on come
+with it, in the order of the headers.
 
 Variants of one function come from one text, an `.inc` file. Macros right above its `#include` are
 its parameters; a model's `_runtime.h` has the text with their values in place.
@@ -90,7 +90,7 @@ def read_header(header: Path) -> str:
 
 
 def _variant(match: re.Match[str]) -> str:
-    """A text of variants with the values of its parameters, one of which may take a name."""
+    """A text of variants with the values of its parameters, one of which may be a name."""
     text = (resource_dir("runtime_c") / match[2]).read_text(encoding="utf-8")
     for name, argument, value in _PARAMETER.findall(match[1]):
         if argument:

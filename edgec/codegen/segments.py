@@ -4,10 +4,10 @@
     steps 3 to 9   GPU              before: the value of step 2 is copied to the GPU
     step 10        processor        before: the values of steps 7 and 9 are copied back
 
-Both have an arena and states of their own, of one plan: a value lies at the same place in each. For
-every byte it is known which of the two has what was written last; a segment first copies what its
-steps read and its own memory has not. Values that are live together share no byte, so that a copy
-destroys nothing that is still read.
+Each has an arena and states with the same plan: a value has the same place in both. The compiler
+tracks which memory has the last write of every byte; a segment first copies the bytes that its
+steps read and its memory lacks. Values that are live together share no byte, so a copy overwrites
+nothing that is still read.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ def segments_of(program: Program) -> tuple[Segment, ...]:
         copies = memories.run(steps, PROCESSOR if on_processor else GPU)
         found.append(Segment(on_processor, start, start + len(steps), copies))
         start += len(steps)
-    # What a state becomes belongs where the next run looks for it first.
+    # A state's new value must be where the next run reads it first.
     home = memories.taken(GPU, memories.states_of(GPU))
     if home:
         found.append(Segment(False, start, start, home))
@@ -97,7 +97,7 @@ class _Memories:
         return [state for state, home in self.home.items() if home == side]
 
     def run(self, steps: Sequence[Step], side: int) -> tuple[Copy, ...]:
-        """Run steps on a side; what has to be copied there before."""
+        """Run steps on a side; returns the copies before them."""
         found: list[Copy] = []
         for step in steps:
             read, written = self._used(step)
@@ -110,7 +110,7 @@ class _Memories:
         return tuple(_merged(found))
 
     def _used(self, step: Step) -> tuple[list[str], list[str]]:
-        """The buffers that a step reads, and those that it makes."""
+        """The buffers that a step reads, and the buffers that it writes."""
         pairs = zip(step.args, step.function.params, strict=True)
         placed = [(name, param) for name, param in pairs if name in self.program.offsets]
         written = [
@@ -121,7 +121,7 @@ class _Memories:
         return [name for name, _ in placed if name not in written], written
 
     def taken(self, side: int, names: Sequence[str]) -> tuple[Copy, ...]:
-        """The copies that bring these buffers to a side, which then has them."""
+        """The copies that bring these buffers to a side."""
         found = []
         for name in names:
             start, stop = self._span(name)

@@ -33,7 +33,7 @@ from edgec.numerics.term import as_term
 
 
 class LeaveSettled(Rewriter):
-    """All such loops as loops that end; blocks must be gone."""
+    """Let such loops end early; blocks must be lowered."""
 
     def store(self, store: Store) -> Stmt:
         """As it is."""
@@ -52,7 +52,7 @@ class LeaveSettled(Rewriter):
 
 
 def _kept(store: Store) -> Select | None:
-    """The choice by which an element stays as it is, of nothing but itself and constants."""
+    """The choice that keeps an element as it is, depending only on itself and constants."""
     match store.value:
         case Select(condition, yes, _) if yes == Load(store.buffer, store.indices):
             reads = (part for part in subexpressions(condition) if part != yes)

@@ -30,7 +30,7 @@ def _is_on(step: Step, on: Side) -> bool:
 
 @dataclass(frozen=True)
 class SharedFunction:
-    """A function to emit, what is known of its constants, and the steps that call it."""
+    """A function to emit, the known ranges of its constants, and the steps that call it."""
 
     function: PrimFunc
     known: Mapping[str, Range]
@@ -58,7 +58,7 @@ def share(program: Program, on: Side = None) -> tuple[SharedFunction, ...]:
 
 @dataclass(frozen=True)
 class SharedCallee:
-    """A function that steps call, what is known of its constants, and its names in the program."""
+    """A function that steps call, its constants' known ranges, and its names in the program."""
 
     function: PrimFunc
     known: Mapping[str, Range]

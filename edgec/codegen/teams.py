@@ -32,9 +32,9 @@ def parts_of(body: Sequence[Stmt], registers: Registers) -> list[Part]:
 
 
 def meets_before(parts: Sequence[Part], *, is_apart: bool) -> list[bool]:
-    """Before which parts the threads wait until all are there: one touches what another writes.
+    """The parts before which all threads wait for each other: their bytes overlap earlier writes.
 
-    is_apart: no two buffers lie over one another.
+    is_apart: no two buffers overlap.
     """
     found: list[bool] = []
     seen: list[_Span] = []
@@ -77,8 +77,9 @@ def _around(ends: Sequence[tuple[int, int] | None]) -> tuple[int, int] | None:
 
 
 def _meet(first: _Span, second: _Span, *, is_apart: bool) -> bool:
-    """Whether two may touch one element, of which one writes. Of buffers that lie over one another,
-    the second never reads what the first has written: the elements would not be its own."""
+    """Whether two may access one element that one of them writes. If their buffers overlap, the
+    second never reads what the first has written, since every buffer is written before it is read.
+    """
     if first.buffer != second.buffer:
         return second.is_write and not is_apart
     if not (first.is_write or second.is_write):

@@ -4,14 +4,14 @@
       acc[c] = acc[c] + b[4 + c]  ->          + (v8u32)*(const v8s32_at *)&b[4]);
     }
 
-  1. Elements that lie side by side are loaded and stored at once, at any address; others lane by
-     lane. What all lanes share is a scalar until a vector needs it.
+  1. Adjacent elements are loaded and stored together, at any address; others lane by lane. A value
+     that all lanes share is a scalar until a vector needs it.
   2. Integers wrap, so sums and products are of unsigned lanes. A condition is a mask: a vector of
-     -1 and 0 with lanes as wide as what was compared.
+     -1 and 0 with the lane width of the comparison's operands.
   3. A function of the runtime is called for each lane.
   4. A register that only the loop uses, at the same index in each lane, is a vector itself.
 
-The types are typedefs at the top of the loop's scope, so that a file holds those that it uses.
+The types are typedefs at the top of the loop's scope, so a file has only those that it uses.
 """
 
 from __future__ import annotations
@@ -65,10 +65,10 @@ def _widths(source: str, dtype: str) -> list[str]:
 
 @dataclass
 class Lanes:
-    """A vectorized loop that is being written.
+    """A vectorized loop that is being emitted.
 
-    printer: of what all lanes share. address: the C of `&buffer[offset]` without the `&`, of an
-    element by its flat offset. fresh: a new local name. private: buffers of vectors.
+    printer: of values that all lanes share. address: the C of `buffer[offset]`, of an element by
+    its flat offset. fresh: a new local name. private: buffers of vectors.
     """
 
     loop: For
@@ -142,7 +142,7 @@ class Lanes:
     # values -------------------------------------------------------------------------------------
 
     def _vector(self, expr: Expr) -> tuple[str, str]:
-        """The C and the dtype of its lanes, which of bool is that of a mask."""
+        """The C text and the lanes' dtype; for bool, the mask's dtype."""
         if not self.varies(expr):
             return self._shared(expr)
         match expr:

@@ -19,13 +19,13 @@ from edgec.codegen.program import Area, Part, Program, Step, Trace, Version
 from edgec.errors import ContractError
 from edgec.memory.problem import Plan, Problem
 
-#: What is said of the steps that run where there is no GPU.
+#: The label of steps that run without a GPU.
 WITHOUT_GPU = "no GPU"
 
 
 @dataclass(frozen=True)
 class Special:
-    """A program of certain sizes. words: they as text, such as `batch=8`."""
+    """A program for certain sizes. words: the sizes as text, such as `batch=8`."""
 
     sizes: Mapping[str, int]
     words: str
@@ -33,7 +33,7 @@ class Special:
 
 
 def special_name(words: str, name: str) -> str:
-    """What a value of the program of certain sizes is called in that for all."""
+    """The name in the program for all sizes of a value of the program for certain sizes."""
     return f"{words}: {name}"
 
 
@@ -72,7 +72,7 @@ def with_versions(general: Program, specials: Sequence[Special]) -> Program:
 
 
 def without_gpu(program: Program, other: Program) -> Program:
-    """The program of a GPU with the one that runs where there is none."""
+    """The program for a GPU with the program that runs without one."""
     start = len(program.steps)
     joined = _joined(program, other, WITHOUT_GPU, "without a GPU")
     steps = tuple(
@@ -149,7 +149,7 @@ class _Names:
         return self.known.get(name) or self.own(name)
 
     def argument(self, name: str) -> str:
-        """A buffer's name, or that of a constant, which is kept if it is a new one."""
+        """A buffer's name, or a constant's; a new constant is kept."""
         if name in self.arrays:
             return self.constants.add(self.own(name), self.arrays[name])
         return self.buffer(name)

@@ -34,9 +34,9 @@ def import_model(
 ) -> Module:
     """Read a model file of any known format, chosen by its content, then by its suffix.
 
-    match: overrides the rounding that the file's own framework has. shapes: of inputs whose extents
-    the file leaves open, by name; a range keeps the extent open within it. values: of an ONNX
-    file's inputs that are constants. budget: limits of what its constants may take.
+    match: overrides the rounding of the file's framework. shapes: of inputs whose extents the file
+    leaves open, by name; a range keeps the extent open within it. values: of an ONNX file's inputs
+    that are constants. budget: limits of its constants.
 
     Raises ImportFailed.
     """
@@ -121,7 +121,7 @@ def _at_numbers(
 
 
 def _refuse_given(path: Path, kind: str, shapes: Any, values: Any) -> None:
-    """Raise ImportFailed for what a format cannot be given from outside."""
+    """Raise ImportFailed for options that a format does not support."""
     if values and kind == "tflite":
         raise ImportFailed(f"{path.name}: only inputs of ONNX files can be given a value")
     if (shapes or values) and kind in ("torch", "features"):

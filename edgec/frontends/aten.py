@@ -32,10 +32,11 @@ Import = Callable[..., Result]
 
 @dataclass(frozen=True)
 class Call:
-    """One node of the program: where its ONNX nodes go, and what torch says of its first result.
+    """One node of the program: the builder of its ONNX nodes, and torch's facts about its first
+    result.
 
-    name: what reports call it. shape, dtype: of the first result. used: which of several results
-    something reads. memory: how the first argument lies in torch's: strides and first element.
+    name: for reports. shape, dtype: of the first result. used: which of several results are read.
+    memory: strides and first element of the first argument in torch's memory.
     """
 
     builder: GraphBuilder

@@ -20,7 +20,7 @@ from edgec.graph.ir import Value
 
 #: Of a complex dtype the dtype of its parts.
 PARTS = {"complex64": "float32", "complex128": "float64"}
-#: Operators that do with each part what they do with real numbers.
+#: Operators that act on each part as on real numbers.
 _BY_PARTS = frozenset(
     f"aten.{name}" for name in (
         "view.default", "_unsafe_view.default", "reshape.default", "unsqueeze.default",

@@ -1,7 +1,7 @@
 """Composite ATen operators that ONNX has as one operator: they are not decomposed.
 
 A decomposed LSTM has a copy of its cell for each time step; a decomposed attention guards against
-rows without any key. What is listed in `kept_operators` keeps its own form.
+rows without any key. The operators in `kept_operators` are imported directly.
 """
 
 from __future__ import annotations
@@ -104,9 +104,9 @@ def _for_heads(call: Call, x: Value, heads: int) -> Value:
 
 
 def _weights(call: Call, scores: Value, mask: Value | None) -> Value:
-    """The softmax of scores, to which a mask is added; of truth values: of those where it holds.
+    """The softmax of scores plus a mask, or of scores where a boolean mask is true.
 
-    A hidden score is so low that its weight is exactly 0. Rows without any other are all 0.
+    A hidden score is so low that its weight is exactly 0. Rows with only hidden scores are all 0.
     """
     if mask is None or mask.type.dtype != "bool":
         masked = scores if mask is None else call.onnx("Add", scores, mask)
@@ -121,7 +121,7 @@ def _weights(call: Call, scores: Value, mask: Value | None) -> Value:
 
 @dataclass(frozen=True)
 class _Layers:
-    """What torch's recurrent operators are called with after their weights."""
+    """The arguments of torch's recurrent operators after their weights."""
 
     has_biases: bool
     count: int
@@ -145,7 +145,7 @@ def gru(call: Call, x: Value, state: Value, weights: Sequence[Value], *form: Any
     return _recurrent(call, "GRU", x, [state], weights, _Layers(*form))
 
 
-#: Where ONNX's gates are among torch's, and what an ONNX node says in addition.
+#: The positions of ONNX's gates among torch's, and further attributes of the ONNX node.
 _GATES = {"LSTM": (0, 3, 1, 2), "GRU": (1, 0, 2)}
 _SAYS: dict[str, dict[str, int]] = {"LSTM": {}, "GRU": {"linear_before_reset": 1}}
 

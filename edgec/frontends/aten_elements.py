@@ -119,7 +119,7 @@ def _logarithm(call: Call, x: Value, *, kind: str) -> Result:
     return call.onnx("Mul", call.onnx("Log", x), call.like(1 / math.log(int(kind)), call.dtype))
 
 
-#: Forms of operators, the importer of each, and by the operator's name what it is told.
+#: Operator forms: the importer of each, and its arguments by the operator's name.
 _TABLES: tuple[tuple[tuple[str, ...], Import, dict[str, str]], ...] = (
     (("{}.default",), _unary, _UNARY),
     (("{}.Tensor", "{}.Scalar", "{}.default"), _arithmetic, _ARITHMETIC),
@@ -276,7 +276,7 @@ def any_of(call: Call, x: Value, axes: int | Sequence[int] | None = None,
 
 @aten("sign.default")
 def sign(call: Call, x: Value) -> Result:
-    """1 above 0, -1 below, and 0 of what is neither, such as NaN (which ONNX keeps)."""
+    """1 above 0, -1 below, and 0 otherwise, also for NaN (which ONNX keeps)."""
     if call.dtype not in _FLOATS:
         return call.onnx("Sign", x)
     zero = call.like(0.0, x.type.dtype)
@@ -366,7 +366,7 @@ def mean_relu(call: Call, x: Value, noise: Value, lower: float = 1 / 8, upper: f
 
 @aten("hardtanh.default", "clamp.default", "clamp.Tensor")
 def clamp(call: Call, x: Value, low: Operand = None, high: Operand = None) -> Result:
-    """x within bounds, each of which may be absent."""
+    """x within bounds; either may be absent."""
     made = call.cast(x, call.dtype)
     bounds = [call.like(bound, call.dtype) for bound in (low, high)]
     if not any(isinstance(bound, Value) for bound in bounds):

@@ -17,7 +17,7 @@ from edgec.graph.ir import Constant, Value
 
 @dataclass(frozen=True)
 class _Convolution:
-    """What a convolution is called with after its bias: a number for each axis, or one for all."""
+    """The arguments of a convolution after its bias: a number for each axis, or one for all."""
 
     stride: Sequence[int]
     padding: Sequence[int]
@@ -247,7 +247,7 @@ def _powers(call: Call, x: Value, axis: int) -> tuple[Value, Value]:
 @aten("grid_sampler_2d.default", "grid_sampler_3d.default")
 def grid_sampler(call: Call, x: Value, grid: Value, mode: int, padding: int,
                  align_corners: bool) -> Result:  # fmt: skip
-    """An image at places that a grid gives, between its pixels."""
+    """An image sampled between its pixels at positions from a grid."""
     return call.onnx(
         "GridSample", x, grid, mode=("linear", "nearest", "cubic")[mode],
         padding_mode=("zeros", "border", "reflection")[padding], align_corners=int(align_corners),
@@ -293,13 +293,13 @@ def upsample_smoothly(call: Call, x: Value, size: Sequence[int], align_corners: 
 @aten("_upsample_bicubic2d_aa.default")
 def upsample_by_cubes(call: Call, x: Value, size: Sequence[int], align_corners: bool,
                       *factors: float | None) -> Result:  # fmt: skip
-    """The same by cubes, which torch has of another coefficient than without smoothing."""
+    """The same with cubic interpolation; torch's coefficient differs when it smooths."""
     return upsample_smoothly(call, x, size, align_corners, *factors, mode="cubic",
                              cubic_coeff_a=-0.5)  # fmt: skip
 
 
 def _resized(call: Call, x: Value, factors: Sequence[float] | None) -> tuple[Operand, Operand]:
-    """ONNX's scales and sizes; scales where they are not what the sizes say, as 1.7 for 3 -> 5."""
+    """ONNX's scales and sizes; scales if they differ from the sizes' ratio, as 1.7 for 3 -> 5."""
     sides = zip(x.type.shape[2:], call.shape[2:], factors or (), strict=False)
     if all(extent * factor == size for extent, size, factor in sides):
         return None, ints(call.shape)

@@ -119,7 +119,7 @@ def _turned(call: Call, x: Value) -> Value:
 
 
 def _triangle(call: Call, x: Value, upper: bool, of_ones: bool) -> Value:
-    """A triangle of matrices, zeros elsewhere; of_ones: what the diagonal is taken as."""
+    """A triangle of matrices, zeros elsewhere; of_ones: the diagonal is taken as ones."""
     whole = np.ones(x.type.shape[-2:], bool)
     inside = np.triu(whole, int(of_ones)) if upper else np.tril(whole, -int(of_ones))
     rest = np.eye(whole.shape[0], dtype=x.type.dtype) * of_ones
@@ -127,5 +127,5 @@ def _triangle(call: Call, x: Value, upper: bool, of_ones: bool) -> Value:
 
 
 def _no_error(call: Call, x: Value) -> Value:
-    """What torch says of each matrix: 0, no error."""
+    """torch's status of each matrix: 0, no error."""
     return call.builder.constant(f"{call.name}.info", np.zeros(x.type.shape[:-2], np.int32))

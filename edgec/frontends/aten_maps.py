@@ -1,7 +1,7 @@
 """ATen operators whose result is a fixed choice of elements: one Gather by constant indices.
 
-A `Map` says for each element of the result which element it is of the sources, one after the other
-as vectors. NumPy makes it, by doing to element numbers what torch does to elements.
+A `Map` has, for each element of the result, its index in the concatenated flat sources. NumPy makes
+it by applying torch's operation to element numbers.
 """
 
 from __future__ import annotations
@@ -80,7 +80,7 @@ def unfold(call: Call, x: Value, axis: int, size: int, step: int) -> Result:
 
 @aten("roll.default")
 def roll(call: Call, x: Value, shifts: Sequence[int], axes: Sequence[int] = ()) -> Result:
-    """Elements moved along axes; those that leave come in again."""
+    """Elements rotated along axes."""
     return chosen(call, np.roll(numbered(x.type.shape), tuple(shifts), tuple(axes) or None), x)
 
 
@@ -288,7 +288,7 @@ _REDUCTIONS = {"sum": "add", "mean": "add", "prod": "mul", "amax": "max", "amin"
 
 
 def _neutralized(call: Call, x: Value, axis: int, index: Value, reduce: str) -> Value:
-    """x with what a reduction leaves as it is, wherever an index points."""
+    """x with the reduction's neutral element wherever an index points."""
     bounds = None if x.type.is_float else np.iinfo(x.type.dtype)
     least, most = (bounds.min, bounds.max) if bounds else (-np.inf, np.inf)
     number = {"prod": 1, "amax": least, "amin": most}.get(reduce, 0)
@@ -298,7 +298,7 @@ def _neutralized(call: Call, x: Value, axis: int, index: Value, reduce: str) -> 
 
 def _mean(call: Call, x: Value, axis: int, index: Value, updates: Value,
           include_self: bool) -> Value:  # fmt: skip
-    """Sums by their counts, of which x itself may be one."""
+    """Sums divided by their counts; x may be one of the summands."""
     one = np.ones((), x.type.dtype)
     ones = np.ones(index.type.shape, x.type.dtype)
     start = np.full(x.type.shape, int(include_self), x.type.dtype)
@@ -315,7 +315,7 @@ def scatter_add(call: Call, x: Value, axis: int, index: Value, source: Value) ->
 
 
 def _updates(call: Call, shape: tuple[int, ...], source: Operand, dtype: str) -> Value:
-    """What a scatter writes: the first elements along each axis, or a number everywhere."""
+    """The updates of a scatter: the first elements along each axis, or a number everywhere."""
     if isinstance(source, Value):
         source = call.shaped(source, [1]) if not source.type.shape else source
         return chosen(call, numbered(source.type.shape)[tuple(map(slice, shape))], source)

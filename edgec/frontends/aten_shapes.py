@@ -1,4 +1,4 @@
-"""ATen operators that move elements, and those that make constants."""
+"""ATen operators that move elements, and operators that create constants."""
 
 from __future__ import annotations
 
@@ -167,7 +167,7 @@ def pad_by_edge(call: Call, x: Value, widths: Sequence[int]) -> Result:
 
 
 def _padded(call: Call, x: Value, widths: Sequence[int], mode: str, fill: Operand) -> Value:
-    """torch gives (before, after) of the last axis first."""
+    """torch lists (before, after) of the last axis first."""
     rank = len(x.type.shape)
     before, after = [0] * rank, [0] * rank
     for position in range(len(widths) // 2):
@@ -252,7 +252,7 @@ def index(call: Call, x: Value, indices: Sequence[Value | None]) -> Result:
 
 
 def _where(call: Call, x: Value, axis: int, mask: Value) -> Value:
-    """The parts of x for which a mask of some of its axes holds: data decide how many."""
+    """The parts of x where a mask over some of its axes is true: their number depends on data."""
     after = x.type.shape[axis + len(mask.type.shape) :]
     whole = call.shaped(x, (*x.type.shape[:axis], mask.type.elements, *after))
     return call.onnx("Compress", whole, call.shaped(mask, [mask.type.elements]), axis=axis)
@@ -260,7 +260,7 @@ def _where(call: Call, x: Value, axis: int, mask: Value) -> Value:
 
 @aten("masked_select.default")
 def masked_select(call: Call, x: Value, mask: Value) -> Result:
-    """The elements for which a mask holds, each repeated to the shape of both."""
+    """The elements where a mask is true; both are broadcast to one shape."""
     shape = ints(np.broadcast_shapes(x.type.shape, mask.type.shape))
     return _where(call, call.onnx("Expand", x, shape), 0, call.onnx("Expand", mask, shape))
 

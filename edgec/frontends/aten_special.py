@@ -20,7 +20,7 @@ def power_of_two(call: Call, x: Value) -> Result:
 
 @aten("round.decimals")
 def round_to_decimals(call: Call, x: Value, decimals: int = 0) -> Result:
-    """Rounded to as many decimals; below zero, to tens and so on."""
+    """Rounded to a number of decimals; if negative, to tens and so on."""
     factor = call.like(10.0 ** abs(decimals), call.dtype)
     scale, back = ("Mul", "Div") if decimals >= 0 else ("Div", "Mul")
     return call.onnx(back, call.onnx("Round", call.onnx(scale, x, factor)), factor)

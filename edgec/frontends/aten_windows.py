@@ -1,7 +1,7 @@
 """Pools of any form over any number of axes: a reduction of windows that a Gather collects.
 
-For forms that ONNX's pools, which have kernels of their own, lack: parts of unequal size, divisors
-of their own, indices of what was chosen, a third axis.
+For forms that ONNX's pools, which have fast kernels, lack: windows of unequal size, other divisors,
+indices of the maximum, a third axis.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ def adaptive_maximum(call: Call, x: Value, size: Sequence[int]) -> Result:
 def columns_to_image(call: Call, x: Value, size: Sequence[int], kernel: Sequence[int],
                      dilation: Sequence[int], padding: Sequence[int],
                      stride: Sequence[int]) -> Result:  # fmt: skip
-    """Sums of overlapping windows: what a transposed convolution by unit matrices adds up."""
+    """Sums of overlapping windows: a transposed convolution with unit matrices."""
     batched = x if len(x.type.shape) == 3 else call.shaped(x, (1, *x.type.shape))
     area = math.prod(kernel)
     batch, channels, _ = batched.type.shape

@@ -21,7 +21,7 @@ _STRUCTS = {"Convolution2DTransposeBias": ("padding", "stride_width", "stride_he
 def decode_custom_options(data: bytes, operator: str = "") -> dict[str, Any]:
     """Numbers and flags by name; empty bytes are no options. Raises ImportFailed.
 
-    operator: its custom code. Nothing nested is followed, so that damaged offsets cannot make it
+    operator: its custom code. Nested tables are not followed, so damaged offsets cannot make it
     recurse.
     """
     if operator in _STRUCTS:

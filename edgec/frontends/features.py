@@ -1,4 +1,4 @@
-"""Files that say what a model hears of a sound: `features.toml`.
+"""`features.toml`: files that define a model's audio features.
 
 kind = "mfcc"             # or "log-mel"; or: model = "front_end.tflite"
 like = "tensorflow"       # whose defaults: tensorflow (tf.signal) or torchaudio
@@ -11,9 +11,9 @@ high_hz = 4000
 coefficients = 10         # of "mfcc"
 normalize = "peak"        # the loudest sample of a sound becomes 1; or "none"
 
-Further keys: fft, power, triangles, orthonormal, log_floor, unit (ln or dB), scale, offset; their
-meaning is that of `edgec.ops.audio_features.Features`. A `model` takes a frame of int16 samples
-and returns a row of features; it has rate, step_ms and normalize beside it alone.
+Further keys: fft, power, triangles, orthonormal, log_floor, unit (ln or dB), scale, offset;
+`edgec.ops.audio_features.Features` defines them. A `model` takes a frame of int16 samples and
+returns a row of features; with it, only rate, step_ms and normalize are allowed.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from edgec.ops.signal_rfft import LENGTHS
 from edgec.resources import parse_toml
 
 SUFFIX = ".toml"
-#: What the frameworks' own functions do by default.
+#: Defaults of the frameworks' own functions.
 STYLES: dict[str, dict[str, Any]] = {
     "tensorflow": {"power": 1, "triangles": "mel", "orthonormal": False},
     "torchaudio": {"power": 2, "triangles": "hertz", "orthonormal": True},

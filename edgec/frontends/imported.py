@@ -1,4 +1,4 @@
-"""What an importer appends: in float32 if need be, folded where it is constant, named as in the
+"""The nodes that an importer appends: in float32 if needed, folded if constant, named as in the
 source.
 """
 
@@ -93,9 +93,9 @@ def folded(
 def require_open(
     builder: GraphBuilder, inputs: Sequence[Value | None], made: Sequence[Value]
 ) -> None:
-    """Raise ImportFailed where a node lost that data decide the size of an input.
+    """Raise ImportFailed if a node ignored that an input's size depends on data.
 
-    Its importer took the largest size for the one that there is.
+    Its importer took the largest size for the actual one.
     """
     opened = [value for value in inputs if value is not None and value in builder.open_axes
               and value not in builder.filled]  # fmt: skip
@@ -124,9 +124,9 @@ def is_made(builder: GraphBuilder, value: Value, uses: Mapping[Value, list[int]]
 
 
 def put_in_place(builder: GraphBuilder, value: Value, fresh: Value, at: Sequence[int]) -> None:
-    """Let the nodes at these positions make and read `fresh` for a value.
+    """Let the nodes at these positions compute and read `fresh` in place of a value.
 
-    A later node may read the value, as that of a variance reads the mean.
+    A later node may read the value: a variance reads the mean.
     """
 
     def renamed(values: tuple[Value, ...]) -> tuple[Value, ...]:

@@ -41,12 +41,12 @@ MAX_TENSOR_BYTES = 1 << 30
 
 #: The rounding of each `match`.
 _ROUNDING: dict[str, Rounding] = {"onnx": "onnx", "tflm": "tflm"}
-#: What a node of a body counts as, and one for each body around it: functions that call others may
+#: The work of a node in a body, plus one for each body around it: functions that call others may
 #: stand for billions of nodes.
 _STEPS_OF_NODE = 8
 #: Bodies in bodies: PyTorch writes one for each level of modules.
 _MOST_INSIDE = 64
-#: The attributes of which a Constant has one, and their dtypes; a tensor has its own.
+#: The alternative attributes of a Constant, and their dtypes; a tensor has its own.
 _CONSTANTS = {"value": None, "sparse_value": None, "value_float": "float32",
               "value_floats": "float32", "value_int": "int64", "value_ints": "int64"}  # fmt: skip
 #: Not computed at import even where all inputs are constants: `fuse_qdq` looks for it.
@@ -63,12 +63,11 @@ def import_onnx(
 ) -> Module:
     """Read an ONNX file into a module whose `main` has the file's inputs and outputs.
 
-    match: overrides the `rounding` of every requantize (default `onnx`). shapes: of inputs that the
-    file gives symbolic extents, by name; without, only the first extent may be one (it is 1).
-    values: of inputs that are always this number, or this array, by name: constants, which decide
-    branches and shapes.
-    Raises ImportFailed for a file that is not ONNX, is damaged, has other
-    symbolic extents, or uses operators that no importer knows (all are listed).
+    match: overrides the `rounding` of every requantize (default `onnx`). shapes: of inputs with
+    symbolic extents, by name; by default only the first extent may be symbolic (it is 1). values:
+    of inputs that are always this number or array, by name: constants, which decide branches and
+    shapes. Raises ImportFailed for a file that is not ONNX, is damaged, has other symbolic extents,
+    or uses operators that no importer knows (all are listed).
     """
     if match not in (None, *_ROUNDING):
         raise ImportFailed(
@@ -86,7 +85,7 @@ def import_onnx(
 
 
 def dimension_names(path: Path) -> dict[tuple[str, int], str]:
-    """What the file calls the open dimensions of its inputs, by input and axis."""
+    """The file's names of open dimensions of its inputs, by input and axis."""
     return {
         (entry.name, axis): dimension.dim_param
         for entry in read_onnx(path).graph.input
@@ -109,7 +108,7 @@ class _GraphImporter:
     ) -> None:
         self.path = path
         self.spending = Spending(budget)
-        self.made = Spending(budget)  # constants that importers make of those of the file
+        self.made = Spending(budget)  # constants that importers derive from the file's
         self.shapes = shapes
         self.fixed = values
         self.opset = opsets[""]
@@ -202,7 +201,7 @@ class _GraphImporter:
             self.node(node, node.name or f"{prefix}{node.op_type}#{number}")
 
     def find(self, name: str) -> Value | None:
-        """The value of a name; what a body reads from around it becomes a parameter."""
+        """The value of a name; an outer value that a body reads becomes a parameter."""
         if name not in self.values and self.outer is not None:
             value = self.outer.find(name)
             if isinstance(value, Constant):
@@ -256,13 +255,13 @@ class _GraphImporter:
         self.name_values(node.output, made, first)
 
     def name_values(self, names: Sequence[str], made: Sequence[Value], first: int) -> None:
-        """Give what the nodes from `first` on made the names of the file."""
+        """Name the results of the nodes from `first` on as in the file."""
         uses = mentions(self.builder, first)
         for name, value in zip(names, made, strict=False):
             self.values[name] = named(self.builder, value, name, uses)
 
     def lacks_input(self, node: Any, name: str) -> bool:
-        """Whether a node reads what an unsupported one makes; ImportFailed if nothing makes it."""
+        """Whether a node reads an unsupported one's result; ImportFailed if nothing computes it."""
         missing = [i for i in node.input if i and self.find(i) is None]
         if missing and not self.problems:
             raise ImportFailed(
@@ -273,7 +272,7 @@ class _GraphImporter:
         return bool(missing)
 
     def failed(self, what: str, error: EdgecError) -> None:
-        """Note what is not supported, and which inputs would decide it."""
+        """Record an unsupported node, and the inputs that would decide it."""
         if isinstance(error, NotConstant) and error.value is not None and not self.outer:
             self.wanted.update(self.deciding(error.value))
         self.problems.append(f"{what}: {error.message}")
@@ -326,7 +325,7 @@ class _GraphImporter:
         raise failure
 
     def by_importer(self, importer: Importer, raw: RawNode) -> tuple[Value, ...]:
-        """What an operator's importer makes, folded where it is constant."""
+        """The values that an operator's importer returns, folded if constant."""
         if "." not in raw.kind:  # of another domain it has its name
             require_known(raw.kind, self.opset)
         first = len(self.builder.nodes)
@@ -410,7 +409,7 @@ class _GraphImporter:
         name: str,
         params: Sequence[Callable[[str], Value]],
     ) -> tuple[Value, ...]:
-        """What a node's graph computes of values that `params` give by the name of each input."""
+        """A node's graph as a body; `params` has the value of each of its inputs."""
         graph = graphs.get(name)
         if graph is None or len(graph.input) != len(params):
             raise ImportFailed(f"its {name} is not one graph with {len(params)} inputs")
@@ -564,7 +563,7 @@ def _not_supported(kind: str, opset: int) -> str:
 
 
 def _name_of(type_proto: Any) -> str:
-    """The dtype of a tensor, such as "string", or what else it is, such as "sequence"."""
+    """The dtype of a tensor, such as "string", or another kind of value, such as "sequence"."""
     from onnx import TensorProto
 
     kind = str(type_proto.WhichOneof("value")).removesuffix("_type")

@@ -1,9 +1,4 @@
-"""Bodies of ONNX operators for which the standard gives none: other operators take their place.
-
-A body is text in the language of `onnx.parser`, made for the attributes and types of one node. Its
-inputs are a, b, c, …, its outputs x, y, z. It stands in where an importer takes other forms of the
-operator only (constant weights, one scale), or where there is none. `_BODIES` names them all.
-"""
+"""Bodies of ONNX operators without one in the standard: other operators replace them."""
 
 from __future__ import annotations
 
@@ -362,7 +357,7 @@ def _scales(first: str, second: str, result: str) -> str:
 
 
 def _require_zero_points(use: Use) -> None:
-    """Raise ImportFailed unless zero points have the dtypes of what they belong to."""
+    """Raise ImportFailed unless zero points have the dtypes of their tensors."""
     for zero, of in ((2, 0), (5, 3)):
         if use.type(zero).dtype != use.type(of).dtype:
             raise ImportFailed(f"the zero point of {use.type(of).dtype} is {use.type(zero).dtype}")
@@ -429,7 +424,7 @@ def _space_to_depth(use: Use) -> str:
 
 
 def _reverse_sequence(use: Use) -> str:
-    """Of each position along time the one it is read from, as GatherElements takes it."""
+    """For each position along time the position to read, for GatherElements."""
     x = use.type(0)
     time, batch = int(use.get("time_axis", 0)), int(use.get("batch_axis", 1))
     rank = len(x.shape)

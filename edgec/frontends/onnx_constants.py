@@ -37,8 +37,8 @@ def dense(shape: tuple[int, ...], values: Array, indices: Array) -> Array:
     return data
 
 
-#: What the evaluator computes in time that grows as its operands and outputs do; of all else each
-#: element of an output may read each element of the operands, in a loop of Python.
+#: Operators whose evaluation takes time proportional to operands and outputs; for all others, each
+#: output element may read all operands' elements in a Python loop.
 _LINEAR = frozenset((
     "Abs", "Acos", "Acosh", "Add", "And", "ArgMax", "ArgMin", "Asin", "Asinh", "Atan", "Atanh",
     "BitShift", "BitwiseAnd", "BitwiseNot", "BitwiseOr", "BitwiseXor", "Cast", "CastLike",

@@ -2,8 +2,8 @@
 
 PyTorch's exporter writes weights to `model.onnx.data` by default. Such a file is opened only if it
 is a regular file inside the model's own folder, after symbolic links are followed, and holds as
-many bytes as the tensor has. ONNX Runtime, which would open any path, gets what was read here. So
-every place that can hold a tensor is looked at: initializers (dense and sparse), attributes,
+many bytes as the tensor has. ONNX Runtime, which would open any path, gets the data read here. So
+every place that can hold a tensor is checked: initializers (dense and sparse), attributes,
 subgraphs, functions, training information.
 """
 
@@ -17,7 +17,7 @@ from typing import Any
 
 from edgec.errors import ImportFailed, TooLarge
 
-#: The message that holds a tensor, and what its `data_location` says of data elsewhere.
+#: The message that holds a tensor, and its `data_location` for data in another file.
 TENSOR = "onnx.TensorProto"
 EXTERNAL = 1
 #: All tensors of other files together; one file may be the data of many tensors.
@@ -64,7 +64,7 @@ def _inline(model: Any, path: Path) -> None:
 
 
 def _external_data(tensor: Any, path: Path, most_bytes: int) -> bytes:
-    """The bytes of a tensor in another file. See `read_onnx` for what it raises."""
+    """The bytes of a tensor in another file. Raises the errors of `read_onnx`."""
     fields = {entry.key: entry.value for entry in tensor.external_data}
     name, location = f"{path.name}: tensor {tensor.name!r}", fields.get("location", "")
     try:

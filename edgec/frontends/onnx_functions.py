@@ -28,8 +28,8 @@ def function_body(
     """The opset and the nodes of a node's body, or None if there is none.
 
     functions: the file's own, by `function_key`. types: of the node's inputs, None for absent ones.
-    attributes: of the node, as Python's. outer: begins the names of what is inside. The last nodes
-    give the node's own outputs.
+    attributes: of the node, as Python values. outer: prefix of the inner names. The last nodes
+    compute the node's outputs.
     """
     import onnx
 
@@ -54,7 +54,7 @@ def function_body(
 
 
 def function_key(function: Any) -> tuple[str, ...]:
-    """Domain, name and overload: what a node must have to call a function."""
+    """Domain, name and overload, which a node needs to call a function."""
     return function.domain, function.name, function.overload
 
 
@@ -67,7 +67,7 @@ def _opset_of(body: Any, opset: int) -> int:
 def _standard_body(
     schema: Any, node: Any, opset: int, types: Sequence[TensorType | None]
 ) -> Any | None:
-    """The body that the standard gives a node, made for its types where it depends on them."""
+    """The standard's body of a node, made for its types if it depends on them."""
     import onnx
 
     body = onnx.FunctionProto()
@@ -89,7 +89,7 @@ def _standard_body(
 
 
 def _inlined(body: Any, node: Any, attributes: Mapping[str, Any], outer: str) -> list[Any]:
-    """The nodes of a body, reading and making what the node does."""
+    """The nodes of a body, with the node's inputs and outputs."""
     names = dict(zip(body.input, node.input, strict=False))
     names.update({inner: "" for inner in body.input[len(node.input) :]})
     names.update({inner: own for inner, own in zip(body.output, node.output, strict=False) if own})

@@ -1,4 +1,4 @@
-"""What an ONNX graph says of its inputs: parameters of those that come as stored integers."""
+"""Inputs of an ONNX graph: quantization parameters of inputs that are stored integers."""
 
 from __future__ import annotations
 

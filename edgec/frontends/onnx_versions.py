@@ -1,7 +1,7 @@
 """Operator sets of ONNX: older ones are converted, newer ones refused.
 
-Importers know operators from opset 7 on, when they got the broadcasting of today. Of each operator
-they know the versions up to NEWEST: what a later one means is not known, even where its name is.
+Importers support opset 7, which introduced today's broadcasting, and later ones. For each operator
+they support the versions up to NEWEST; a later version may have another meaning.
 """
 
 from __future__ import annotations
@@ -52,8 +52,8 @@ def with_known_opset(model: Any, path: Path) -> Any:
 def _align_operands(model: Any) -> None:
     """Append axes to second operands that belong to an axis, so that they broadcast.
 
-    That is how opset 7 wants them: slopes of PRelu, which are those of channels, and operands whose
-    place the attribute `axis` says.
+    Opset 7 requires that: for the slopes of PRelu, one per channel, and for operands positioned by
+    the attribute `axis`.
     """
     from onnx import helper, shape_inference
 

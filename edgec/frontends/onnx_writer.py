@@ -45,7 +45,7 @@ def to_onnx(
     """The ONNX model of a function.
 
     with_states: states are further inputs and outputs, after the others, as in other streaming
-    models; what they begin with is the inputs' default. Without it a function has no states.
+    models; initial values are the inputs' defaults. Without it the function must not have states.
     Raises ImportFailed naming every node that cannot be written.
     """
     if function.states and not with_states:
@@ -83,7 +83,7 @@ def has_int4_weights(node: Node) -> bool:
 def shifts_of(node: Node) -> Array | None:
     """The shifts [O, ..., groups] of groups of int4 weights, if a node dequantizes such.
 
-    Each channel has a group without one, which gives its scale.
+    Each channel has a group without a shift, whose scale is the channel's.
     """
     weights = _stored_weights(node)
     if weights is None or weights.type.quant is None or weights.type.quant.axis != 0:
@@ -95,7 +95,7 @@ def shifts_of(node: Node) -> Array | None:
 
 
 def _stored_weights(node: Node) -> Constant | None:
-    """What a node dequantizes, if it is a constant with scales along an axis."""
+    """The constant with scales along an axis that a node dequantizes, if any."""
     stored = node.inputs[0] if node.op.storage is Storage.DEQUANTIZE else None
     if not isinstance(stored, Constant) or stored.type.quant is None:
         return None
@@ -164,7 +164,7 @@ class OnnxWriter:
         return model
 
     def _outputs(self) -> list[onnx.ValueInfoProto]:
-        """Write what the model gives, each as large as it is in use."""
+        """Write the model's outputs, each with its used length."""
         function = self.function
         numbers = {count.number for count in function.counts}
         found = []
@@ -185,7 +185,7 @@ class OnnxWriter:
         return found
 
     def _in_use(self, tensor: str, axis: int, number: Value) -> str:
-        """The first parts of a tensor along an axis, as many as a number says."""
+        """The first `number` parts of a tensor along an axis."""
         ends = [np.zeros(1, np.int32), np.full(1, axis, np.int32)]
         start, along = (self.initializer(f"{tensor}.range", end) for end in ends)
         part = self.fresh(f"{tensor}.in_use")
@@ -217,7 +217,7 @@ class OnnxWriter:
                     self.define_own(value)
 
     def _write_node(self, node: Node) -> None:
-        """By ONNX's own operator, or else by what the loops compute."""
+        """By ONNX's own operator, else by its loop program."""
         op, nodes = op_of(node), len(self.nodes)
         if not op.has_onnx_of(node) or op.onnx_since > WIDE_OPSET:
             self._write_loops(node)
@@ -260,7 +260,7 @@ class OnnxWriter:
         results: Types,
         write: Callable[[], Sequence[str]],
     ) -> onnx.GraphProto:
-        """A graph in a node: of what `write` writes, which returns the tensors of its results."""
+        """A graph in a node, of the nodes that `write` emits; it returns the results."""
         outside, self.nodes = self.nodes, []
         infos = []
         for tensor, type_ in zip(write(), results, strict=True):
@@ -315,7 +315,7 @@ class OnnxWriter:
         return self._tensor(value, True)
 
     def is_first(self, value: Value) -> bool:
-        """Whether a value exists channels-first only, so far."""
+        """Whether a value exists only channels-first so far."""
         return (value, True) in self._tensors and (value, False) not in self._tensors
 
     def define_own(self, value: Value) -> str:
@@ -430,8 +430,8 @@ class OnnxWriter:
     ) -> str:
         """Weights or a bias, rearranged by `change`; stored integers keep their dequantize.
 
-        axis: where `change` leaves the axis that the scales go along. reorder: what it does to the
-        order along it, if anything.
+        axis: the axis of the scales after `change`. reorder: the order of elements along it after
+        `change`, if it differs.
         """
         above = self.producers.get(value)
         constant = value if above is None else above.inputs[0]

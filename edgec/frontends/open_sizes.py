@@ -1,9 +1,9 @@
 """Models of open sizes, made from the same model at numbers.
 
-An importer knows numbers only: shapes of constants, axes and windows follow from them. So a model
-is imported at its largest sizes, its inputs are opened, and the other types follow by the type
-relations of the operators. What is found is then compared with the model imported at other sizes:
-both have to compute the same numbers.
+An importer handles only numbers: shapes of constants, axes and windows depend on them. So a model
+is imported at its largest sizes, its inputs are opened, and the operators' type relations determine
+the other types. The result is compared with the model imported at other sizes: both must compute
+the same numbers.
 """
 
 from __future__ import annotations
@@ -114,7 +114,7 @@ def _changed(largest: Function, others: Sequence[Function]) -> dict[Value, list[
 
 
 def _are_alike(functions: Sequence[Function]) -> bool:
-    """Whether all have the same operators and as many results."""
+    """Whether all have the same operators and numbers of results."""
     shapes = {(tuple(node.op.name for node in f.nodes), len(f.results)) for f in functions}
     return len(shapes) == 1
 
@@ -127,9 +127,9 @@ def _bodies_of(versions: Sequence[Node]) -> Iterator[tuple[Function, ...]]:
 def given_extents(
     shapes: Shapes, names: Mapping[tuple[str, int], str]
 ) -> dict[str, tuple[Term, ...]]:
-    """Extents from shapes, in which a range is an open size.
+    """Extents from shapes; a range is an open size.
 
-    names: what the model's file calls dimensions, by input and axis: one name is one size.
+    names: the file's names of dimensions, by input and axis: one name is one size.
     """
     variables: dict[str, Var] = {}
 

@@ -54,9 +54,9 @@ def _chosen(
     rest: Sequence[Node],
     changed: Sequence[tuple[Value, Value]],
 ) -> tuple[Value, ...]:
-    """Append an `if`, whose outputs these are.
+    """Append an `if`; returns its outputs.
 
-    changed: a state and what the rest makes of it; it stays where the run ends.
+    changed: a state and its new value; if the run ends here, the state stays.
     """
     made = {value for node in rest for value in node.outputs}
     read = [*(value for node in rest for value in node.inputs), *(state for state, _ in changed)]

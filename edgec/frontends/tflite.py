@@ -67,8 +67,8 @@ def import_tflite(
 ) -> Module:
     """Read a TFLite file into a module whose `main` has the file's inputs and outputs.
 
-    A batch dimension that the file leaves open (-1 in its shape signature) has the extent that
-    the file's shape gives, 1. shapes: of inputs with open dimensions, by name, instead.
+    A batch dimension that the file leaves open (-1 in its shape signature) has the extent of the
+    file's shape, 1. shapes: of inputs with open dimensions, by name, instead.
 
     match: which framework's rounding to equal, `tflm` (default), `litert` or `onnx`. LiteRT
     rounds FULLY_CONNECTED once, with a multiplier in double; `single` has 31 bits of it, which
@@ -76,8 +76,8 @@ def import_tflite(
 
     partition: replaces groups by operators of an accelerator.
 
-    Raises ImportFailed for a file that cannot be read, is damaged, or uses what no importer
-    knows (all of it is listed).
+    Raises ImportFailed for a file that cannot be read, is damaged, or has operators without an
+    importer (all are listed).
     """
     if match not in (None, *_ROUNDING):
         raise ImportFailed(f"--match {match} is unknown", hint="use tflm, litert or onnx")
@@ -301,7 +301,7 @@ class _GraphImporter:
     def types_of(
         self, operator: RawOperator
     ) -> tuple[tuple[Value | None, ...], tuple[TensorType, ...]]:
-        """What an operator reads, and the types of what it makes; int8 in place of uint8."""
+        """An operator's inputs and the types of its results; int8 in place of uint8."""
         declared = [tensor_type(self.graph.tensors[n], computed=True) for n in operator.outputs]
         if reads_plain_bytes(operator.kind):
             return tuple(self.operand(n, operator) for n in operator.inputs), tuple(declared)
@@ -374,7 +374,7 @@ class _GraphImporter:
     def named(self, value: Value, tensor: RawTensor, uses: Mapping[Value, list[int]]) -> Value:
         """The value with the provenance of the tensor that it stands for."""
         if tensor.dtype == COMPLEX:
-            return value  # pairs of parts are no tensor of the file
+            return value  # pairs of parts are not tensors of the file
         is_moved = tensor.dtype == "UINT8" and value.type.dtype == "int8"
         origin = replace(self.origin(tensor, value.type.shape), is_moved=is_moved)
         if isinstance(value, Constant):
@@ -454,7 +454,7 @@ def short_name(tensor: RawTensor) -> str:
 
 
 def origin(tensor: RawTensor, shape: tuple[int, ...] | None = None) -> Origin:
-    """Provenance of what stands for a tensor; its own `shape` where the file leaves that open."""
+    """Provenance of a tensor's value; its own `shape` if the file leaves that open."""
     return Origin(
         tensor.name or f"tensor {tensor.index}",
         tensor.shape if shape is None else shape,
@@ -476,8 +476,7 @@ def _fits(made: TensorType, declared: TensorType, signature: tuple[int, ...]) ->
 def tensor_type(tensor: RawTensor, *, computed: bool = False) -> TensorType:
     """The graph's type of a tensor; ImportFailed where the graph has none for it.
 
-    computed: an operator makes it, so that extents which the file leaves open follow from its
-    inputs.
+    computed: an operator computes it, so open extents follow from its inputs.
     """
     dtype = tensor.dtype.lower()
     if dtype == "int4" and tensor.data is not None:
@@ -520,7 +519,7 @@ def _quant(tensor: RawTensor, dtype: str) -> Quant | None:
         return Quant(raw.scale, raw.zero_point)
     axis, rank = raw.axis, len(tensor.shape)
     if rank == 1:
-        axis = 0  # old converters give a bias the axis of its weights
+        axis = 0  # old converters store a bias with the axis of its weights
     if not 0 <= axis < rank or tensor.shape[axis] != len(raw.scale):
         raise ImportFailed(
             f"{shown(tensor)}: {len(raw.scale)} scales along dimension {raw.axis} of"

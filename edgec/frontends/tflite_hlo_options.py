@@ -107,8 +107,8 @@ def _case(options: Any) -> dict[str, Any]:
     return {"branches": len(numbers), **each}
 
 
-#: What the `tflite` package does not have yet: operators by number, and by name of their options
-#: the number in BuiltinOptions2 and the class. Source: schema.fbs of LiteRT 2.1.
+#: Operators that the `tflite` package lacks: by number, and by name of their options the number in
+#: BuiltinOptions2 and the class. Source: schema.fbs of LiteRT 2.1.
 NEWER_KINDS = {209: "STABLEHLO_CASE"}
 NEWER_TABLES: dict[str, tuple[int, type]] = {"StablehloCaseOptions": (23, CaseOptions)}
 

@@ -30,7 +30,7 @@ IDENTIFIER = b"TFL3"
 #: The address limit of a flatbuffer: its offsets are signed 32-bit integers.
 MAX_FILE_BYTES = 2**31 - 1
 
-#: What the generated classes raise when an offset or length leads outside of the file.
+#: Exceptions of the generated classes when an offset or length leads outside of the file.
 _DAMAGE = (struct.error, TypeError, ValueError, IndexError, OverflowError)
 
 
@@ -109,7 +109,7 @@ Partition = Callable[[RawModel, bytes, Meaning], RawModel]
 
 
 def metadata(data: bytes, name: str) -> bytes:
-    """What a sound TFLite file has under a name besides its graphs; empty where it has nothing."""
+    """The data of a valid TFLite file's metadata entry; empty if there is none."""
     from tflite.Model import Model
 
     model = Model.GetRootAs(data)

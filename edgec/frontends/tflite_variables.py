@@ -46,10 +46,10 @@ class Variables:
         type_of: Callable[[RawTensor], TensorType],
         origin_of: Callable[[RawTensor], Origin],
     ) -> Value | None:
-        """Import one operator of VARIABLE_KINDS; a READ_VARIABLE gives a value.
+        """Import one operator of VARIABLE_KINDS; a READ_VARIABLE returns a value.
 
-        operand, type_of, origin_of: how the importer finds the value of a tensor, its type and its
-        provenance. Raises ImportFailed for what cannot be expressed.
+        operand, type_of, origin_of: functions from a tensor to its value, type and provenance.
+        Raises ImportFailed for unsupported uses.
         """
         if operator.problem:
             raise ImportFailed(operator.problem)
@@ -152,7 +152,7 @@ class Variables:
 
 
 def initial_fill(type_: TensorType) -> Array:
-    """What TFLite Micro puts into a variable without initial value: its zero point in each byte.
+    """TFLite Micro's content of a variable without initial value: its zero point in each byte.
 
     Source: MicroResourceVariables::Allocate.
     """

@@ -27,7 +27,7 @@ from typing import Any
 
 from edgec.errors import ImportFailed
 
-#: What the members of one archive may hold. They are stored, so that a file holds as much, too.
+#: Largest size of an archive's members. They are stored uncompressed, so it limits the file too.
 MAX_ARCHIVE_BYTES = 1 << 30
 #: Targets of nodes: operators of these namespaces, control flow, and arithmetic of sizes.
 _TARGET = re.compile(
@@ -62,7 +62,7 @@ _METADATA = ("stack_trace", "nn_module_stack", "torch_fn")
 
 
 def checked_archive(path: Path) -> io.BytesIO:
-    """The copy of a `.pt2` file. Raises ImportFailed for what is damaged or would run code."""
+    """The copy of a `.pt2` file. Raises ImportFailed if it is damaged or would run code."""
     made = io.BytesIO()
     try:
         with zipfile.ZipFile(path) as archive, zipfile.ZipFile(made, "w") as copy:

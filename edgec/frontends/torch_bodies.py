@@ -1,7 +1,7 @@
 """`torch.cond`, `while_loop`, `scan` and `map` as if, while and scan with functions as bodies.
 
-torch gives a body all that it reads as operands. Constants among them, such as weights, become
-constants of the body, so that importers find them; the others are its parameters.
+torch passes a body everything that it reads as operands. Constants among them, such as weights,
+become constants of the body, so that importers find them; the others are its parameters.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def _control(importer: Any, node: Any, make: Callable[..., Node | None]) -> None
 def _cond(
     importer: Any, name: str, condition: Value, then: Any, otherwise: Any, operands: Sequence[Value]
 ) -> Node | None:
-    """Both bodies take the operands that are no constants."""
+    """Both bodies take the operands that are not constants."""
     bodies = [_body(importer, each, operands, 0, name) for each in (then, otherwise)]
     given = [value for value in operands if not isinstance(value, Constant)]
     return _node(importer, If, [condition, *given], None, name, bodies)
@@ -58,7 +58,7 @@ def _while_loop(
     importer: Any, name: str, condition: Any, body: Any, carried: Sequence[Value],
     fixed: Sequence[Value],
 ) -> Node | None:  # fmt: skip
-    """What is carried may start as a constant, but is none."""
+    """A carried value may start as a constant, but is a parameter."""
     operands = [*carried, *fixed]
     bodies = [_body(importer, each, operands, len(carried), name) for each in (condition, body)]
     given = [*carried, *(value for value in fixed if not isinstance(value, Constant))]
@@ -69,7 +69,7 @@ def _scan(
     importer: Any, name: str, body: Any, carried: Sequence[Value], scanned: Sequence[Value],
     fixed: Sequence[Value],
 ) -> Node | None:  # fmt: skip
-    """The body once for every index of the first axis of what is scanned."""
+    """The body once for every index of the first axis of the scanned inputs."""
     operands = [*carried, *map(_slice, scanned), *fixed]
     opened = len(carried) + len(scanned)
     given = [*carried, *scanned, *(value for value in fixed if not isinstance(value, Constant))]
@@ -101,7 +101,7 @@ def _node(
     importer: Any, op: Any, given: Sequence[Value], attrs: Any, name: str,
     bodies: Sequence[Function | None],
 ) -> Node | None:  # fmt: skip
-    """The node, or None where a body has a problem, which the importer keeps."""
+    """The node, or None if a body has a problem, which the importer records."""
     functions = tuple(body for body in bodies if body is not None)
     if len(functions) < len(bodies):
         return None

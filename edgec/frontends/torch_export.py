@@ -1,9 +1,8 @@
 """PyTorch's exported programs to graph IR.
 
-`torch.export` writes the training IR: torch's own decompositions make Core ATen of it, and
-`edgec/frontends/aten*.py` says which ONNX operators each of those is. Buffers that the program
-changes become states. Layers are called by their module's name in the user's class, such as
-`block1.conv`.
+`torch.export` writes the training IR: torch's decompositions convert it to Core ATen, and
+`edgec/frontends/aten*.py` converts each operator to ONNX. Buffers that the program changes become
+states. Layers are called by their module's name in the user's class, such as `block1.conv`.
 
 torch is the extra `edgec[torch]` and is imported only here.
 """
@@ -123,7 +122,7 @@ def _operator(name: str) -> Any:
 
 
 def import_decomposed(program: Any, source: str) -> Module:
-    """`import_program` of what `decomposed` returned."""
+    """`import_program` of `decomposed`'s result."""
     edgec.ops.load()
     function = ProgramImporter(program, source).run()
     return Module({"main": function}, source=source, format="torch")

@@ -1,8 +1,8 @@
 """One exported program, as Core ATen, to a function: its contract, its inputs, node by node.
 
 The contract: inputs and results are real tensors of known dtypes and sizes, only buffers are
-written to, and every operator has an importer. What breaks it is reported all at once, by module
-and line of the user's source.
+written to, and every operator has an importer. All violations are reported together, by module and
+line of the user's source.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from edgec.graph.provenance import Origin
 from edgec.graph.types import DTYPES, Array, TensorType
 from edgec.ops.op import MALFORMED_NODE
 
-#: What a node is where its result is a tuple of several tensors.
+#: The kind of a node whose result is a tuple of several tensors.
 _GETITEM = "getitem"
 
 
@@ -37,7 +37,7 @@ class ProgramImporter:
         self.builder = GraphBuilder()
         self.values: dict[str, Any] = {}  # by the name of the FX node
         self.problems: list[str] = []
-        self.broken: list[ImportFailed] = []  # what is no operator
+        self.broken: list[ImportFailed] = []  # values that are not operators
         self.states: dict[str, Value] = {}  # by the buffer's name
         self.names: set[str] = set()
         self.counts: dict[str, Value | None] = {}  # by torch's symbol of a size that data decide
@@ -76,7 +76,7 @@ class ProgramImporter:
             )
 
     def outputs(self, results: Iterable[Any]) -> list[Value]:
-        """The results, once states know what they become; those that are no tensors go."""
+        """The results, with the states' new values; results that are not tensors are dropped."""
         outputs: list[Value] = []
         for spec, result in zip(self.program.graph_signature.output_specs, results, strict=True):
             kind, value = spec.kind.name, self.mapped(result)
@@ -224,7 +224,7 @@ class ProgramImporter:
             self.values[node.name] = self.named(made, node.name, uses)
 
     def has_no_importer(self, node: Any, name: str, layer: str, is_complex: bool) -> None:
-        """Note it, unless it is arithmetic of sizes, of which `mapped` knows the largest."""
+        """Record it, unless it is arithmetic of sizes whose largest value `mapped` has."""
         if not _is_symbol(node.meta.get("val")):
             tags = [tag.name for tag in getattr(node.target, "tags", ())]
             reason = "there is no importer" + (" for complex numbers" if is_complex else "")
@@ -236,7 +236,7 @@ class ProgramImporter:
 
     def made(self, function: Callable[..., Any], node: Any, call: Call, arguments: list[Any],
              options: dict[str, Any]) -> Any:  # fmt: skip
-        """What an importer makes; where it knows no floats of 16 bits, in float32 as torch does."""
+        """An importer's results; computed in float32, like torch, without support for 16 bits."""
         first = len(self.builder.nodes)
         try:
             return function(call, *arguments, **options)
@@ -261,7 +261,7 @@ class ProgramImporter:
             axes = {n: extent for n, extent in enumerate(tensor.shape) if _is_symbol(extent)}
             known = self.builder.open_axes.get(value, {})
             for axis in [axis for axis in known if axis not in axes]:
-                del known[axis]  # the program has made sure that there are as many
+                del known[axis]  # the program has checked their number
             if (
                 isinstance(value, Value)
                 and {
@@ -384,7 +384,7 @@ def _is_check(node: Any) -> bool:
 
 
 def is_number(spec: Any) -> bool:
-    """Whether an input of a program is no tensor: its value is fixed when it is exported."""
+    """Whether a program's input is not a tensor: its value is fixed at export."""
     return spec.kind.name == "USER_INPUT" and hasattr(spec.arg, "value")
 
 
@@ -396,7 +396,7 @@ def _tensors(node: Any) -> list[Any]:
 
 
 def _is_symbol(value: Any) -> bool:
-    """Whether it is a size, or what is computed of sizes, that no number is known for."""
+    """Whether it is a size, or computed from sizes, without a known number."""
     return hasattr(value, "node") and hasattr(value.node, "expr")
 
 

@@ -28,8 +28,8 @@ def has_open_sizes(program: Any) -> bool:
 def import_open(program: Any, module: Any, source: str, dynamic_shapes: Any = None) -> Module:
     """A program with symbols as a module of open sizes.
 
-    module: what it was exported from, or `program.module()`. dynamic_shapes: as `torch.export`
-    took them, for the names of dimensions. Raises ImportFailed.
+    module: the exported module, or `program.module()`. dynamic_shapes: as `torch.export` took them,
+    for the names of dimensions. Raises ImportFailed.
     """
     names = _names(program, dynamic_shapes)
     variables = {symbol: _variable(range_, names.get(symbol, symbol), source)
@@ -45,8 +45,8 @@ def import_dynamic(
 ) -> Module:
     """A module of which these dimensions are open; examples: its arguments and its keywords.
 
-    Where torch can trace it at numbers only, as a recurrent layer, the ranges of `torch.export.Dim`
-    are taken as they are given. Raises ImportFailed.
+    If torch can trace it only at numbers, as with recurrent layers, the ranges of
+    `torch.export.Dim` are taken unchecked. Raises ImportFailed.
     """
     try:
         program = exported(module, examples[0], kwargs=examples[1], dynamic_shapes=dynamic_shapes)
@@ -67,7 +67,7 @@ def import_dynamic(
 def _given_terms(
     inputs: Sequence[tuple[str, Any]], dynamic_shapes: Any, source: str
 ) -> dict[str, tuple[Term, ...]]:
-    """The extents of inputs by the user's own words; none where a dimension is no plain `Dim`."""
+    """The extents of inputs as declared by the user; none if a dimension is not a plain `Dim`."""
     found = {}
     for (name, tensor), dims in zip(inputs, _by_input(dynamic_shapes), strict=False):
         terms = [as_term(int(extent)) for extent in tensor.shape]
@@ -118,7 +118,7 @@ def _import_at_sizes(
 
 
 def _inputs(program: Any) -> Iterable[tuple[str, Any]]:
-    """Name and traced tensor of each input that the user gives."""
+    """Name and traced tensor of each of the user's inputs."""
     nodes = [node for node in program.graph.nodes if node.op == "placeholder"]
     for spec, node in zip(program.graph_signature.input_specs, nodes, strict=True):
         value = node.meta.get("val")
@@ -165,7 +165,7 @@ def _terms(tensor: Any, variables: Mapping[str, Var], what: str) -> tuple[Term, 
 
 
 def _names(program: Any, dynamic_shapes: Any) -> dict[str, str]:
-    """What the user calls a symbol, where a dimension is just that one."""
+    """The user's names of symbols, for dimensions that are a single symbol."""
     found = (
         (str(tensor.shape[axis]), getattr(dim, "__name__", ""))
         for (_, tensor), dims in zip(_inputs(program), _by_input(dynamic_shapes), strict=False)

@@ -26,9 +26,9 @@ class GraphBuilder:
         self.params: list[Value] = []
         self.nodes: list[Node] = []
         self._states: dict[Value, State] = {}
-        #: Values of which the source's framework leaves parts undefined: they get no provenance.
+        #: Values that the source's framework leaves partly undefined: they have no provenance.
         self.undefined: set[Value] = set()
-        #: By value, axes of which data decide how much is in use, with the value that says it.
+        #: By value: axes whose used length depends on data, with the value that holds the length.
         self.open_axes: OpenAxes = {}
         #: Values of open axes that the operator which is imported now has filled or counted.
         self.filled: set[Value] = set()
@@ -74,7 +74,9 @@ class GraphBuilder:
         return value
 
     def become(self, before: Value, after: Value) -> None:
-        """Say what a state is in the next run; the last word counts. ValueError if it is none."""
+        """Set a state's value in the next run; the last call counts. ValueError if it is not a
+        state.
+        """
         if before not in self._states:
             raise ValueError(f"{before} is no state")
         self._states[before] = replace(self._states[before], after=after)
@@ -86,11 +88,11 @@ class GraphBuilder:
                 self._states[before] = replace(state, after=fresh)
 
     def next_of(self, before: Value) -> Value:
-        """What a state is in the next run, as far as is known."""
+        """A state's value in the next run, as far as it is set."""
         return self._states[before].after
 
     def next_values(self) -> list[tuple[Value, Value]]:
-        """Every state, and what it is in the next run."""
+        """Every state, and its value in the next run."""
         return [(state.before, state.after) for state in self._states.values()]
 
     def adopt(self, value: Value) -> None:
@@ -168,7 +170,7 @@ class GraphBuilder:
         return node
 
     def _open_outputs(self, node: Node) -> None:
-        """Find of which axes of its outputs data decide the size. TypeMismatch names the node."""
+        """Find the axes of its outputs whose size depends on data. TypeMismatch names the node."""
         try:
             found = axes_after(node, self.open_axes)
         except TypeMismatch as mismatch:
@@ -187,8 +189,8 @@ class GraphBuilder:
     ) -> Function:
         """The function built so far; states made by `state` are appended to all three.
 
-        `states` are those whose parameters were adopted; their results are among `results`, as
-        those that `counts` names. Results of which data decide the size get counts of their own.
+        states: with adopted parameters; their results are among `results`, and so are the results
+        that `counts` names. Results whose size depends on data get their own counts.
         """
         own = tuple(self._states.values())
         params = [*self.params, *(state.before for state in own)]
@@ -207,9 +209,9 @@ class GraphBuilder:
         )
 
     def open(self, value: Value, axis: int, number: Value) -> None:
-        """Say that of an axis of a value as many first indices are in use as a number says.
+        """Declare that `number` is the used length of a value's axis.
 
-        number: one int32. The value's parts beyond it are undefined.
+        number: one int32. Elements after it are undefined.
         """
         self.open_axes.setdefault(value, {})[axis] = number
         self.undefined.add(value)

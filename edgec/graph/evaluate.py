@@ -11,14 +11,14 @@ from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.types import Array
 from edgec.numerics.work import now_at
 
-#: More elements than this are no shape.
+#: A value with more elements is not a shape.
 MOST_ELEMENTS = 64
 
 
 def constant_value(nodes: Sequence[Node], value: Value) -> Array | None:
-    """What a small value (a shape) holds if it depends on small constants alone, else None.
+    """The elements of a small value (a shape) if it depends only on small constants, else None.
 
-    nodes: those before it, in order.
+    nodes: the nodes before it, in order.
     """
     needed, path = {value}, []
     for node in reversed(nodes):
@@ -37,7 +37,7 @@ def constant_value(nodes: Sequence[Node], value: Value) -> Array | None:
 
 
 def ends(node: Node) -> bool:
-    """Whether it is known that the node, and what is in it, comes to an end."""
+    """Whether the node and the nodes in its bodies certainly terminate."""
     inner = (node for body in node.bodies for node in body.nodes)
     return node.op.ends(node.attrs) and all(map(ends, inner))
 

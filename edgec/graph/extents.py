@@ -1,8 +1,8 @@
 """Open sizes: types whose dimensions are terms over named symbols, each with a range.
 
-`TensorType.shape` holds the upper bounds, which is what memory is planned for; `extents` says how
-large each dimension really is. Operators know nothing of this: their type relations are asked at
-several sizes, and the terms that give all of these answers are the extents.
+`TensorType.shape` holds the upper bounds, for which memory is planned; `extents` has the actual
+size of each dimension. Operators do not handle extents: their type relations are evaluated at
+several sizes, and the extents are terms that fit all results.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def infer_types(
 def _open_types(
     op: Operator[Any], attrs: Any, inputs: tuple[TensorType, ...]
 ) -> tuple[TensorType, ...]:
-    """The types of the outputs, of which each extent is a term through all answers."""
+    """The types of the outputs; each extent is a term that fits all results."""
     stated = [term for term in op.terms(attrs) if term.constant is None]
     symbols = symbols_of((*inputs, *(open_type("int8", term) for term in stated)))
     most = {var: var.stop - 1 for var in symbols}
@@ -104,7 +104,7 @@ def _fitted(
     samples: Sequence[Sizes],
     bases: Sequence[Term],
 ) -> TensorType | None:
-    """The type that is each of the answers at its sizes; None if there is no such."""
+    """The type that equals each result at its sizes; None if there is none."""
     shapes = list(zip(*(answer.shape for answer in answers), strict=True))
     terms = [fit_term(extents, samples, bases) for extents in shapes]
     known = tuple(term for term in terms if term is not None)
@@ -190,7 +190,7 @@ def solved(term: Term, extent: int) -> tuple[Var, int] | None:
 
 
 def opened(type_: TensorType, terms: tuple[Term, ...]) -> TensorType:
-    """The type with these extents, if one is no number."""
+    """The type with these extents; without, if all are numbers."""
     is_open = any(term.constant is None for term in terms)
     return replace(type_, extents=terms if is_open else None)
 

@@ -20,9 +20,8 @@ def interpret(
 ) -> tuple[Array, ...]:
     """Run a function on arrays of its parameters' types and return its results.
 
-    `observe` is called with every value as it is computed, those of bodies whenever they run.
-    Open sizes follow from the shapes of the inputs. Raises TypeMismatch for an input of another
-    shape or dtype.
+    observe: called with every value as it is computed, including values of bodies. Open sizes are
+    taken from the inputs' shapes. Raises TypeMismatch for an input of another shape or dtype.
     """
     if symbols_of(param.type for param in function.params):
         function = function_at(function, sizes_of(function, [array.shape for array in inputs]))
@@ -59,7 +58,7 @@ def interpret(
             known[value] = array
             if observe:
                 observe(value, array)
-        for value in node.inputs:  # free what nobody reads again
+        for value in node.inputs:  # free values without further readers
             if last_use[value] == index and value not in keep:
                 known.pop(value, None)
     return tuple(fetch(value) for value in function.results)
@@ -103,5 +102,5 @@ def in_use(outputs: Sequence[Array], counts: Sequence[Count]) -> tuple[Array, ..
 
 
 def initial_state(function: Function) -> tuple[Array, ...]:
-    """What the parameters of a function's states are in the first run."""
+    """The parameters of a function's states in the first run."""
     return tuple(state.initial.data for state in function.states)

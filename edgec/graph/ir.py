@@ -8,14 +8,14 @@
     node     = Node(op, attrs, inputs: value*, outputs: value*, name, sources, bodies: function*)
     value    = Value(name, type, origin?) | Constant(name, type, origin?, data)
 
-A function is a straight line of SSA bindings and pure. State is functional: a `State` declares
-that the result `after` of one run is the parameter `before` of the next. A function's last
-parameters and last results are those of its states, in their order:
+A function is a straight line of SSA bindings and pure. State is functional: a `State` declares that
+the result `after` of one run is the parameter `before` of the next. A function's last parameters
+and last results belong to its states, in their order:
 
     main(x, s, t) -> (y, s', t')        states (s, s'), (t, t'), inputs (x), outputs (y)
 
-Control flow is nodes with functions as bodies. A body is closed: it reads its parameters and
-constants only, and has no states of its own; what a loop carries are parameters and results.
+Control flow is nodes with functions as bodies. A body is closed: it reads only its parameters and
+constants, and has no states; a loop's carried values are parameters and results.
 """
 
 from __future__ import annotations
@@ -89,12 +89,12 @@ class Node:
 
     @property
     def activations(self) -> tuple[Value, ...]:
-        """The inputs that are no constants."""
+        """The inputs that are not constants."""
         return tuple(value for value in self.inputs if not isinstance(value, Constant))
 
     @property
     def operands(self) -> tuple[Value, ...]:
-        """The inputs that are no constants and hold what results are made of."""
+        """The inputs that are not constants and hold the elements of results."""
         steering = {self.inputs[n] for n in self.op.steering}
         return tuple(value for value in self.activations if value not in steering)
 
@@ -132,9 +132,9 @@ class Node:
 
 @dataclass(frozen=True)
 class State:
-    """What lives from one run to the next: the result `after` is the next run's `before`.
+    """A value that lives from one run to the next: the result `after` is the next run's `before`.
 
-    initial: what `before` is in the first run, and again after a reset. All three have one type.
+    initial: `before` in the first run and after a reset. All three have one type.
     """
 
     before: Value
@@ -144,10 +144,10 @@ class State:
 
 @dataclass(frozen=True)
 class Count:
-    """Data decide how much of an output is in use: the output is as large as it can be.
+    """The used length of an output that depends on data; the output has its largest size.
 
-    Along `axis` of the output at this position, the first indices are in use, as many as the
-    result at position `number` says, which is one int32.
+    The result at position `number`, one int32, is the used length of `axis` of the output at this
+    position.
     """
 
     output: int
@@ -178,7 +178,7 @@ class Function:
 
     @property
     def inputs(self) -> tuple[Value, ...]:
-        """The parameters that the caller gives in each run."""
+        """The parameters that the caller passes in each run."""
         return self.params[: len(self.params) - len(self.states)]
 
     @property
@@ -188,7 +188,7 @@ class Function:
 
     @property
     def answers(self) -> tuple[Value, ...]:
-        """The outputs of the model: all but those that say how much of others is in use."""
+        """The outputs of the model without the counts, which state how much of others is in use."""
         return self.outputs[: len(self.outputs) - len({count.number for count in self.counts})]
 
     @property

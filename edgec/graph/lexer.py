@@ -105,7 +105,7 @@ class Lexer:
         return self.take()
 
     def string(self, what: str) -> str:
-        """Take a string and return what it stands for."""
+        """Take a string and return its value."""
         token = self.expect_kind("string", what)
         return unquote(token)
 

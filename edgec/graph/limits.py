@@ -23,13 +23,13 @@ MOST_AXES = 32
 class Budget:
     """The limits of a compile, each of all nodes together unless it says otherwise.
 
-    constant_bytes: of constants, those that are computed while the file is read included.
-    elements: of one value; integer arithmetic on this many takes 128 MiB for each operand.
-    all_elements: of all values. macs: multiply-accumulates of one node. all_macs: of all nodes.
-    reads: elements that the windows of one convolution read, each of which the reference copies.
-    steps: computations that follow one another in the reference, about 100 us each.
-    pairs: of values that live together, each of which the memory plan keeps apart. calls: that the
-    reference makes, about 25 us each; large arrays count as several. kept_bytes: for these calls.
+    constant_bytes: of constants, including constants computed while the file is read. elements: of
+    one value; integer arithmetic on this many takes 128 MiB for each operand. all_elements: of all
+    values. macs: multiply-accumulates of one node. all_macs: of all nodes. reads: elements that the
+    windows of one convolution read; the reference copies each. steps: computations that follow one
+    another in the reference, about 100 us each. pairs: of values that live together, which the
+    memory plan keeps apart. calls: that the reference makes, about 25 us each; large arrays count
+    as several. kept_bytes: for these calls.
     """
 
     constant_bytes: int = 1 << 29
@@ -48,7 +48,7 @@ class Budget:
         return Budget(*(int(getattr(self, field.name) * factor) for field in fields(self)))
 
     def work(self) -> AbstractContextManager[None]:
-        """Count the work of what is done inside, where nothing around it does."""
+        """Count the work inside as one reading of a file, unless an outer one counts already."""
         return limited_work(self.calls, self.kept_bytes)
 
 
@@ -132,7 +132,7 @@ def _problem(node: Node, budget: Budget) -> str:
 
 
 def _sums(function: Function, budget: Budget) -> list[str]:
-    """What all nodes together have too much of."""
+    """The limits that all nodes together exceed."""
     nodes = function.nodes
     constants = {v for node in nodes for v in node.inputs if isinstance(v, Constant)}
     sums = (
@@ -151,7 +151,7 @@ def _sums(function: Function, budget: Budget) -> list[str]:
 
 
 def _pairs(function: Function) -> int:
-    """Pairs of values of which one is made while the other waits to be read, in the given order."""
+    """The number of pairs of values that live together, in the given order."""
     nodes = function.nodes
     last = {value: at for at, node in enumerate(nodes) for value in node.inputs}
     last |= dict.fromkeys(function.results, len(nodes))

@@ -26,7 +26,7 @@ from edgec.graph.types import DTYPES, Quant, TensorType
 from edgec.numerics.term import Term, Var
 from edgec.numerics.term_text import read_term
 
-#: Deeper nesting than this is no attribute of an operator.
+#: Deeper nesting cannot be an attribute of an operator.
 MAX_DEPTH = 40
 
 #: Tuples of more items are printed as an alias.
@@ -36,10 +36,10 @@ _WORDS = {"None": None, "True": True, "False": False}
 
 
 class LiteralPrinter:
-    """Prints values; those that are long and often used become aliases.
+    """Prints values; long and frequent ones become aliases.
 
-    aliases: the name, `#q0` for a per-channel quantization or `#t1` for a long tuple, by the text
-    that it stands for, in the order of definition.
+    aliases: by text, the name (`#q0` for a per-channel quantization, `#t1` for a long tuple), in
+    the order of definition.
     """
 
     def __init__(self) -> None:

@@ -1,8 +1,8 @@
-"""Axes of which data decide how much is in use: every value is as large as it can be.
+"""Axes whose used length depends on data: every value has its largest size.
 
-What a node computes beyond the part in use means nothing. So only operators may read such a value
-whose results have an axis of their own for it: each index is made of the same index of the input
-(`Operator.axis_after`). `Operator.filled_axis` ends that: all of it means something then.
+Elements after the used length are undefined. So only operators whose results keep the axis may read
+such a value: each index depends on the same index of the input (`Operator.axis_after`).
+`Operator.filled_axis` defines all elements of the axis.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ OpenAxes = dict[Value, dict[int, Value]]
 
 
 def axes_after(node: Node, known: Mapping[Value, Mapping[int, Value]]) -> dict[int, Value]:
-    """The axes of a node's results of which data decide the size.
+    """The axes of a node's results whose size depends on data.
 
-    known: those of its inputs. Raises TypeMismatch for a node that needs all of such an axis, or
-    whose inputs meet along an axis and may have different sizes there.
+    known: of its inputs. Raises TypeMismatch for a node that needs all of such an axis, or whose
+    inputs share an axis with possibly different sizes.
     """
     if any(body.counts for body in node.bodies):
         raise TypeMismatch("a body makes values whose sizes data decide")
@@ -53,7 +53,7 @@ def _axis_after(node: Node, position: int, axis: int) -> int:
 def _require_met(
     node: Node, known: Mapping[Value, Mapping[int, Value]], found: Mapping[int, Value]
 ) -> None:
-    """Raise TypeMismatch where an axis of a known size meets one of which data decide the size."""
+    """Raise TypeMismatch if an axis of fixed size meets one whose size depends on data."""
     for position, value in enumerate(node.inputs):
         for axis, extent in enumerate(value.type.shape):
             is_met = extent != 1 and axis not in known.get(value, {})

@@ -49,7 +49,7 @@ def _on_types(function: Function, types: Types) -> Function:
 
 
 def _compared(function: Function, other: Function) -> Function:
-    """The function with attributes that know which of their numbers are those of sizes."""
+    """The function with attributes that mark which of their numbers depend on sizes."""
     if [node.op.name for node in function.nodes] != [node.op.name for node in other.nodes]:
         return function
     nodes = []

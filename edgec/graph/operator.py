@@ -1,4 +1,4 @@
-"""What the graph knows of an operator: its attributes, type relation, exact meaning and traits.
+"""An operator in the graph: its attributes, type relation, exact meaning and traits.
 
 `edgec.ops.op` adds how an operator lowers and how file formats name it.
 """
@@ -73,22 +73,20 @@ class NoAttrs:
 class Operator(Generic[AttrsT]):
     """One operator of the graph IR. Subclasses are stateless and registered by `register`.
 
-    tolerance: how far float results may be from the source framework's, for inputs that are the
-    same, as a part of the tensor's largest magnitude; 0 for the same bits. Integers are always the
-    same bits, and so are floats between our own engines.
-    storage, movement, computes, products, integer_form: what it is to passes and quantizer.
-    clamps: the integers of its result lie between `attrs.minimum` and `attrs.maximum`.
-    is_limit: it bounds real numbers by `attrs.minimum` and `attrs.maximum`, and does nothing else.
-    rescales: on integers it computes with a multiplier, several instructions for each element.
-    keeps_factors: positive factors of its first input's channels are factors of its result's.
-    numbers: the field of the attributes whose numbers may follow from open sizes, with `terms`.
-    steering: the inputs that say which elements are taken, and hold none of them.
-    integer_dtypes: in which its integer form can be.
-    normalizes: its results are parts of 1 or their logarithms, monotonic functions of its input.
-    along_last_axis: each of its rows is made of the same row of its first input alone.
-    approximates: its integers are near what floats give; a framework that computes floats, or has
-    other tables, may be a step away.
-    is_foreign: a function that the user gives computes it, in C and here.
+    tolerance: the largest difference of float results from the source framework's, for equal
+    inputs, relative to the tensor's largest magnitude; 0 for equal bits. Integers always have equal
+    bits, and so have floats between our own engines. storage, movement, computes, products,
+    integer_form: traits for passes and quantizer. clamps: the integers of its result lie between
+    `attrs.minimum` and `attrs.maximum`. is_limit: it bounds real numbers by `attrs.minimum` and
+    `attrs.maximum`, and does nothing else. rescales: on integers it computes with a multiplier,
+    several instructions for each element. keeps_factors: positive factors of its first input's
+    channels are factors of its result's. numbers: the field of the attributes whose numbers may
+    depend on open sizes, with `terms`. steering: the inputs that select elements, such as indices.
+    integer_dtypes: of its integer form. normalizes: its results are fractions of 1 or their
+    logarithms, monotonic functions of its input. along_last_axis: each of its rows depends only on
+    the same row of its first input. approximates: its integers approximate floats; a framework that
+    computes floats, or has other tables, may differ by one. is_foreign: the user's function
+    computes it, in C and here.
     """
 
     name: ClassVar[str]
@@ -133,7 +131,7 @@ class Operator(Generic[AttrsT]):
         return self.movement is Movement.JOIN
 
     def form_of(self, attrs: AttrsT) -> IntegerForm | None:
-        """`integer_form`, or that of these attributes where it depends on them."""
+        """`integer_form`, or the form for these attributes if it depends on them."""
         return self.integer_form
 
     @property
@@ -163,7 +161,7 @@ class Operator(Generic[AttrsT]):
         return cast(AttrsT, self.attrs_class(numbers, terms))
 
     def terms(self, attrs: AttrsT) -> tuple[Term, ...]:
-        """What the attributes say of open sizes, whatever the inputs are."""
+        """The terms of open sizes in the attributes, whatever the inputs are."""
         return getattr(attrs, "terms", ()) if self.numbers else ()
 
     def attrs_of_sizes(self, attrs: AttrsT, sizes: Sizes) -> AttrsT:
@@ -182,19 +180,19 @@ class Operator(Generic[AttrsT]):
         return self.attrs_of(every[0], terms if len(terms) == len(every[0]) else ())
 
     def attrs_of_two(self, attrs: AttrsT, other: AttrsT, largest: Types, inputs: Types) -> AttrsT:
-        """The attributes for the largest inputs, with what those for smaller ones say of sizes."""
+        """The attributes for the largest inputs, with terms that fit another size's attributes."""
         return attrs
 
     def infer_bodies(
         self, attrs: AttrsT, bodies: Sequence[Signature], *inputs: TensorType
     ) -> tuple[TensorType, ...]:
-        """The type relation of a node with bodies; that of one without for most operators."""
+        """The type relation of a node with bodies; by default the one without."""
         if bodies:
             raise TypeMismatch(f"{self.name} takes no bodies, {len(bodies)} are given")
         return self.infer(attrs, *inputs)
 
     def given_to_bodies(self, attrs: AttrsT, inputs: Types) -> tuple[TensorType, ...]:
-        """The types that each body of a node takes, of those of the node's inputs."""
+        """The types of each body's arguments, from the node's inputs."""
         return tuple(inputs)
 
     def evaluate_bodies(
@@ -230,20 +228,21 @@ class Operator(Generic[AttrsT]):
         return 0
 
     def tolerance_of(self, inputs: Types) -> float:
-        """`tolerance`, or that of inputs of these types where it depends on them."""
+        """`tolerance`, or the tolerance for these input types if it depends on them."""
         return self.tolerance
 
     def scale(self, attrs: AttrsT, *scales: float) -> float:
-        """The magnitude that errors of float results are small beside, whatever the results are.
+        """The magnitude to which errors of float results are relative, whatever the results are.
 
-        0 where that is the largest of the results. scales: those of the inputs.
+        0: the largest result. scales: of the inputs.
         """
         return max(scales, default=0.0) if self.fusion in (Fusion.VIEW, Fusion.INJECTIVE) else 0.0
 
     def row_window(self, attrs: AttrsT, inputs: Types) -> RowWindow | None:
-        """Which rows of [N, H, W, C] inputs an output row is made of; None if it is not so made.
+        """The rows of [N, H, W, C] inputs that an output row depends on; None if there is no such
+        window.
 
-        The same for all inputs that are no constants.
+        The same for all inputs that are not constants.
         """
         return RowWindow() if self.fusion is Fusion.ELEMENTWISE else None
 
@@ -261,12 +260,12 @@ class Operator(Generic[AttrsT]):
     def attrs_for_permutation(self, attrs: AttrsT, order: Sequence[int]) -> AttrsT | None:
         """The attributes for x, from those for transpose(x): its axis i is axis order[i] of x.
 
-        None if the operator cannot work on x itself.
+        None if the operator cannot work on x.
         """
         return attrs if self.is_elementwise else None
 
     def attrs_for_samples(self, attrs: AttrsT, count: int) -> AttrsT:
-        """The attributes for `count` samples along the first axis, from those for one."""
+        """The attributes for `count` samples along the first axis, from the attributes for one."""
         return attrs
 
     def attrs_for_integers(self, attrs: AttrsT, inputs: Types, result: StoredAs) -> AttrsT | None:
@@ -317,9 +316,9 @@ class Operator(Generic[AttrsT]):
         return after if is_own and result.shape[after] == shape[axis] else None
 
     def whole_axes(self, attrs: AttrsT, inputs: Types, position: int) -> Collection[int] | None:
-        """Axes of an input of which each result needs all elements; it keeps the others.
+        """Axes of an input whose elements each result needs completely; it keeps the others.
 
-        None where this says nothing of the operator.
+        None if unknown.
         """
         if not self.along_last_axis:
             return None
@@ -341,19 +340,19 @@ class Operator(Generic[AttrsT]):
         return Channels.SAME if self.is_elementwise else Channels.UNKNOWN
 
     def channel_facts(self, attrs: AttrsT, channels: int) -> Sequence[Hashable] | None:
-        """What the attributes say of each output channel; None if they are the same for all."""
+        """The attributes of each output channel; None if all channels have the same."""
         return None
 
     def interval(
         self, attrs: AttrsT, operands: Sequence[Operand], output: TensorType
     ) -> Interval | None:
-        """What the stored integers of each output channel can be; None if unknown."""
+        """The interval of each output channel's stored integers; None if unknown."""
         return None
 
     def sums(self, attrs: AttrsT, operands: Sequence[Operand]) -> Sequence[Interval]:
-        """The int32 sums that it accumulates, other than its result, with what each can be.
+        """The int32 sums that it accumulates apart from its result, with the interval of each.
 
-        operands: with the intervals of a memory's filters for a memory that it reads.
+        operands: the memory that it reads has the intervals of its filters.
         """
         return ()
 
@@ -371,7 +370,7 @@ class Operator(Generic[AttrsT]):
         return max(reach, 1.0) if self.scale(attrs, *(0.0,) * inputs) else 1.0
 
     def steps_off(self, attrs: AttrsT) -> int:
-        """By how many steps, rounding aside, its integers may be from what floats give."""
+        """By how many steps, apart from rounding, its integers may differ from the float result."""
         return 0
 
     def sums_rows(self, attrs: AttrsT, inputs: Types) -> bool:

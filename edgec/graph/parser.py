@@ -26,10 +26,10 @@ from edgec.numerics.term import Var
 def parse_module(text: str, constants: Mapping[str, Array]) -> Module:
     """The module that a text describes, verified.
 
-    constants: data by hash, as `constant_data` gives them. The operators of the text must be
-    registered (`edgec.ops.load`). Raises ContractError with the line for a text that does not
-    follow the grammar, for an operator, value or hash that is not known, and for types that an
-    operator's type relation does not give.
+    constants: data by hash, from `constant_data`. The operators of the text must be registered
+    (`edgec.ops.load`). Raises ContractError with the line for a text that does not follow the
+    grammar, for an unknown operator, value or hash, and for types that contradict an operator's
+    type relation.
     """
     return _Parser(text, constants).module()
 
@@ -242,7 +242,7 @@ def check_types(
     stated: tuple[TensorType, ...],
     at: Token,
 ) -> None:
-    """Raise ContractError unless an operator gives the types that the text states."""
+    """Raise ContractError unless an operator has the types that the text states."""
     try:
         inferred = infer_types(op, attrs, bodies, [value.type for value in inputs])
     except TypeMismatch as mismatch:

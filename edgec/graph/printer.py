@@ -1,7 +1,7 @@
 """Print a module as graph IR text; `docs/graph_ir.md` describes the grammar.
 
-The text holds everything except the constants' data: `constant_data` gives these, by the hash
-that stands in the text. `edgec.graph.parser.parse_module` reads both back.
+The text holds everything except the constants' data: `constant_data` returns these by the hash in
+the text. `edgec.graph.parser.parse_module` reads both back.
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _function(name: str, function: Function, literals: LiteralPrinter) -> list[s
 
 
 def _node(node: Node, literals: LiteralPrinter) -> list[str]:
-    """What it makes, how, what it stands for in the model file, and its bodies."""
+    """Its results, operator, attributes, origin in the model file, and bodies."""
     outputs = ",\n  ".join(_binding(value, literals) for value in node.outputs)
     operands = ", ".join(map(_reference, node.inputs))
     attrs = literals.record(node.attrs)

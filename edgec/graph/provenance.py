@@ -44,7 +44,7 @@ class Origin:
         return replace(self, permutation=None if after == tuple(range(len(after))) else after)
 
     def from_source(self, source: Array, shape: tuple[int, ...]) -> Array:
-        """What the value must hold, given the source tensor. `shape` is the value's shape."""
+        """The value's elements, from the source tensor. `shape` is the value's shape."""
         array = source
         if self.permutation is not None:
             array = np.transpose(array.reshape(self.shape), self.permutation)

@@ -11,7 +11,7 @@ from edgec.graph.ir import Function
 from edgec.numerics.fit_term import Sizes
 from edgec.numerics.term import Var
 
-#: Choices that a build may have: each is a model's worth of code.
+#: Largest number of size combinations of a build: each adds a model's code.
 MOST_CHOICES = 16
 
 
@@ -47,7 +47,7 @@ def special_sizes(
 
 
 def _require_names(symbols: Sequence[Var], values: dict[str, tuple[int, ...]]) -> None:
-    """Raise ImportFailed unless the names are those of the symbols."""
+    """Raise ImportFailed unless the names are the symbols' names."""
     names = [var.name for var in symbols]
     known = f"its open sizes: {', '.join(names)}" if names else "the model has no open sizes"
     unknown = [name for name in values if name not in names]

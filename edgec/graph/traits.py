@@ -1,6 +1,6 @@
-"""Traits of operators: the facts that passes, quantizer, memory and writers may ask for.
+"""Traits of operators: the facts that passes, quantizer, memory and writers use.
 
-`Operator` holds the answers, with defaults by family; `edgec/ops/<op>.py` sets those that differ.
+`Operator` has defaults by family; `edgec/ops/<op>.py` sets the others.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ Interval = tuple[Ends, Ends]
 
 
 class Storage(enum.Enum):
-    """What an operator does between real numbers and the integers that store them."""
+    """An operator's relation between real numbers and the integers that store them."""
 
     QUANTIZE = enum.auto()  # real numbers to integers
     DEQUANTIZE = enum.auto()  # integers to real numbers
@@ -42,11 +42,11 @@ class Movement(enum.Enum):
     PICK = enum.auto()  # some of the elements, at places that the second operand says
     PAD = enum.auto()  # all elements, with `attrs.padding` of `attrs.value` around them
     COPY = enum.auto()  # the same elements in a place of their own
-    PUSH = enum.auto()  # those of the first operand one place on, the second's come in
+    PUSH = enum.auto()  # the first operand moves by one place, the second is appended
 
 
 class Arithmetic(enum.Enum):
-    """What an operator of two operands computes."""
+    """The function of an operator of two operands."""
 
     SUM = enum.auto()
     DIFFERENCE = enum.auto()
@@ -63,7 +63,7 @@ class IntegerForm(enum.Enum):
     ONE_OPERAND = enum.auto()  # one operand and the result have parameters of their own
     MEAN = enum.auto()  # a mean: of one operand, with parameters of its own
     SHARED = enum.auto()  # elements are moved or chosen: the result has its operands' parameters
-    ORDER = enum.auto()  # the order of elements decides, which is that of their integers
+    ORDER = enum.auto()  # only the order of elements matters; their integers have the same order
     RECURRENT = enum.auto()  # an LSTM or GRU over a sequence
 
 
@@ -73,7 +73,7 @@ class Channels(enum.Enum):
     SAME = enum.auto()  # the same one, of every operand
     REPEATED = enum.auto()  # c modulo the input's channels: whole axes are flattened into the last
     JOINED = enum.auto()  # the operands' channels follow one another
-    MIXED = enum.auto()  # those with weights that are not zero
+    MIXED = enum.auto()  # the channels whose weights are not zero
     UNKNOWN = enum.auto()
 
 
@@ -81,11 +81,10 @@ class Channels(enum.Enum):
 class Products:
     """Of an operator that sums products of its first operand with weights, and adds a bias.
 
-    The weights are the second operand, the bias is the third.
-    outputs: the axis of output channels in the weights. inputs: that of input channels; None where
-    an output channel reads one input channel. window: those of a window's height and width.
-    scatters: each input is added to a window of outputs, instead of each output being the sum of a
-    window of inputs.
+    The weights are the second operand, the bias is the third. outputs: the axis of output channels
+    in the weights. inputs: the axis of input channels; None if an output channel reads one input
+    channel. window: the axes of a window's height and width. scatters: each input is added to a
+    window of outputs, instead of each output being the sum of a window of inputs.
     """
 
     outputs: int
@@ -101,7 +100,7 @@ class Products:
 
 @dataclass(frozen=True)
 class Operand:
-    """What is known of an input. data: of a constant. interval: of stored integers, if known."""
+    """The facts about an input. data: of a constant. interval: of stored integers, if known."""
 
     type: TensorType
     data: Array | None = None
@@ -141,12 +140,12 @@ class StoredAs:
         return (self.minimum, self.maximum) == (int(bounds.min), int(bounds.max))
 
     def stored(self, real: float) -> int:
-        """What a real number is stored as, within the bounds."""
+        """The stored integer of a real number, within the bounds."""
         return stored_number(real, self.quant, self.minimum, self.maximum)
 
 
 def stored_number(real: float, quant: Quant, low: int, high: int) -> int:
-    """What a real number is stored as per tensor, within low..high."""
+    """The stored integer of a real number, per tensor, within low..high."""
     # A bound may be the largest finite float: saturate before the conversion.
     with np.errstate(over="ignore", invalid="ignore"):
         steps = np.rint(np.float32(real) / np.float32(quant.scale[0]))

@@ -123,5 +123,5 @@ class TensorType:
         return f"{text} quant({len(self.quant.scale)} scales along {self.quant.axis})"
 
 
-#: Those of the inputs or the outputs of a node.
+#: Types of a node's inputs or outputs.
 Types = Sequence[TensorType]

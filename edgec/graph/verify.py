@@ -70,7 +70,7 @@ def _verify_node(node: Node, where: str) -> None:
 
 
 def verify_body(body: Function) -> None:
-    """A body is a function without states: what it keeps, its node carries."""
+    """A body is a function without states: its node carries them."""
     if body.states or body.counts:
         raise ContractError(f"function {body.name}: a body has states, or open results")
     verify_function(body)
@@ -89,7 +89,7 @@ def _verify_counts(function: Function, where: str) -> None:
 
 
 def _verify_states(function: Function, where: str) -> None:
-    """The last parameters and results are those of the states; a state keeps its type."""
+    """The last parameters and results belong to the states; a state keeps its type."""
     befores = tuple(state.before for state in function.states)
     afters = tuple(state.after for state in function.states)
     if befores != function.params[len(function.inputs) :]:

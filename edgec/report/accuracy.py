@@ -98,7 +98,7 @@ def difference(ours: Sequence[float], theirs: Sequence[float]) -> tuple[float, f
 
 
 def compared_cells(entry: Mapping[str, Any]) -> list[str]:
-    """The accuracies, and what ours has more than the others."""
+    """The accuracies, and the differences of ours from the others."""
     cells = [f"{fmean(shares(entry, who)):.2f} %" for who in ("float", *WHO)]
     for who in OTHERS:
         mean, error = difference(shares(entry, "ours"), shares(entry, who))

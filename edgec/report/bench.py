@@ -42,7 +42,7 @@ class Published:
     other: str = ""
 
 
-#: By core; the names are those of the file of baselines.
+#: By core; the names in the file of baselines.
 PUBLISHED = {
     "cortex-m0": Published(64_000_000, other="m0plus_64mhz_bosch"),
     "cortex-m4": Published(120_000_000, "x_cube_ai_9_v1_2", "plumerai_v1_1"),

@@ -26,10 +26,10 @@ def layer_rows(
     theirs: Sequence[Mapping[str, Any]],
     core: str | None,
 ) -> list[dict[str, Any]]:
-    """Our layers, each beside the sum of what its operators take with the baseline.
+    """Our layers, each beside the sum of its operators' costs with the baseline.
 
-    names: of the model's operators, as many as `theirs` has; with another number nothing is
-    compared. core: as the baseline calls it, None where it has none.
+    names: of the model's operators; nothing is compared unless `theirs` has the same number. core:
+    the baseline's name of it, None if it has none.
     """
     number_of = {name: position for position, name in enumerate(names)}
     compared = core if len(names) == len(theirs) else None
@@ -53,8 +53,7 @@ def layer_rows(
 
 
 def layer_table(rows: Sequence[Mapping[str, Any]]) -> list[str]:
-    """One table of a model's layers: what each takes on every core, and its part of the
-    baseline's.
+    """One table of a model's layers: the cost of each on every core, relative to the baseline's.
 
     rows: of one model on several boards. Layers that one core runs as one are one row.
     """

@@ -1,7 +1,7 @@
-"""What a detector found: boxes in parts of the picture, from its outputs.
+"""A detector's boxes as fractions of the picture, from its outputs.
 
-The four outputs of TFLite's Detection_PostProcess are known by their shapes. Of other models
-`--boxes` names the outputs; overlapping boxes of one class are then reduced to the best of them.
+The four outputs of TFLite's Detection_PostProcess are recognised by their shapes. For other models
+`--boxes` names the outputs; of overlapping boxes of one class only the best one stays.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ MOST_BOXES = 50
 
 @dataclass(frozen=True)
 class BoxOutputs:
-    """Which outputs are boxes, and how they are meant.
+    """Which outputs are boxes, and their format.
 
-    boxes: the output [..., N, 4]; with more columns, those are the scores of classes. scores:
-    [..., N] or [..., N, K]. classes: [..., N], else the class is the one with the best score.
-    form: of FORMS. unit: parts of the picture, or pixels of the model's input. background: a
-    class that stands for nothing. least: score of a box. overlap: intersection over union from
-    which the weaker box of a class goes.
+    boxes: the output [..., N, 4]; further columns are scores of classes. scores: [..., N] or [...,
+    N, K]. classes: [..., N], else the class with the best score. form: of FORMS. unit: fractions of
+    the picture, or pixels of the model's input. background: the class without an object. least:
+    score of a box. overlap: intersection over union above which the weaker box of a class is
+    dropped.
     """
 
     boxes: str
@@ -44,7 +44,7 @@ class BoxOutputs:
 
 
 def read_boxes(text: str) -> BoxOutputs:
-    """`boxes=NAME,scores=NAME,form=xyxy`. Raises ValueError for what is no such list."""
+    """`boxes=NAME,scores=NAME,form=xyxy`. Raises ValueError for another text."""
     kinds = {field.name: str(field.type) for field in fields(BoxOutputs)}
     found: dict[str, Any] = {}
     for pair in text.split(","):
@@ -67,7 +67,7 @@ def find_boxes(
     size: tuple[int, int],
     labels: Sequence[str] = (),
 ) -> list[dict[str, Any]] | None:
-    """The boxes, best first; None where the outputs are no detector's and none are given.
+    """The boxes, best first; None if the outputs are not a detector's and `--boxes` is absent.
 
     size: height and width of the model's input. Each has `class`, `label` (of labels, else
     null), `score`, and `left`, `top`, `right`, `bottom` in parts of the picture. Raises
@@ -125,7 +125,7 @@ def _named(
 
 
 def _rows(real: Mapping[str, Any], given: BoxOutputs) -> tuple[Any, Any]:
-    """[N, 4 or more] of boxes, and their scores. Raises EdgecError for what is none."""
+    """[N, 4 or more] of boxes, and their scores. Raises EdgecError for another shape."""
     for name in filter(None, (given.boxes, given.scores, given.classes)):
         if name not in real:
             known = ", ".join(f"{key} {list(a.shape)}" for key, a in real.items())

@@ -1,4 +1,4 @@
-"""What the outputs of a classifier mean: the likeliest classes by name."""
+"""A classifier's likeliest classes by name."""
 
 from __future__ import annotations
 
@@ -31,8 +31,8 @@ def likeliest(
 ) -> list[dict[str, Any]]:
     """The classes with the largest real values, the first of equal ones first.
 
-    The first output with as many elements as there are labels is the classifier's. Raises
-    EdgecError if there is none.
+    The classifier's output is the first one whose number of elements equals the number of labels.
+    Raises EdgecError if there is none.
     """
     for port, array in zip(ports, outputs, strict=True):
         if array.size == len(labels):

@@ -98,7 +98,7 @@ def _functions(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str,
             short = short_function(layer["function"], report["model"])
             layers.setdefault(short, []).append(short_name(layer["name"]))
 
-        # A model's own file and prefix are no part of the name: builds may be named differently.
+        # A model's own file and prefix are not compared: builds may have different names.
         def name(function: Mapping[str, Any]) -> str:
             short = short_function(function["name"], report["model"])
             file = function["file"].removeprefix(report["model"])
@@ -131,9 +131,9 @@ def _by_layers(function: str, layers: Sequence[str]) -> str:
 
 
 def _layers(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """Every layer of both builds, in the new build's order and then what is no more.
+    """Every layer of both builds: in the new build's order, then the removed ones.
 
-    Steps that compute the same operators of the model are one row, as when one build streams
+    Steps that compute the same operators of the model share a row, for example if one build streams
     several layers in one step.
     """
     before, after = _steps(old), _steps(new)
@@ -155,7 +155,7 @@ def _layers(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str, An
 
 @dataclass(eq=False)
 class _Step:
-    """A step of a build. key: what it computes, and which of equal ones; costs by figure."""
+    """A step of a build. key: its operators, and its number among equal ones; costs by figure."""
 
     key: tuple[str, int, tuple[str, ...]]
     name: str
@@ -164,7 +164,7 @@ class _Step:
     is_taken: bool = False
 
 
-#: What a row of a layer compares.
+#: The columns of a layer's row.
 LAYER_FIGURES = ("instructions", "macs", "weights_bytes")
 
 

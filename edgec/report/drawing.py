@@ -66,7 +66,7 @@ def _corners(box: Mapping[str, Any], size: tuple[int, int]) -> list[float]:
 
 
 def _write(draw: Any, font: Any, at: tuple[float, float], text: str, colour: str) -> None:
-    """The name on a ground of the box's colour: above the box, or inside where there is no room."""
+    """The name on a ground of the box's colour: above the box, or inside if there is no room."""
     left, top, right, bottom = draw.textbbox((0, 0), text, font=font)
     height = bottom - top + 6
     y = at[1] - height if at[1] >= height else at[1]
@@ -77,7 +77,8 @@ def _write(draw: Any, font: Any, at: tuple[float, float], text: str, colour: str
 
 
 def draw_spectrogram(samples: Any, rate: int, target: Path) -> None:
-    """How loud which frequencies are when, with axes in Hz and seconds. ToolMissing without Pillow.
+    """The loudness of frequencies over time, with axes in Hz and seconds. ToolMissing without
+    Pillow.
 
     samples: float64 from -1 to 1.
     """

@@ -22,8 +22,9 @@ from edgec.runners.flash.tools import TOOLS, load_tool
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked for. `needed_for` says what does not work without it; `problem`
-    what is wrong with it though it is there; `remedy` what to do."""
+    """One tool or package. needed_for: what does not work without it; problem: if it exists but is
+    unusable; remedy: what to do.
+    """
 
     name: str
     found: str
@@ -37,7 +38,7 @@ class Finding:
         return bool(self.found) and not self.problem
 
 
-#: (module, its distribution, extra or empty, what it is for)
+#: (module, its distribution, extra or empty, purpose)
 PACKAGES = (
     ("numpy", "numpy", "", "everything"),
     ("click", "click", "", "everything"),
@@ -65,7 +66,7 @@ PACKAGES = (
     ("nvidia.cu13", "nvidia-cuda-nvcc", "cuda", "machine code for Jetson Thor"),
 )
 
-#: (program, Debian package, what it is for)
+#: (program, Debian package, purpose)
 PROGRAMS = (
     ("gcc", "gcc", "building for this computer with gcc (clang serves too)"),
     ("arm-none-eabi-gcc", "gcc-arm-none-eabi", "building firmware with gcc (clang serves too)"),
@@ -97,8 +98,8 @@ _VERSION_WORDS: dict[str, tuple[str, ...] | None] = {
     "esptool": ("version",),
 }
 
-#: "vendor:product" of USB devices that flashing tools use -> what they are.
-#: From OpenOCD's contrib/60-openocd.rules and the chips' own documents.
+#: "vendor:product" of flashing tools' USB devices -> description. From OpenOCD's
+#: contrib/60-openocd.rules and the chips' own documents.
 USB_DEVICES = {
     "0483:3748": "ST-LINK/V2",
     "0483:374b": "ST-LINK/V2-1",
@@ -135,7 +136,7 @@ def _packages() -> list[Finding]:
 def _is_there(module: str) -> bool:
     try:
         return importlib.util.find_spec(module) is not None
-    except ModuleNotFoundError:  # nor is what it would be part of
+    except ModuleNotFoundError:  # its whole is missing too
         return False
 
 
@@ -185,7 +186,7 @@ def _first_library(*names: str) -> str:
 
 
 def count_gpus() -> int | None:
-    """How many GPUs the CUDA driver shows; None where there is no driver."""
+    """How many GPUs the CUDA driver reports; None without a driver."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:
@@ -196,7 +197,7 @@ def count_gpus() -> int | None:
 
 
 def gpu_capability() -> int:
-    """The first GPU's compute capability, such as 87; where `count_gpus` shows one."""
+    """The first GPU's compute capability, such as 87; needs a GPU."""
     driver, parts = ctypes.CDLL("libcuda.so.1"), []
     for attribute in (75, 76):  # CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, _MINOR
         part = ctypes.c_int(0)
@@ -225,7 +226,7 @@ def _program(name: str, path: str | None, purpose: str, remedy: str) -> Finding:
 
 
 def _first_line(path: str, words: tuple[str, ...] | None) -> str:
-    """The first line of what a program says of its version, or its path."""
+    """The first line of a program's version output, or its path."""
     if words is None:
         return path
     try:
@@ -249,7 +250,8 @@ def _too_old(name: str, text: str) -> str:
     numbers = re.findall(r"(\d+)\.(\d+)", text)
     if oldest is None or not numbers:
         return ""
-    # The last of a line such as "gcc (15:12.2.rel1-1) 12.2.1" is the program's own; QEMU's first.
+    # The last version in a line such as "gcc (15:12.2.rel1-1) 12.2.1" is the program's; for QEMU,
+    # the first.
     found = tuple(map(int, numbers[0 if name.startswith("qemu") else -1]))
     if found >= oldest:
         return ""

@@ -27,8 +27,8 @@ def report_of(
     """The object for JSON and for the page.
 
     samples: the words of a command line that name the samples. sqnr_db: of the forms whose
-    signal-to-noise ratio is known. `is_best` marks what no other point of the same board beats in
-    RAM, flash and time at once.
+    signal-to-noise ratio is known. `is_best` marks the Pareto-optimal points of each board in RAM,
+    flash and time.
     """
     best = {id(point) for board in _by_board(points) for point in _front(board)}
     return {
@@ -60,7 +60,7 @@ def _by_board(points: Explored) -> list[list[Point]]:
 
 
 def _front(points: Explored) -> list[Point]:
-    """The points than which none is better in one figure and as good in the others."""
+    """The Pareto-optimal points."""
 
     def costs(point: Point) -> tuple[int, int, int]:
         return point.ram_bytes or 0, point.flash_bytes or 0, point.instructions or 0

@@ -38,7 +38,7 @@ def short_function(name: str, model: str) -> str:
 
 
 def count(value: int | float | None) -> str:
-    """`12,345`, or nothing where there is no figure."""
+    """`12,345`, or "" for no figure."""
     return "" if value is None else f"{round(value):,}"
 
 

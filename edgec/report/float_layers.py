@@ -1,4 +1,4 @@
-"""Layers of a quantized model that stay in floats: of what was trained for integers.
+"""Layers of a quantized model that stay in floats although the model was trained for integers.
 
 Between integers an exporter may leave operators that are not quantized themselves, most often a
 normalization that was not folded into the weights before it: then the layer computes floats, as it

@@ -65,10 +65,10 @@ def find_models(baselines: Path, names: Sequence[str]) -> list[Path]:
 
 @dataclass(frozen=True)
 class Setup:
-    """How models are timed.
+    """The options of timing.
 
-    seconds: for how long; None: DEFAULT_SECONDS. core: what ours is built for, None for all that
-    this computer has. threads: of every program. options: more words of `Options`.
+    seconds: duration; None: DEFAULT_SECONDS. core: for our builds, None for all features of this
+    computer. threads: of every program. options: more words of `Options`.
     """
 
     seconds: float | None = None
@@ -123,7 +123,7 @@ def _row(
 def _add_rivals(
     calls: dict[str, Call], given: Sequence[tuple[Path, Sequence[Array] | None]], threads: int
 ) -> str:
-    """Add those that run their files; returns why the last other one does not."""
+    """Add the frameworks that run their files; returns why the last failed one does not."""
     refusal = "none"
     for path, inputs in given:
         try:
@@ -150,9 +150,9 @@ def ours(model: Path, setup: Setup, *, traced: bool = False) -> Iterator[tuple[C
 
 
 def _rival(path: Path, inputs: Sequence[Array] | None, threads: int) -> tuple[str, Call]:
-    """The framework's name and a call of one inference; without inputs on some of its own.
+    """The framework's name and a function for one inference; without inputs it chooses some.
 
-    Raises what its package raises.
+    Raises the package's exceptions.
     """
     if path.suffix == ".tflite":
         return "LiteRT", _litert(path, inputs, threads)
@@ -186,7 +186,7 @@ def _onnx_runtime(path: Path, inputs: Sequence[Array] | None, threads: int) -> C
         shapes = ([d if isinstance(d, int) else 1 for d in e.shape] for e in entries)
         inputs = generate_inputs(1, [(shape, np.float32) for shape in shapes])
     left = iter(inputs)
-    # What is one number in the file is a constant in ours.
+    # An input that is one number in the file is a constant in our build.
     given = {
         entry.name: np.ascontiguousarray(next(left)) if entry.shape else rate for entry in entries
     }

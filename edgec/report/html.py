@@ -1,6 +1,6 @@
-"""A project's report as one HTML page that needs nothing else: no script, no link, no font.
+"""A project's report as one self-contained HTML page: no script, no link, no font.
 
-This file decides what is shown and how it is worded; `templates/report.html.j2` only arranges it.
+This file has the contents and the wording; `templates/report.html.j2` only arranges them.
 """
 
 from __future__ import annotations
@@ -103,7 +103,7 @@ def _subtitle(report: Mapping[str, Any]) -> str:
 
 
 def _tiles(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
-    """(what, figure, remark): what a reader wants to know first."""
+    """(name, figure, remark) of the most important figures."""
     arenas = [("arena", report["arena_bytes"], report["arena_lower_bound"])]
     arenas += [(area["region"], area["bytes"], area["lower_bound"]) for area in report["areas"]]
     gap = sum(size - bound for _, size, bound in arenas)
@@ -180,7 +180,7 @@ def _arena_parts(report: Mapping[str, Any], region: str, size: int) -> list[Part
         (r["live_at_peak"] for r in regions if r["region"] == region), ()
     )
     scratch = sum(e["bytes"] for e in live if kinds.get(e["buffer"]) == "scratch")
-    # Buffers that share bytes count once: what is live can be more than the arena.
+    # Buffers that share bytes count once; the sum of live buffers can exceed the arena.
     activations = min(sum(e["bytes"] for e in live) - scratch, size - scratch)
     where = "the arena" if region == "arena" else f"the arena in {region}"
     return [

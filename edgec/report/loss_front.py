@@ -15,7 +15,7 @@ LEFT, RIGHT, TOP, BOTTOM = 64.0, 16.0, 16.0, 32.0
 
 @dataclass(frozen=True)
 class Dot:
-    """A way. lost: the larger the worse, in any unit; title: what it is."""
+    """A point. lost: the loss in any unit, larger is worse; title: its label."""
 
     size_bytes: int
     lost: float
@@ -24,9 +24,9 @@ class Dot:
 
 
 def loss_front(dots: Sequence[Dot], least: str, most: str, label: str) -> Markup:
-    """Below a dot and left of it, no way is known.
+    """The Pareto front: no point lies below and left of a dot.
 
-    least, most: what is at the ends of the axis of losses. label: of the drawing.
+    least, most: labels at the ends of the axis of losses. label: of the drawing.
     """
     most_bytes: int = max(dot.size_bytes for dot in dots)
     first, last = min(dot.lost for dot in dots), max(dot.lost for dot in dots)

@@ -1,6 +1,4 @@
-"""Outputs of integers that are too far from float: the warning of `edgec quantize`, and
-what helps.
-"""
+"""Outputs of integers that are too inaccurate: the warning of `edgec quantize`, and remedies."""
 
 from __future__ import annotations
 
@@ -14,7 +12,7 @@ from edgec.report.figures import short_title
 #: publishes have 21 dB and more with the accuracy of float; a voice detector of 12 dB decides
 #: otherwise in one frame of ten, of 22 dB in one of forty.
 LOW_SQNR_DB = 20.0
-#: Layers that are named as those to blame.
+#: Number of layers to blame that are named.
 MOST_BLAMED = 3
 
 
@@ -27,8 +25,8 @@ def blamed_rows(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 def inaccurate_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[str, Any] | None:
     """The warning about outputs below LOW_SQNR_DB; None if there is no such output.
 
-    report: `edgec quantize`'s object. again: the words of a command that makes the same file with
-    int8 or int16 values, whichever is needed.
+    report: `edgec quantize`'s object. again: a command line that makes the same file with int8 or
+    int16 values, as needed.
     """
     low = [dict(row) for row in report["outputs"] if row["sqnr_db"] < LOW_SQNR_DB]
     recipe, values = report["recipe"], report["values"]
@@ -59,9 +57,9 @@ def inaccurate_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[
 
 
 def low_accuracy_warning(sqnr_db: float) -> str | None:
-    """What to say of a model that was quantized by the way and not compared.
+    """The warning for a model that another command quantized, without a comparison.
 
-    sqnr_db: of its outputs on samples held out.
+    sqnr_db: of its outputs on held-out samples.
     """
     if sqnr_db >= LOW_SQNR_DB:
         return None
@@ -72,7 +70,7 @@ def low_accuracy_warning(sqnr_db: float) -> str | None:
 
 
 def low_accuracy_words(inaccurate: Mapping[str, Any]) -> tuple[str, str]:
-    """What is wrong, and what to do, in a sentence each; the command, if any, is not in them."""
+    """One sentence for the problem, one for the remedy; without the command."""
     outputs = ", ".join(
         f"{short_title(o['name'])} {o['sqnr_db']:.1f} dB" for o in inaccurate["outputs"]
     )

@@ -1,4 +1,4 @@
-"""What the outputs of a run mean in the user's terms: classes by name, and boxes."""
+"""A run's outputs in the user's terms: classes by name, and boxes."""
 
 from __future__ import annotations
 
@@ -17,10 +17,10 @@ def add_meaning(
     labels: Sequence[str] | None,
     boxes: BoxOutputs | None,
 ) -> None:
-    """Add `boxes` of a detector, or `classes` where there are labels, to the object of a run.
+    """Add `boxes` of a detector, or `classes` if there are labels, to the object of a run.
 
-    Raises EdgecError where no output has as many elements as there are labels, and for outputs
-    that `boxes` names and that do not fit.
+    Raises EdgecError if no output has one element per label, and for outputs in `boxes` that do not
+    fit.
     """
     size = _picture_size(manifest)
     found = find_boxes(manifest.answers, outputs, boxes, size, labels or ())

@@ -129,7 +129,7 @@ def _text(buffer: Mapping[str, Any], steps: tuple[int, int], at: Scale, up: Scal
 
 
 def _upright(text: str, x: float, y: float) -> Markup:
-    """A label that reads upwards, for what is taller than wide."""
+    """A label that reads upwards, for tall boxes."""
     turn = f"rotate(-90 {number(x)} {number(y)})"
     return element("text", text, x=x, y=y + 4, transform=turn, class_="inside")
 
@@ -137,7 +137,7 @@ def _upright(text: str, x: float, y: float) -> Markup:
 def _sharing(
     buffers: Sequence[Mapping[str, Any]], overlaps: Sequence[Mapping[str, Any]]
 ) -> list[Pair]:
-    """Of the pairs that may overlap those that do."""
+    """The pairs that do overlap, among those that may."""
     by_name = {buffer["name"]: buffer for buffer in buffers}
     pairs = [(by_name.get(o["first"]), by_name.get(o["second"])) for o in overlaps]
     return [

@@ -91,7 +91,7 @@ class ShownMix:
 
 
 def shown_precision(report: Mapping[str, Any]) -> ShownMix:
-    """What is shown of `precision_report`'s object."""
+    """The lines shown of `precision_report`'s object."""
     share = 100 * report["weights_bytes"] / report["int8_weights_bytes"]
     points = [
         f"{p['weights_bytes']:,} ({p['loss']:.1e}){' *' if p['taken'] else ''}"
@@ -116,7 +116,7 @@ def shown_precision(report: Mapping[str, Any]) -> ShownMix:
 
 
 def shown_values(report: Mapping[str, Any]) -> ShownMix:
-    """What is shown of `values_report`'s object."""
+    """The lines shown of `values_report`'s object."""
     kinds = [layer["dtype"] for layer in report["layers"]]
     share = 100 * report["values_bytes"] / report["int8_values_bytes"]
     goal = "" if report["goal_db"] is None else f" asked for {report['goal_db']:.1f},"

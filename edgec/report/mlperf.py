@@ -43,11 +43,11 @@ def run_suite(
 ) -> list[dict[str, Any]]:
     """One row per model: accuracy over at most `samples` samples, spread over the pool, and time.
 
-    A board at a port holds one program: it works for the model that it says it holds, and without
-    `names` the models are those that the boards hold. instructions are counted by the emulated
-    board's clock; modelled_ms are the simulated core's cycles at the clock of the board that the
-    published results are of; measured_ms are a real board's. Raises EdgecError without models or
-    data, and what the devices raise.
+    A board at a port holds one program: it runs the model that it reports, and without `names` the
+    models are the boards' models. instructions are counted by the emulated board's clock;
+    modelled_ms are the simulated core's cycles at the clock of the board in the published results;
+    measured_ms are from a real board. Raises EdgecError without models or data, and the devices'
+    errors.
     """
     stated = read_baselines(baselines)
     unknown = [name for name in names if name not in BENCHMARKS]
@@ -101,7 +101,7 @@ def _nobody_holds(what: str, held: dict[Device, str | None], hint: str) -> Edgec
 
 
 def _held_models(pool: Pool, board: Board) -> dict[Device, str | None]:
-    """What each device holds that answers; None for emulators, which take any program."""
+    """The model of each device that answers; None for emulators, which take any program."""
     held: dict[Device, str | None] = {}
     for device in pool.devices:
         if device.engine == "qemu":
@@ -168,7 +168,7 @@ def _run_model(
 def _score(
     samples: Sequence[Sample], answers: Sequence[tuple[tuple[float, ...], ...]]
 ) -> tuple[str, float | None]:
-    """The area under the curve of models that give one score, else the share of right classes."""
+    """The area under the curve for models with one score, else the fraction of right classes."""
     labels = [sample.label for sample in samples if sample.label is not None]
     if not labels:
         return "", None

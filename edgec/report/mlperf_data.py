@@ -20,8 +20,9 @@ _FRAMES = 5
 
 @dataclass(frozen=True)
 class Sample:
-    """A thing to be judged: what is sent (more than one input for a recording), and its label,
-    where the set has labels."""
+    """One sample: the inputs that are sent (several for a recording), and its label, if the set has
+    labels.
+    """
 
     inputs: tuple[bytes, ...]
     label: int | None
@@ -78,7 +79,7 @@ def recordings(folder: Path, most: int) -> Iterator[Sample]:
 def wake_words(folder: Path, most: int) -> Iterator[Sample]:
     """Spectrograms of 30 frames of 40 bands, in the int8 model's own quantization.
 
-    The set was made for calibrating that model, so its accuracy is no result of the benchmark.
+    The set was made for calibrating that model, so its accuracy is not a result of the benchmark.
     """
     scale, zero_point = MEANINGS[WAKE_WORD][1:]
     stored = np.load(folder / "mlperf_sww_calibration_samples.npz")

@@ -1,4 +1,4 @@
-"""What a notebook shows of builds, verifications and quantized models: tables of HTML."""
+"""A notebook's view of builds, verifications and quantized models: HTML tables."""
 
 from __future__ import annotations
 

@@ -1,5 +1,4 @@
-"""What the operators are: the files and rows of `edgec/ops/`, and the names that formats have for
-them."""
+"""The operators: the files and rows of `edgec/ops/`, and their names in formats."""
 
 from __future__ import annotations
 
@@ -19,7 +18,7 @@ ANY_OPSET = 1 << 20
 
 @dataclass(frozen=True)
 class OperatorFile:
-    """What one file of `edgec/ops/` offers, or one row of a table there.
+    """One file of `edgec/ops/`, or one row of a table there.
 
     name: the file's name without `.py`. summary: the first sentence of its documentation.
     operators: names in the graph IR. onnx, tflite: the source operators that it imports.
@@ -82,6 +81,6 @@ def _importers(format_name: str) -> dict[str, list[str]]:
 
 def _summary(module: str) -> str:
     text = " ".join((inspect.getdoc(sys.modules[module]) or "").partition("\n\n")[0].split())
-    # "conv2d: a window's ..." begins with what the table's first column says already.
+    # "conv2d: a window's ..." repeats the table's first column.
     head, colon, meaning = text.partition(": ")
     return meaning if colon and len(head.split()) <= 3 else text

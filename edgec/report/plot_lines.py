@@ -18,7 +18,9 @@ _NAME_WIDTH, _FIGURES_WIDTH = 12, 36
 
 
 def numbers_in(line: str) -> dict[str, float]:
-    """What a line says: `rms=0.5 peak: 2`, or a row `0.5, 2` whose columns get numbers as names."""
+    """The numbers in a line: `rms=0.5 peak: 2`, or a row `0.5, 2` whose columns are named by
+    numbers.
+    """
     if _ROW.fullmatch(line):
         found = re.findall(_NUMBER, line)
         pairs = [(str(column), text) for column, text in enumerate(found, 1)]

@@ -1,9 +1,9 @@
 """The cost of each layer over several runs, and exports for viewers of profiles.
 
-A run that is looked into costs more than one that is not. Reading the clock is measured and
-subtracted by the device; calling the hook at the end of steps and at values is what the profiled
-runs take longer than the plain one, shared over these calls and subtracted here. So the medians
-of the layers sum up to the plain run.
+A profiled run costs more than a plain one. The device measures and subtracts the reading of the
+clock. The rest of the difference is the cost of calling the hook at the end of steps and at values;
+it is divided among these calls and subtracted here. So the medians of the layers add up to the
+plain run.
 """
 
 from __future__ import annotations
@@ -30,10 +30,10 @@ class LayerCost:
 
 @dataclass(frozen=True)
 class Profile:
-    """Costs of all layers, in `unit` ("instructions" or "cycles", "" where nothing is counted).
+    """Costs of all layers, in `unit` ("instructions" or "cycles", "" if nothing is counted).
 
-    `runs` has the costs of every layer for every run; `clock_overhead` is what reading the clock
-    once cost (the device has subtracted it), `hook_overhead` what one call of the hook cost.
+    `runs` has the costs of every layer for every run; `clock_overhead` is the cost of reading the
+    clock once (the device has subtracted it), `hook_overhead` the cost of one call of the hook.
     """
 
     unit: str
@@ -79,9 +79,9 @@ def make_profile(manifest: Manifest, plain: RunResult, profiled: Sequence[RunRes
 def chrome_trace(manifest: Manifest, profile: Profile, clock_hz: int) -> str:
     """Return the runs for chrome://tracing and Perfetto ("Trace Event Format", JSON object).
 
-    One thread for each run, a begin and an end for each layer; times in microseconds. Where
-    instructions are counted, each takes a nanosecond. No complete events: Perfetto rounds their
-    starts and lengths apart, and drops those that then overlap by a nanosecond.
+    One thread for each run, a begin and an end for each layer; times in microseconds. A counted
+    instruction takes a nanosecond. No complete events: Perfetto rounds their starts and lengths
+    separately, and drops events that then overlap by a nanosecond.
     """
     scale = _microseconds(profile, clock_hz)
     events: list[dict[str, Any]] = [

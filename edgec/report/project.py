@@ -1,7 +1,7 @@
-"""`report.json`: what a build knows and its C no longer shows, kept in the project folder.
+"""`report.json` in the project folder: facts about a build that its C does not show.
 
 `edgec build` writes it beside the manifest, `edgec report` reads it. Same build, same bytes: it
-holds no time, no machine and no path. `profile.json` beside it keeps the last profile.
+contains no time, no machine and no path. `profile.json` beside it has the last profile.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ REPORT_FORMAT = 3
 #: No figure of a build is larger; a float holds it without overflow.
 LARGEST = 1 << 62
 
-#: What a reader relies on: key -> type of its value; a dictionary in brackets is a list of such.
+#: The schema: key -> type of its value; a dictionary in brackets is a list of such dictionaries.
 _OPTIONAL_INT = (int, type(None))
 _OPTIONAL_TEXT = (str, type(None))
 _REPORT_SHAPE: Mapping[str, Any] = {
@@ -174,9 +174,9 @@ def load_report(folder: Path) -> dict[str, Any]:
 
 
 def keep_profile(built: Built, run: Mapping[str, Any]) -> bool:
-    """Store what `run_report` said of a profiled run as the project's `profile.json`.
+    """Store `run_report`'s object of a profiled run as the project's `profile.json`.
 
-    Returns whether that was possible: a run is no less good in a folder that is read-only.
+    Returns whether that was possible: runs must work in read-only folders too.
     """
     profile = {key: run[key] for key in _PROFILE_SHAPE if key in run and key != "layers"}
     profile["energy_mj"] = run.get("energy_mj")

@@ -118,7 +118,7 @@ def _table(title: str, heads: Sequence[str], rows: Iterable[Sequence[Any]]) -> N
     for position, head in enumerate(heads):
         table.add_column(head, justify="right" if position else "left")
     for row in shown:
-        # As Text, since names from a model file may hold what rich takes for markup.
+        # As Text, since rich would take parts of a model file's names for markup.
         table.add_row(*(cell if isinstance(cell, Text) else Text(visible(cell)) for cell in row))
     console = Console()
     console.width = max(console.width, 80)

@@ -23,14 +23,14 @@ from edgec.report.table import Column as TableColumn
 from edgec.report.table import Table, number, prose
 from edgec.report.terminal import echo_lines
 
-#: Layers that are named as those to blame in the page.
+#: Number of layers to blame that the page names.
 MOST_BLAMED_ROWS = 12
 #: Size of a histogram's drawing.
 WIDTH, HEIGHT = 280.0, 84.0
 
 
 def print_quantization(report: Mapping[str, Any]) -> None:
-    """The table of all values, and what it comes to."""
+    """The table of all values, and the totals."""
     lines = _table(report).text()
     lines += ["", "what stays in float:", *_float_table(report).text()]
     said = [
@@ -231,7 +231,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _histogram(row: Mapping[str, Any]) -> Markup:
-    """Bars of what was seen on a scale that holds the integers' range too."""
+    """A histogram of calibration on a scale that includes the integers' range."""
     bars = row["histogram"]
     first, last = min(bars["low"], row["low"]), max(bars["high"], row["high"])
     scale = (WIDTH - 4) / (last - first) if last > first else 0.0

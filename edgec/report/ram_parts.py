@@ -56,7 +56,9 @@ def _variables_bytes(compiled: Compiled, built: Built) -> int | None:
 
 
 def _copied_bytes(built: Built, prefix: str) -> int:
-    """RAM that holds what a program copies there from flash: sections `prefix` and a region."""
+    """RAM for code and data that the program copies there from flash: sections `prefix` and a
+    region.
+    """
     if built.image is None or built.board is None:
         return 0
     memory = built.board.memory

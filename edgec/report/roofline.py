@@ -31,7 +31,7 @@ from edgec.runners.host import HostModel
 from edgec.runners.samples import generate_inputs
 from edgec.targets.core import CORES
 
-#: Of calls in one go, which C makes.
+#: Number of calls in one measurement, in a C loop.
 ROUNDS = 20
 PEAK_SECONDS = 0.05
 
@@ -76,7 +76,7 @@ class LayerTime:
 
 @dataclass(frozen=True)
 class Roofline:
-    """A model's layers in their order, and what its core can do."""
+    """A model's layers in their order, and the limits of its core."""
 
     model: str
     core: str

@@ -39,7 +39,7 @@ def _cells(layer: LayerTime, peak: Peak) -> list[str]:
 
 
 def of_peak(layer: LayerTime, peak: Peak) -> float:
-    """The part of what the core's best instruction could do in the layer's time."""
+    """The layer's speed as a fraction of the core's best instruction."""
     return layer.gmacs / peak.gmacs(layer.dtype)
 
 
@@ -51,7 +51,7 @@ def render_rooflines(found: Sequence[Roofline]) -> str:
 
 
 def _bars(found: Roofline) -> Markup:
-    """What part of the peak each layer with products has."""
+    """Each layer with products, as a fraction of the peak."""
     columns = [
         ChartColumn(short_title(layer.title), f"{layer.title}: {of_peak(layer, found.peak):.1%}",
                     (100 * of_peak(layer, found.peak),))
@@ -61,7 +61,7 @@ def _bars(found: Roofline) -> Markup:
 
 
 def roofline_picture(found: Roofline) -> Markup:
-    """Layers as points over the products they make for each byte, below what the core can do."""
+    """Layers as points over their products per byte, below the core's limits."""
     layers = [layer for layer in found.layers if layer.gmacs and layer.macs_per_byte]
     if not layers:
         return Markup("")

@@ -1,4 +1,4 @@
-"""What a run says: instructions, cycles, outputs, and a row for every layer."""
+"""The report of a run: instructions, cycles, outputs, and a row for every layer."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ def run_report(
 ) -> dict[str, Any]:
     """The object that `edgec run --json` prints. `layers` is empty without profiled runs.
 
-    results: those of all steps in a row; costs and values are the last one's.
+    results: of consecutive steps; costs and values are from the last one.
     """
     result = results[-1]
     profile = make_profile(built.manifest, result, profiled) if profiled else None
@@ -67,7 +67,7 @@ def run_report(
 
 
 def _value(port: PortEntry, array: Any) -> dict[str, Any]:
-    """An output: what it is, and its first elements."""
+    """An output: its type and its first elements."""
     return {
         "name": port.name,
         "dtype": port.dtype,
@@ -225,7 +225,7 @@ def _box_lines(boxes: Sequence[Mapping[str, Any]] | None) -> list[str]:
 
 def _profile_lines(report: dict[str, Any]) -> list[str]:
     layers = report["layers"]
-    # What an engine does not count has no column.
+    # Figures that an engine does not count have no column.
     counted = any(row["instructions"] is not None for row in layers)
     timed = any(row["cycles"] is not None for row in layers)
     varied = any(row["least"] != row["most"] for row in layers)

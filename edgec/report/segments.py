@@ -24,11 +24,8 @@ _DRIVERS = {
 
 
 def segment_rows(program: Program) -> list[dict[str, Any]]:
-    """For each segment of a run with a GPU: side, layers, what is copied there before, and the
-    microseconds that layers and copies take by the models of `edgec.targets.cuda.costs`.
-
-    Empty for a program without a GPU. The last row may have no layers: outputs are copied back.
-    Nothing is copied on Jetson, and by one launch, which finds inputs in the processor's memory.
+    """For each segment of a run with a GPU: side, layers, copies before it, and the microseconds of
+    layers and copies by the models of `edgec.targets.cuda.costs`.
     """
     core = CORES.get(program.target)
     if core is None or not core.has_gpu:
@@ -74,19 +71,21 @@ def driver_of(program: Program) -> str:
 
 
 def spare_layers(program: Program) -> int:
-    """How many layers run where there is no GPU alone."""
+    """The number of layers that run only without a GPU."""
     version = program.without_gpu
     return 0 if version is None else version.stop - version.start
 
 
 def kernel_words(program: Program) -> str:
-    """What the installed compiler cannot make of a GPU's kernels; "" if it makes machine code."""
+    """The kernels that the installed compiler cannot compile for a GPU; "" if it makes machine
+    code.
+    """
     core = CORES.get(program.target)
     return nvrtc.what_is_missing(core.gpu_architecture) if core and core.has_gpu else ""
 
 
 def segment_lines(report: dict[str, Any]) -> list[str]:
-    """The segments of a report as a table, with what else is to be said; nothing without a GPU."""
+    """The segments of a report as a table, with remarks; empty without a GPU."""
     rows, spare, kernels = (report[key] for key in ("segments", "layers_without_gpu", "kernels"))
     if not rows:
         return []

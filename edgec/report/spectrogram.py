@@ -1,4 +1,4 @@
-"""A sound as a picture: how loud which frequencies are when, for the terminal and for a file."""
+"""A spectrogram of a sound: loudness of frequencies over time, for the terminal and for a file."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a build or a run says about itself: one dictionary, shown as JSON or as a table."""
+"""The summary of a build or a run: one dictionary, shown as JSON or as a table."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _tuned_lines(tuned: list[str], left_out: int) -> list[str]:
 
 
 def _kernel_lines(report: dict[str, Any]) -> list[str]:
-    """The functions of the user's that took the place of ours, and what an accelerator left."""
+    """The user's functions that replaced ours, and the layers that an accelerator did not take."""
     uses = ", ".join(f"{each['symbol']} for {each['layer']}" for each in report["own_kernels"])
     rest = ", ".join(f"{name} ({n})" for name, n in report["left_by_accelerator"].items())
     lines = [f"kernels of yours: {uses}"] if uses else []
@@ -199,7 +199,7 @@ def _kernel_lines(report: dict[str, Any]) -> list[str]:
 
 
 def _live_lines(certificate: dict[str, Any]) -> list[str]:
-    """Which buffers are live together where each region is fullest, and what waiting costs."""
+    """The buffers live together at each region's peak, and the cost of waiting."""
     lines = []
     for region in certificate["regions"]:
         live = ", ".join(f"{e['buffer']} {e['bytes']:,}" for e in region["live_at_peak"])

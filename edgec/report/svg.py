@@ -29,8 +29,9 @@ def number(value: float) -> str:
 
 
 def element(tag: str, *children: str, **attributes: str | float) -> Markup:
-    """An SVG element. `class_` and `stroke_width` become `class` and `stroke-width`; children
-    that are no Markup are escaped."""
+    """An SVG element. `class_` and `stroke_width` become `class` and `stroke-width`; children that
+    are not Markup are escaped.
+    """
     words = [tag]
     for name, value in attributes.items():
         text = value if isinstance(value, str) else number(value)
@@ -70,7 +71,7 @@ def fit(text: str, width: float, size: float = 11) -> str:
 
 
 def fit_name(name: str, width: float, size: float = 11) -> str:
-    """A source name, as much of it as fits: its short form, else its most specific part."""
+    """A source name that fits: its short form, else its most specific part, cut to size."""
     short = short_name(name)
     return short if fit(short, width, size) == short else fit(tight_name(name), width, size)
 
@@ -90,7 +91,7 @@ def ticks(top: float, wanted: int = 5, *, base: int = 10) -> list[float]:
 
 @dataclass(frozen=True)
 class Part:
-    """A piece of a stacked bar: what it is, how much, and the style sheet's class."""
+    """A piece of a stacked bar: label, size, and the style sheet's class."""
 
     label: str
     value: int

@@ -41,7 +41,7 @@ class Column:
 
     @property
     def css(self) -> str:
-        """Its classes on a page: numbers, and what a narrow page leaves out."""
+        """Its classes on a page: numbers, and columns that a narrow page omits."""
         return " ".join(["n"] * (self.align == "right") + ["wide"] * (self.optional > 0))
 
 
@@ -89,7 +89,7 @@ def format_table(
 ) -> list[str]:
     """Lines of a table: headings, a rule, the rows; empty headings throughout print no head.
 
-    width: what it should fit in, by default the terminal's. If it cannot, it is wider.
+    width: the desired one, by default the terminal's; the table may be wider if it cannot fit.
     """
     limit = terminal_width() if width is None else width
     kept = list(range(len(columns)))

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 
 import click
 
-#: Categories of characters that act instead of being shown: control, format (such as text that runs
-#: right to left), surrogates, line and paragraph separators.
+#: Categories of characters that control the terminal instead of being shown: control, format (such
+#: as text that runs right to left), surrogates, line and paragraph separators.
 _ACTING = ("Cc", "Cf", "Cs", "Zl", "Zp")
 
 
@@ -30,7 +30,7 @@ def echo(text: str = "", *, err: bool = False) -> None:
 
 
 def echo_lines(lines: Iterable[str]) -> None:
-    """Print lines, none of which can make more of them; nothing if there are none."""
+    """Print lines, with line breaks inside them escaped; nothing for an empty list."""
     shown = [visible(line, "\t") for line in lines]
     if shown:
         echo("\n".join(shown))
