@@ -106,7 +106,7 @@ class Model:
         for name in named:
             if name not in known:
                 raise EdgecError(
-                    f"{name!r} is no input, or was given before",
+                    f"{name!r} is not an input, or was given before",
                     hint=f"inputs: {', '.join(port.name for port in self.inputs)}",
                 )
         given = {known[name].name: array for name, array in named.items()}

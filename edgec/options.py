@@ -94,7 +94,7 @@ class Prices:
         if not is_good or not all(0 <= price < math.inf for price in found.values()):
             levels = ", ".join(get_args(Optimize))
             raise ValueError(
-                f"{text!r} is no price vector: use {levels}, or prices such as "
+                f"{text!r} is not a price vector: use {levels}, or prices such as "
                 "time=1,flash=0.2,ram=0.1"
             )
         if not any(found.values()):
@@ -333,7 +333,7 @@ class Options:
                 continue
             if choices and value not in choices:
                 known = ", ".join(map(repr, choices))
-                raise EdgecError(f"{name}={value!r} is no choice", hint=f"use one of {known}")
+                raise EdgecError(f"{name}={value!r} is not a choice", hint=f"use one of {known}")
         return Options(**words)
 
 

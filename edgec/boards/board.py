@@ -197,7 +197,7 @@ def _read_memory(table: Table) -> dict[str, MemoryRegion]:
         if regions[name].fetch_origin is not None and kind != "flash":
             raise BoardError(f"{entry.where}: only flash has a fetch_origin")
         if regions[name].width_bytes not in (1, 2, 4, 8):
-            raise BoardError(f"{entry.where}: width_bits is none of 8, 16, 32, 64")
+            raise BoardError(f"{entry.where}: width_bits must be 8, 16, 32 or 64")
         entry.finish()
     spans = [(r.origin, r) for r in regions.values()]
     spans += [(r.fetch_origin, r) for r in regions.values() if r.fetch_origin is not None]
@@ -228,7 +228,7 @@ def _pick_region(
     if wanted and wanted in regions and regions[wanted].kind == kind:
         return wanted
     if wanted:
-        raise BoardError(f"{where}: [layout] names '{wanted}', which is no {kind} region")
+        raise BoardError(f"{where}: [layout] names '{wanted}', which is not a {kind} region")
     for name, region in regions.items():
         if region.kind == kind and not region.hardware_only:
             return name

@@ -68,7 +68,7 @@ def checked_config(values: dict[str, int | str], where: str) -> dict[str, int]:
     for key, value in values.items():
         if not _MACRO.fullmatch(key):
             raise BoardError(
-                f"{where}: {key!r} is no setting", hint="capitals, digits and underscores"
+                f"{where}: {key!r} is not a setting", hint="capitals, digits and underscores"
             )
         if not isinstance(value, int) or not 0 <= value <= _MOST_CONFIG:
             raise BoardError(

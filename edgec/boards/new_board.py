@@ -105,7 +105,7 @@ def _setting(key: str, value: str) -> str:
     try:
         parse_toml(f"{key} = {value}")
     except ValueError:
-        raise BoardError(f"{key}={value} is no setting", hint="write a whole number") from None
+        raise BoardError(f"{key}={value} is not a setting", hint="write a whole number") from None
     return value
 
 

@@ -41,7 +41,7 @@ def check_image(elf: Path | Elf, board: Board) -> None:
     ]
     if problems:
         raise BuildFailed(
-            f"{read.path.name} is no good image for {board.name}", details=tuple(problems)
+            f"{read.path.name} is not a valid image for {board.name}", details=tuple(problems)
         )
 
 

@@ -107,7 +107,7 @@ def build_firmware(
     Raises BuildFailed if something does not compile, link, fit or pass the check of the image.
     """
     if optimize not in OPTIMIZE_FLAGS:
-        raise BuildFailed(f"'{optimize}' is none of {', '.join(OPTIMIZE_FLAGS)}")
+        raise BuildFailed(f"'{optimize}' is not one of {', '.join(OPTIMIZE_FLAGS)}")
     project = Path(project).absolute()
     out = Path(out).absolute()
     with staged_folder(out) as folder:

@@ -118,7 +118,7 @@ def _checks(toolchain: Toolchain, sanitize: Sequence[str]) -> list[str]:
         raise BuildFailed(f"the toolchain is for {toolchain.core.name}, not for this computer")
     unknown = [word for word in sanitize if word not in SANITIZERS]
     if unknown:
-        raise BuildFailed(f"'{unknown[0]}' is none of {', '.join(SANITIZERS)}")
+        raise BuildFailed(f"'{unknown[0]}' is not one of {', '.join(SANITIZERS)}")
     if sanitize:
         return [f"-fsanitize={','.join(sanitize)}", "-fno-sanitize-recover=all", "-g"]
     return ["-fno-sanitize=all"] if toolchain.is_zig else []

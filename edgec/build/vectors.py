@@ -139,7 +139,7 @@ def _check_trap_table(elf: Elf, traps: _Traps) -> list[str]:
     text = [s for s in elf.sections if s.is_code]
     for number, handler in enumerate(_trap_targets(elf, table.address, traps)):
         if not any(s.holds(handler) for s in text):
-            problems.append(f"entry {number} of the trap table is no jump to code")
+            problems.append(f"entry {number} of the trap table is not a jump to code")
     return problems
 
 

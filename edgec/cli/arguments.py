@@ -29,7 +29,7 @@ class FloatRange(click.FloatRange):
         """The number, or a usage error."""
         number = super().convert(value, param, ctx)
         if math.isnan(number):
-            self.fail(f"{value} is no number.", param, ctx)
+            self.fail(f"{value} is not a number.", param, ctx)
         return number
 
 
@@ -59,13 +59,13 @@ class InputShapeType(WordType):
     def read(self, text: str) -> tuple[str, tuple[int | range, ...]]:
         match = re.fullmatch(rf"(.+?)=({self.extent}(?:,{self.extent})*)", text)
         if match is None:
-            raise ValueError(f"{text!r} is no shape: use NAME=1,3,48,192 or NAME=1..8,3,48,192")
+            raise ValueError(f"{text!r} is not a shape: use NAME=1,3,48,192 or NAME=1..8,3,48,192")
         return match[1], tuple(map(self.read_extent, match[2].split(",")))
 
     def read_extent(self, text: str) -> int | range:
         least, _, most = text.partition("..")
         if most and int(least) >= int(most):
-            raise ValueError(f"{text!r} is no range: the first number must be less than the second")
+            raise ValueError(f"{text!r}: use NAME=LOW..HIGH, the smaller number first")
         return range(int(least), int(most) + 1) if most else int(least)
 
 
@@ -84,7 +84,7 @@ class InputValueType(WordType):
         except ValueError:
             number = math.nan
         if not name or not math.isfinite(number):
-            raise ValueError(f"{text!r} is no value of an input: use NAME=16000")
+            raise ValueError(f"{text!r} is not a value of an input: use NAME=16000")
         return name, number
 
 
@@ -99,7 +99,7 @@ class SpecialSizesType(WordType):
     def read(self, text: str) -> tuple[str, tuple[int, ...]]:
         match = re.fullmatch(r"(.+?)=([0-9]{1,9}(?:,[0-9]{1,9})*)", text)
         if match is None:
-            raise ValueError(f"{text!r} is no size with values: use NAME=1,8")
+            raise ValueError(f"{text!r} is not a size with values: use NAME=1,8")
         return match[1], tuple(map(int, match[2].split(",")))
 
 
@@ -124,7 +124,7 @@ class PixelsType(WordType):
             black = white = math.nan
         if not (math.isfinite(black) and math.isfinite(white) and black != white):
             raise ValueError(
-                f"{text!r} is no range of pixels: use 0:1, -1:1, 0:255 or mean=0.5,...:std=0.2,..."
+                f"{text!r} is not a pixel range: use 0:1, -1:1, 0:255 or mean=0.5,...:std=0.2,..."
             )
         return black, white
 
@@ -193,7 +193,7 @@ class PlaceType(WordType):
             return read_placements(Path(text))
         what, found, region = text.rpartition("=")
         if not found or not what or not region:
-            raise ValueError(f"{text!r} is no placement: use WHAT=REGION or a .toml file")
+            raise ValueError(f"{text!r} is not a placement: use WHAT=REGION or a .toml file")
         return ((what, region),)
 
 
@@ -354,7 +354,7 @@ class SizeType(WordType):
     def read(self, text: str) -> int:
         match = re.fullmatch(r"([0-9]{1,12})([KkMm]?)", text)
         if match is None:
-            raise ValueError(f"{text!r} is no size: use bytes, or a K or M suffix")
+            raise ValueError(f"{text!r} is not a size: use bytes, or a K or M suffix")
         return int(match[1]) * {"": 1, "K": 1024, "M": 1024 * 1024}[match[2].upper()]
 
 

@@ -78,7 +78,7 @@ def _table(
     path: Path, name: str, table: Mapping[str, Any], commands: Mapping[str, click.Command]
 ) -> dict[str, Any]:
     if name and name not in commands:
-        raise EdgecError(f"{path}: [{name}] is no command", details=(_near(name, commands),))
+        raise EdgecError(f"{path}: [{name}] is not a command", details=(_near(name, commands),))
     named = [commands[name]] if name else commands.values()
     known = {_word(option): str(option.name) for each in named for option in _options(each)}
     found = {}

@@ -29,7 +29,7 @@ class LimitType(WordType):
         except ValueError:
             share = 0.0
         if not 0 < share <= 1:
-            raise ValueError(f"{text!r} is no part: use 1% to 100%")
+            raise ValueError(f"{text!r} is not a percentage: use 1% to 100%")
         return share, True
 
 

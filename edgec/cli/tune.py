@@ -34,7 +34,7 @@ class WorkersType(WordType):
         is_count = text.isdigit() and 1 <= int(text) <= 256
         if not is_count and "://" not in text:
             raise ValueError(
-                f"{text!r} is no count from 1 to 256 and no address like tcp://HOST:PORT"
+                f"{text!r} is neither a count from 1 to 256 nor an address like tcp://HOST:PORT"
             )
         return text
 

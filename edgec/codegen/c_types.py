@@ -56,7 +56,7 @@ def literal(value: int | float, dtype: str) -> str:
         raise ContractError(f"no C literal for dtype {dtype!r}")
     low, high = INT_RANGE[dtype]
     if not low <= number <= high:
-        raise ContractError(f"{number} is no {dtype}")
+        raise ContractError(f"{number} is out of {dtype}")
     if dtype == "uint32":
         return f"{number}u"
     if dtype == "uint64":

@@ -262,10 +262,10 @@ class Manifest:
         try:
             return Manifest.from_json(path.read_text(encoding="utf-8"))
         except UnicodeDecodeError as problem:
-            raise ContractError(f"{path} is not readable: it is no UTF-8") from problem
+            raise ContractError(f"{path} is not readable: it is not UTF-8") from problem
         except OSError as problem:
             raise BuildFailed(
-                f"{folder} is no edgec project: it has no {MANIFEST_NAME}",
+                f"{folder} is not an edgec project: it has no {MANIFEST_NAME}",
                 hint="give a model file, or a folder that `edgec build` made",
             ) from problem
 

@@ -75,7 +75,7 @@ class Listener:
         size = steps * int(np.prod(port.shape, dtype=np.int64))
         if size % row:
             raise EdgecError(
-                f"frames have {row} features, {describe_port(port)} is no whole number of frames"
+                f"frames have {row} features, {describe_port(port)} is not a whole number of frames"
             )
         samples = self._samples(path, sound, size // row)
         rows = self._rows(samples, size // row, progress)

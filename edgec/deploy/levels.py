@@ -29,7 +29,7 @@ def find_levels(names: str) -> tuple[Core, ...]:
     for better, core in itertools.pairwise(best_first):
         if core.is_embedded or better.isa != core.isa or not core.features <= better.features:
             raise BoardError(
-                f"{better.name} and {core.name} are no levels of one instruction set",
+                f"{better.name} and {core.name} are not levels of one instruction set",
                 hint="give cores of one computer, such as --target x86-64-v3,x86-64-v4+vnni",
             )
     return best_first

@@ -20,12 +20,12 @@ _VENDOR = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}")
 def check_labels(labels: Labels) -> None:
     """Raise EdgecError for a version, vendor or URL that some ecosystem would refuse."""
     for value, pattern, what, hint in (
-        (labels.version, _VERSION, "version of a package", "use 1.2.3"),
-        (labels.vendor, _VENDOR, "name of a vendor", "use letters, digits, - and _"),
-        (labels.url, _URL, "address of a home page", "use https://..."),
+        (labels.version, _VERSION, "package version", "use 1.2.3"),
+        (labels.vendor, _VENDOR, "vendor name", "use letters, digits, - and _"),
+        (labels.url, _URL, "home page address", "use https://..."),
     ):
         if not pattern.fullmatch(value):
-            raise EdgecError(f"'{value}' is no {what}", hint=hint)
+            raise EdgecError(f"'{value}' is not a valid {what}", hint=hint)
 
 
 def export(library: Library, format_name: str, out: Path, labels: Labels) -> tuple[str, ...]:

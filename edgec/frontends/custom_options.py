@@ -39,7 +39,7 @@ def decode_custom_options(data: bytes, operator: str = "") -> dict[str, Any]:
     try:
         root = flexbuffers.GetRoot(data)
         if not root.IsMap:
-            raise ImportFailed("its options are no map")
+            raise ImportFailed("its options are not a map")
         entries = root.AsMap
         if len(entries) > _MOST_ENTRIES:
             raise ImportFailed(f"its options have {len(entries)} entries")

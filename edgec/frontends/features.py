@@ -79,7 +79,7 @@ def read_features(path: Path) -> FrontEnd:
     except OSError as problem:
         raise ImportFailed(f"cannot read {path}: {problem.strerror}") from None
     except ValueError as problem:
-        raise ImportFailed(f"{path} is no TOML: {problem}", hint="see https://toml.io") from None
+        raise ImportFailed(f"{path} is not TOML: {problem}", hint="see https://toml.io") from None
     known = _OF_A_MODEL if "model" in data else _OF_A_KIND
     for key, value in data.items():
         _check(path, key, value, known)
@@ -125,7 +125,7 @@ def _check_number(path: Path, key: str, value: Any) -> None:
     kinds = (int,) if isinstance(low, int) else (int, float)
     if isinstance(value, bool) or not isinstance(value, kinds) or not low <= value <= high:
         whole = "whole number" if isinstance(low, int) else "number"
-        raise ImportFailed(f"{path}: {key} = {value!r} is no {whole} from {low:g} to {high:g}")
+        raise ImportFailed(f"{path}: {key} = {value!r} is not a {whole} from {low:g} to {high:g}")
 
 
 def _features(path: Path, data: Mapping[str, Any], rate: int, step: int) -> Features:
@@ -169,7 +169,7 @@ def _model(path: Path, file: Path) -> Module:
     if len(inputs) != 1 or inputs[0].type.dtype != "int16" or len(outputs) != 1:
         shown = ", ".join(f"{value.type}" for value in inputs)
         raise ImportFailed(
-            f"{file} is no front end: it takes {shown} and has {len(outputs)} outputs",
+            f"{file} is not a front end: it takes {shown} and has {len(outputs)} outputs",
             hint="it must take one frame of int16 samples and return one row of features",
         )
     return module

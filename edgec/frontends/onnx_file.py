@@ -97,7 +97,7 @@ def _beside(path: Path, location: str, name: str) -> Path:
         )
     if not place.is_file():
         raise ImportFailed(
-            f"{name} lies in {location!r}, which is no file beside the model",
+            f"{name} lies in {location!r}, which is not a file beside the model",
             hint="copy this file, too, from the folder where the model was exported",
         )
     return place

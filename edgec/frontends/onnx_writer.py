@@ -436,7 +436,7 @@ class OnnxWriter:
         above = self.producers.get(value)
         constant = value if above is None else above.inputs[0]
         if not isinstance(constant, Constant):
-            raise ImportFailed(f"{value.name} is no constant: it cannot be written as ONNX yet")
+            raise ImportFailed(f"{value.name} is not a constant: it cannot be written as ONNX yet")
         if above is None and constant.data.ndim > 1 and fits_halves(constant.data):
             return self._halves(constant.name, change(constant.data))
         shifts = None if above is None else shifts_of(above)

@@ -122,7 +122,7 @@ def _checked_program(path: Path, program: Any) -> Any:
     for value in _dicts(program):
         for key, entry in value.items():
             if key == "expr_str" and not _is_size(entry):
-                raise _refused(path, f"the size {str(entry)[:60]!r} is no arithmetic")
+                raise _refused(path, f"the size {str(entry)[:60]!r} is not arithmetic")
             if key in ("in_spec", "out_spec") and isinstance(entry, str):
                 _check_tree(path, entry)
             if key in ("as_custom_obj", "as_opaque", "custom_obj") and entry is not None:

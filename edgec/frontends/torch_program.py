@@ -122,7 +122,7 @@ class ProgramImporter:
                     )
                 else:
                     kind = spec.kind.name.lower()
-                    self.values[node.name] = self.breaks(f"{spec.target!r} ({kind}) is no tensor")
+                    self.values[node.name] = self.breaks(f"{spec.target!r} is not a tensor: {kind}")
             except ImportFailed as error:
                 self.broken.append(error)
                 self.values[node.name] = _MISSING
@@ -131,7 +131,7 @@ class ProgramImporter:
         """An input of the model."""
         value, what = node.meta.get("val"), f"input {node.name!r}"
         if not hasattr(value, "shape"):
-            raise ImportFailed(f"{self.source}: {what} is no tensor")
+            raise ImportFailed(f"{self.source}: {what} is not a tensor")
         if _is_complex(value):
             raise ImportFailed(
                 f"{self.source}: {what} has complex numbers",
@@ -143,7 +143,7 @@ class ProgramImporter:
     def stored(self, node: Any, tensor: Any, name: str, *, is_changed: bool) -> Any:
         """A parameter, buffer or constant."""
         if tensor.is_sparse or tensor.is_quantized:
-            raise ImportFailed(f"{self.source}: {name!r} is no dense tensor")
+            raise ImportFailed(f"{self.source}: {name!r} is not a dense tensor")
         if _is_complex(tensor):
             if is_changed:
                 raise ImportFailed(f"{self.source}: the state {name!r} has complex numbers")

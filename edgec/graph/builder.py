@@ -78,7 +78,7 @@ class GraphBuilder:
         state.
         """
         if before not in self._states:
-            raise ValueError(f"{before} is no state")
+            raise ValueError(f"{before} is not a state")
         self._states[before] = replace(self._states[before], after=after)
 
     def rename_next(self, value: Value, fresh: Value) -> None:

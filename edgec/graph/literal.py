@@ -196,7 +196,7 @@ class LiteralParser:
         if token.kind == "alias":
             value = self.alias()
             if not isinstance(value, Quant):
-                raise ContractError(f"line {token.line}: {token.text} is no quantization")
+                raise ContractError(f"line {token.line}: {token.text} is not a quantization")
             return value
         self.lexer.expect("quant")
         self.lexer.expect("(")
@@ -261,7 +261,7 @@ class LiteralParser:
         def field() -> None:
             token = self.lexer.expect_kind("word", "the name of a field")
             if token.text not in names or token.text in values:
-                problem = "is given twice" if token.text in values else f"is no field of {owner}"
+                problem = "is given twice" if token.text in values else f"is not a field of {owner}"
                 raise ContractError(f"line {token.line}: {token.text!r} {problem}")
             self.lexer.expect("=")
             values[token.text] = self.literal(classes)

@@ -85,7 +85,7 @@ def _verify_counts(function: Function, where: str) -> None:
             raise ContractError(f"{where}: {count} is of no axis of an output")
         is_last = len(answers) <= count.number < len(outputs)
         if not is_last or str(outputs[count.number].type) != "int32[1]":
-            raise ContractError(f"{where}: {count} is no int32 after the other outputs")
+            raise ContractError(f"{where}: {count} is not an int32 after the other outputs")
 
 
 def _verify_states(function: Function, where: str) -> None:

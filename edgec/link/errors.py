@@ -14,8 +14,8 @@ _OPEN_HINTS = {
     errno.EACCES: "you may not use it: `edgec doctor` says how to get the right to",
     errno.EPERM: "you may not use it: `edgec doctor` says how to get the right to",
     errno.EBUSY: "another program holds it: end that first",
-    errno.ENOTTY: "it is no serial port; `edgec doctor` lists the serial ports",
-    errno.EISDIR: "it is no serial port; `edgec doctor` lists the serial ports",
+    errno.ENOTTY: "it is not a serial port; `edgec doctor` lists the serial ports",
+    errno.EISDIR: "it is not a serial port; `edgec doctor` lists the serial ports",
 }
 
 
@@ -146,7 +146,7 @@ def explain_silence(heard: bytes, looped_back: bool, where: str, seconds: float)
             hint="flash the project that edgec built",
         )
     return WrongBaudRate(
-        f"{where} sends bytes that are no frames: wrong baud rate, or another program",
+        f"{where} sends bytes that are not frames: wrong baud rate, or another program",
         details=(f"{len(heard)} bytes, the first: {heard[:16].hex(' ')}",),
         hint="check the board file's baud rate, then flash the project again",
     )

@@ -53,7 +53,7 @@ def read_key(path: Path) -> bytes:
     except OSError as error:
         raise _bad_key(path, error.strerror or str(error)) from None
     except ValueError:
-        raise _bad_key(path, "it is no hexadecimal number") from None
+        raise _bad_key(path, "it is not a hexadecimal number") from None
     if len(key) != KEY_BYTES:
         raise _bad_key(path, f"it has {len(key)} bytes, not {KEY_BYTES}")
     return key

@@ -236,5 +236,5 @@ class ExprParser:
         if is_float(dtype):
             return Const(sign * float(match[1]), dtype)
         if not match[1].isdigit():
-            raise ContractError(f"{match[1]} is no {dtype}")
+            raise ContractError(f"{match[1]} is not of dtype {dtype}")
         return Const(sign * int(match[1]), dtype)

@@ -62,7 +62,7 @@ class ElementMap:
         (place,) = places
         values = {v: at for index, at in zip(place, indices, strict=True) for v in _plain(index)}
         if values.keys() != set().union(*(index.variables() for index in self.store.indices)):
-            raise ScheduleError(f"{source.name} is read at indices that are no loops")
+            raise ScheduleError(f"{source.name} is read at indices that are not loops")
         return self._with(values)
 
     def loads(self, source: Buffer) -> list[Load]:

@@ -476,7 +476,7 @@ def replay(func: PrimFunc, trace: str, decisions: dict[int, list[int]] | None = 
             if rest:
                 given["decision"] = (decisions or {}).get(number, rest[0])
             if name not in REPLAYABLE:
-                raise ScheduleError(f"step {number} of the trace, {name!r}, is no primitive")
+                raise ScheduleError(f"step {number} of the trace, {name!r}, is not a primitive")
             method = getattr(schedule, name)
             results.append(method(*given["order"]) if name == "reorder" else method(**given))
     except (ValueError, TypeError, KeyError, IndexError, RecursionError) as error:

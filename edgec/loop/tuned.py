@@ -212,11 +212,11 @@ def _group(data: Mapping[str, Any]) -> TunedGroup:
 
 def _require(value: Any, kind: type) -> Any:
     if not isinstance(value, kind):
-        raise ValueError(f"{value!r} is no {kind.__name__}")
+        raise ValueError(f"{value!r} must be of type {kind.__name__}")
     return value
 
 
 def _count(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 1 << 63:
-        raise ValueError(f"{value!r} is no count")
+        raise ValueError(f"{value!r} is not a count")
     return value

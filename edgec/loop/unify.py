@@ -53,7 +53,7 @@ class Unifier:
         """Raises ScheduleError where the versions differ in more than integers."""
         found = self.part(versions)
         if not isinstance(found, PrimFunc):
-            raise ScheduleError("its versions are no functions")
+            raise ScheduleError("its versions are not functions")
         symbols = tuple(sorted({v for each in self.sizes for v in each}, key=lambda v: v.name))
         return replace(found, indices=symbols)
 
@@ -101,7 +101,7 @@ class Unifier:
         """An integer as a term."""
         found = fit_term(values, self.sizes, self.bases)
         if found is None:
-            raise ScheduleError(f"{values[0]} is no term over the sizes")
+            raise ScheduleError(f"{values[0]} is not a term over the sizes")
         return found
 
     def term(self, versions: Sequence[Term]) -> Term:
@@ -162,7 +162,7 @@ class Unifier:
             one = np.dtype(first.dtype).type(1)
             counts = np.round(1 / values)
             if np.any(one / counts.astype(first.dtype) != values.astype(first.dtype)):
-                raise ScheduleError(f"{first.value} is no number of elements at other sizes")
+                raise ScheduleError(f"{first.value} is not a number of elements at other sizes")
             return Binary("div", Const(1.0, first.dtype), self.count(counts, first.dtype))
         return self.count(values, first.dtype)
 

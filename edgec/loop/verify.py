@@ -248,7 +248,7 @@ class _Verifier:
             self.require(expr.dtype in DTYPES, f"literal of dtype {expr.dtype}")
             if is_integer(expr.dtype):
                 low, high = integer_range(expr.dtype)
-                self.require(low <= expr.value <= high, f"{expr.value} is no {expr.dtype}")
+                self.require(low <= expr.value <= high, f"{expr.value} is out of {expr.dtype}")
         elif isinstance(expr, Load):
             self.element(expr.buffer, expr.indices, scope, loops)
         elif isinstance(expr, Gather):

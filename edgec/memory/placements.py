@@ -102,7 +102,7 @@ def _kind_of(what: str) -> Kind:
 def _require_region(board: Board, what: str, name: str, kind: Kind) -> None:
     region = board.memory.get(name)
     if region is None:
-        known = ", ".join(board.memory) or "none: it is no microcontroller"
+        known = ", ".join(board.memory) or "none: it is not a microcontroller"
         raise PlanError(
             f"--place {what}={name}: board {board.name} has no region '{name}'",
             hint=f"its regions: {known}",

@@ -19,7 +19,7 @@ def read_term(text: str, variables: Mapping[str, Var]) -> Term:
     try:
         return _term(ast.parse(text.strip(), mode="eval").body, variables)
     except (SyntaxError, ValueError, RecursionError) as error:
-        raise ContractError(f"{text!r} is no term: {error}") from None
+        raise ContractError(f"{text!r} is not a term: {error}") from None
 
 
 def _term(node: ast.expr, variables: Mapping[str, Var]) -> Term:

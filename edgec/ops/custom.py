@@ -89,7 +89,7 @@ class Custom(Op[CustomAttrs]):
         if not kind or attrs.given is None:
             raise ImportFailed(
                 f"{attrs.symbol} cannot be written as ONNX: "
-                + ("an attribute is no number, text or list" if kind else "it has no name there"),
+                + ("an attribute has another type" if kind else "it has no name there"),
                 hint="" if kind else 'add onnx="domain.Name" to its declaration',
             )
         outputs = [out.define_own(value) for value in node.outputs]
@@ -240,5 +240,5 @@ def _number(value: Any) -> Number:
         return int(value)
     number = float(np.float32(value))
     if not math.isfinite(number):
-        raise ImportFailed(f"{value} is no finite number")
+        raise ImportFailed(f"{value} is not a finite number")
     return number

@@ -110,7 +110,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
         raise ImportFailed("the weights are not of rank 2")
     channels, depth = weights.type.shape
     if depth < 1 or x.type.elements % depth:
-        raise ImportFailed(f"{x.type.elements} input values are no multiple of {depth}")
+        raise ImportFailed(f"{x.type.elements} input values are not a multiple of {depth}")
     if len(x.type.shape) != 2 or x.type.shape[1] != depth:
         attrs = ReshapeAttrs((x.type.elements // depth, depth))
         x = builder.op("reshape", [x], attrs, name=f"{raw.name}/flatten", sources=(raw.name,))

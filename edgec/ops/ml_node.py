@@ -41,7 +41,7 @@ class MlNode:
         found = self.raw.attributes.get(f"{key}_as_tensor", self.raw.attributes.get(key, ()))
         array = np.asarray(found).reshape(-1)
         if array.dtype.kind not in "iufb":
-            raise BadNode(f"attribute {key} is no list of numbers")
+            raise BadNode(f"attribute {key} is not a list of numbers")
         return array if f"{key}_as_tensor" in self.raw.attributes else array.astype(dtype)
 
     def integers(self, key: str) -> Array:

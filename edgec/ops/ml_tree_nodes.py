@@ -71,7 +71,7 @@ def _add_weights(
     for tree, number, target, weight in zip(*lists, weights, strict=True):
         leaf = positions[tree, number]
         if leaf >= 0:
-            raise BadNode(f"node {number} of tree {tree} has a weight and is no leaf")
+            raise BadNode(f"node {number} of tree {tree} has a weight and is not a leaf")
         leaves[-1 - leaf].append((target, weight))
 
 

@@ -135,7 +135,7 @@ def program_of(node: Node) -> Program:
     for number in op.constant_inputs[: len(node.inputs)]:
         value = node.inputs[number] if number < len(node.inputs) else None
         if value is not None and not isinstance(value, Constant):
-            raise ImportFailed(f"input {number} is no constant")
+            raise ImportFailed(f"input {number} is not a constant")
         if isinstance(value, Constant):
             constants.append(value.data.tobytes())
     output_types = tuple(value.type for value in node.outputs)

@@ -118,7 +118,7 @@ class RowOp(Op[Any]):
         first = free[0]
         for position, x in fixed.items():
             if x.dtype != row.fixed[position]:
-                raise TypeMismatch(f"{self.name}: operand {position} is no {row.fixed[position]}")
+                raise TypeMismatch(f"{self.name}: operand {position} must be {row.fixed[position]}")
         if first.dtype not in row.dtypes and not (row.stored and first.quant is not None):
             raise TypeMismatch(f"{self.name} needs {' or '.join(row.dtypes)}, not {first}")
         if any((x.dtype, x.quant) != (first.dtype, first.quant) for x in free):

@@ -160,7 +160,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
     if not isinstance(time, Constant) or len(time.type.shape) != 2:
         raise ImportFailed("the weights over time are not constants of rank 2")
     if not isinstance(bias, Constant):
-        raise ImportFailed("the bias is no constant")
+        raise ImportFailed("the bias is not a constant")
     x, feature, zeros = tflite_operands(builder, replace(raw, inputs=raw.inputs[:2]), 0)
     if x.type.dtype != "int8" or declared is None or declared.dtype != "int8":
         raise ImportFailed(f"{x.type.dtype} input: only int8 is supported")

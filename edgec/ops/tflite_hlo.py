@@ -173,7 +173,7 @@ def import_scatter(builder: GraphBuilder, raw: RawNode) -> Value:
     x, indices, updates = raw.operands(3)
     reduction, parts = _REDUCTIONS.get(body_function(raw, x)), Parts(builder, raw)
     if reduction is None:
-        raise ImportFailed("its body is no sum, product, maximum or minimum")
+        raise ImportFailed("its body is not a sum, product, maximum or minimum")
     inserted, dims = raw.attribute("inserted_window_dims"), raw.attribute("update_window_dims")
     axes = tuple(n for n in range(len(x.type.shape)) if n not in inserted)
     size = [1] * len(x.type.shape)

@@ -197,7 +197,7 @@ class _Joiner:
 
 def _beside(given: _Map | None, variant: Variant, passed: Value) -> _Map:
     if given is None:
-        raise ScheduleError("it is no map")
+        raise ScheduleError("it is not a map")
     return given.beside(variant, passed)
 
 

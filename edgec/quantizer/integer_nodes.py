@@ -86,7 +86,7 @@ def _strange_operands(node: Node) -> str | None:
     if not node.operands and not picks_of_constant(node):
         return "it is of constants alone"
     if has_infinity(node):
-        return "it reads a constant that is no number"
+        return "it reads a constant that is not a number"
     made = () if _makes_indices(node) else node.outputs
     others = {value.type.dtype for value in (*node.operands, *made)} - {"float32"}
     return f"it reads or makes {' and '.join(sorted(others))}" if others else None

@@ -111,13 +111,13 @@ def read_baselines(path: Path) -> dict[str, Any]:
         for part in ("models", "tflm_cmsis_nn", "tflm_reference_kernels", "published_ms",
                      "layers_instructions"):  # fmt: skip
             if not isinstance(stated[part], dict):
-                raise ValueError(f"{part} is no object")
+                raise ValueError(f"{part} is not an object")
         return stated
     except OSError as error:
         raise EdgecError(f"cannot read {path}: {error.strerror}", hint=hint) from None
     except (ValueError, KeyError, TypeError, RecursionError) as error:
         reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise EdgecError(f"{path} is no file of baselines: {reason}", hint=hint) from None
+        raise EdgecError(f"{path} is not a file of baselines: {reason}", hint=hint) from None
 
 
 def _measure(

@@ -50,7 +50,7 @@ def read_boxes(text: str) -> BoxOutputs:
     for pair in text.split(","):
         key, _, value = pair.partition("=")
         if key not in kinds or not value:
-            raise ValueError(f"{pair!r} is none of {', '.join(f'{name}=' for name in kinds)}")
+            raise ValueError(f"{pair!r} is not one of {', '.join(f'{name}=' for name in kinds)}")
         found[key] = {"int": int, "float": float}.get(kinds[key], str)(value)
     if "boxes" not in found:
         raise ValueError("boxes= must name the output that has the boxes")
@@ -136,7 +136,7 @@ def _rows(real: Mapping[str, Any], given: BoxOutputs) -> tuple[Any, Any]:
     scores = real[given.scores] if given.scores else rows[:, 4:]
     if columns < 4 or not scores.size or scores.size % len(rows):
         raise EdgecError(
-            f"--boxes: {given.boxes} {list(table.shape)} and {scores.size} scores are no boxes",
+            f"--boxes: {given.boxes} {list(table.shape)} and {scores.size} scores are not boxes",
             hint="boxes are an output [..., N, 4], scores one of [..., N] or [..., N, classes]",
         )
     return rows, scores

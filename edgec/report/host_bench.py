@@ -56,7 +56,7 @@ def find_models(baselines: Path, names: Sequence[str]) -> list[Path]:
     unknown = [name for name in names if name not in stated and not Path(name).is_file()]
     if unknown:
         raise EdgecError(
-            f"{', '.join(unknown)} is no file, and {baselines.name} has no such model",
+            f"{', '.join(unknown)} is not a file, and {baselines.name} has no such model",
             details=(f"it has: {', '.join(stated)}",),
         )
     folder = baselines.parent / "models"

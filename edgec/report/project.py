@@ -356,20 +356,20 @@ def _check(value: Any, shape: Any, where: str) -> None:
     """Raise ValueError unless the value has the shape; unknown keys are ignored."""
     if isinstance(shape, Mapping):
         if not isinstance(value, dict):
-            raise ValueError(f"{where} is no object")
+            raise ValueError(f"{where} is not an object")
         for key, inner in shape.items():
             if key not in value:
                 raise ValueError(f"{where} lacks {key!r}")
             _check(value[key], inner, f"{where}: {key}")
     elif isinstance(shape, list):
         if not isinstance(value, list):
-            raise ValueError(f"{where} is no list")
+            raise ValueError(f"{where} is not a list")
         for position, item in enumerate(value):
             _check(item, shape[0], f"{where}[{position}]")
     else:
         kinds = shape if isinstance(shape, tuple) else (shape,)
         # A bool is an int in Python, but no size.
         if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
-            raise ValueError(f"{where} is no {kinds[0].__name__}")
+            raise ValueError(f"{where} must be of type {kinds[0].__name__}")
         if isinstance(value, int) and abs(value) > LARGEST:
             raise ValueError(f"{where} is too large")

@@ -82,7 +82,7 @@ def _members(archive: Any) -> dict[str, Any]:
     arrays = {name: archive[name] for name in archive.files}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):
-            raise ValueError(f"its member {name!r} is no array")
+            raise ValueError(f"its member {name!r} is not an array")
     return arrays
 
 

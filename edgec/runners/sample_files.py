@@ -123,7 +123,7 @@ def _folder(ports: Sequence[Port], source: Path, pixels: tuple[float, float]) ->
         return Samples(len(files), lambda number: _sample_of_file(ports, files[number]))
     found = ", ".join(sorted(kinds)) or "nothing"
     raise EdgecError(
-        f"{source} is no folder of samples: it holds {found}",
+        f"{source} is not a folder of samples: it holds {found}",
         hint=f"give a folder of only .npy, only .npz, or only images ({', '.join(IMAGES[:4])}, …)",
     )
 

@@ -153,7 +153,7 @@ def load_image(path: Path) -> Image:
             elf = ELFFile(stream)
             isa = _INSTRUCTION_SETS.get(elf["e_machine"])
             if isa is None or elf.elfclass != 32 or not elf.little_endian:
-                raise RunFailed(f"{path} is no 32-bit little-endian ELF file of Arm or RISC-V")
+                raise RunFailed(f"{path} is not a 32-bit little-endian ELF file of Arm or RISC-V")
             segments = _read_segments(elf)
             symbols, functions, marks = _read_symbols(elf)
             code = _read_code(elf, marks)

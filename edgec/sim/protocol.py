@@ -50,9 +50,9 @@ def read_frame(stream: BinaryIO) -> tuple[dict[str, Any], bytes] | None:
     try:
         header = json.loads(text)
     except ValueError as error:
-        raise ProtocolError(f"the header is no JSON: {text[:80]!r}") from error
+        raise ProtocolError(f"the header is not JSON: {text[:80]!r}") from error
     if not isinstance(header, dict):
-        raise ProtocolError(f"the header is no JSON object: {text[:80]!r}")
+        raise ProtocolError(f"the header is not a JSON object: {text[:80]!r}")
     return header, payload
 
 

@@ -204,7 +204,7 @@ def _listed(given: Iterable[AnyKernel | Accelerator | Path]) -> Iterator[AnyKern
         found = _loaded(each.resolve()) if isinstance(each, Path) else (each,)
         for kernel in found:
             if not isinstance(kernel, (Kernel, NestKernel, Accelerator)):
-                raise EdgecError(f"{kernel!r} is no kernel", hint=_HINT)
+                raise EdgecError(f"{kernel!r} is not a kernel", hint=_HINT)
             yield kernel
 
 

@@ -337,7 +337,7 @@ def test_size(tmp_path: Path, core: str) -> None:
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("00" * 15, "15 bytes"), ("xy" * 16, "no hexadecimal"), ("", "0 bytes"), ("é", "no hexa"),
+    [("00" * 15, "15 bytes"), ("xy" * 16, "hexadecimal"), ("", "0 bytes"), ("é", "hexadecimal"),
      (None, "No such file")],
 )  # fmt: skip
 def test_bad_key_files(tmp_path: Path, text: str | None, message: str) -> None:

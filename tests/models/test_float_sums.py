@@ -106,5 +106,5 @@ def test_a_build_says_which_sums_it_has(tmp_path: Path, capsys: pytest.CaptureFi
 def test_microcontrollers_keep_the_order(tmp_path: Path) -> None:
     with pytest.raises(EdgecError, match="cortex-m4 cannot reorder sums of floats"):
         edgec.compile(dense_model(tmp_path), board="stm32", float_sums="free")
-    with pytest.raises(EdgecError, match="float_sums='fast' is no choice"):
+    with pytest.raises(EdgecError, match="float_sums='fast' is not a choice"):
         edgec.compile(dense_model(tmp_path), float_sums="fast")

@@ -214,4 +214,4 @@ def test_other_programs_are_named(suite: Suite, ports: dict[str, str], tmp_path:
         capture_output=True, text=True, check=False,
     ).stderr  # fmt: skip
     (tmp_path / "text").write_text("no port")
-    assert "it is no serial port" in suite.run("--port", str(tmp_path / "text"), status=1)
+    assert "it is not a serial port" in suite.run("--port", str(tmp_path / "text"), status=1)

@@ -389,7 +389,7 @@ def test_placements_of_the_command_line_and_files(
     assert report["ram_bytes"] == used and 0 < report["variables_bytes"] < 2048
     assert report["options"]["placements"][-1] == "weights:*_w=flash"
     assert status([*args, "--place", "weights"]) == 2
-    assert "is no placement" in capsys.readouterr().err
+    assert "is not a placement" in capsys.readouterr().err
     (tmp_path / "bad.toml").write_text("[places]\n", "utf-8")
     assert status([*args, "--place", "bad.toml"]) == 1
     assert "is not a file of placements" in capsys.readouterr().err

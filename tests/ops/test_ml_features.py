@@ -76,7 +76,7 @@ def test_c_of_labels(tmp_path: Path) -> None:
     ("kind", "x", "attributes", "message"),
     [
         ("Scaler", X, {"offset": [1.0, 2.0], "scale": [1.0]}, "2 numbers in offset, 4 features"),
-        ("Scaler", X, {"offset": ["a"], "scale": [1.0]}, "offset is no list of numbers"),
+        ("Scaler", X, {"offset": ["a"], "scale": [1.0]}, "offset is not a list of numbers"),
         ("Normalizer", X, {"norm": "L3"}, "norm 'L3'"),
         ("Imputer", X, {"imputed_value_floats": [1.0, 2.0]}, "2 numbers in imputed_value_floats"),
         ("FeatureVectorizer", X, {"inputdimensions": [2, 2]}, "2 widths for 1 inputs"),

@@ -106,7 +106,7 @@ def changed(key: str, place: int, value: Any) -> dict[str, Any]:
         (changed("nodes_featureids", 0, 4), "node 0 reads feature 4 of 4"),
         (changed("nodes_modes", 0, "BRANCH_NEAR"), "compares by 'BRANCH_NEAR'"),
         (changed("target_ids", 0, 3), "another target than the 1"),
-        (changed("target_nodeids", 0, 0), "has a weight and is no leaf"),
+        (changed("target_nodeids", 0, 0), "has a weight and is not a leaf"),
         (random_trees(2, lambda tree: (0,)) | {"nodes_values": [1.0]}, "lists of nodes have"),
         (random_trees(2, lambda tree: (0,)) | {"base_values": [1.0, 2.0]}, "2 base values"),
         (random_trees(2, lambda tree: (0,)) | {"aggregate_function": "MODE"}, "'MODE' is unknown"),

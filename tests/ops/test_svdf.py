@@ -91,7 +91,7 @@ def test_refusals(tmp_path: Path) -> None:
     path.write_bytes(svdf_model(computed_bias=True))
     with pytest.raises(ImportFailed) as failure:
         import_model(path)
-    assert "the bias is no constant" in failure.value.details[0]
+    assert "the bias is not a constant" in failure.value.details[0]
     memory = TensorType((1, 8), "int8", Quant((0.1,), (3,)))
     with pytest.raises(TypeMismatch, match="has no place for"):
         SvdfPush().infer(None, memory, TensorType((1, 3), "int8"))  # type: ignore[arg-type]

@@ -17,7 +17,7 @@ def test_a_member_that_is_no_array(tmp_path: Path) -> None:
     np.savez(path, x=np.zeros(3, np.float32))
     with zipfile.ZipFile(path, "a") as archive:
         archive.writestr("notes", "no array")
-    with pytest.raises(EdgecError, match="member 'notes' is no array"):
+    with pytest.raises(EdgecError, match="member 'notes' is not an array"):
         inputs.load_arrays(path)
 
 

@@ -127,7 +127,7 @@ def test_inputs_and_outputs_by_name(model: Path) -> None:
         named = compiled.run_named(a, b)
         assert [*named] == ["sum", "twice"] and named["twice"].tobytes() == want[1].tobytes()
         for words in ({"c": b}, {"a": a}):
-            with pytest.raises(EdgecError, match="is no input"):
+            with pytest.raises(EdgecError, match="is not an input"):
                 compiled.run(a, **words)
         with pytest.raises(EdgecError, match="2 inputs are needed"):
             compiled.run(b=b)

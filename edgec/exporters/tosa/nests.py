@@ -260,5 +260,5 @@ def _chain(update: Expr, accumulator: Load) -> tuple[str, list[Expr]]:
         update, part = sorted(sides, key=lambda side: not sides[side])
         parts.append(part)
     if update != accumulator or len(set(kinds)) != 1 or kinds[0] not in _REDUCTIONS:
-        raise CannotSay("steps that are no sum, product, largest or smallest")
+        raise CannotSay("steps that are not a sum, product, maximum or minimum")
     return kinds[0], parts[::-1]

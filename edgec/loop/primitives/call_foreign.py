@@ -42,7 +42,7 @@ def call_foreign(
         if isinstance(given, str):
             found = find_buffer(func, given)
             if found.scope != "arena":
-                raise ScheduleError(f"{given} is no input or output")
+                raise ScheduleError(f"{given} is not an input or output")
             return _whole(found, "writes" if found in outputs else "reads")
         if isinstance(given, int):
             return Const(given, "int32")

@@ -47,7 +47,7 @@ def compute_inline(func: PrimFunc, block: str) -> tuple[PrimFunc, None]:
     if any(a.indices is None for a in accesses(func.body, of=(buffer,))):
         raise ScheduleError(f"compute_inline: {buffer.name} is read at indices that data choose")
     if {a.var for a in found.axes if a.var.stop - a.var.start > 1} - set(axes):
-        raise ScheduleError(f"compute_inline: block {block} has an axis that is no index")
+        raise ScheduleError(f"compute_inline: block {block} has an axis that is not an index")
     nest = own_nest(func, block)
     require_stable("compute_inline", func, [nest], reads(found))
     removed = with_changes(func, [(nest.root, None)])

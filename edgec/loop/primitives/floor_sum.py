@@ -73,7 +73,7 @@ def floor_sum(func: PrimFunc, block: str) -> tuple[PrimFunc, FlooredSum]:
     store = found.body
     total = find_sum(store.value) if isinstance(store, Store) else None
     if not isinstance(store, Store) or total is None or not total.is_of_bytes:
-        raise ScheduleError(f"floor_sum: {block} is no sum of two int8")
+        raise ScheduleError(f"floor_sum: {block} is not a sum of two int8")
     numbers = find_same_floored(total.linear, total.minimum, total.maximum)
     if numbers is None:
         raise ScheduleError(f"floor_sum: no numbers give the same as those of {block}")

@@ -36,7 +36,7 @@ def fold_storage(func: PrimFunc, buffer: str, contiguous: bool = False) -> tuple
     """
     found = find_buffer(func, buffer)
     if found.scope != "scratch":
-        raise ScheduleError(f"fold_storage: {buffer} is no temporary in memory")
+        raise ScheduleError(f"fold_storage: {buffer} is not a temporary in memory")
     func = replace(func, body=lower_blocks(func.body))
     order = list(touches(func.body, {found}))
     _require_written_first(order, buffer)

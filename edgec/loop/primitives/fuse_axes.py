@@ -60,7 +60,7 @@ def _chosen(nest: Nest, loops: tuple[For, ...], axes: list[str], name: str) -> l
     ]
     are_run = f" {' '.join(axes)} " in f" {' '.join(known)} "
     if not are_loops or not are_run or len({axis.kind for axis in chosen}) > 1:
-        raise ScheduleError(f"fuse_axes: {', '.join(axes)} of {block} are no loops of one kind")
+        raise ScheduleError(f"fuse_axes: {', '.join(axes)} of {block} are not loops of one kind")
     return chosen
 
 

@@ -93,7 +93,7 @@ def plain_extent(loop: For) -> int:
     """The steps of a serial loop from 0 to a constant; ScheduleError for another one."""
     extent = constant_extent(loop)
     if extent is None or loop.start.constant != 0 or loop.kind != "serial":
-        raise ScheduleError(f"loop {loop.var.name} is no plain loop from 0")
+        raise ScheduleError(f"loop {loop.var.name} is not a plain loop from 0")
     return extent
 
 
@@ -116,7 +116,7 @@ def match_product(target: For) -> Product:
     steps, update = nested(stmts[1])
     start = stmts[0]
     if start.buffer.scope != "register" or start.buffer.elements != 1 or not steps:
-        raise ScheduleError("warp_tiles: the sum is no single register")
+        raise ScheduleError("warp_tiles: the sum is not a single register")
     x, w = _factors(update, start.buffer, loops[-1].var)
     is_packed = _is_in_order(w, loops[-1], steps) and x.offset == w.offset == 0
     batch = _of_both(loops[:-1], w)

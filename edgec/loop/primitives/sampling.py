@@ -43,7 +43,7 @@ def sample_perfect_tile(
     if decision is None:
         if not choices:
             raise ScheduleError(
-                f"sample_perfect_tile: {extent} is no product of {parts} factors "
+                f"sample_perfect_tile: {extent} is not a product of {parts} factors "
                 f"whose last is at most {max_innermost}"
             )
         return list(rng.choice(choices))

@@ -79,7 +79,7 @@ def _match(target: For) -> _Sum:
         raise ScheduleError("share_sum: the nest does not start a sum, add and store")
     start, outer = stmts[0], stmts[1]
     if (start.buffer.scope, start.buffer.elements) != ("register", 1):
-        raise ScheduleError("share_sum: the sum is no single register")
+        raise ScheduleError("share_sum: the sum is not a single register")
     if not is_integer(start.buffer.dtype):
         raise ScheduleError("share_sum: sums of floats depend on their order")
     return _Sum(loops, start, outer, _operation(outer, start.buffer), stmts[2:])

@@ -103,7 +103,7 @@ def _weights(func: PrimFunc, term: SumTerm, step: Axis) -> tuple[Buffer, int]:
     is_index = [weight.indices[place] for place in places] == [as_term(step.var)]
     if not is_index or sum(a.buffer == weight.buffer for a in accesses(func.body)) > 1:
         raise ScheduleError(
-            f"pad_steps: {step.var} is no index of {weight.buffer.name}, or more reads it"
+            f"pad_steps: {step.var} is not an index of {weight.buffer.name}, or has other readers"
         )
     return weight.buffer, places[0]
 

@@ -32,7 +32,7 @@ def spread(func: PrimFunc, buffer: str, block: str) -> tuple[PrimFunc, Repack]:
     """
     old, (found, _) = find_buffer(func, buffer), find_block(func, block)
     if old.scope != "constant" or old.shape != (1,):
-        raise ScheduleError(f"spread: {buffer} is no constant of one element")
+        raise ScheduleError(f"spread: {buffer} is not a constant of one element")
     store = found.body
     if not isinstance(store, Store) or not store.indices:
         raise ScheduleError(f"spread: {block} does not store one element")

@@ -67,7 +67,7 @@ class SumTerm:
             is_axis = axis.binding == as_term(loop.var)
             if is_axis and loop.start.constant == 0 and loop.stop.constant is not None:
                 return loop.stop.constant
-        raise ScheduleError(f"{self.primitive}: {var} is no loop from 0 to a constant")
+        raise ScheduleError(f"{self.primitive}: {var} is not a loop from 0 to a constant")
 
 
 def find_term(primitive: str, func: PrimFunc, block: str, buffer: str) -> SumTerm:
@@ -77,7 +77,7 @@ def find_term(primitive: str, func: PrimFunc, block: str, buffer: str) -> SumTer
     store = found.body
     product = _added(store) if isinstance(store, Store) else None
     if not isinstance(product, Binary) or product.op != "mul":
-        raise ScheduleError(f"{primitive}: {block} is no sum of products")
+        raise ScheduleError(f"{primitive}: {block} is not a sum of products")
     wide: Expr = product.left
     offset = 0
     if isinstance(wide, Binary) and wide.op == "add" and isinstance(wide.right, Const):

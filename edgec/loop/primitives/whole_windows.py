@@ -154,7 +154,7 @@ def _through_copy(
     """
     term, name, order = copy.term, fresh(func, copy.name), copy.order
     if sorted(order) != sorted(made):
-        raise ScheduleError(f"{term.primitive}: {order} is no order of the copy's dimensions")
+        raise ScheduleError(f"{term.primitive}: {order} is not an order of the copy's dimensions")
     dtype, shape = copy.dtype or term.source.dtype, tuple(made[axis].stop for axis in order)
     buffer = Buffer(name, shape, dtype, "scratch")
     value = _element(term, positions, copy.axes)
@@ -247,7 +247,7 @@ def _with_all_weights(func: PrimFunc, block: str, buffer: str) -> PrimFunc:
         term = find_term("pad_reads", func, block, buffer)
         loop = next((each for each in term.loops if axis.binding == as_term(each.var)), None)
         if loop is None:
-            raise ScheduleError(f"pad_reads: {axis.var} of {block} is no loop")
+            raise ScheduleError(f"pad_reads: {axis.var} of {block} is not a loop")
         wide, place = (
             replace(axis.var, start=0, stop=extent),
             replace(loop.var, start=0, stop=extent),

@@ -58,7 +58,7 @@ def load_image(elf: Path, board: Board) -> FlashImage:
         region = board.region_at(section.load_address, len(section.content))
         if region is None or region.kind != "flash":
             raise RunFailed(
-                f"{elf} stores {section.name} at 0x{section.load_address:08x}, which is no flash "
+                f"{elf} stores {section.name} at 0x{section.load_address:08x}, outside the flash "
                 f"of {board.name}",
                 hint="build the project again for this board",
             )

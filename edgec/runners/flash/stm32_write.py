@@ -52,7 +52,7 @@ def parse_sectors(text: str, origin: int, where: str) -> tuple[Sector, ...]:
     for word in text.split():
         match = _ENTRY.match(word)
         if match is None:
-            raise BoardError(f"{where}: '{word}' is no sector size", hint='write "4x16K 64K"')
+            raise BoardError(f"{where}: '{word}' is not a sector size", hint='write "4x16K 64K"')
         for _ in range(int(match[1] or 1)):
             length = parse_size(match[2], where)
             sectors.append(Sector(len(sectors), at, length))

@@ -206,7 +206,7 @@ def best_tile(
     tiles = (Tile(block, *size) for block, size in product(blocks, sizes))
     fitting = [t for t in tiles if t.fits(nest.core, own_inputs=own_inputs) and may(t)]
     if not fitting:
-        raise ScheduleError(f"{channels} channels are no whole vectors")
+        raise ScheduleError(f"{channels} channels are not whole vectors")
     return min(fitting, key=lambda tile: tile.clocks(channels, steps, own_inputs=own_inputs))
 
 
@@ -229,7 +229,7 @@ def _blocks(nest: Nest, channels: int) -> Blocks:
         return Blocks(wide, shifted, "shift")
     if exact:
         return exact[0]
-    raise ScheduleError(f"{channels} channels are no whole vectors")
+    raise ScheduleError(f"{channels} channels are not whole vectors")
 
 
 def _least_idle(blocks: Sequence[int], channels: int, overhead: int) -> int:
@@ -445,7 +445,7 @@ def whole_lanes(nest: Nest, channels: int) -> int:
     for lanes in _lanes(nest):
         if channels % lanes == 0:
             return lanes
-    raise ScheduleError(f"{channels} channels are no whole vectors")
+    raise ScheduleError(f"{channels} channels are not whole vectors")
 
 
 def to_vectors(schedule: Schedule, lanes: int, *loops: str) -> None:

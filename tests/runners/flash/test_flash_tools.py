@@ -366,7 +366,7 @@ def test_image_of_a_project(digits) -> None:
     assert [segment.address for segment in image.segments] == [0]
     # What aligns one section after another counts as stored here.
     assert 0 <= image.size_bytes - built.image.flash_bytes < 64
-    with pytest.raises(RunFailed, match="which is no flash of bbc_microbit"):
+    with pytest.raises(RunFailed, match="outside the flash of bbc_microbit"):
         load_image(digits("stm32").artefact, load_board("bbc_microbit"))
 
 

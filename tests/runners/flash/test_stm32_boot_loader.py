@@ -89,7 +89,7 @@ def on_terminal(monkeypatch: pytest.MonkeyPatch):
 def test_sectors_are_read() -> None:
     assert [sector.length for sector in SECTORS] == [16384] * 4 + [65536] + [131072] * 7
     assert SECTORS[5].address == FLASH + 0x20000
-    with pytest.raises(BoardError, match="'16Q' is no sector size"):
+    with pytest.raises(BoardError, match="'16Q' is not a sector size"):
         parse_sectors("16Q", 0, "x")
 
 

@@ -127,7 +127,7 @@ def test_absent_file_is_said(tmp_path: Path) -> None:
             "regions 'ram' and 'flash' overlap",
         ),
         (('kind = "ram"', 'kind = "ram"\nfetch_origin = 0x4000_0000'), "only flash has a fetch"),
-        (("[layout]", '[layout]\ncode = "ram"'), "names 'ram', which is no flash region"),
+        (("[layout]", '[layout]\ncode = "ram"'), "names 'ram', which is not a flash region"),
         (("[memory.ram]", "[memory.ram"), "is not TOML"),
         (('stack = "1K"', ""), "the key 'stack' is missing"),
     ],

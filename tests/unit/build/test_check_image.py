@@ -57,7 +57,7 @@ def said(board: Board) -> Callable[..., tuple[str, ...]]:
     """What the check says of an image."""
 
     def check(elf: Elf, on: Board = board) -> tuple[str, ...]:
-        with pytest.raises(BuildFailed, match=f"is no good image for {on.name}") as caught:
+        with pytest.raises(BuildFailed, match=f"is not a valid image for {on.name}") as caught:
             check_image(elf, on)
         return caught.value.details
 

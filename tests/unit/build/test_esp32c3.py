@@ -149,7 +149,7 @@ def test_a_model_over_the_link(compiler: str, tmp_path: Path) -> None:
     [
         ((0, 0), "the boot ROM's words are not at the start"),
         ((8, 0x13), "0x42000008 does not jump to the entry"),
-        ((0x104, 0x13), "entry 1 of the trap table is no jump to code"),
+        ((0x104, 0x13), "entry 1 of the trap table is not a jump to code"),
     ],
 )
 def test_damaged_start_is_found(damage: tuple[int, int], message: str, tmp_path: Path) -> None:

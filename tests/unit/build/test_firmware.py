@@ -333,7 +333,7 @@ def test_every_level_builds(build: Build, board: str, compiler: str, optimize: s
 
 
 def test_unknown_level_is_refused(build: Build) -> None:
-    with pytest.raises(BuildFailed, match="'-O0' is none of"):
+    with pytest.raises(BuildFailed, match="'-O0' is not one of"):
         build(CHAIN, optimize="-O0")
 
 
@@ -421,8 +421,8 @@ def test_damaged_jumps_are_found(build: Build) -> None:
         check_image(replace(elf, sections=sections), board)
     text = "\n".join(caught.value.details)
     assert "0x80400000 does not jump to the entry" in text
-    assert "entry 0 of the trap table is no jump" in text
-    assert "entry 6 of the trap table is no jump to code" in text
+    assert "entry 0 of the trap table is not a jump" in text
+    assert "entry 6 of the trap table is not a jump to code" in text
     assert "entry 5" not in text
 
 

@@ -60,7 +60,7 @@ def test_refusals(toolchain: Toolchain, tmp_path: Path) -> None:
     with pytest.raises(BuildFailed, match=r"refused main\.c"):
         build_host_program([source], tmp_path / "main", toolchain=toolchain)
     assert not (tmp_path / "main").exists()
-    with pytest.raises(BuildFailed, match="'thread' is none of"):
+    with pytest.raises(BuildFailed, match="'thread' is not one of"):
         build_host_program([source], tmp_path / "main", toolchain=toolchain, sanitize=["thread"])
 
 

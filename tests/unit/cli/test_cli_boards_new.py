@@ -62,7 +62,7 @@ def test_questions_on_a_terminal(folder: Path, monkeypatch: pytest.MonkeyPatch) 
         (("mine", "--like", "stm32", "--ram", "4K"), "a stack of 8192 bytes does not fit 4096"),
         (("mine", "--like", "stm32", "--core", "m4"), "there is no core 'm4'"),
         (("mine", "--like", "stm32", "--set", "SPEED=3"), "has no setting 'SPEED'"),
-        (("mine", "--like", "stm32", "--set", "HSE_HZ=fast"), "HSE_HZ=fast is no setting"),
+        (("mine", "--like", "stm32", "--set", "HSE_HZ=fast"), "HSE_HZ=fast is not a setting"),
         (("mine", "--like", "stm32", "--flash", "0"), "'0' is not a size"),
         (("mine", "--like", "stm32", "--flash", "512K@0xfffff000"), "no 32-bit addresses"),
         (("mine", "--like", "stm32", "--ram", "96K@0x08000000"), "overlap"),

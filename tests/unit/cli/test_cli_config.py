@@ -71,7 +71,7 @@ def test_paths_are_relative_to_the_file(
         ("bord = 1\n", "board"),
         ("[biuld]\n", "build"),
         ("[build]\nport = 'x'\n", "no option --port"),
-        ("board = {}\n", "is no command"),
+        ("board = {}\n", "is not a command"),
         ("board = 1979-05-27\n", "neither text"),
         ("board = \n", "cannot be read"),
     ],

@@ -242,7 +242,7 @@ def test_usage_errors_have_status_2(arguments: tuple[str, ...], edgec: Callable)
 @pytest.mark.parametrize("size", ["", "K", "-5", "1.5K", "12G", "²", "0x10", " 5", "9" * 20])
 def test_sizes_that_are_none(size: str, edgec: Callable) -> None:
     ran = edgec("build", "m.onnx", "-o", "out", "--board", "host", "--max-ram", size)
-    assert ran.status == 2 and "is no size" in ran.err
+    assert ran.status == 2 and "is not a size" in ran.err
 
 
 def test_compile_options_are_refused_for_a_project(

@@ -86,7 +86,7 @@ def test_a_folder_is_no_model(
 ) -> None:
     (work / "folder").mkdir()
     takes_projects = command[0] in ("run", "verify")
-    said = "folder is no edgec project" if takes_projects else "folder: Is a directory"
+    said = "folder is not an edgec project" if takes_projects else "folder: Is a directory"
     assert said in refused(*(word.format("folder") for word in command))
 
 
@@ -94,7 +94,7 @@ def test_folders_that_are_no_projects(
     refused: Callable[..., str], edgec: Callable, dense_model: Path, work: Path
 ) -> None:
     (work / "empty").mkdir()
-    assert "empty is no edgec project" in refused("run", "empty")
+    assert "empty is not an edgec project" in refused("run", "empty")
     edgec("build", dense_model, "--target", "cortex-m4", "-o", "library")
     text = refused("run", "library", "--board", "stm32")
     assert "library is a library for cortex-m4" in text and "hint: " in text
@@ -304,8 +304,8 @@ def test_names_that_no_c_file_can_have(
 
 def test_baselines_that_are_none(refused: Callable[..., str], work: Path) -> None:
     assert "hint: " in refused("bench", "--baselines", "absent.json")
-    for text, said in (("no json", "is no file of baselines"), ("{}", "'models' is missing"),
-                       ("[]", "is no file of baselines")):  # fmt: skip
+    for text, said in (("no json", "is not a file of baselines"), ("{}", "'models' is missing"),
+                       ("[]", "is not a file of baselines")):  # fmt: skip
         (work / "b.json").write_text(text)
         assert said in refused("bench", "--baselines", "b.json")
     parts = ("tflm_cmsis_nn", "tflm_reference_kernels", "published_ms", "layers_instructions")

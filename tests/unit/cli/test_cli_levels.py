@@ -40,7 +40,7 @@ def test_this_computer_runs_it(
     ("words", "status", "reason"),
     [
         (("--target", NAMES, "--dump", "d"), 2, "need one core"),
-        (("--target", "x86-64-v3,aarch64"), 1, "no levels of one instruction set"),
+        (("--target", "x86-64-v3,aarch64"), 1, "not levels of one instruction set"),
         (("--target", "x86-64-v3,"), 1, "there is no core ''"),
         (("--board", "host", "--target", "aarch64,aarch64+dotprod"), 2, "either --board"),
     ],

@@ -147,8 +147,8 @@ def test_the_port_is_held_by_one_program(
 
 @pytest.mark.parametrize(
     ("name", "words"),
-    [("text.txt", "it is no serial port"), ("absent", "is the board plugged in"),
-     (".", "it is no serial port")],
+    [("text.txt", "it is not a serial port"), ("absent", "is the board plugged in"),
+     (".", "it is not a serial port")],
 )  # fmt: skip
 def test_what_is_no_port(
     project: Built, refused: Callable, work: Path, name: str, words: str

@@ -94,7 +94,7 @@ def test_sounds_that_do_not_fit(tmp_path: Path) -> None:
             listener.hear(tone(path, 256, 16000), port, 1)
         with pytest.raises(EdgecError, match="320 samples, 3 frames take 256"):
             listener.hear(tone(path, 320), port, 1)
-        with pytest.raises(EdgecError, match="no whole number of frames"):
+        with pytest.raises(EdgecError, match="not a whole number of frames"):
             listener.hear(path, Port((1, 61)), 1)
         told: list[tuple[int, int]] = []
         heard = listener.hear(path, port, 2, lambda done, total: told.append((done, total)))

@@ -68,7 +68,7 @@ def test_a_fault_in_the_options_beside_the_model_does_not_end_it(
     )
     ran = edgec("watch", model, "--board", "host", "-o", tmp_path / "out")
     assert ran.status == 130 and ran.out.count("watching") == 4
-    assert "edgec.toml cannot be read" in ran.err and "'much' is no size" in ran.err
+    assert "edgec.toml cannot be read" in ran.err and "'much' is not a size" in ran.err
     assert (tmp_path / "out" / "other.c").is_file()
 
 

@@ -76,4 +76,4 @@ def test_the_command_line_takes_them(two_rates: Path, edgec: Callable) -> None:
     done = edgec("verify", two_rates, "--board", "host", "--input-value", "rate=16000")
     assert done.status == 0 and "all the same bits" in done.out, done.err
     wrong = edgec("verify", two_rates, "--board", "host", "--input-value", "rate=fast")
-    assert wrong.status == 2 and "is no value of an input" in wrong.err
+    assert wrong.status == 2 and "is not a value of an input" in wrong.err

@@ -96,7 +96,7 @@ def test_literals(value: float, dtype: str, text: str) -> None:
 
 
 def test_impossible_literals_are_refused() -> None:
-    with pytest.raises(ContractError, match="300 is no int8"):
+    with pytest.raises(ContractError, match="300 is out of int8"):
         literal(300, "int8")
     with pytest.raises(ContractError):
         literal(1, "complex64")

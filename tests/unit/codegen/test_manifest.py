@@ -47,10 +47,10 @@ def test_hash_follows_the_interface() -> None:
 def test_unreadable_manifests_are_one_clear_error(text: str, tmp_path: Path) -> None:
     with pytest.raises(ContractError, match=MANIFEST_NAME):
         Manifest.from_json(text)
-    with pytest.raises(BuildFailed, match="is no edgec project"):
+    with pytest.raises(BuildFailed, match="is not an edgec project"):
         Manifest.load(tmp_path)
     (tmp_path / MANIFEST_NAME).write_bytes(b"\xff\xfe{}")
-    with pytest.raises(ContractError, match="it is no UTF-8"):
+    with pytest.raises(ContractError, match="it is not UTF-8"):
         Manifest.load(tmp_path)
 
 

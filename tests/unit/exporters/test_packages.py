@@ -515,7 +515,7 @@ def test_a_wheel_is_for_this_computer(tmp_path: Path, repo_root: Path) -> None:
 
 
 def test_a_folder_that_is_no_project(tmp_path: Path) -> None:
-    with pytest.raises(BuildFailed, match="no edgec project"):
+    with pytest.raises(BuildFailed, match="not an edgec project"):
         read_library(tmp_path)
 
 

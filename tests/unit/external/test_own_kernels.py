@@ -141,14 +141,16 @@ def test_what_does_not_compile_is_refused(small: Path, tmp_path: Path) -> None:
 def test_files_that_list_none_are_refused(small: Path, tmp_path: Path) -> None:
     file = tmp_path / "kernels.py"
     alien = "from edgec import external\nKERNELS = [external.Kernel('ec_a', 'a.c', use=print)]"
-    for text, why in (
-        ("KERNELS = 3", "lists no kernels"),
-        ("1 / 0", "ZeroDivisionError"),
-        ("raise SystemExit(0)", "SystemExit"),
-        ("KERNELS = ['a']", "is no kernel"),
-        (alien, "cannot read a.c"),
+    for number, (text, why) in enumerate(
+        (
+            ("KERNELS = 3", "lists no kernels"),
+            ("1 / 0", "ZeroDivisionError"),
+            ("raise SystemExit(0)", "SystemExit"),
+            ("KERNELS = ['a']", "is not a kernel"),
+            (alien, "cannot read a.c"),
+        )
     ):
-        file = tmp_path / f"kernels{len(why)}.py"
+        file = tmp_path / f"kernels{number}.py"
         file.write_text(text, "utf-8")
         with pytest.raises(EdgecError, match=why):
             taken(small, HOST, file)

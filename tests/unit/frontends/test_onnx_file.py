@@ -62,8 +62,8 @@ def changed(path: Path, **fields: str) -> Path:
 @pytest.mark.parametrize(
     ("fields", "said"),
     [
-        ({"location": "absent.bin"}, "no file beside the model"),
-        ({"location": "."}, "no file beside the model"),
+        ({"location": "absent.bin"}, "not a file beside the model"),
+        ({"location": "."}, "not a file beside the model"),
         ({"location": ""}, "outside the model's folder"),
         ({"location": "a\0b"}, "no readable place"),
         ({"offset": "many"}, "no readable place"),

@@ -96,7 +96,7 @@ def test_triangles_and_cosines() -> None:
 
 
 @pytest.mark.parametrize(("old", "new", "said"), [
-    ("rate = 16000", "rate = 16000.5", "no whole number from 100"),
+    ("rate = 16000", "rate = 16000.5", "not a whole number from 100"),
     ("rate = 16000", "", "lacks rate"),
     ("rate = 16000", "rat = 16000", "near it: rate"),
     ('"mfcc"', '"fft"', "kind = 'fft' is not mfcc or log-mel"),
@@ -104,8 +104,8 @@ def test_triangles_and_cosines() -> None:
     ("high_hz = 4000", "high_hz = 9000", "half of the rate, 8000"),
     ("window_ms = 30", "window_ms = 300", "needs an fft"),
     ("bands = 40", "bands = 5", "10 coefficients of 5 bands"),
-    ("bands = 40", "bands = true", "no whole number"),
-    ("bands = 40", "bands = ", "is no TOML"),
+    ("bands = 40", "bands = true", "not a whole number"),
+    ("bands = 40", "bands = ", "is not TOML"),
     ('kind = "mfcc"', 'model = "other.toml"', "the key window_ms is unknown"),
 ])  # fmt: skip
 def test_what_is_refused(old: str, new: str, said: str, tmp_path: Path) -> None:
@@ -117,5 +117,5 @@ def test_what_is_refused(old: str, new: str, said: str, tmp_path: Path) -> None:
 def test_a_model_that_is_no_front_end(tmp_path: Path) -> None:
     digits = REPO_ROOT / "examples" / "digits" / "digits_int8.onnx"
     text = f'model = "{digits}"\nrate = 8000\nstep_ms = 10\n'
-    with pytest.raises(ImportFailed, match="is no front end"):
+    with pytest.raises(ImportFailed, match="is not a front end"):
         import_model(written(tmp_path, text))

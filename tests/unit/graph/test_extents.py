@@ -112,10 +112,10 @@ def test_text_is_read_back(name: str) -> None:
 @pytest.mark.parametrize(
     ("term", "problem"),
     [
-        ("rows", "line 4: 'rows' is no term: rows is not known"),
-        ("batch * batch", "line 4: 'batch \\* batch' is no term: not linear"),
-        ("batch // batch", "is no term: a divisor that is not constant"),
-        ("__import__('os')", "is no term"),
+        ("rows", "line 4: 'rows' is not a term: rows is not known"),
+        ("batch * batch", "line 4: 'batch \\* batch' is not a term: not linear"),
+        ("batch // batch", "is not a term: a divisor that is not constant"),
+        ("__import__('os')", "is not a term"),
         ("batch + 1", "sizes batch \\+ 1 do not lie in 0 to \\[8\\]"),
     ],
 )

@@ -100,7 +100,7 @@ def test_the_text_that_is_damaged_below_is_good() -> None:
 DAMAGE = [
     # what, by what, the line, the problem
     ("module", "modul", 1, "expected 'module', found 'modul'"),
-    ("source='a'", "sauce='a'", 1, "'sauce' is no field of Module"),
+    ("source='a'", "sauce='a'", 1, "'sauce' is not a field of Module"),
     ("source='a'", "source='a', source='b'", 1, "'source' is given twice"),
     ("#q0 = quant(axis=0", "#q0 = quant(axes=0", 2, "unexpected keyword argument 'axes'"),
     ("#q0 = quant(", "#q0 = quanta(", 2, "'quanta' is not known here"),
@@ -110,7 +110,7 @@ DAMAGE = [
         "function 'main' {\n  param %x: int8[2] quant(0.5, 1)",
         "#t = (1, 2) function 'main' {\n param %x: int8[2] #t",
         4,
-        "#t is no quantization",
+        "#t is not a quantization",
     ),
     ("function 'main'", "function main", 3, "expected the function's name in quotes"),
     ("function 'main'", "function 'other'", 0, "has no function main"),
@@ -131,7 +131,7 @@ DAMAGE = [
     ("Padding.SAME", "Padding.SOME", 7, "'Padding.SOME' is not known here"),
     ("Padding.SAME", "ClipAttrs{}", 7, "'ClipAttrs' is not known here"),
     ("Padding.SAME", "open('f')", 7, "'open' is not known here"),
-    ("factor=1.0", "factr=1.0", 7, "'factr' is no field of KindAttrs"),
+    ("factor=1.0", "factr=1.0", 7, "'factr' is not a field of KindAttrs"),
     ("factor=1.0", "factor=13.0", 7, "thirteen does not fit"),
     ("factor=1.0", "factor=" + "(" * 60, 7, "brackets are open"),
     ("factor=1.0", "factor=&", 7, "unexpected character '&'"),

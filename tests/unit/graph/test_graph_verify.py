@@ -150,8 +150,8 @@ def test_counts_name_axes_of_outputs_and_come_last() -> None:
         with pytest.raises(ContractError, match="is of no axis of an output"):
             verify_function(counting(Count(output, axis, 1)))
     for number in (0, 2):
-        with pytest.raises(ContractError, match="is no int32 after the other outputs"):
+        with pytest.raises(ContractError, match="is not an int32 after the other outputs"):
             verify_function(counting(Count(0, 0, number)))
     for wrong in (TensorType((1,), "int64"), TensorType((2,), "int32")):
-        with pytest.raises(ContractError, match="is no int32 after the other outputs"):
+        with pytest.raises(ContractError, match="is not an int32 after the other outputs"):
             verify_function(counting(Count(0, 0, 1), Value("n", wrong)))

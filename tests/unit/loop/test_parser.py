@@ -116,7 +116,7 @@ def test_statements_round_trip():
         ("x[i] = 1", "expected a variable in scope, found 'i'"),
         ("for i in 0..4 { x[i] = 1", "expected a buffer, found 'the end'"),
         ("x[0] = 1 ? 2", "line 2: '\\?' is not understood"),
-        ("x[0] = 1.5", "1.5 is no int32"),
+        ("x[0] = 1.5", "1.5 is not of dtype int32"),
         ("x[0] = 1q7", "is not understood"),
         ("} func", "expected the end"),
     ],

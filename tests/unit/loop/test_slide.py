@@ -145,7 +145,7 @@ def test_a_branch_keeps_the_rows_it_waits_with():
         (lambda s: s.slide("v0_h", "v1_h"), "does not run after"),
         (lambda s: s.slide("v1_c", "v0_h"), "inside another statement"),
         (lambda s: s.slide("out_h", "v0_h"), "does not run after|used before|reads nothing"),
-        (lambda s: s.fold_storage("x"), "no temporary"),
+        (lambda s: s.fold_storage("x"), "not a temporary"),
         (lambda s: s.fold_storage("v0", True), "no loop holds all uses"),
     ],
 )

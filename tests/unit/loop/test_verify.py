@@ -68,7 +68,7 @@ def test_bounds_that_intervals_cannot_show_are_counted():
         ("x[4] = 1i8", "outside of 4"),
         ("for i in 0..4 { x[i + 4] = 1i8 }", "outside of 4"),
         ("x[0, 0] = 1i8", "has 1 dimensions, not 2"),
-        ("x[0] = 300i8", "300 is no int8"),
+        ("x[0] = 300i8", "300 is out of int8"),
         ("x[0] = x[0] + int8(1.5f32) + 1i8\ny[0] = y[0] + x[0]", "add of int32 and int8"),
         ("y[0] = select(1, 2, 3)", "select by int32"),
         ("y[0] = select(1 < 2, 2, y[0] < 3)", "select of int32 and bool"),

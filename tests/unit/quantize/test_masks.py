@@ -135,7 +135,7 @@ def test_scores_that_something_else_reads_keep_their_mask(tmp_path: Path) -> Non
     rng = np.random.default_rng(2)
     samples = [[rng.normal(size=(STEPS, WIDTH)).astype(np.float32)] for _ in range(4)]
     made = quantize_model(path, samples, Recipe("minmax"))
-    assert "it reads a constant that is no number" in {n.reason for n in made.float_nodes()}
+    assert "it reads a constant that is not a number" in {n.reason for n in made.float_nodes()}
 
 
 def test_a_choice_of_one_operand_everywhere_is_this_operand(tmp_path: Path) -> None:

@@ -72,7 +72,8 @@ def test_words_that_are_no_boxes(text: str) -> None:
 
 
 @pytest.mark.parametrize(("text", "said"), [
-    ("boxes=x", "no output 'x'"), ("boxes=b,scores=s", "are no boxes"), ("boxes=s", "are no boxes"),
+    ("boxes=x", "no output 'x'"), ("boxes=b,scores=s", "are not boxes"),
+    ("boxes=s", "are not boxes"),
     ("boxes=b,scores=t,classes=s", "3 classes of 2 boxes"),
 ])  # fmt: skip
 def test_outputs_that_do_not_fit(text: str, said: str) -> None:

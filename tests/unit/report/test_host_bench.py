@@ -76,5 +76,5 @@ def test_a_name_that_is_nothing(tmp_path: Path) -> None:
     parts = ("models", "tflm_cmsis_nn", "tflm_reference_kernels", "published_ms")
     stated: dict[str, object] = {part: {} for part in (*parts, "layers_instructions")}
     (tmp_path / "baselines.json").write_text(json.dumps(stated))
-    with pytest.raises(EdgecError, match=r"nothing\.onnx is no file"):
+    with pytest.raises(EdgecError, match=r"nothing\.onnx is not a file"):
         find_models(tmp_path / "baselines.json", ["nothing.onnx"])

@@ -143,7 +143,7 @@ def test_keeping_a_profile_never_fails_a_run(compiled: Compiled, tmp_path: Path)
 @pytest.mark.parametrize(
     ("report", "word"),
     [
-        ([], "no object"),
+        ([], "not an object"),
         ({"format": 3}, "lacks"),
         (make_report(macs="many"), "macs"),
         (make_report(macs=True), "macs"),
