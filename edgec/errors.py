@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from types import MappingProxyType
 
-#: Characters of a line of a message: what a file holds may stand in one, whatever its length.
+#: Maximum length of a line of a message: it may quote a file's text of any length.
 MOST_SHOWN = 2000
 
 

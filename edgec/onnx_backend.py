@@ -40,7 +40,7 @@ from edgec.resources import cache_folder, resource_dir
 from edgec.runners.engine import Session, open_session
 
 Shape = tuple[int, ...]
-#: What a model was compiled for: shapes, and the numbers of inputs.
+#: The key of a compiled model: shapes, and the numbers of inputs.
 Key = tuple[object, ...]
 #: Placements that are tried for a memory plan: this computer has room for one that is not the best.
 PLAN_NODES = 100
@@ -88,7 +88,7 @@ class PreparedModel:
         return tuple(session.run([x for name, x in given if name not in self._constant]).outputs)
 
     def _session(self, arrays: Sequence[Array]) -> Session:
-        """The model for inputs of these shapes, and the numbers of those that decide on shapes."""
+        """The model for inputs of these shapes, and the numbers of inputs that determine shapes."""
         given = {entry.name: array for entry, array in zip(self._inputs, arrays, strict=True)}
         while True:
             values = {name: given[name] for name in sorted(self._constant)}

@@ -32,13 +32,13 @@ RESOURCES = {
 }
 
 
-#: What a price vector of `--optimize` can name.
+#: Names in a price vector of `--optimize`.
 PRICED = ("time", "flash", "ram")
 
 
 @dataclass(frozen=True)
 class Prices:
-    """By what instructions, flash and the arena count, and limits of what is traded for them.
+    """Prices of instructions, flash and the arena, and limits of the trade.
 
     With time 1 and flash 0.5, one percent fewer instructions are worth two percent of the flash.
 
@@ -76,13 +76,13 @@ class Prices:
         return bool(self.time and (self.flash or self.weights))
 
     def cost(self, instructions: float, flash_bytes: float, ram_bytes: float) -> float:
-        """What a choice costs; only differences mean something."""
+        """The cost of a choice; only differences have a meaning."""
         pairs = (self.time, instructions), (self.flash, flash_bytes), (self.ram, ram_bytes)
         return sum(price * math.log(max(amount, 1.0)) for price, amount in pairs)
 
     @staticmethod
     def of_text(text: str) -> Prices:
-        """`time=1,flash=0.2,ram=0.1`; what is not named costs nothing. Raises ValueError."""
+        """`time=1,flash=0.2,ram=0.1`; missing prices are 0. Raises ValueError."""
         found: dict[str, float] = {}
         for part in text.split(","):
             name, _, word = part.partition("=")
@@ -129,7 +129,7 @@ def read_optimize(text: str) -> Optimize | Prices:
 
 @dataclass(frozen=True)
 class Limits:
-    """What a build may take; None means no limit. Bytes; instructions of one inference."""
+    """Limits of a build; None means no limit. Bytes; instructions of one inference."""
 
     ram_bytes: int | None = None
     flash_bytes: int | None = None
@@ -144,10 +144,10 @@ class Limits:
 
 @dataclass(frozen=True)
 class Figures:
-    """What a build takes, as far as it is known. Bytes; instructions of one inference.
+    """The known figures of a build. Bytes; instructions of one inference.
 
-    Without an image (for the host, or a library) the model's own share is what is known: RAM is
-    arena and state, flash is the weights, and nothing is known of the stack.
+    Without an image (for the host, or a library) only the model's share is known: RAM is arena and
+    state, flash is the weights, and the stack is unknown.
     """
 
     ram_bytes: int
@@ -156,7 +156,7 @@ class Figures:
     instructions: int | None = None
 
     def of(self, resource: str) -> int | None:
-        """What is known of one of RESOURCES."""
+        """The figure of one of RESOURCES."""
         used: int | None = getattr(self, RESOURCES[resource])
         return used
 
@@ -174,7 +174,7 @@ class Figures:
         return sum(over / (limits.of(what) or 1) for what, over in self.over(limits).items())
 
     def words(self) -> list[str]:
-        """What is known, except the stack."""
+        """The known figures, except the stack."""
         known = {what: self.of(what) for what in RESOURCES if what != "stack"}
         return [f"{what} {used:,}" for what, used in known.items() if used is not None]
 
@@ -320,7 +320,7 @@ class Options:
     def of_words(words: Mapping[str, Any]) -> Options:
         """Options from a caller's keywords.
 
-        Raises EdgecError for a name that is no option, and for a word that is none of its choices.
+        Raises EdgecError for an unknown name, and for a word that is not one of its choices.
         """
         hints = get_type_hints(Options)
         words = _with_tuned(_with_kernels(_with_pairs(_with_prices(words))))
@@ -376,7 +376,7 @@ def _with_kernels(words: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def _with_tuned(words: Mapping[str, Any]) -> Mapping[str, Any]:
-    """The keywords, with what a file says in place of its path."""
+    """The keywords, with the file's content in place of its path."""
     path = words.get("tuned")
     return {**words, "tuned": read_tuned(Path(path))} if isinstance(path, (str, Path)) else words
 

@@ -66,7 +66,7 @@ from edgec.targets.external import accelerator_of
 
 #: Seed of the input that a model's self-test runs.
 GOLDEN_SEED = 1
-#: Of a model with state: the third reads what the second made of what the first left.
+#: Runs of a model with state: the third reads the second's result from the first's state.
 GOLDEN_STEPS = 3
 
 Printed = TypeVarTuple("Printed")
@@ -76,12 +76,11 @@ Printed = TypeVarTuple("Printed")
 class Compiled:
     """All results of compiling one model, stage by stage.
 
-    imported: the graph as the file has it. module: after all passes. shrinkage: channels that
-    were removed. idle_clamps: those that can never fire. groups, chosen: the menus and the variant
-    taken from each. problem, plan: the memory. program: what codegen writes. regions: None
-    without a board. specials: the same for each choice of sizes that has code of its
-    own; `program` has all of it. tuned_left_out: nests of the options' file that are tuned for
-    other cores or compilers.
+    imported: the graph as the file has it. module: after all passes. shrinkage: channels that were
+    removed. idle_clamps: those that can never fire. groups, chosen: the menus and the variant taken
+    from each. problem, plan: the memory. program: what codegen writes. regions: None without a
+    board. specials: the same for each special choice of sizes; `program` has all code.
+    tuned_left_out: nests of the options' file that are tuned for other cores or compilers.
     """
 
     imported: Module
@@ -110,7 +109,7 @@ class Compiled:
 
     @property
     def every_group(self) -> tuple[tuple[LoweredGroup, Variant], ...]:
-        """Group and variant of each step of the program, those of special sizes as well."""
+        """Group and variant of each step of the program, including special sizes."""
         every = (self, *self.specials)
         return tuple(p for each in every for p in zip(each.groups, each.chosen, strict=True))
 
@@ -145,11 +144,10 @@ def compile_model(
 ) -> Compiled:
     """Stages 1 to 6: from a model file to a program that codegen can write.
 
-    board: in whose regions things are placed; without one there is one arena. dump: a folder that
-    gets one text file per stage. arena_limit_bytes: what the arena should not exceed, if that can
-    be chosen. reserved: by region of the board, bytes that something else takes. Raises
-    ImportFailed for a file that cannot be read or uses what is not supported, PlanError when no
-    memory plan exists.
+    board: has the regions for placement; without a board there is one arena. dump: a folder that
+    gets one text file per stage. arena_limit_bytes: of the arena, if the choice allows it.
+    reserved: by region of the board, bytes for other uses. Raises ImportFailed for a file that
+    cannot be read or is not supported, PlanError when no memory plan exists.
     """
     options = options or Options()
     with _budget(options).work():
@@ -160,7 +158,7 @@ def compile_model(
 
 
 def _budget(options: Options) -> Budget:
-    """What the compile may take."""
+    """The limits of the compile's work."""
     return DEFAULT_BUDGET.times(options.compile_budget)
 
 
@@ -265,7 +263,7 @@ def compile_module(
     options = with_usable(_for_core(options, core), core)
     if options.specialize and options.io == "rows":
         raise EdgecError("--specialize runs whole inputs, --io rows feeds them row by row")
-    # What streams to save memory is slow on a GPU.
+    # Streaming, which saves memory, is slow on a GPU.
     limit_bytes = None if core.has_gpu else arena_limit_bytes
     job = _Job(core, options, board, board_name, limit_bytes, reserved or {})
     choices = special_sizes(imported.main, options.specialize)
@@ -302,7 +300,7 @@ class _Job:
     reserved: Mapping[str, int]
 
     def shared_out(self, imported: Module, compiled: Compiled) -> Compiled:
-        """With what runs where there is no GPU; that alone where nothing is faster on one."""
+        """With the steps that run without a GPU; only these if nothing is faster on a GPU."""
         if not (self.core.has_gpu and self.options.shares_out):
             return compiled
         alone = replace(self, core=processor_of(self.core), options=self.options.on_processor())
@@ -327,9 +325,9 @@ class _Job:
         return replace(found, program=replace(found.program, golden=golden))
 
     def beside(self, module: Module, general: Compiled, where: str) -> Compiled:
-        """Another version of a model, inputs, outputs and states where the general plan has them.
+        """Another version of a model, with inputs, outputs and states at the general plan's places.
 
-        Raises PlanError where its outputs cannot lie there; `where` says what it is for.
+        Raises PlanError if its outputs cannot be placed there; `where` names the version.
         """
         try:
             found = self.compiled(module, _Dump(None), general)
@@ -353,9 +351,9 @@ class _Job:
         *,
         copies: bool = False,
     ) -> Compiled:
-        """One version, before things are placed in a board's flash.
+        """One version, before placement in a board's flash.
 
-        beside: the one whose inputs, outputs and states have the places that this one's get.
+        beside: the version whose inputs, outputs and states determine the places of this one's.
         """
         core = self.core
         stages.check("import", imported)
@@ -377,7 +375,7 @@ class _Job:
         name = checked_model_name(options.model_name or model_identifier(imported.source))
         board_name = self.board.name if self.board else self.board_name
         identity = Identity(name, board_name, core.name)
-        # What free sums give depends on the C compiler.
+        # The results of free sums depend on the C compiler.
         has_golden = beside is None and options.float_sums == "ordered"
         golden = golden_run(module.main) if has_golden else None
         program = _emit(module, choice, problem, plan, identity, options, golden)
@@ -402,7 +400,7 @@ def _on_threads(choice: Choice, options: Options) -> Choice:
 
 
 def _same_places(function: Function, beside: Compiled) -> dict[str, str]:
-    """The buffers of a function whose places are those of another one's."""
+    """The buffers of a function that share the places of another one's."""
     other, roots, known = beside.module.main, storage(function), beside.problem.buffers
     names = {
         param.name: same.name for param, same in zip(function.params, other.params, strict=True)
@@ -441,7 +439,7 @@ def _simplify(
 def _placement(
     function: Function, choice: Choice, regions: BoardRegions | None, options: Options
 ) -> Problem:
-    """Stage 6: what has to be placed, and where it may lie."""
+    """Stage 6: the buffers to place, and their allowed regions."""
     groups, chosen = choice.groups, choice.variants
     problem = placement_problem(function, groups, chosen, io=options.io)
     problem = with_states(problem, function)
@@ -482,11 +480,11 @@ def _emit(
 
 
 def golden_run(function: Function) -> Golden | None:
-    """Generated inputs and the CRC of what the reference answers: several runs if it has state.
+    """Generated inputs and the CRC of the reference's outputs: several runs if it has state.
 
-    None for a model with a loop that may not end on inputs that mean nothing, and for inputs that
-    are floats of 8 or 16 bits: generated C has no numbers of these types. None, too, where an
-    answer is NaN, whose bits differ from core to core.
+    None for a model with a loop that may not end on random inputs, and for inputs that are floats
+    of 8 or 16 bits: generated C has no numbers of these types. Also None if an output is NaN, whose
+    bits differ between cores.
     """
     if any(value.type.dtype in STORED_IN for value in function.inputs):
         return None

@@ -22,7 +22,8 @@ if TYPE_CHECKING:
 RESOURCE_DIRS = ("boards", "templates", "runtime_c", "cmake", "tuned")
 """The folders that ship beside the Python code."""
 
-#: Characters of a line of TOML; what a long one costs grows with the square of its dots.
+#: Maximum length of a line of TOML; parsing a long one takes time that grows with the square of its
+#: dots.
 MOST_COLUMNS = 10_000
 
 _PACKAGE = Path(__file__).resolve().parent
@@ -67,7 +68,7 @@ def parse_toml(text: str) -> dict[str, Any]:
 
 @cache
 def text_templates() -> jinja2.Environment:
-    """The templates of files that are no HTML: nothing is escaped, a missing value is an error."""
+    """The templates of files that are not HTML: nothing is escaped, a missing value is an error."""
     import jinja2
 
     return jinja2.Environment(

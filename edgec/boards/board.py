@@ -109,11 +109,11 @@ class Board:
     """Everything edgec knows about a board.
 
     `clock_hz` is the rate of the core after `ec_port_init`. `code` and `data` name the regions of
-    the program and of its variables; `stack_bytes` is what the linker script reserves unless a
-    build says otherwise. `config` becomes `#define EC_<key>` of `ec_board.h`, for the port.
-    `sources` are the documents that the facts come from. `place` pins what every build for this
-    board places: (what, region), see `edgec.memory.placements`. `power` is what the chip takes,
-    where a data sheet says so; `flash_waits` how long it waits for its flash, where a manual does.
+    the program and of its variables; `stack_bytes` is the linker script's default reserve. `config`
+    becomes `#define EC_<key>` of `ec_board.h`, for the port. `sources` are the documents with these
+    facts. `place` has placements for every build: (what, region), see `edgec.memory.placements`.
+    `power` is the chip's power, if a data sheet has it; `flash_waits` its flash wait states, if a
+    manual has them.
     """
 
     name: str
@@ -303,7 +303,7 @@ def _read_layout(table: Table, core: Core, memory: dict[str, MemoryRegion]) -> t
 def parse_board(name: str, text: str, where: str) -> Board:
     """Return the board called `name` from TOML `text`; `where` names the file in errors.
 
-    Raises BoardError for what is missing, unknown or of the wrong type.
+    Raises BoardError for a key that is missing, unknown or of the wrong type.
     """
     try:
         table = Table(where, parse_toml(text))
@@ -355,7 +355,7 @@ def all_boards() -> tuple[Board, ...]:
 def load_board(name_or_path: str | Path) -> Board:
     """Return a shipped board by name or alias, or the board of a TOML file.
 
-    Raises BoardError naming the nearest known names, or what is wrong in the file.
+    Raises BoardError with the nearest known names, or the fault in the file.
     """
     name = str(name_or_path)
     path = Path(name_or_path)

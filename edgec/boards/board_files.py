@@ -1,4 +1,4 @@
-"""What a firmware project needs for its board: port sources, `ec_board.h`, the linker script.
+"""A firmware project's files for its board: port sources, `ec_board.h`, the linker script.
 
 Decisions are made here; `templates/link.ld.j2` and `templates/ec_board.h.j2` only arrange.
 """

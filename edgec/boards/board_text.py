@@ -1,6 +1,7 @@
-"""Texts of a board file that reach C, linker scripts and command lines: only what cannot act there.
+"""Checks texts of a board file before they reach C, linker scripts and command lines.
 
-A board file states facts. What it may do to the computer that builds is listed in `docs/boards.md`.
+A board file states facts and must not run anything. `docs/boards.md` lists its possible effects on
+the computer that builds.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ _IDENTIFIER = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _MACRO = re.compile(r"[A-Z][A-Z0-9_]*")
 _ACCESS = re.compile(r"[rwx]{1,3}")
 _MACHINE = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]*")
-#: What `[qemu] args` may say: each option with what its value may be. None can name a file.
+#: Allowed options of `[qemu] args`, each with the pattern of its value. None can name a file.
 _QEMU_ARGS = {
     "-audiodev": re.compile(r"none,id=[a-z]+"),
     "-bios": re.compile(r"none"),
@@ -56,7 +57,7 @@ def _parts(text: str) -> set[str]:
 
 
 def checked(kind: str, value: str, where: str) -> str:
-    """The value, if it is what a text of this kind may be. Raises BoardError."""
+    """The value, if it matches the pattern of this kind. Raises BoardError."""
     rule = _RULES[kind]
     if not rule.matches(value):
         raise BoardError(f"{where}: {value!r} is not possible", hint=f"it may have: {rule.words}")

@@ -45,20 +45,20 @@ def with_usable(options: Options, core: Core) -> Options:
     return replace(options, tuned=replace(given, groups=usable, shipped=known))
 
 
-#: Cores without a file, by one that has the same instructions for the rules: on these its schedules
-#: of floats save as much (`tests/models/budgets.toml`, `time`).
+#: Cores without a file, by a core with the same instructions for the rules: its float schedules
+#: save as much on them (`tests/models/budgets.toml`, `time`).
 ALIKE = dict.fromkeys(("cortex-m7", "cortex-m7+nofp.dp", "cortex-m33"), "cortex-m4")
 
 
 @cache
 def shipped(core: Core) -> Tuned:
-    """What ships with edgec for a core."""
+    """The tuned schedules that ship with edgec for a core."""
     path = resource_dir("tuned") / f"{core.name}{SUFFIX}"
     return read_tuned(path) if path.is_file() else Tuned()
 
 
 def _offered(core: Core) -> Tuned:
-    """What ships for a core, or for the one that it is like."""
+    """The file that ships for a core, or for a similar core."""
     like = ALIKE.get(core.name)
     if like is None:
         return shipped(core)

@@ -12,8 +12,8 @@ from edgec.errors import BoardError
 class FlashWaits:
     """The cost of reading flash at the board's clock.
 
-    cycles: that a read takes more than one. line_bytes: of one read. cache_bytes: what is kept of
-    instructions that were read; 0 without a cache. `source` names the chapter.
+    cycles: of a read, beyond the first. line_bytes: of one read. cache_bytes: of the instruction
+    cache; 0 without one. `source` names the chapter.
     """
 
     cycles: float

@@ -1,7 +1,7 @@
-"""A board file for hardware of one's own, written after a shipped board with the same chip family.
+"""A board file for the user's hardware, derived from a shipped board with the same chip family.
 
-The text of the shipped file is kept with its comments; only the values that the user asks for
-change. So a reader sees every fact that a port needs, and the source of the shipped board's.
+The shipped file's text stays with its comments; only the user's values change. So the file has
+every fact that a port needs, with the sources of the shipped board.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SIZE = re.compile(r"^(\d+[KM]?)(?:@(0x[0-9a-fA-F]+|\d+))?$")
 
 @dataclass(frozen=True)
 class NewBoard:
-    """What differs from the board `like`; an empty text means: as there.
+    """The differences from the board `like`; an empty text means no difference.
 
     flash, ram: "512K" or "512K@0x08000000", of the regions of program and variables. stack: "4K".
     config: values of `[config]`, by key.
@@ -110,7 +110,7 @@ def _setting(key: str, value: str) -> str:
 
 
 def _with_value(text: str, key: str, value: str) -> str:
-    """Replace the value of the one line `key = …`, and what its comment said of the old one."""
+    """Replace the value of the one line `key = …`, and the comment about the old value."""
     return re.sub(rf"^({key} *= *)[^\n]*$", lambda m: m[1] + value, text, count=1, flags=re.M)
 
 

@@ -1,4 +1,4 @@
-"""What a board's chip takes while it computes, and the energy that follows for one inference."""
+"""The power of a board's chip while it computes, and the resulting energy of one inference."""
 
 from __future__ import annotations
 

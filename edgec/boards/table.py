@@ -73,7 +73,7 @@ class Table:
         return tuple(Table(f"{self.where}: [[{key}]]", value, self._page) for value in values)
 
     def scalars(self) -> dict[str, int | str]:
-        """Return every key not read so far; each value is a whole number or a text."""
+        """Return every key not read so far; each value is an integer or a string."""
         rest: dict[str, int | str] = {}
         for key in self._values:
             if key in self._read:

@@ -1,13 +1,12 @@
 """Compilers: find one for a core, and call it.
 
 For a microcontroller: `gcc` is a cross compiler such as arm-none-eabi-gcc (the core's table names
-them), `clang` is the clang inside the `ziglang` package. For
-the host: `gcc` is gcc, `clang` is clang if installed, else ziglang's again; and `cc` is what the
-system calls its compiler. For another computer's Linux: the cross compiler by its usual name, or
-ziglang's. Facts about zig that this file knows (measured with ziglang 0.17): ENTRY of a linker
-script is ignored, so the entry is an option; `-nostdlib` would drop compiler-rt, which the M0
-needs for 64-bit arithmetic, and there is no libc on a freestanding target to drop; UBSan is on
-by default.
+them), `clang` is the clang inside the `ziglang` package. For the host: `gcc` is gcc, `clang` is
+clang if installed, else ziglang's again; and `cc` is the system's compiler. For another computer's
+Linux: the cross compiler by its usual name, or ziglang's. Facts about zig that this file knows
+(measured with ziglang 0.17): ENTRY of a linker script is ignored, so the entry is an option;
+`-nostdlib` would drop compiler-rt, which the M0 needs for 64-bit arithmetic, and there is no libc
+on a freestanding target to drop; UBSan is on by default.
 """
 
 from __future__ import annotations
@@ -68,9 +67,9 @@ _STORES_ARE_KEPT = ((4, "-fno-ipa-pure-const"), (11, "-fno-ipa-modref"))
 class Toolchain:
     """A compiler for one core.
 
-    `name` is what the user asked for or would ask for ("gcc", "clang"); `command` starts the
-    compiler; `version` is the first line it says about itself; `is_zig` says that it is the
-    clang inside ziglang; `file_cores` the names of files that are for another core than `core`.
+    `name` is the user's word for it ("gcc", "clang"); `command` starts the compiler; `version` is
+    the first line of its version output; `is_zig`: it is the clang inside ziglang; `file_cores` has
+    the names of files for other cores than `core`.
     """
 
     name: str
@@ -168,7 +167,7 @@ def zig_program() -> Path | None:
 
 
 def _candidates(core: Core) -> list[tuple[str, Family, tuple[str, ...], bool]]:
-    """Return (name, family, command, is_zig) of what could compile for `core`, best first."""
+    """Return (name, family, command, is_zig) of the compilers that support `core`, best first."""
     found: list[tuple[str, Family, tuple[str, ...], bool]] = []
     is_foreign = not core.is_embedded and not is_this_computer(core)
     if core.is_embedded:

@@ -15,8 +15,8 @@ from edgec.loop.ir import Buffer, Call, PrimFunc
 from edgec.loop.rewrite import statements
 from edgec.passes.lower_groups import Variant
 
-#: What every constant is aligned to, and the bytes after it, which nothing may read: in a model of
-#: some layers, too, no instruction reaches from one constant to another of its layer.
+#: Alignment of every constant, and of the unreadable bytes after it: in a model of several layers,
+#: too, no instruction reaches from one constant to another of its layer.
 ALIGNMENT, ROOM = 16, 4096
 #: gcc 12 may take a function for pure whose loops it counts from its constants' address, and then
 #: leaves out the call. The statement makes no instruction.

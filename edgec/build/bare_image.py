@@ -21,7 +21,7 @@ HEAD = """#include <stddef.h>
 
 void Reset_Handler(void);
 """
-#: What every image needs, once: a start that nobody runs, and the functions of C's library that
+#: Needed once in every image: a start that nobody runs, and the C library's functions that
 #: compilers call.
 START = (
     HEAD

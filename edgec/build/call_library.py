@@ -15,7 +15,7 @@ from typing import Any
 
 import numpy as np
 
-#: Bytes before and after each array, and what they hold.
+#: Guard bytes before and after each array, and their value.
 MARGIN, FILL = 256, 0xA5
 
 

@@ -47,7 +47,7 @@ def find_overflows(output: str) -> dict[str, int]:
 
 
 def explain_linker(output: str, board: Board, objects: list[Path]) -> BuildFailed:
-    """Return the error for an image that did not link: what does not fit, or what is missing."""
+    """Return the error for an image that did not link: an overfull region or missing symbols."""
     over = find_overflows(output)
     if over:
         return _explain_overflow(over, board, objects)

@@ -68,7 +68,7 @@ def build_host_program(
 ) -> Path:
     """Build C files, one of which has `main`, into the program `out` and return its path.
 
-    sanitize: words of SANITIZERS. Raises BuildFailed if something does not compile or link.
+    sanitize: words of SANITIZERS. Raises BuildFailed if compiling or linking fails.
     """
     checks = _checks(toolchain, sanitize)
     out = Path(out).absolute()

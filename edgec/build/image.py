@@ -1,4 +1,4 @@
-"""What a firmware image costs, read from its ELF: flash, RAM, code, weights, stack, functions."""
+"""The sizes of a firmware image, read from its ELF: flash, RAM, code, weights, stack, functions."""
 
 from __future__ import annotations
 
@@ -35,9 +35,9 @@ class Image:
     `flash_bytes` is all that is stored: vectors, code, constants, weights, initial values.
     `weights_bytes` are the `.ec_weights*` sections, `code_bytes` all the rest of flash.
     `arena_bytes` are the `.ec_arena*` sections; `stack_bytes` is the bound from the call graph,
-    None if there is none (`stack_notes` say why, and which calls it leaves out), and
-    `stack_reserved_bytes` what the linker script gives. `ram_bytes` is variables + arena + the
-    bound of the stack, or the reserve where there is no bound.
+    None if there is none (`stack_notes` has the reason, and omitted calls), and
+    `stack_reserved_bytes` the linker script's reserve. `ram_bytes` is variables + arena + the bound
+    of the stack, or the reserve without a bound.
     """
 
     elf: Path
@@ -56,7 +56,7 @@ class Image:
     def function(self, name: str) -> FunctionSize | None:
         """Return the function called `name`, or a compiler's clone such as `name.constprop.0`.
 
-        Of several static functions with one name the first; None if there is none.
+        The first of several static functions with one name; None if there is none.
         """
         exact = next((f for f in self.functions if f.name == name), None)
         clones = (f for f in self.functions if f.name.startswith(f"{name}."))
@@ -66,8 +66,8 @@ class Image:
 def measure(elf: Path | Elf, board: Board, *, stack_usage: list[Path] | None = None) -> Image:
     """Return the sizes of an image for `board`.
 
-    `stack_usage` are gcc's `.su` files; by default those beside the ELF and in `objects/` there.
-    Raises BuildFailed if the file is no ELF of a microcontroller.
+    stack_usage: gcc's `.su` files, by default from the ELF's folder and from `objects/` there.
+    Raises BuildFailed if the file is not an ELF of a microcontroller.
     """
     read = read_elf(elf) if isinstance(elf, Path) else elf
     if stack_usage is None:

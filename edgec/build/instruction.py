@@ -1,4 +1,4 @@
-"""What the readers of machine code share: an instruction, and what each of them answers."""
+"""Shared by the readers of machine code: an instruction, and the readers' interface."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Compiled kernels of GPUs, kept from one build to the next in the user's cache.
 
-A file each, named by a hash of all that decides what is in it: source, architecture, compiler,
-options. Its first line is JSON with the lengths and a hash of what follows; a file that does not
-fit its own line is as good as none. $EDGEC_CACHE names another folder.
+Each has a file named by a hash of its inputs: source, architecture, compiler, options. The file's
+first line is JSON with the lengths and a hash of the rest; a file that contradicts its first line
+is ignored. $EDGEC_CACHE names another folder.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _FOLDER, _SUFFIX = "kernels", ".ec"
 
 
 def key_of(*parts: object) -> str:
-    """The name of what these decide."""
+    """The name of the entry for these inputs."""
     return hashlib.sha256(repr(parts).encode()).hexdigest()
 
 

@@ -24,7 +24,7 @@ from edgec.build.staging import work_folder
 from edgec.codegen.gpu_text import Images
 from edgec.errors import BuildFailed, ToolMissing
 
-#: Floats are rounded after every operation; what is no kernel is a function of the device.
+#: Floats are rounded after every operation; functions other than kernels are device functions.
 OPTIONS = ("-fmad=false", "--device-as-default-execution-space", "--std=c++17")
 MOST_LOG_LINES = 20
 
@@ -92,9 +92,9 @@ def require_nvrtc() -> Path:
 def compile_kernels(source: str, architecture: str) -> Images:
     """PTX of a model's kernels, and machine code where ptxas is installed.
 
-    architecture: such as "sm_87"; for one that NVRTC is too old to know, PTX of the newest that it
-    knows, which the driver compiles. Raises ToolMissing without NVRTC, BuildFailed for what does
-    not compile. What was compiled before comes from the user's cache.
+    architecture: such as "sm_87"; if NVRTC is too old for it, PTX for the newest that it supports,
+    which the driver compiles. Raises ToolMissing without NVRTC, BuildFailed if compiling fails.
+    Kernels compiled before come from the user's cache.
     """
     programs = [
         (path.name, path.stat().st_size)
@@ -133,7 +133,7 @@ def what_is_missing(architecture: str) -> str:
 
 @lru_cache(maxsize=8)
 def assemble_ptx(ptx: str, architecture: str) -> tuple[bytes, dict[str, Usage]]:
-    """Machine code of PTX, and what each kernel takes, by its name.
+    """Machine code of PTX, and each kernel's resources by its name.
 
     Raises ToolMissing without ptxas, BuildFailed if it refuses the PTX.
     """
@@ -171,7 +171,7 @@ def usage_of(said: str) -> dict[str, Usage]:
 
 @cache
 def _library(path: Path) -> Any:
-    """The library, after the one that it opens by itself, which is not on the search path."""
+    """The library, after loading its own dependency, which is not on the search path."""
     for builtins in sorted(path.parent.glob("*nvrtc-builtins*")):
         ctypes.CDLL(str(builtins), mode=ctypes.RTLD_GLOBAL)
     return ctypes.CDLL(str(path))
@@ -198,7 +198,7 @@ class _Nvrtc:
         return f"sm_{max(number for number in known if number <= wanted)}"
 
     def compile(self, source: str, architecture: str) -> str:
-        """PTX of CUDA C++. Raises BuildFailed with what the compiler says."""
+        """PTX of CUDA C++. Raises BuildFailed with the compiler's message."""
         library, program = self._library, ctypes.c_void_p()
         library.nvrtcCreateProgram(
             ctypes.byref(program), source.encode(), b"kernels.cu", 0, None, None

@@ -1,8 +1,8 @@
-"""Which folders edgec made, and which of their files: what it may replace.
+"""The folders and files that edgec made and may replace.
 
 A folder of ours has a marker, `.edgec.json`: the schema's name, and the SHA-256 of every file that
-edgec wrote into it. A file that is not listed belongs to somebody else and is kept. A file that is
-listed and whose bytes have changed was edited, so the folder is not replaced at all.
+edgec wrote into it. A file that is not listed belongs to somebody else and stays. If a listed
+file's bytes have changed, it was edited, and the folder is not replaced.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ def add_to_marker(folder: Path, name: str) -> None:
 
 
 def kept_files(folder: Path) -> tuple[str, ...]:
-    """The files in a folder of ours that are not ours, by their paths inside it.
+    """The files in a folder made by edgec that edgec did not write, by their paths inside it.
 
-    Raises BuildFailed if it is no folder, if edgec did not make it, if a file of ours was edited,
-    or if a pipe or a device is in it, which cannot be kept. A folder that is empty or absent has
-    none.
+    Raises BuildFailed if it is not a folder, if edgec did not make it, if a file of edgec's was
+    edited, or if it contains a pipe or a device, which cannot be kept. Empty for a folder that is
+    empty or absent.
     """
     if not folder.exists():
         return ()

@@ -1,15 +1,15 @@
 """Bound the stack of an image from its machine code: frames along the deepest chain of calls.
 
-1. Frames: what the compiler states (gcc `-fstack-usage`, clang `.stack_sizes`), or the sum of all
-   that a function's instructions take off the stack pointer, if that is more: inline assembly.
-2. Calls: every BL or JAL, and every branch that leaves its function (a tail call, counted as if
-   the caller's frame stayed). A call through a register may reach any function whose address the
-   program holds somewhere, in data or in code, other than in the vector table; a jump through a
-   table stays in its function. A veneer, which a
-   linker puts where code is far away, branches to the address that it holds.
+1. Frames: the compiler's figure (gcc `-fstack-usage`, clang `.stack_sizes`), or the sum that a
+   function's instructions subtract from the stack pointer, if that is larger (inline assembly).
+2. Calls: every BL or JAL, and every branch that leaves its function (a tail call, counted as if the
+   caller's frame stayed). A call through a register may reach any function whose address is stored
+   anywhere in data or code, except in the vector table; a jump through a table stays in its
+   function. A veneer, which a linker puts where code is far away, branches to the address that it
+   holds.
 3. One interrupt may come at the deepest point: the frame that Arm's hardware pushes (RISC-V's
-   pushes none), and its handler's own chain. All interrupts have one priority, so they do not
-   nest; faults are fatal and not counted.
+   pushes none), and its handler's own chain. All interrupts have one priority, so they do not nest;
+   faults are fatal and not counted.
 """
 
 from __future__ import annotations
@@ -43,8 +43,9 @@ class FunctionSize:
 
 @dataclass(frozen=True)
 class StackBound:
-    """The stack of a whole program: `total_bytes` is None where it cannot be known, and `notes`
-    say why, or what the bound leaves out."""
+    """The stack of a program: `total_bytes` is None if it cannot be bounded; `notes` have the
+    reason, or the omissions of the bound.
+    """
 
     total_bytes: int | None
     notes: tuple[str, ...]
@@ -177,7 +178,7 @@ class _Analysis:
         return 0
 
     def notes(self) -> tuple[str, ...]:
-        """Return why there is no bound, and what a bound assumes."""
+        """Return why there is no bound, and the assumptions of a bound."""
         lines = [f"recursion through {name}" for name in self.cycles]
         lines += [f"the frame of {name} is not known" for name in self.unknown]
         if self.through_pointers:

@@ -23,7 +23,7 @@ from edgec.resources import plain_file
 
 try:
     import fcntl
-except ImportError:  # not on Windows: there what is left stays
+except ImportError:  # on Windows leftovers stay
     fcntl = None  # type: ignore[assignment]
 
 #: A full or read-only disk, which may show at any write into a staged folder.
@@ -32,18 +32,13 @@ _DISK_ERRORS = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EROFS)
 _LOCK, _UNNAMED_LOCK = "edgec.lock", "lock.new"
 #: A lock that has no name yet is another process's for this long: it may be about to take it.
 _UNNAMED_SECONDS = 60
-#: How the folders for what is not kept begin.
+#: Prefix of temporary folders.
 _WORK_PREFIX = "edgec-work-"
 
 
 @contextmanager
 def staged_file(target: Path, hint: str) -> Iterator[Path]:
-    """Give the path of a temporary file beside `target`, with its suffix, to be written.
-
-    If the block succeeds the file becomes `target`, else nothing changes. Raises EdgecError with
-    `hint` where the block raises an OSError, and where `target` is a pipe or a device: who may
-    write to its folder would put a file into the place of /dev/null.
-    """
+    """Yield the path of a temporary file beside `target`, with its suffix, to be written."""
     target = Path(os.path.realpath(target))
     temporary = target.with_name(f".{target.stem}.{os.getpid()}{target.suffix}")
     try:
@@ -61,13 +56,12 @@ def staged_file(target: Path, hint: str) -> Iterator[Path]:
 
 @contextmanager
 def staged_folder(target: Path) -> Iterator[Path]:
-    """Give a temporary folder beside `target` that becomes `target` if the block succeeds.
+    """Yield a temporary folder beside `target` that becomes `target` if the block succeeds.
 
-    A folder that edgec made (`edgec.build.ownership`) is replaced, with what others put into it
-    kept. Anything else that is not empty raises BuildFailed and is left alone, and so does a folder
-    of ours in which a file was changed. A link stays a link: the folder that it points to is
-    written. If the block raises, nothing changes. What a killed process left of the same target is
-    removed.
+    A folder that edgec made (`edgec.build.ownership`) is replaced; others' files in it stay. Any
+    other non-empty folder raises BuildFailed and stays, and so does a folder of edgec's with a
+    changed file. A link stays a link: the folder that it points to is written. If the block raises,
+    nothing changes. Leftovers of a killed process for the same target are removed.
     """
     target = Path(os.path.realpath(target))
     _remove_stale(target)
@@ -102,7 +96,9 @@ def staged_folder(target: Path) -> Iterator[Path]:
 
 @contextmanager
 def work_folder(purpose: str) -> Iterator[Path]:
-    """Give a temporary folder that is removed at the end, or by the next one if we are killed."""
+    """Yield a temporary folder that is removed at the end, or by the next one if this process is
+    killed.
+    """
     common = Path(tempfile.gettempdir())
     remove_unlocked(common, f"{_WORK_PREFIX}*")
     folder = Path(tempfile.mkdtemp(prefix=f"{_WORK_PREFIX}{purpose}-", dir=common))

@@ -18,8 +18,8 @@ COMMAND = f"g++ -std=c++17 -O2 -shared -fPIC {SOURCE} {_CUDA} -lnvinfer -o {LIBR
 def build_tensorrt(source: Path, out: Path, toolchain: Toolchain) -> Path | None:
     """Compile `ec_tensorrt.cpp` into a library in the folder `out`, and return its path.
 
-    None where the compiler finds no NvInfer.h, or is no C++ compiler. Raises BuildFailed where that
-    header is there and something does not compile or link.
+    None if the compiler does not find NvInfer.h, or is not a C++ compiler. Raises BuildFailed if
+    the header exists and compiling or linking fails.
     """
     command = [*cxx_command(toolchain), "-std=c++17", "-O2", _CUDA]
     with work_folder("tensorrt") as folder:

@@ -157,7 +157,7 @@ def frame_growth(instruction: Instruction) -> int | None:
 
 
 def holds_vectors(instructions: Iterable[Instruction]) -> bool:
-    """Whether a frame holds what its compiler leaves out of it: never, vectors have 128 bits."""
+    """Whether a frame contains vectors, which have 128 bits: never here."""
     return False
 
 

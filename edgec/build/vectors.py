@@ -24,8 +24,9 @@ TRAP_TABLE = "ec_trap_table"
 
 @dataclass(frozen=True)
 class _Traps:
-    """A table of `entries` jumps, some of which are for `interrupts`; alignments in bytes, and how
-    far each jump is from the last."""
+    """A table of `entries` jumps, some of which are for `interrupts`; alignment in bytes, and
+    distance between jumps.
+    """
 
     entries: int
     interrupts: slice
@@ -63,7 +64,7 @@ def interrupt_handlers(elf: Elf) -> tuple[int, ...]:
 
 
 def check_vectors(elf: Elf, board: Board) -> list[str]:
-    """Return what is wrong with how the program starts."""
+    """Return the faults of the program's start."""
     if elf.instruction_set.NAME in _TRAPS or board.core.has("v7ar"):
         return _check_jumps(elf, board)
     return _check_vector_table(elf, board)

@@ -163,9 +163,9 @@ _ARITHMETIC = {
 
 
 def needs(instruction: Instruction) -> str:
-    """Return the option that a core must have, as a feature word; "" for what the LX106 has.
+    """Return the option that a core needs, as a feature word; "" for the LX106's own.
 
-    That is the base, code density, products of 32 bits and of 16, NSA, exceptions, interrupts.
+    The LX106 has the base, code density, products of 32 and 16 bits, NSA, exceptions, interrupts.
     """
     op0, t, _, r, op1, op2 = _fields(instruction)
     if op0 == _QRST:

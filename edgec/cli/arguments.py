@@ -40,7 +40,7 @@ class WordType(click.ParamType):  # type: ignore[type-arg]  # generic in some ve
         raise NotImplementedError
 
     def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
-        """Return what a word stands for, or a usage error; defaults are no words any more."""
+        """Return the value of a word, or a usage error; defaults are values already."""
         if not isinstance(value, str):
             return value
         try:
@@ -50,7 +50,7 @@ class WordType(click.ParamType):  # type: ignore[type-arg]  # generic in some ve
 
 
 class InputShapeType(WordType):
-    """`NAME=1..8,3,48,192`: the extents of one input, of which ranges stay open."""
+    """`NAME=1..8,3,48,192`: the extents of one input; ranges stay open."""
 
     name = "NAME=N,..."
     number = "[1-9][0-9]{0,8}"
@@ -288,7 +288,7 @@ def compile_options(command: F, skipped: int = 0) -> F:
 
 
 def require_model(path: Path) -> None:
-    """Raise EdgecError, before all else, where there is no such model file or project folder."""
+    """Raise EdgecError before anything else if the model file or project folder does not exist."""
     from edgec.errors import EdgecError
 
     if not path.exists():
@@ -398,7 +398,7 @@ def _offload(given: tuple[str, ...]) -> str | tuple[str, ...]:
 
 
 def _tuned(given: Path | None) -> Any:
-    """What the file of `--tuned` says, or the one beside the model of the command that runs."""
+    """The content of the file of `--tuned`, or of the file beside the command's model."""
     from edgec.loop.tuned import Tuned, beside, read_tuned
 
     context = click.get_current_context(silent=True)

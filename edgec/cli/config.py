@@ -1,4 +1,4 @@
-"""`edgec config`: what the `edgec.toml` beside a model says, checked."""
+"""`edgec config`: the settings in the `edgec.toml` beside a model, checked."""
 
 from __future__ import annotations
 

@@ -30,11 +30,11 @@ _PROGRAMS = {"custom-ops", "kernels"}
 def defaults_for(
     parent: click.Context, name: str, command: click.Command, words: list[str]
 ) -> dict[str, Any]:
-    """What the file beside the model says for the command `name`, by parameter.
+    """The settings of the file beside the model for the command `name`, by parameter.
 
-    words: the command's part of the command line; an option given there switches off the file's
-    other way to say the same (`--board` and `--target`). Empty where the command names no model, or
-    no file is there. Raises EdgecError for a file with a fault.
+    words: the command's part of the command line; an option there overrides the file's alternative
+    option (`--board` and `--target`). Empty if the command names no model, or without a file.
+    Raises EdgecError for a file with a fault.
     """
     given = _given(parent, command, words)
     model = given.get("model")
@@ -56,8 +56,8 @@ def defaults_for(
 def read_config(path: Path) -> dict[str, dict[str, Any]]:
     """The parameters that the file sets, by command; "" stands for all commands.
 
-    Raises EdgecError for a file that is no TOML, and for a table, option or value that no command
-    has; the values are read as those on a command line are when the command runs.
+    Raises EdgecError for a file that is not TOML, and for a table, option or value that no command
+    has; the command parses the values like a command line's.
     """
     try:
         data = parse_toml(path.read_text(encoding="utf-8"))
@@ -129,7 +129,7 @@ def _word(option: click.Option) -> str:
 
 
 def _given(parent: click.Context, command: click.Command, words: list[str]) -> dict[str, Any]:
-    """What the command line gives, unchecked; nothing where it is wrong (reported later)."""
+    """The command line's options, unchecked; empty if it is wrong (reported later)."""
     context = click.Context(command, parent, resilient_parsing=True)
     try:
         values, _, _ = command.make_parser(context).parse_args(args=list(words))

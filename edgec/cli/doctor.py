@@ -1,4 +1,4 @@
-"""`edgec doctor`: which tools, packages and ports are here, and how to fix what is not."""
+"""`edgec doctor`: which tools, packages and ports exist, and how to fix missing ones."""
 
 from __future__ import annotations
 

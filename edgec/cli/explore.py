@@ -99,7 +99,7 @@ def _planner(
     quiet: bool,
     **given: Any,
 ) -> Callable[[Path], tuple[list[Job], dict[str, float | None]]]:
-    """A function from a model file to what is to be built, and the dB of its forms."""
+    """A function from a model file to the builds to make, and the dB of its forms."""
     from edgec.cli.build import quantize_module
     from edgec.cli.progress import working
     from edgec.deploy.explore import FORMS, jobs

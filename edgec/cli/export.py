@@ -23,14 +23,14 @@ if TYPE_CHECKING:
     from edgec.exporters.library import Library
     from edgec.options import Options
 
-#: Those of `edgec.exporters.formats.FORMATS`, which is imported only when it is used.
+#: The formats of `edgec.exporters.formats.FORMATS`, which is imported only when it is used.
 FORMAT_NAMES = (
     "cmake", "conan", "zephyr", "arduino", "platformio", "esp-idf", "cmsis-pack", "cubeide", "rust",
     "python-wheel", "mlf",
 )  # fmt: skip
-#: Those of `edgec.exporters.graph_files.GRAPH_FILES`.
+#: The formats of `edgec.exporters.graph_files.GRAPH_FILES`.
 GRAPH_NAMES = ("tosa", "onnx")
-#: Options that are what a package says of itself, and their fields of `Labels`.
+#: Options with a package's metadata, and their fields of `Labels`.
 _LABELS = {"package_version": "version", "vendor": "vendor", "url": "url"}
 
 

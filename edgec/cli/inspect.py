@@ -1,4 +1,4 @@
-"""`edgec inspect`: what is in a model."""
+"""`edgec inspect`: the contents of a model."""
 
 from __future__ import annotations
 

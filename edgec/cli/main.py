@@ -46,7 +46,7 @@ COMMANDS = {
 }
 
 
-#: What the computer, not edgec, does wrong: such an OSError is shown without a traceback.
+#: Failures of the computer, not of edgec: such an OSError is shown without a traceback.
 ENVIRONMENT_ERRORS = frozenset(
     getattr(errno, name)
     for name in ("ENOSPC", "EDQUOT", "EROFS", "EACCES", "EPERM", "EIO", "EMFILE", "ENFILE",
@@ -90,8 +90,8 @@ def cli() -> None:
     """Compile neural networks to plain C99 for small machines."""
 
 
-#: Loop nests are many small objects that live long and hold no cycles: to look for such as often
-#: as Python does by default takes a tenth of a build.
+#: Loop nests are many small objects that live long and have no cycles: Python's default frequency
+#: of garbage collection takes a tenth of a build.
 GC_THRESHOLDS = (100_000, 20, 100)
 
 
@@ -149,7 +149,7 @@ def _missing_package(package: str) -> EdgecError | None:
 
 
 def show_error(error: EdgecError | click.ClickException, *, as_json: bool) -> None:
-    """Say what is wrong on standard error: as text, or as one JSON object on one line."""
+    """Show an error on standard error: as text, or as one JSON object on one line."""
     if isinstance(error, click.ClickException):
         if not as_json:
             error.show()

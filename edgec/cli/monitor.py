@@ -1,4 +1,4 @@
-"""`edgec monitor`: what a serial port says."""
+"""`edgec monitor`: shows the output of a serial port."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _opened(
 
 
 def _locate(built: Built | None) -> Locate | None:
-    """What names the addresses of a project's program, where it is one for a board."""
+    """The function that names addresses of a project's program, if it is for a board."""
     from edgec.build.elf import read_elf
 
     if built is None or built.board is None or built.board.is_host:
@@ -87,7 +87,7 @@ def _locate(built: Built | None) -> Locate | None:
 
 
 def _say_json() -> Callable[[str], None]:
-    """What is called with each line: prints when it came, its text and the numbers in it."""
+    """A callback for each line: prints its time, its text and its numbers."""
     from edgec.report.plot_lines import numbers_in
 
     start = time.monotonic()
@@ -101,7 +101,7 @@ def _say_json() -> Callable[[str], None]:
 
 @contextmanager
 def plotted() -> Iterator[Callable[[str], None]]:
-    """Give what is called with each line: its numbers are drawn, other lines are shown above.
+    """Yield a callback for each line: its numbers are drawn, other lines are shown above.
 
     On a terminal the curves move; elsewhere they are printed once, at the end.
     """

@@ -1,6 +1,6 @@
-"""Progress bars on standard error for long work, and warnings about problems that it got over.
+"""Progress bars on standard error for long work, and warnings about problems that it survived.
 
-There are no bars where standard error is no terminal.
+There are no bars if standard error is not a terminal.
 """
 
 from __future__ import annotations
@@ -21,16 +21,14 @@ _LEAST_BYTES = 4096
 
 
 class Working:
-    """What is being done, how much of it, and for how long; every method may be called by any
-    thread.
-    """
+    """The current work, its progress and its time; any thread may call every method."""
 
     def __init__(self, bar: Progress, task: TaskID) -> None:
         self._bar, self._task, self._what = bar, task, ""
 
     def tell(self, what: str, done: int = 0, total: int = 0) -> None:
-        """Show what is being done now, `done` of `total`; 0 of 0 where nobody knows. What is
-        new is shown at once, however soon the next comes.
+        """Show the current work, `done` of `total`; 0 of 0 if unknown. A new text is shown
+        immediately.
         """
         amount = f"{done:,} of {total:,}" if total else ""
         self._bar.update(
@@ -40,14 +38,14 @@ class Working:
         self._what = what
 
     def move(self, what: str, done: int, total: int) -> None:
-        """Show a transfer, in bytes; a short one does not change what is shown."""
+        """Show a transfer, in bytes; a short one does not change the display."""
         if total >= _LEAST_BYTES:
             self.tell(f"{what} (bytes)", done, total)
 
 
 @contextmanager
 def working(what: str, *, quiet: bool) -> Iterator[Working]:
-    """Show what is being done and for how long, on a terminal."""
+    """Show the current work and its time on a terminal."""
     from rich.console import Console
     from rich.progress import BarColumn, Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 

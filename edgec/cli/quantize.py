@@ -180,7 +180,7 @@ def _quantized(model: Path, given: QuantizeOptions) -> tuple[PostTraining, dict[
 
 
 def _run_once(function: Function, samples: Samples, budget: Budget) -> None:
-    """Run the first sample: each run after this one takes as much."""
+    """Run the first sample: each later run takes the same time."""
     from edgec.graph.interpret import Interpretation
 
     with budget.work():

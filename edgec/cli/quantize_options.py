@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 class LimitType(WordType):
-    """`40K` or `60%`: a number of bytes, or a part of what int8 takes."""
+    """`40K` or `60%`: a number of bytes, or a percentage of the int8 model's."""
 
     name = "SIZE|PERCENT"
 
@@ -136,7 +136,7 @@ class QuantizeOptions:
         return int(size * sum(stored_bytes(n, 8) for n in made.scheme.weights) if is_part else size)
 
     def _check_limits(self) -> None:
-        """Limits belong to a mix, and those of a build to a board."""
+        """Limits require a mix, and limits of a build require a board."""
         builds = (self.max_flash_bytes, self.max_ram_bytes, self.max_instructions)
         has_build = builds != (None, None, None)
         is_mixed = self.has_mixed_weights or self.has_mixed_values

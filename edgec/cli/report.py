@@ -1,4 +1,4 @@
-"""`edgec report`: what a build costs and why, as text, JSON or one HTML page."""
+"""`edgec report`: a build's costs and their reasons, as text, JSON or one HTML page."""
 
 from __future__ import annotations
 

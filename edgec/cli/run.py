@@ -247,9 +247,9 @@ def _output_file(output: Path) -> Path:
 
 
 def _save(target: Path, built: Any, results: list[Any]) -> None:
-    """Write the outputs as one .npz, whole or not at all; those of several steps stacked.
+    """Write the outputs as one .npz, atomically; outputs of several steps are stacked.
 
-    Outputs whose sizes differ from step to step have names of their own: y.0, y.1, ….
+    Outputs whose sizes differ between steps are separate: y.0, y.1, ….
     """
     import numpy as np
 

@@ -44,10 +44,10 @@ def load_cases(
 ) -> list[list[Any]]:
     """One list of arrays per case: what `open_samples` reads, or this many generated ones.
 
-    limits: what `index_limits` says of the inputs, which generated indices stay below.
+    limits: exclusive limits of generated indices, from `index_limits`.
 
-    every_size: where sizes are open, generated cases have the largest, the least and those in the
-    middle in turn; else the largest.
+    every_size: with open sizes, generated cases alternate between the largest, the smallest and
+    medium sizes; else they have the largest.
     """
     ports = ports_of(params)
     if path is not None:

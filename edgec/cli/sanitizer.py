@@ -22,10 +22,10 @@ FOUND = 99
 
 
 def run_sanitized(wanted: bool, engine: str | None) -> None:
-    """Where it is wanted, run this command under the sanitizer and exit with its status.
+    """If requested, run this command under the sanitizer and exit with its status.
 
-    Returns where nothing is left to do. Raises UsageError for another engine, ToolMissing without
-    the sanitizer, RunFailed for what it finds, which it has written to standard error.
+    Returns if there is nothing to do. Raises UsageError for another engine, ToolMissing without the
+    sanitizer, RunFailed for its findings, which are on standard error.
     """
     from edgec.runners.gpu_emulation import is_checked, require_sanitizer
 

@@ -134,7 +134,7 @@ def _save(output: Path, tuned: Tuned) -> None:
 
 @contextmanager
 def _bar(trials: int, *, quiet: bool) -> Iterator[Callable[[Event], None]]:
-    """Show how many candidates were tried, and the best of the layer so far."""
+    """Show the number of tried candidates, and the best of the layer so far."""
     with working("reading", quiet=quiet) as progress:
         done: dict[int, int] = {}
 

@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 def model_of(folder: Path) -> tuple[Path, Manifest, Options]:
     """The model file of a project, its manifest, and the options of its build.
 
-    A model that was quantized on the way is in the folder itself. Another is looked for where
-    projects usually are: in this folder, beside the project and above it. Raises BuildFailed for a
-    folder that is no project, EdgecError where the model is in none of these folders.
+    A model that the build quantized is in the folder itself. Other models are searched for in this
+    folder, beside the project and above it. Raises BuildFailed for a folder that is not a project,
+    EdgecError if the model is in none of these folders.
     """
     from edgec.codegen.manifest import Manifest
     from edgec.errors import EdgecError

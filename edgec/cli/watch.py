@@ -19,7 +19,7 @@ from edgec.report.terminal import echo
 
 #: Seconds between two looks at the files.
 PAUSE_S = 0.5
-#: Options of `edgec build` that name what a build reads.
+#: Options of `edgec build` that name input files.
 READ = ("model", "main", "calibration")
 
 
@@ -50,7 +50,7 @@ def command(ctx: click.Context, words: tuple[str, ...], as_json: bool) -> None:
 
 
 def _tell(error: Exception, *, as_json: bool) -> None:
-    """Say what is wrong, a disk that is full for a moment, too. Raises what is a bug."""
+    """Print an error, also a temporarily full disk. Raises bugs."""
     from edgec.cli.main import as_edgec_error, show_error
 
     shown = error if isinstance(error, click.ClickException) else as_edgec_error(error)
@@ -81,7 +81,7 @@ def _stamp(path: Path) -> tuple[int, int] | None:
 
 
 def _build(given: click.Context, before: dict[str, Any] | None) -> dict[str, Any]:
-    """Build once, say what changed, and return the report. Raises what a build raises."""
+    """Build once, print the changes, and return the report. Raises a build's errors."""
     from edgec.report.diff import compare_reports
     from edgec.report.project import load_report
     from edgec.report.project_text import print_changes

@@ -31,12 +31,11 @@ FORMS: Mapping[str, Mapping[str, str]] = {
 
 @dataclass(frozen=True)
 class Point:
-    """One build. Sizes in bytes; what a build that failed would take is not known.
+    """One build. Sizes in bytes; unknown for a failed build.
 
-    form: "as it is", or of FORMS. instructions, cycles: of one
-    inference; cycles are modelled. power_mw: what the board's chip takes while it computes, by its
-    data sheet. over: by how much each resource is exceeded. error: why there is no build, "" if it
-    fits.
+    form: "as it is", or of FORMS. instructions, cycles: of one inference; cycles are modelled.
+    power_mw: of the board's chip while it computes, by its data sheet. over: the excess of each
+    resource. error: why there is no build, "" if it fits.
     """
 
     board: str
@@ -101,7 +100,7 @@ def jobs(
 def explore(
     wanted: Sequence[Job], executor: Executor, done: Callable[[], None]
 ) -> Iterator[tuple[Job, Point]]:
-    """The points, in the order in which they are ready; done: called after each."""
+    """The points, in the order of completion; done: called after each."""
     futures = {executor.submit(measure, job): job for job in wanted}
     try:
         for future in as_completed(futures):
@@ -134,7 +133,7 @@ def measure(job: Job) -> Point:
 
 
 def _reason(error: EdgecError) -> str:
-    """One line: what is too much, where the error says so."""
+    """One line: the exceeded resource, if the error names it."""
     over = getattr(error, "over", None)
     if over:
         return ", ".join(f"{name} is {size:,} bytes too small" for name, size in over.items())
@@ -142,7 +141,7 @@ def _reason(error: EdgecError) -> str:
 
 
 def _counted(point: Point, compiled: Compiled, built: Built) -> Point:
-    """The point with the sizes of its image, and what one run of generated input takes."""
+    """The point with the sizes of its image, and the figures of one run with generated input."""
     assert built.image is not None and built.board is not None
     image, board = built.image, built.board
     point = replace(

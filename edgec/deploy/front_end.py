@@ -1,4 +1,4 @@
-"""What a model hears of a sound: the front end of a file of features, run frame by frame."""
+"""A file of audio features as a front end that runs frame by frame."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Heard:
 
 
 class Listener:
-    """A front end that is ready to run; a context manager. `heard` is what it did last."""
+    """A front end that is ready to run; a context manager. `heard` is its last result."""
 
     def __init__(self, front: FrontEnd, board: Board, engine: str, folder: Path) -> None:
         self.front, self.heard = front, Heard(engine, board.name, 0, None)
@@ -85,7 +85,7 @@ class Listener:
         return rows.reshape(port.shape if steps == 1 else (steps, *port.shape))
 
     def _samples(self, path: Path, sound: Sound, frames: int) -> Any:
-        """int16 samples of as many frames. Raises EdgecError where the sound has many more."""
+        """int16 samples of this number of frames. Raises EdgecError if the sound has many more."""
         front = self.front
         wanted = front.window + (frames - 1) * front.step
         samples = sound.samples

@@ -1,7 +1,7 @@
-"""Build within limits: take less memory where a limit asks for it, or say what would help.
+"""Build within limits: use less memory if a limit requires it, or suggest what would help.
 
-A limit of the RAM first picks another point of the front of memory against instructions. If there
-is none, other ways are built, and those that keep the limits are named with their figures.
+A limit of the RAM first selects another point of the front of memory against instructions. If there
+is none, other options are built, and the ones that keep the limits are named with their figures.
 """
 
 from __future__ import annotations
@@ -47,9 +47,9 @@ def _changes(words: str) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class _Way:
-    """A way that was built, with its figures. `estimate`: of its instructions.
+    """Options that were built, with the figures. `estimate`: of the instructions.
 
-    excess: the sum of the parts by which limits are exceeded; 0 where all are kept.
+    excess: the sum of relative excesses over limits; 0 if all are kept.
     """
 
     words: str
@@ -119,7 +119,7 @@ def smaller_arena_bytes(compiled: Compiled, over_bytes: int) -> int | None:
 
 
 def _can_move(board: Board, error: DoesNotFit) -> bool:
-    """Whether another region could take what is too much for one."""
+    """Whether another region could take the excess of one."""
     kinds = [region.kind for region in board.memory.values() if not region.hardware_only]
     over = [board.memory[name].kind for name in error.over]
     return bool(over) and all(kinds.count(kind) > 1 for kind in over)

@@ -60,7 +60,7 @@ class Built:
 
 
 class OverBudget(BudgetExceeded):
-    """A build that breaks a limit, with what was compiled and what it takes."""
+    """A build that exceeds a limit, with its compiled model and its figures."""
 
     def __init__(self, compiled: Compiled, figures: Figures, details: tuple[str, ...]) -> None:
         super().__init__(
@@ -192,7 +192,7 @@ def _build(
 
 
 def _core_of(manifest: Manifest, board: Board) -> Core:
-    """What a board's C is compiled for: where there is a GPU, maybe the processor beside it."""
+    """The core for which a board's C is compiled: with a GPU, possibly the processor beside it."""
     name = manifest.processor or manifest.target
     return CORES[name] if board.core.has_gpu else board.core
 
@@ -229,16 +229,16 @@ def host_library(
 
 
 def _with_hot_code(compiled: Compiled, image: Image | None) -> Program | None:
-    """Where time alone counts, the program with hot code in faster RAM, None if there is none.
+    """If only time counts, the program with hot code in faster RAM, None if there is none.
 
-    Only an image says how large functions are, and what room is left.
+    Only an image has the sizes of functions and the free space.
     """
     if not compiled.options.prices.is_fast or image is None or compiled.regions is None:
         return None
     taken: dict[str, int] = defaultdict(int)
     for section in image.sections:
         taken[section.region] += section.bytes + ROUNDING_BYTES
-    # Addresses of the usual region that code leaves are not used again: its room is no limit.
+    # Code that moves out of the usual region frees no space there: its addresses are not reused.
     regions = replace(compiled.regions, reserved={**taken, compiled.regions.board.code: 0})
     sizes: dict[str, int] = defaultdict(int)
     for function in image.functions:
@@ -265,7 +265,7 @@ def figures_of(built: Built, *, measured: bool) -> Figures:
 
 
 def check_budgets(compiled: Compiled, built: Built) -> Figures:
-    """What a build takes. Raises OverBudget naming every limit of the options that is broken."""
+    """The figures of a build. Raises OverBudget naming every exceeded limit."""
     limits = compiled.options.limits
     figures = figures_of(built, measured=limits.instructions is not None)
     over = figures.over(limits)

@@ -1,16 +1,16 @@
 """The backend `edgec` of `torch.compile`, found by its entry point in `pyproject.toml`.
 
-1. torch hands over one graph for each part of a program that it can trace, with guards on whatever
-   it assumed; another shape or dtype is another graph.
-2. Parameters and buffers are what they are in the first call: constants. A graph that is called
-   with others, or with other sizes where torch leaves these open, is compiled again.
-3. The graph becomes C that runs on the host, reads the tensors where they lie and writes the
-   outputs where they will be. Only a tensor that is not contiguous is copied before or after.
-4. An output that is a view of an input is one here, too, so that who writes to it writes to both.
-5. An input or buffer that the graph writes to gets its new value, which the C computes apart.
-6. Recurrent layers are in the graphs (`allow_rnn` of torch, which leaves them out by itself).
-7. A graph that edgec cannot import, or that needs gradients, runs as PyTorch does it, and a warning
-   says why.
+1. torch passes one graph for each part of a program that it can trace, with guards on its
+   assumptions; another shape or dtype is another graph.
+2. Parameters and buffers are constants, as in the first call. If a graph is called with others, or
+   with other sizes where torch leaves these open, it is compiled again.
+3. The graph becomes C that runs on the host, reads and writes the tensors' memory in place. Only a
+   tensor that is not contiguous is copied before or after.
+4. An output that is a view of an input is a view here too, so that a write changes both.
+5. An input or buffer that the graph writes to is updated with a new value, which the C computes
+   separately.
+6. Recurrent layers are in the graphs (torch's `allow_rnn`; by default they are not).
+7. A graph that edgec cannot import, or that needs gradients, runs in PyTorch, with a warning.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Part:
 
 
 def compile(graph: Any, example_inputs: Sequence[Any]) -> Callable[..., Any]:
-    """What torch calls for each graph. Returns a function of the graph's inputs."""
+    """torch calls this for each graph. Returns a function of the graph's inputs."""
     return _Lazy(graph, lambda part: None)
 
 
@@ -79,9 +79,9 @@ def explain(module: Any, inputs: Sequence[Any]) -> tuple[Part, ...]:
 class _Program:
     """A graph as C, for inputs of one kind.
 
-    free: the inputs that it reads at each call. written: those that it writes to, whose new values
-    are the C's last outputs. host: None where all outputs are views. kept: what
-    must live as long.
+    free: the inputs that it reads at each call. written: inputs that it writes to; their new values
+    are the C's last outputs. host: None if all outputs are views. kept: objects that must live as
+    long.
     """
 
     free: tuple[int, ...]
@@ -103,11 +103,11 @@ class _Program:
         return tuple(answers)
 
     def computed(self, inputs: Sequence[Any]) -> list[Any]:
-        """The outputs that are no views, from the C; what it changes of the inputs is changed."""
+        """The outputs that are not views, from the C; written inputs are updated."""
         import torch
 
         assert self.host is not None
-        # Kept until C has run: a copy of what is not contiguous has no other owner.
+        # Kept until C has run: nothing else owns the contiguous copy of a tensor.
         given = [inputs[place].contiguous() for place in self.free]
         own = [torch.empty(each.shape, dtype=each.dtype) for each in self.outputs if each.is_own]
         changed = [
@@ -155,7 +155,7 @@ class _Lazy:
         self.has_open_sizes = any(not hasattr(value, "data_ptr") for value in inputs)
 
     def _key(self, inputs: Sequence[Any]) -> Any:
-        """What the C is made for: which tensors the constants are, how often they were written."""
+        """The key of the compiled C: the identities of the constant tensors and their versions."""
         fixed = [inputs[place] for place in self.fixed or ()]
         if not self.has_open_sizes:
             return tuple([(x.data_ptr(), x._version) for x in fixed])
@@ -196,7 +196,7 @@ class _Lazy:
         with torch.no_grad():
             closed = _closed(self.graph, inputs, free, own, written)
             imported = from_torch(closed, [inputs[place].detach().clone() for place in free])
-        if imported.module.main.states:  # of which torch does not say that they are written to
+        if imported.module.main.states:  # torch does not report that these are written to
             raise EdgecError("a layer changes its statistics: call .eval() unless you train")
         model = imported.build(board="host", io="caller", optimize="time", float_sums="free")
         assert model.built.artefact is not None
@@ -255,9 +255,9 @@ def _closed(
     kept: Sequence[int],
     written: Sequence[int],
 ) -> Any:
-    """The graph as a module of its free inputs, the others being fixed, and of some outputs.
+    """The graph as a module of its free inputs, with the others fixed, and of some outputs.
 
-    What it writes to is a copy, which is an output, too.
+    It writes to copies, which are outputs too.
     """
     import torch
 

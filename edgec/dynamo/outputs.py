@@ -1,8 +1,8 @@
-"""What the outputs of a graph are: memory of its own, or views of inputs and of other outputs.
+"""Classifies a graph's outputs: separate memory, or views of inputs and of other outputs.
 
-A user may write into an output and look for that in the input that it is a view of. So a graph is
-run once without data (torch's fake tensors), which shows whose memory each output has, and which
-inputs the graph writes to.
+A user may write into an output and expect the change in the input that it is a view of. So a graph
+is run once without data (torch's fake tensors) to find the owner of each output's memory, and the
+inputs that the graph writes to.
 """
 
 from __future__ import annotations
@@ -42,10 +42,12 @@ class Output:
 
 
 def outputs_of(graph: Any, inputs: Sequence[Any]) -> tuple[tuple[Output, ...], tuple[int, ...]]:
-    """The outputs of a graph called with these inputs, tensors or numbers; those it writes to.
+    """The outputs of a graph called with these inputs, tensors or numbers; and the inputs it writes
+    to.
 
-    Raises EdgecError where data decide sizes or numbers, or where the graph writes to memory of
-    several inputs, returns what is no tensor, or outputs share memory as `Output` cannot say.
+    Raises EdgecError if sizes or numbers depend on data, or if the graph writes to memory of
+    several inputs, returns something other than tensors, or outputs share memory in another way
+    than `Output` supports.
     """
     import torch
     from torch._subclasses.fake_tensor import (

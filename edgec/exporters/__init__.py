@@ -1,5 +1,5 @@
 """Packages for other build systems, made from a model's generated C.
 
-`edgec/exporters/formats.py` lists them. What a package contains beside the C files is a folder of
-templates, `templates/export/<format>/`; the C files are the same bytes in every package.
+`edgec/exporters/formats.py` lists the formats. A package's other files come from templates,
+`templates/export/<format>/`; the C files have the same bytes in every package.
 """

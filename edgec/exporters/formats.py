@@ -14,7 +14,7 @@ Files = Mapping[str, bytes]
 
 @dataclass(frozen=True)
 class Labels:
-    """What a user may say about a package: `version` as in semantic versioning."""
+    """The user's metadata of a package: `version` as in semantic versioning."""
 
     version: str = "1.0.0"
     vendor: str = "edgec"
@@ -30,11 +30,10 @@ class Labels:
 class Format:
     """One kind of package.
 
-    title: whom it is for. core: what a model is compiled for unless the user says. headers,
-    sources: the folders of the C files. archive: from the files of the package to the files that
-    are written, where a package is an archive. for_computers: its builder gives files flags of
-    their own and includes files of bytes, so it takes libraries of several levels of a processor
-    and large weights as they are.
+    title: the build system. core: the default core. headers, sources: the folders of the C files.
+    archive: if a package is an archive, the function from the package's files to the written files.
+    for_computers: its builder supports flags per file and included binary files, so it takes
+    libraries of several processor levels and large weights.
     """
 
     title: str

@@ -100,8 +100,8 @@ class Library:
 def read_library(project: Path) -> Library:
     """Read the model's own files out of a folder that `edgec build` made.
 
-    Raises BuildFailed if it is no project, lacks a file, or is spread over memories that only its
-    board has.
+    Raises BuildFailed if it is not a project, lacks a file, or uses memories that only its board
+    has.
     """
     manifest = Manifest.load(project)
     _require_c(manifest)

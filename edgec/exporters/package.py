@@ -67,7 +67,7 @@ def _refuse_what_only_computers_take(library: Library, format_name: str) -> None
 
 
 def package_files(library: Library, format_name: str, kind: Format, labels: Labels) -> Files:
-    """By path, what the package contains before it becomes an archive."""
+    """The contents of the package by path, before archiving."""
     names = {"MODEL": library.name, "VENDOR": labels.vendor}
     files: dict[str, bytes] = {}
     sources = {**library.sources, **library.blobs}

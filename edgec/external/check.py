@@ -6,7 +6,7 @@
    core. For a core that nothing here simulates it is compiled for this computer, if it is plain C.
 3. Integers must have every bit, and so must floats; with free sums they may differ by rounding.
 
-What was compared once in a process is not compared again.
+A use is compared only once in a process.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ from edgec.sim.core import CORES, CoreSimulator, simulated_as
 from edgec.targets.core import Core, host_core, is_this_computer
 from edgec.targets.external import kernels_of
 
-#: The C name of what is run.
+#: The C name of the function to run.
 NAME = "edgec_use"
 #: Seconds that a call may take on this computer, and instructions on the simulated core.
 MOST_SECONDS, MOST_INSTRUCTIONS = 120, 2_000_000_000
@@ -57,7 +57,7 @@ _checked: set[str] = set()
 def check_uses(
     groups: Sequence[LoweredGroup], chosen: Sequence[Variant], core: Core, options: Options
 ) -> None:
-    """Compare every function of the user's among the chosen variants with what it stands for.
+    """Compare every user's function among the chosen variants with the nest that it replaces.
 
     Raises KernelRefused with the first difference, ToolMissing without a compiler or simulator.
     """
@@ -198,7 +198,7 @@ class _Use:
     def called(
         self, folder: Path, library: Path, cases: Sequence[Mapping[str, Array]]
     ) -> list[dict[str, Array]]:
-        """What a library's function makes of each case. Raises KernelRefused."""
+        """A library function's result for each case. Raises KernelRefused."""
         given, made = folder / "given.npz", folder / "made.npz"
         named: dict[str, Any] = {
             f"{number}_{name}": array

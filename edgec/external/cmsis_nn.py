@@ -1,8 +1,8 @@
-"""Kernels of CMSIS-NN for Cortex-M, from a checkout that the user gives.
+"""Kernels of CMSIS-NN for Cortex-M, from the user's checkout.
 
 `runtime_c/external/edgec_cmsis_nn.c` calls its public functions by the header
 `Include/arm_nnfunctions.h`. The headers and the C files that a function needs are copied into the
-build: in CMSIS-NN each function has a file of its name.
+build: in CMSIS-NN each function has a file with its name.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def _dense(nest: Nest) -> tuple[list[Any], float] | None:
 
 
 def _pool(kind: Kind, kernel: str, nest: Nest) -> tuple[list[Any], float] | None:
-    """A pool of whole windows: our kernels for such say what it is."""
+    """A pool of complete windows, recognised by our own kernels' meanings."""
     is_pool = nest.sums is not None and nest.sums.kind is kind
     found = schedule_pool(nest, kernel) if is_pool else []
     if not found:
@@ -179,7 +179,7 @@ def _strides(nest: Nest) -> tuple[int, int]:
 
 
 def _factor(load: Load, axis: int, name: str) -> int:
-    """By what an index grows with the place of an output."""
+    """The factor of the output's index in an index."""
     parts = load.indices[axis].parts
     return sum(factor for atom, factor in parts if isinstance(atom, Var) and atom.name == name)
 
@@ -230,7 +230,7 @@ def _add_numbers(*scales: tuple[float, int]) -> tuple[int, ...]:
 
 
 def _added(a: Array, b: Array, *n: int) -> Array:
-    """What it makes of two int8."""
+    """The sum's parameters for two int8 operands."""
     numbers = np.array(n)
     first, second = (
         requantize_tflm((each + n[at]) << n[6], numbers[at + 1], numbers[at + 2])
@@ -255,7 +255,7 @@ def _softmax(nest: Nest) -> tuple[list[Any], float] | None:
 
 
 def _is_softmax(nest: Nest, shape: tuple[int, ...]) -> bool:
-    """Whether the loops are those that our kernels of softmax mean."""
+    """Whether the loops equal the meaning of our softmax kernels."""
     schedule, count = Schedule(nest.func), shape[-1]
     try:
         schedule_rows(schedule, 1)
@@ -270,7 +270,7 @@ def _is_softmax(nest: Nest, shape: tuple[int, ...]) -> bool:
     return True
 
 
-#: By what the C functions and their files are called.
+#: Keyed by the name of the C function and of its file.
 _RULES: dict[str, Rule] = {
     "conv": partial(_products, "conv", PRODUCT),
     "depthwise": partial(_products, "depthwise", CHANNEL_PRODUCT),

@@ -4,9 +4,9 @@
     constants, its memory (scratch), its inputs and outputs, and where in scratch these lie
     -> a foreign function for each group, whose meaning is the group in the file that was given
 
-Vela decides what the accelerator takes; everything else is compiled for the processor as ever. The
-C of a group copies its inputs into scratch, calls Arm's driver and copies its outputs out of it.
-`runtime_c/external/edgec_ethos_u.h` has what all groups share. See docs/ethos_u.md.
+Vela decides which operators the accelerator takes; all others are compiled for the processor as
+usual. The C of a group copies its inputs into scratch, calls Arm's driver and copies its outputs
+out of it. `runtime_c/external/edgec_ethos_u.h` has the common code of groups. See docs/ethos_u.md.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ OFFSETS_HEAD = 3
 ALIGN_BYTES = 16
 #: Seconds that Vela may take.
 MOST_SECONDS = 600
-#: Instructions of the processor for one call, about: the driver's, and a word of what is copied.
+#: Approximate processor instructions of one call: the driver's, and one per copied word.
 CALL, WORD = 500, 1.0
 HEADER = "edgec_ethos_u.h"
 
@@ -59,12 +59,12 @@ HEADER = "edgec_ethos_u.h"
 def ethos_u(
     accelerator: str, driver: Sequence[str | Path] = (), options: Sequence[str] = ()
 ) -> tuple[Accelerator, ...]:
-    """An Ethos-U that takes what it can of a TFLite model.
+    """An Ethos-U, which takes all operators of a TFLite model that it supports.
 
-    accelerator: as Vela names it, such as "ethos-u55-128". driver: C files and headers with the
+    accelerator: Vela's name of it, such as "ethos-u55-128". driver: C files and headers with the
     functions of Arm's ethos-u-core-driver, which are copied into every build; without them the
-    program that links the model brings them. options: further arguments of Vela. Raises EdgecError
-    for files that cannot be read.
+    program that links the model must have them. options: further arguments of Vela. Raises
+    EdgecError for files that cannot be read.
     """
     try:
         files = tuple((Path(file).name, Path(file).read_text("utf-8")) for file in driver)
@@ -144,7 +144,7 @@ class EthosU(Accelerator):
 
 @dataclass(frozen=True)
 class _Group:
-    """One of Vela's operators: a command stream, regions of memory, then what the group reads."""
+    """One of Vela's operators: a command stream, regions of memory, then the group's inputs."""
 
     target: EthosU
     graph: RawGraph
@@ -162,12 +162,12 @@ class _Group:
 
     @cached_property
     def regions(self) -> tuple[RawTensor, ...]:
-        """What the driver gets base addresses of: constants, scratch, and scratch that is fast."""
+        """The driver's base addresses: constants, scratch, and fast scratch."""
         return tuple(self.tensors(self.vela.inputs[1:4]))
 
     @cached_property
     def constants(self) -> tuple[int, ...]:
-        """The numbers of the regions with data, each once; Vela leaves out those of none."""
+        """The data of the regions, each once; Vela omits empty regions."""
         given = self.vela.inputs[1:4]
         return tuple(dict.fromkeys(n for n in given if _bytes(self.graph.tensors[n]).size))
 
@@ -205,7 +205,7 @@ class _Group:
         return replace(self.vela, kind=kind, inputs=inputs, attributes={}, problem="")
 
     def symbol(self) -> str:
-        """A C name that says what the group is."""
+        """A C name that describes the group."""
         key = hashlib.sha256(_bytes(self.commands).tobytes())
         for number in self.constants:
             key.update(_bytes(self.graph.tensors[number]).tobytes())

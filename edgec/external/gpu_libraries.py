@@ -1,7 +1,7 @@
-"""What cuDNN and TensorRT share: products of float32 as nodes of a graph, and what they cost.
+"""Shared by cuDNN and TensorRT: products of float32 as nodes of a graph, and their cost.
 
-The cost is a model, no measurement: tiles of 128 pixels by 64 channels, each of which is a block
-that a multiprocessor computes at 70 % of its peak.
+The cost is a model, not a measurement: each tile of 128 pixels by 64 channels is a block that a
+multiprocessor computes at 70 % of its peak.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ def blocks_of(found: Products) -> int:
 
 
 def in_tiles(found: Products, numbers: Iterable[int], cost: float, more: float = 0.0) -> Use:
-    """The call with these numbers; more: instructions besides those of the products."""
+    """The call with these numbers; more: instructions in addition to the products'."""
     given: list[Argument] = ["x", "out", found.weights, found.bias, *map(int, numbers)]
     blocks = blocks_of(found)
     instructions = blocks * PIXELS * CHANNELS * found.weights[0].size / OF_PEAK

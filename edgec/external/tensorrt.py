@@ -2,9 +2,9 @@
 
 TensorRT has no function that computes a layer: its C++ builder makes engines, on the very GPU. The
 C++ is `runtime_c/cuda/ec_tensorrt.cpp`, a library of its own that the model's C opens; that file
-explains how the engines compute the same bits in every run. The cost has two more kernels than that
-of `edgec.external.gpu_libraries`: TensorRT moves the elements of the input to one plane for each
-channel, and those of the output back.
+explains how the engines compute the same bits in every run. The cost includes two kernels in
+addition to `edgec.external.gpu_libraries`: TensorRT moves the input's elements to one plane for
+each channel, and the output's elements back.
 """
 
 from __future__ import annotations

@@ -35,7 +35,7 @@ from edgec.link.transport import Transport, TransportOwner
 Progress = Callable[[int, int], None]
 """Called with the bytes done and all bytes of a transfer."""
 
-# Hello, its answer's texts included, and a run state: about what the answers hold.
+# Approximate size of the answers: hello with its texts, and a run state.
 _HELLO_BYTES = 80
 _STATE_BYTES = 40
 
@@ -80,7 +80,7 @@ class LinkClient(TransportOwner):
         return identity
 
     def _coax(self) -> bytes:
-        """What a program says that only answers lines of text; b"" for none."""
+        """The text of a program that answers only in lines of text; b"" for none."""
         self._transport.write(_LINE)
         heard = self._transport.read(_LINE_ANSWER_S)
         more = heard
@@ -129,7 +129,7 @@ class LinkClient(TransportOwner):
             self._exchange.prove(key)
 
     def echo(self, data: bytes) -> bytes:
-        """Return what the device sends back for `data`, at most a chunk long."""
+        """Return the device's echo of `data`, at most a chunk long."""
         return self._exchange.ask(Command.ECHO, data, answer_bytes=len(data))
 
     def tensor_bytes(self, kind: Kind, index: int) -> int:
@@ -175,9 +175,9 @@ class LinkClient(TransportOwner):
         return bytes(result)
 
     def run(self, count: int = 1, *, timeout_s: float = 300.0, expect_s: float = 0.0) -> Done:
-        """Run `count` inferences on what the inputs hold; the first failure ends it.
+        """Run `count` inferences on the current inputs; the first failure ends it.
 
-        `expect_s` is about how long they take: asking again earlier only makes noise.
+        expect_s: approximate time, before which no request is repeated.
         """
         data = pack_run(count, Stops.NOWHERE)
         state = self._run_state(Command.RUN, data, timeout_s, expect_s)
@@ -239,7 +239,7 @@ class LinkClient(TransportOwner):
         return self._status(Command.SELFTEST, timeout_s)
 
     def reset(self) -> int:
-        """Give the model's state its initial values; returns the ec_status."""
+        """Reset the model's state to its initial values; returns the ec_status."""
         return self._status(Command.RESET, self._exchange.patience_s)
 
     def _status(self, command: Command, patience_s: float) -> int:

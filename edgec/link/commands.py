@@ -1,4 +1,4 @@
-"""What the commands and their answers hold. Names and numbers are those of the protocol's page."""
+"""Contents of the commands and their answers. Names and numbers as on the protocol's page."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Code(IntEnum):
 
 
 class Kind(IntEnum):
-    """What a port or read command looks at."""
+    """The object of a port or read command."""
 
     INPUT = 0
     OUTPUT = 1
@@ -56,7 +56,7 @@ class Stops(IntFlag):
 
 
 class TickUnit(IntEnum):
-    """What a tick of the device's clock is."""
+    """The unit of the device's clock."""
 
     TIME = 0
     CYCLES = 1

@@ -56,7 +56,7 @@ class LinkLost(LinkError):
 
 
 class DeviceFault(LinkError):
-    """The device's core stopped its program, which said so; `fault` is what it said."""
+    """The device's core stopped its program; `fault` is the reported text."""
 
     def __init__(self, where: str, fault: Fault, locate: Locate | None = None) -> None:
         super().__init__(
@@ -95,11 +95,11 @@ class Refused(LinkError):
 
 
 def explain_port(port: str, error: Exception) -> PortUnavailable:
-    """Return the error for a port that cannot be opened, by what the system said."""
+    """Return the error for a port that cannot be opened, from the system's error."""
     context = error.__context__
     number = getattr(error, "errno", None)
     if number is None and context is not None and context.args:
-        number = context.args[0]  # pyserial puts what the terminal says into a text
+        number = context.args[0]  # pyserial includes the terminal's message
     if number == errno.EAGAIN:  # of a lock
         number = errno.EBUSY
     if number not in _OPEN_HINTS:
@@ -113,9 +113,9 @@ def explain_port(port: str, error: Exception) -> PortUnavailable:
 
 
 def explain_silence(heard: bytes, looped_back: bool, where: str, seconds: float) -> LinkError:
-    """Return the error that fits what was heard at `where` while no answer came.
+    """Return the error that explains the bytes received at `where` instead of an answer.
 
-    `heard` is the first of what arrived, `looped_back` whether it held the host's own requests.
+    heard: the first received bytes. looped_back: they contain the host's own requests.
     """
     if looped_back:
         return LoopedBack(

@@ -1,14 +1,13 @@
 """Requests and their answers over a stream that loses, changes and delays bytes.
 
-1. A request is repeated until its answer arrives. It is taken for lost when its time has run
-   out; when the device or this end reports something damaged; or when a later one is answered,
-   since a device answers in order.
-2. A command that acts keeps its sequence number when it is repeated, so that it acts once. A
-   chunk of a transfer gets a new number and a new size: chunks shrink while frames are lost and
-   grow while they are not.
-3. Only silence gives up: nothing from the device for `patience_s` seconds, however often asked;
-   or a minute of reports of damage and late answers without an answer that counts.
-4. After `prove`, requests carry seals, and an answer without its seal is none.
+1. A request is repeated until its answer arrives. It counts as lost when its time has run out, when
+   the device or this end reports damage, or when a later one is answered, since a device answers in
+   order.
+2. A repeated command keeps its sequence number, so that it acts once. A chunk of a transfer gets a
+   new number and a new size: chunks shrink while frames are lost and grow while they are not.
+3. Only silence gives up: nothing from the device for `patience_s` seconds, however often asked; or
+   a minute of reports of damage and late answers without an answer that counts.
+4. After `prove`, requests carry seals, and an answer without its seal is ignored.
 """
 
 from __future__ import annotations
@@ -56,8 +55,9 @@ _UNSEALED = (Command.HELLO, Command.CHALLENGE)
 
 @dataclass
 class Counts:
-    """What happened on a link so far, in frames; `damaged` and `reported` were bad on arrival
-    here and there, `strange` are answers to nothing that was asked, such as second answers."""
+    """Frames on a link so far; `damaged` and `reported` were damaged on arrival here and there,
+    `strange` answer no open request, such as second answers.
+    """
 
     sent: int = 0
     repeated: int = 0
@@ -168,8 +168,8 @@ class Exchange:
     ) -> None:
         """Do `total` bytes of a tensor in chunks, in any order.
 
-        `make(start, length)` gives the data of the request for a chunk and how many bytes its
-        answer has; `take(start, answer)` is called once for each chunk.
+        `make(start, length)` returns the data of the request for a chunk and the number of bytes of
+        its answer; `take(start, answer)` is called once for each chunk.
         """
         if total:
             self._converse(command, total, make, take, None, 0.0)
@@ -275,7 +275,7 @@ class Exchange:
             work.appendleft((pending.start, pending.length))
             if pending.length >= int(self._chunk) / 2:
                 self._chunk = max(self._chunk / _CHUNK_STEP, float(_LEAST_CHUNK))
-            # What is slow must not be taken for lost again and again.
+            # A slow answer must not repeatedly count as lost.
             self._deviation_s = min(self._deviation_s * 1.25, _MOST_WAIT_S / 4)
             return
         pending.tries += 1

@@ -1,4 +1,4 @@
-"""What a program says when its core stops it: the text of `ec_fault` or `ec_trap` in startup.c."""
+"""The text of a program whose core has stopped it, from `ec_fault` or `ec_trap` in startup.c."""
 
 from __future__ import annotations
 

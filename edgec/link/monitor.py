@@ -1,4 +1,4 @@
-"""What a serial port says, as lines for people: text as it is, frames of the link by name."""
+"""The output of a serial port as readable lines: text as it is, frames of the link by name."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Monitor:
         return len(self._part) < 2 or self._part[1] & 0xF0 == VERSION_BYTE & 0xF0
 
     def flush(self) -> list[str]:
-        """Return what has come since the last line end, where nothing more seems to come."""
+        """Return the text since the last line end, when no more seems to come."""
         piece = bytes(self._part)
         self._part.clear()
         return self._explain(_readable(piece)) if piece.strip(b"\r") else []

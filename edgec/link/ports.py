@@ -10,7 +10,7 @@ from edgec.errors import LinkError, RunFailed, ToolMissing
 
 @dataclass(frozen=True)
 class SerialPort:
-    """A port: what to open, what the system calls it, and "vendor:product" if it is on USB."""
+    """A port: its path, the system's description, and "vendor:product" if it is on USB."""
 
     device: str
     description: str
@@ -62,7 +62,7 @@ def find_port(board: Board | None) -> str:
 
 
 def find_board_port(board: Board, device: str) -> SerialPort | None:
-    """Return the port `device` if it is one of the USB devices that the board's file names."""
+    """Return the port `device` if it is one of the USB devices in the board's file."""
     known = board.link.usb if board.link is not None else ()
     return next((p for p in list_serial_ports() if p.device == device and p.usb in known), None)
 

@@ -34,7 +34,7 @@ class SealedSession:
         self._key = _hash(key, _FIRST_HALF + nonces) + _hash(key, _SECOND_HALF + nonces)
 
     def seal(self, type_: int, number: int, data: bytes) -> bytes:
-        """Return `data` and its seal; `number` has 32 bits, of which a frame shows the lower 16."""
+        """Return `data` and its seal; `number` has 32 bits; a frame has its lower 16."""
         return data + _hash(self._key, data + _NUMBER.pack(number, type_))
 
     def unseal(self, type_: int, number: int, data: bytes) -> bytes | None:

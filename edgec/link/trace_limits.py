@@ -1,4 +1,4 @@
-"""What a traced run of a known program may say: a broken device must not fill the host's memory."""
+"""Limits of a traced run of a known program: a broken device must not fill the host's memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class TraceLimits:
         self._seen: Counter[int] = Counter()
 
     def take(self, stopped: Stopped) -> None:
-        """Count an event before its bytes are read. Raises WrongSize where it is one too many."""
+        """Count an event before its bytes are read. Raises WrongSize if it is one too many."""
         self._events += 1
         self._seen[stopped.id] += stopped.data_bytes
         if self._events > self._most_events:

@@ -38,11 +38,11 @@ class Transport(Protocol):
         ...
 
     def read(self, timeout_s: float) -> bytes:
-        """Return what has arrived, at least a byte; b"" if nothing came in `timeout_s`."""
+        """Return the received bytes, at least one; b"" if nothing came in `timeout_s`."""
         ...
 
     def close(self) -> None:
-        """Give the stream up; harmless when called twice."""
+        """Close the stream; harmless when called twice."""
         ...
 
 
@@ -94,7 +94,7 @@ class SerialTransport:
                 timeout=0,
                 write_timeout=_WRITE_TIMEOUT_S,
                 do_not_open=True,
-                # Two programs at one port would each get half of what arrives.
+                # Two programs at one port would each receive half of the bytes.
                 **({"exclusive": True} if os.name == "posix" and "://" not in port else {}),
             )
             for line, is_on in (lines or {}).items():
@@ -146,7 +146,7 @@ class SerialTransport:
 
 
 def _termios_errors() -> tuple[type[Exception], ...]:
-    """Return what POSIX terminals raise for settings that they lack, such as parity on a pty."""
+    """Return the errors of POSIX terminals for unsupported settings, such as parity on a pty."""
     try:
         import termios
     except ImportError:

@@ -1,7 +1,7 @@
-"""Terms through known values: what an integer is at some sizes, it is as a term at all of them.
+"""Fits terms to known values: from an integer at some sizes to a term for all sizes.
 
-An integer that follows from sizes is asked for at several of them. The term is the simplest of
-a few forms that has all of these values; whoever asks checks it at others.
+An integer that depends on sizes is evaluated at several of them. The term is the simplest of a few
+forms that fits all values; the caller checks it at other sizes.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ def fit_term(
     """The term that has these values at these sizes, or None.
 
     In this order: a constant, a base, a sum of a number and multiples of a product, of the symbols,
-    of a base, of all bases, of bases and symbols, and (a*base + b) // d. bases: terms that it is
-    likely to be made of, such as the extents of inputs; products of sizes are in no sum of several.
+    of a base, of all bases, of bases and symbols, and (a*base + b) // d. bases: its likely
+    subterms, such as the extents of inputs; products of sizes occur only in sums with a number.
     """
     return next((term for term in _forms(values, sizes, bases) if term is not None), None)
 
@@ -35,7 +35,7 @@ def fit_term(
 def _forms(
     values: Sequence[int], sizes: Sequence[Sizes], bases: Iterable[Term]
 ) -> Iterator[Term | None]:
-    """One form after the other, None for those that do not have the values."""
+    """One form after the other, None for forms that do not fit."""
     if len(set(values)) == 1:
         yield as_term(values[0])
     symbols = sorted({var for each in sizes for var in each}, key=lambda var: var.name)

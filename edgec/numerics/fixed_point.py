@@ -27,7 +27,7 @@ Rounding = Literal["tflm", "single", "tflm16", "onnx"]
 ROUNDINGS: tuple[Rounding, ...] = ("tflm", "single", "tflm16", "onnx")
 
 INT32_MIN, INT32_MAX = -(2**31), 2**31 - 1
-#: Bits by which TFLite's kernels shift accumulators of int32 left at most, and those of int64.
+#: Largest left shifts of TFLite's kernels, for int32 and for int64 accumulators.
 MOST_SHIFT, MOST_SHORT_SHIFT = 30, 7
 
 
@@ -35,7 +35,7 @@ def quantize_multiplier(real: float, most_shift: int = MOST_SHIFT) -> tuple[int,
     """(multiplier, shift) with real ~= multiplier * 2**(shift - 31), multiplier in [2**30, 2**31).
 
     Source: TFLite `QuantizeMultiplier`: frexp, round half away from zero to 31 bits, shifts under
-    -31 give zero. Raises TypeMismatch for shifts over `most_shift`: TFLite's kernels shift
+    -31 result in zero. Raises TypeMismatch for shifts over `most_shift`: TFLite's kernels shift
     int32 by them, which C does not define.
     """
     if real == 0.0:
@@ -135,7 +135,7 @@ def requantize_single(
 def requantize_tflm16(
     x: npt.NDArray[Any], multiplier: npt.NDArray[Any], shift: npt.NDArray[Any]
 ) -> IntArray:
-    """x * multiplier * 2**-shift with one rounding, half up; `short_multiplier` gives both.
+    """x * multiplier * 2**-shift with one rounding, half up; `short_multiplier` returns both.
 
     int64 in; the product wraps modulo 2**64 and the result modulo 2**32, as TFLite's do.
     """
@@ -260,7 +260,7 @@ def logistic(x: npt.NDArray[Any], integer_bits: int) -> IntArray:
 def tanh(x: npt.NDArray[Any], integer_bits: int) -> IntArray:
     """gemmlowp's tanh: int32 with `integer_bits` (at most 4) in, without integer bits out."""
     x64 = x.astype(np.int64)
-    # exp(-2 |x|): twice as much is the same number with one integer bit more.
+    # exp(-2 |x|): the same bits with one more integer bit mean twice the number.
     magnitude = one_minus_x_over_one_plus_x(exp_on_negative_values(-np.abs(x64), integer_bits + 1))
     return np.asarray(np.sign(x64) * magnitude)
 

@@ -208,7 +208,7 @@ def cos(x: Any) -> FloatArray:
 
 @_in_parts
 def atan(x: Any) -> FloatArray:
-    """The arc tangent: by that of -1 / x or of (x - 1) / (x + 1) where x is not small."""
+    """The arc tangent; for x that is not small, by the one of -1 / x or of (x - 1) / (x + 1)."""
     x = np.asarray(x, _F)
     with np.errstate(all="ignore"):
         size = np.where(x < 0, -x, x)

@@ -4,8 +4,8 @@ Quantized addition is linear up to its roundings, and two int8 operands have 65,
 together. So the integers are searched for and proven on all of them: exact, on every core, and
 without the high products and roundings that the definition speaks of.
 
-Where a core multiplies half-words by words and keeps the upper part, S is 16, which is free there,
-and the factors have eight bits more: what each product loses is part of what is proven.
+Where a core multiplies half-words by words and keeps the upper part, S is 16, which costs nothing,
+and the factors have eight bits more: the proof includes the loss of each product.
 """
 
 from __future__ import annotations
@@ -68,7 +68,8 @@ class FlooredSum:
 def find_linear_sum(
     table: IntArray, factors: tuple[float, float], minimum: int, maximum: int
 ) -> LinearSum | None:
-    """The integers that give table[a + 128, b + 128] for all int8 a and b; None if none are found.
+    """The integers whose sum equals table[a + 128, b + 128] for all int8 a and b; None if none are
+    found.
 
     `table` [256, 256] holds results within minimum..maximum; `factors` are the real weights of
     the operands, near which the integers are searched.
@@ -89,9 +90,10 @@ def find_linear_sum(
 def find_floored_sum(
     table: IntArray, factors: tuple[float, float], minimum: int, maximum: int
 ) -> FlooredSum | None:
-    """The integers that give table[a + 128, b + 128] for all int8 a and b; None if none are found.
+    """The integers whose sum equals table[a + 128, b + 128] for all int8 a and b; None if none are
+    found.
 
-    Arguments as those of `find_linear_sum`.
+    Arguments as for `find_linear_sum`.
     """
     operands = OPERANDS.astype(np.int64)
     for first, second in _neighbours(factors, FLOORED_BITS, FLOORED_NEIGHBOURS):
@@ -107,7 +109,7 @@ def find_floored_sum(
 
 @cache
 def find_same_floored(linear: LinearSum, minimum: int, maximum: int) -> FlooredSum | None:
-    """The floored sum that gives what a linear one does for all operands, limited."""
+    """The floored sum that equals a linear one for all operands, limited."""
     operands = OPERANDS.astype(np.int64)
     total = operands[:, None] * linear.first + operands[None, :] * linear.second
     table = np.clip((total + linear.constant) >> linear.shift, minimum, maximum)
@@ -122,9 +124,9 @@ def _constant(
     limits: tuple[int, int],
     most: int,
 ) -> int | None:
-    """What, added to the sums of all pairs, gives the table after `bits` are cut off.
+    """The summand that makes the sums of all pairs, shifted right by `bits`, equal the table.
 
-    products: [256] each. None if nothing does, or if a sum's magnitude would be over `most`.
+    products: [256] each. None if there is none, or if a sum's magnitude would exceed `most`.
     """
     first, second = products
     minimum, maximum = limits

@@ -1,9 +1,9 @@
 """Floats of 16 bits and fewer, as bits in unsigned integers, and their conversion to float32.
 
-A format has a sign (but for powers of two alone), an exponent and a mantissa, with denormals, as
-IEEE 754 has them; what it does with infinity and NaN differs. `widened` and `narrowed` have the
-same bits as `ec_widen_f32` and `ec_narrow_f32` of `runtime_c/math/ec_float.h`.
-Source of the formats: ONNX, "Float stored in 8 bits"; OCP, "Microscaling Formats (MX)", 1.0.
+A format has a sign (except for pure powers of two), an exponent and a mantissa, with denormals, as
+in IEEE 754; infinity and NaN differ. `widened` and `narrowed` have the same bits as `ec_widen_f32`
+and `ec_narrow_f32` of `runtime_c/math/ec_float.h`. Source of the formats: ONNX, "Float stored in 8
+bits"; OCP, "Microscaling Formats (MX)", 1.0.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class NarrowFloat:
 
     @property
     def end(self) -> int:
-        """The magnitude, as bits, from which on there is no finite number."""
+        """The least magnitude, as bits, that is not a finite number."""
         top = 1 << (self.width - 1)
         return {IEEE: top - (1 << self.mantissa), FINITE: top - 1}.get(self.kind, top)
 
@@ -61,7 +61,7 @@ STORED_IN = {
 
 
 def stored_in(dtype: str) -> str:
-    """The type in which C has the elements of a dtype."""
+    """The C type of a dtype's elements."""
     return STORED_IN.get(dtype, dtype)
 
 
@@ -92,7 +92,7 @@ def narrowed(
 ) -> npt.NDArray[Any]:
     """The bits of the nearest narrow float, ties to even, as uint32.
 
-    saturate: what is too large, infinity too, becomes the largest number; else infinity or a NaN.
+    saturate: too large numbers and infinity become the largest number; else infinity or a NaN.
     """
     bits = np.asarray(x, np.float32).view(np.uint32).astype(np.int64)
     width, mantissa, bias, kind = (np.asarray(a, np.int64) for a in (width, mantissa, bias, kind))

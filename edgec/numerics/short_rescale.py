@@ -1,11 +1,11 @@
-"""Rescaling with fewer instructions, where it is proven to give the same stored values.
+"""Rescaling with fewer instructions and provably equal stored values.
 
 Between the smallest and the largest accumulator that weights and inputs allow, a rescaled, rounded
-and limited value is a staircase: for each stored value the least accumulator that gives it. A line
-(acc * multiplier + offset) >> shift has a staircase too. Where, for every channel, a multiplier and
-an offset are found whose staircase is the same one, the line may stand for the rescaling; nothing
-else is known or needed of how that rounds. gemmlowp's rounding has a line where results are limited
-to their zero point and above, as by a ReLU: below it, ties go the other way.
+and limited value is a staircase: the least accumulator of each stored value. A line (acc *
+multiplier + offset) >> shift has a staircase too. If a multiplier and an offset with an equal
+staircase are found for every channel, the line replaces the rescaling, whatever its rounding.
+gemmlowp's rounding has a line if results are limited to the zero point and above, as by a ReLU:
+below it, ties are rounded in the other direction.
 
 Two ways to compute the line are offered, for cores with a long multiply and for those without:
 
@@ -28,13 +28,13 @@ from edgec.numerics.fixed_point import INT32_MAX, IntArray
 #: Bits of the parts of the multiplier, the least first.
 PART_BITS = (11, 8, 13)
 MOST_PARTS = (1 << 32) - 1
-#: Shifts of the whole line that are tried in turn: few, so that layers of one shape share code. A
-#: line of 32 bits needs no further shift, but mostly finer offsets than those of a byte.
+#: Shifts of the line that are tried in turn: few, so that layers of one shape share code. A line of
+#: 32 bits needs no further shift, but mostly finer offsets than bytes.
 HIGH_SHIFTS = (34, 37, 32)
 PARTS_SHIFT = 33
-#: What offsets are stored as, and shifts of their last bit that are tried in turn. A byte is enough
-#: where an accumulator's step is several of these; finer ones take two. Those for `parts` are added
-#: where 2**11 counts as one.
+#: Dtypes of offsets, and shifts of their last bit that are tried in turn. A byte suffices if an
+#: accumulator's step is several of its units; finer offsets take two bytes. Offsets for `parts` are
+#: added where 2**11 counts as one.
 HIGH_OFFSETS = (("uint8", 24), ("uint16", 16))
 PARTS_OFFSETS = (
     ("uint8", 20), ("uint8", 19), ("uint8", 18), ("uint16", 12), ("uint16", 13), ("uint16", 14),
@@ -52,9 +52,9 @@ _MOST_STEPS = 64
 class Staircase:
     """For each stored value above the least one, and each channel, the least accumulator of it.
 
-    value: [values]. at: [values, channels], between low and high + 1; the latter where no
-    accumulator gives the value. low, high: [channels], the accumulators that are possible.
-    scale: [channels], about how much a value rises for one accumulator.
+    value: [values]. at: [values, channels], between low and high + 1; high + 1 if no accumulator
+    has the value. low, high: [channels], the range of accumulators. scale: [channels], the real
+    factor from accumulators to values.
     """
 
     value: IntArray

@@ -2,8 +2,7 @@
 
 A term is `offset + sum(coefficient * atom)`. Atoms are variables and the non-linear results of
 floor division, floor modulo, minimum, maximum and products of sizes. Building a term simplifies it,
-so equal index expressions are mostly equal objects, and `bounds` gives the interval that a term
-stays in.
+so equal index expressions are mostly equal objects, and `bounds` returns the interval of a term.
 """
 
 from __future__ import annotations
@@ -64,7 +63,7 @@ class Max(_Pair):
 
 
 class Product(_Pair):
-    """Of two sizes, which are not negative, such as the pixels of an image."""
+    """The product of two sizes, which are not negative, such as the pixels of an image."""
 
     def __str__(self) -> str:
         return f"({self.left})*({self.right})"
@@ -144,7 +143,7 @@ class Term:
         """The value if the term does not depend on any variable, else None."""
         return None if self.parts else self.offset
 
-    # `cached_property` takes a lock in Python 3.11, which costs more than what it remembers here.
+    # `cached_property` takes a lock in Python 3.11, which costs more than the cached result here.
 
     def variables(self) -> frozenset[Var]:
         known = self.__dict__
@@ -303,7 +302,7 @@ def _normal(parts: Mapping[Atom, int], offset: int) -> Term:
 def _wider_mod(
     atom: FloorMod, coefficient: int, parts: Sequence[tuple[Atom, int]]
 ) -> tuple[Atom, Term] | None:
-    """(x // n % m)*n + x % n is x % (n*m): the other atom, and what both are."""
+    """(x // n % m)*n + x % n is x % (n*m): the other atom, and the result."""
     quotient = Term(((FloorDiv(atom.dividend, atom.divisor), 1),), 0)
     for other, factor in parts:
         if (
@@ -376,9 +375,10 @@ def _term_bounds(term: Term) -> tuple[int, int]:
 
 
 def _bounds_by_rounding(rest: Term, quotient: FloorDiv, factor: int) -> tuple[int, int]:
-    """Of rest + (x // n)*n*factor: it is at most (n - 1)*factor off rest + x*factor.
+    """The bounds of rest + (x // n)*n*factor, which differs from rest + x*factor by at most (n -
+    1)*factor.
 
-    There the variables of x cancel those of the rest, as in windows that are dilated.
+    There the variables of x cancel variables of the rest, as in dilated windows.
     """
     low, high = (rest + quotient.dividend * factor).bounds()
     off = (quotient.divisor - 1) * factor

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from edgec.errors import ContractError
 from edgec.numerics.term import Term, Var, as_term, maximum, minimum
 
-#: Longer texts are no size of a tensor.
+#: Longer texts are not a size of a tensor.
 MOST_CHARACTERS = 1000
 
 

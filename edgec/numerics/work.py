@@ -1,8 +1,7 @@
-"""The work of one compile, counted where it is done: no model takes hours or all memory.
+"""Counts the work of one compile, so that no model takes hours or all memory.
 
-What a file asks for is refused by `edgec.graph.limits` where sizes alone show it. The
-rest is counted here while the reference runs: calls of NumPy, large arrays as more than one, and
-the bytes of what is kept of them.
+`edgec.graph.limits` refuses files whose sizes alone are too large. The rest is counted here while
+the reference runs: calls of NumPy (large arrays count as several) and the bytes of kept results.
 """
 
 from __future__ import annotations
@@ -57,7 +56,7 @@ _NOW: ContextVar[Work | None] = ContextVar("work", default=None)
 
 @contextmanager
 def limited_work(calls: int, kept_bytes: int) -> Iterator[None]:
-    """Let what is done inside take this much; within another one, that one counts."""
+    """Limit the work inside; an outer limit takes precedence."""
     if _NOW.get() is not None:
         yield
         return
@@ -74,7 +73,7 @@ def current_work() -> Work | None:
 
 
 def now_at(name: str) -> None:
-    """Say which node is computed from now on."""
+    """Set the node that is computed from now on."""
     work = _NOW.get()
     if work is not None:
         work.at = name

@@ -4,8 +4,8 @@ LiteRT knows no custom operators, so this is how it is an oracle for models that
 
     Convolution2DTransposeBias(x, weights, bias)  ->  TRANSPOSE_CONV(shape, weights, x, bias)
 
-where shape is the one that the file declares for the output. LiteRT derives the same padding from
-it that MediaPipe derives from the input. Numbers of tensors stay; new ones come after all others.
+where shape is the output's declared shape. LiteRT derives the same padding from it as MediaPipe
+from the input. Existing tensors keep their numbers; new tensors are appended.
 """
 
 from __future__ import annotations

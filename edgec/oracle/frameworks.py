@@ -1,14 +1,4 @@
-"""Oracles: what a model's own framework answers, for whole models and for every tensor inside.
-
-| reference | model | who answers |
-|---|---|---|
-| `tflm`   | .tflite | TFLite Micro's interpreter: the same bits as real firmware |
-| `litert` | .tflite | LiteRT with its reference kernels: a second opinion        |
-| `onnx`   | .onnx   | ONNX Runtime on the CPU                                    |
-| `torch`  | .pt2    | PyTorch on the CPU, one operator after the other           |
-
-The packages are the extra `edgec[verify]`; they are imported when an oracle is opened.
-"""
+"""Oracles: the results of a model's own framework, for models and for every tensor inside."""
 
 from __future__ import annotations
 
@@ -84,7 +74,7 @@ class Oracle:
             ) from error
 
     def reset(self) -> None:
-        """Put the model's state (variables, RNN state) back to what it is when opened."""
+        """Reset the model's state (variables, RNN state) to its value after opening."""
 
     def _run(self, inputs: Sequence[Array], tensors: bool) -> OracleResult:
         raise NotImplementedError
@@ -135,7 +125,7 @@ class TfliteMicroOracle(Oracle):
         return self._graph.inputs
 
     def reset(self) -> None:
-        """Put the model's state back to what it is when opened.
+        """Reset the model's state to its value after opening.
 
         By opening it again: the interpreter's own reset leaves resource variables at zero, as
         CALL_ONCE does not run a second time.
@@ -170,8 +160,8 @@ class TfliteMicroOracle(Oracle):
 class LiteRtOracle(Oracle):
     """LiteRT with its reference kernels (BUILTIN_REF), keeping every tensor.
 
-    A model with operators that have no reference kernel, or a wrong one, takes the default kernels.
-    MediaPipe's custom operators, which it does not know, are replaced by its own before.
+    A model with operators whose reference kernel is missing or wrong takes the default kernels.
+    MediaPipe's custom operators, which LiteRT does not support, are replaced by LiteRT's own first.
     """
 
     name = "litert"
@@ -241,14 +231,14 @@ def _first_that_knows(interpreter: Any, content: bytes, resolvers: Sequence[Any]
 class OnnxRuntimeOracle(Oracle):
     """ONNX Runtime on the CPU, one thread.
 
-    `outputs` come from the file after edits that make the runtime compute in integers what the
-    file says in integers (`edgec/oracle/onnx_edits.py`). Tensors come from copies with more graph
-    outputs. A float output between Conv and QuantizeLinear would keep the runtime from fusing the
-    QDQ pattern into one integer operator, so one copy shows only integer tensors (the results of
-    QuantizeLinear, which are the fused operators' own outputs, so fusion stays) and floats that
-    none is made of any more, and a second one shows the rest, computed in float. `quantized` names
-    the integer tensors from the first copy: those are the bits that a fused integer model must
-    equal. What a DequantizeLinear makes of one of them is computed here of these bits.
+    `outputs` come from the file after edits that make the runtime compute a QDQ model's integers
+    (`edgec/oracle/onnx_edits.py`). Tensors come from copies with more graph outputs. A float output
+    between Conv and QuantizeLinear would keep the runtime from fusing the QDQ pattern into one
+    integer operator, so one copy shows only integer tensors (the results of QuantizeLinear, which
+    are the fused operators' own outputs, so fusion stays) and floats that no integer tensor depends
+    on, and a second one shows the rest, computed in float. `quantized` names the integer tensors
+    from the first copy: a fused integer model must equal their bits. The results of their
+    DequantizeLinear nodes are computed here from these bits.
     """
 
     name = "onnx"
@@ -287,8 +277,8 @@ class OnnxRuntimeOracle(Oracle):
         options.intra_op_num_threads = 1
         options.inter_op_num_threads = 1
         options.log_severity_level = 3  # errors only
-        # Without this, x86 runs int8 activations as uint8 by instructions that saturate pairs of
-        # products at 16 bits: then results depend on the CPU and are not what the file says.
+        # Without this, x86 runs int8 activations as uint8 with instructions that saturate pairs of
+        # products at 16 bits: then results depend on the CPU and differ from the file's meaning.
         options.add_session_config_entry("session.qdqisint8allowed", "1")
         unwanted = [PAIRS_REMOVER]
         try:
@@ -468,7 +458,7 @@ def _tensor_type(tflite: Any, tensor: Any) -> tuple[str, tuple[int, ...], np.dty
         kinds.BOOL: np.bool_,
     }
     shape = tuple(int(tensor.Shape(i)) for i in range(tensor.ShapeLength()))
-    # void stands for what no array can hold: resource handles, strings.
+    # void stands for types without an array: resource handles, strings.
     dtype: np.dtype[Any] = np.dtype(known.get(tensor.Type(), np.void))
     return (tensor.Name() or b"").decode("utf-8", "replace"), shape, dtype
 
@@ -476,7 +466,7 @@ def _tensor_type(tflite: Any, tensor: Any) -> tuple[str, tuple[int, ...], np.dty
 def _onnx_dtype(text: str) -> np.dtype[Any]:
     """Return the dtype of ONNX Runtime's type text, such as "tensor(float)".
 
-    Raises RunFailed for those that numpy lacks.
+    Raises RunFailed for types that numpy lacks.
     """
     inner = text.removeprefix("tensor(").removesuffix(")")
     names = {"float": "float32", "double": "float64"}
@@ -501,7 +491,7 @@ def _before_quantize(model: Any) -> set[str]:
 def _dequantized(
     onnx: Any, model: Any, stored: frozenset[str]
 ) -> list[tuple[str, str, Array, Array]]:
-    """(integers, floats, scale, zero point) of what is dequantized by one scale."""
+    """(integers, floats, scale, zero point) of values that are dequantized with one scale."""
     constants = {entry.name: entry for entry in model.graph.initializer}
     found = []
     for node in model.graph.node:

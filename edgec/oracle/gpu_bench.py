@@ -170,7 +170,7 @@ def print_gpu(rows: Sequence[dict[str, Any]]) -> None:
 
 
 def render_gpu(rows: Sequence[dict[str, Any]]) -> str:
-    """The same as one page, with what each program takes as bars."""
+    """The same as one page, with each program's times as bars."""
     names = dict.fromkeys(row["model"] for row in rows)
     charts = [
         (name, "Microseconds of one inference, by program.", column_chart(

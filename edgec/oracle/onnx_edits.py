@@ -1,21 +1,21 @@
-"""Edits that make ONNX Runtime compute in integers what a QDQ file says in integers.
+"""Edits that make ONNX Runtime compute a QDQ file in integers.
 
 Each edit leaves every value that the file names as it is, or the same real number in another
 dtype. They are made in the order of `EDITS`:
 
-1. `int8_weights`: INT4 constants that DequantizeLinear alone reads become INT8. ONNX Runtime's
-   integer operators read bytes; with int4 it computes in float, where sums of which half a step is
-   left round either way. Where each group of inputs has a scale of its own, a power of two times
-   the channel's, the numbers are multiplied by it (`edgec/quantizer/group_scales.py`).
-2. `merge_equal_quantize`: training puts a fake quantization before every reader of a value, often
-   of the same parameters. With two of them after a Conv ONNX Runtime computes it in float.
+1. `int8_weights`: INT4 constants that only DequantizeLinear reads become INT8. ONNX Runtime's
+   integer operators read bytes; with int4 it computes in float, where a sum at half a step may be
+   rounded either way. If each group of inputs has a separate scale, a power of two times the
+   channel's, the numbers are multiplied by it (`edgec/quantizer/group_scales.py`).
+2. `merge_equal_quantize`: training inserts a fake quantization before every reader of a value,
+   often with equal parameters. With two of them after a Conv, ONNX Runtime computes it in float.
 3. `limits_after_rounding`: it computes a Conv in integers only if a QuantizeLinear reads its
-   result, and drops a Relu or Clip between them only where the QuantizeLinear does the same: a Relu
-   with the least zero point. Limits keep the order of numbers, so after the rounding they give the
-   same.
+   result, and drops a Relu or Clip between them only if the QuantizeLinear has the same effect: a
+   Relu with the least zero point. Limits are monotonic, so after the rounding they have the same
+   result.
 4. `int8_values`: its kernels of uint8 values and int8 weights add pairs of products in 16 bits on
-   many CPUs, where large ones saturate. Stored numbers and zero points become less by 128.
-5. `maps_as_tensors`: what ZipMap makes, a sequence of maps, becomes the tensor that it is made of.
+   many CPUs, where large ones saturate. Stored numbers and zero points are reduced by 128.
+5. `maps_as_tensors`: ZipMap's sequence of maps becomes its input tensor.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class OnnxGraph:
                 self.constants[node.output[0]] = node.attribute[0].t
 
     def array(self, name: str) -> Array | None:
-        """A constant's array; None of what is none, or of no dtype that NumPy has."""
+        """A constant's array; None for other values, and for dtypes that NumPy lacks."""
         from onnx import numpy_helper
 
         try:
@@ -89,10 +89,10 @@ Edit = Callable[[OnnxGraph], set[str]]
 def edit_onnx(
     data: bytes, edits: Sequence[Edit] | None = None
 ) -> tuple[bytes, Mapping[str, frozenset[str]]]:
-    """An ONNX file's content after edits, and the values that each changed, by the edit's name.
+    """An ONNX file's content after edits, and the values changed by each edit, by its name.
 
-    edits: all by default. Where none applies, and where the content is no model (which ONNX Runtime
-    reports), it stays as it is.
+    edits: all by default. The content is unchanged if no edit applies, or if it is not a model
+    (which ONNX Runtime reports).
     """
     import onnx
     from google.protobuf.message import DecodeError
@@ -109,7 +109,7 @@ def edit_onnx(
 def float_weights_of_integers(data: bytes) -> bool:
     """Whether a product of dequantized values has float weights, stored in an ONNX file's content.
 
-    Content that is no model has none.
+    False for content that is not a model.
     """
     import onnx
     from google.protobuf.message import DecodeError
@@ -132,7 +132,7 @@ def as_uint8(stored: Array) -> Array:
 
 
 def int8_weights(graph: OnnxGraph) -> set[str]:
-    """Edit 1. What does not fit in int8 stays."""
+    """Edit 1. Constants that do not fit in int8 stay."""
     from onnx import TensorProto
 
     changed: set[str] = set()
@@ -173,7 +173,7 @@ def _store_int8(graph: OnnxGraph, node: Any) -> bool:
 def _one_scale(
     numbers: Array, scales: Array, axis: int, block: int, channel: int
 ) -> tuple[Array, Array] | None:
-    """Numbers with one scale for each channel, or None where they are no such groups."""
+    """Numbers with one scale for each channel, or None if the scales are not such groups."""
     others = tuple(n for n in range(scales.ndim) if n != channel)
     least = scales.min(axis=others)
     shape = [-1 if n == channel else 1 for n in range(scales.ndim)]
@@ -261,8 +261,8 @@ def _is_before_rounding(graph: OnnxGraph, limit: Any) -> bool:
 def int8_values(graph: OnnxGraph) -> set[str]:
     """Edit 4. Returns the names of the values that are int8 in place of uint8.
 
-    A model of which anything but QuantizeLinear, DequantizeLinear and Clip reads or makes uint8, or
-    whose inputs or outputs are uint8, stays as it is.
+    A model is unchanged if other operators than QuantizeLinear, DequantizeLinear and Clip have
+    uint8 operands or results, or if its inputs or outputs are uint8.
     """
     from onnx import TensorProto
 
@@ -287,7 +287,7 @@ def int8_values(graph: OnnxGraph) -> set[str]:
         array = graph.array(name)
         assert array is not None
         graph.store(name, (array.astype(np.int16) - MOVE).astype(np.int8))
-    # Shapes of uint8 that the file states are no longer true.
+    # The file's declared uint8 types are no longer true.
     kept = [entry for entry in graph.graph.value_info if entry.name not in moved]
     del graph.graph.value_info[:]
     graph.graph.value_info.extend(kept)

@@ -161,8 +161,8 @@ def measure_peers(
 
 
 def _stated_rows(baselines: Path | None, model: Path, ours: int) -> list[dict[str, Any]]:
-    """What the baselines state of TFLite Micro on the int8 TFLite file of a network that is QDQ
-    here, and of onnx2c on the network in floats.
+    """The baselines' figures of TFLite Micro on the int8 TFLite file of a network that is QDQ here,
+    and of onnx2c on the network in floats.
     """
     if baselines is None or not baselines.is_file():
         return []

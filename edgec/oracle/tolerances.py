@@ -12,8 +12,8 @@ from edgec.graph.traits import Storage
 #: Half of the integers of a dtype.
 RANGES = {"int8": 128.0, "uint8": 128.0, "int16": 32768.0}
 #: Steps by which two roundings of one sum may differ, where we compute in integers and the
-#: framework in floats: half a step for each rounding, and where the result is int16 up to one more
-#: for the multiplier, of which int16x8 has 15 bits (`edgec.numerics.fixed_point`).
+#: framework in floats: half a step for each rounding, and for an int16 result up to one more for
+#: the multiplier, which has 15 bits in int16x8 (`edgec.numerics.fixed_point`).
 ROUNDED_STEPS = {"int8": 1, "uint8": 1, "int16": 2}
 #: The error that one operator may have where results are rounded to 16 bits, relative to the
 #: largest result: a unit in the last place. Frameworks round intermediate results elsewhere.
@@ -30,15 +30,15 @@ def tolerances(
 
     given: how far the float parameters may be from the framework's.
 
-    To first order, and as if every operator passed on the errors of its inputs as they are, in
-    parts of the largest magnitude. Integers have none, unless the framework computes some in floats
-    (`_in_floats`): then these may round otherwise (ROUNDED_STEPS), and so may what reads such.
-    Those are parts of the dtype's range; functions that have a scale of their
-    own, as sigmoids, are no steeper than 1, and softmax passes on twice an error as a part.
-    A body adds its tolerances once for each time that it may run.
+    To first order, assuming that every operator passes on its inputs' errors unchanged, relative to
+    the largest magnitude. Integers have none, unless the framework computes some in floats
+    (`_in_floats`): then these and their readers may be rounded differently (ROUNDED_STEPS). These
+    tolerances are relative to the dtype's range; functions with a fixed scale, such as sigmoids,
+    have slopes up to 1, and softmax doubles a relative error. A body adds its tolerances once for
+    each time that it may run.
     """
     found = {value: given if value.type.is_float else 0.0 for value in function.params}
-    near: set[Value] = set()  # what is computed in floats has a part in it
+    near: set[Value] = set()  # its float part has a tolerance
     ranges: dict[Value, float] = {}  # of floats that are integers times a scale
     for node in function.nodes:
         before = max((found.get(value, 0.0) for value in node.inputs), default=0.0)
@@ -66,7 +66,7 @@ def tolerances(
 
 
 def _of_bodies(node: Node, some_in_floats: bool, given: float) -> tuple[dict[Value, float], float]:
-    """The tolerances of values in bodies, in the last round, and what the node adds to `given`."""
+    """The tolerances of values in bodies, in the last round, and the node's addition to `given`."""
     found: dict[Value, float] = {}
     own = node.op.tolerance_of(node.input_types)
     rounds = node.op.most_rounds(node.attrs)
@@ -85,7 +85,7 @@ def steps_of(value: Value, tolerance: float) -> int:
 
 
 def _range(node: Node) -> float:
-    """The largest magnitude of what a dequantize can make; 0 of other nodes."""
+    """The largest magnitude of a dequantize's result; 0 for other nodes."""
     if node.op.storage is not Storage.DEQUANTIZE:
         return 0.0
     x = node.inputs[0].type

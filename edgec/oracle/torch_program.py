@@ -44,7 +44,7 @@ class TorchOracle(Oracle):
         return tuple(found)
 
     def reset(self) -> None:
-        """Put the buffers that the program changes back to what the file holds."""
+        """Reset the buffers that the program changes to the file's values."""
         stored = {**self._program.state_dict, **self._program.constants}
         changed = self._program.graph_signature.buffers_to_mutate.values()
         self._buffers = {name: stored[name].detach().clone() for name in changed}
@@ -66,7 +66,7 @@ class TorchOracle(Oracle):
         found: dict[str, Array] = {}
 
         class Watched(torch.fx.Interpreter):
-            """Keeps what each operator computes."""
+            """Records the results of each operator."""
 
             def run_node(self, node: Any) -> Any:
                 result = super().run_node(node)

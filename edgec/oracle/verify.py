@@ -1,4 +1,4 @@
-"""Compare what a target computes with the model's own framework, element by element.
+"""Compare a target's values with the model's own framework, element by element.
 
 1. Every value that exists in the shipped code, through EC_TRACE, mapped to the source's tensors
    by provenance.
@@ -43,8 +43,8 @@ Prepare = Callable[[Built], None]
 class Comparison:
     """One tensor compared over all cases.
 
-    mismatches: elements that differ. beyond: those that differ by more than `tolerance` times the
-    case's largest magnitude, or `scale` where that is more. first: the first of these.
+    mismatches: elements that differ. beyond: elements that differ by more than `tolerance` times
+    the case's largest magnitude, or `scale` if that is larger. first: the first of these.
     """
 
     tensor: str
@@ -97,7 +97,7 @@ class Comparison:
             }  # fmt: skip
 
 
-#: What the JSON object has of each layer.
+#: Fields of each layer in the JSON object.
 _SHOWN = (
     "tensor", "operator", "shape", "elements", "mismatches", "beyond", "tolerance", "max_abs_diff",
 )  # fmt: skip
@@ -162,10 +162,10 @@ class Verification:
 class Runner:
     """Where builds run, and how they get there.
 
-    prepare: brings a built project onto a real board; without it the board holds the program that
-    is compared. pool: the devices to run on, instead of `engine` and `port`. transfer: hears
-    of every tensor that moves over a serial port. dump: a folder for the stages as text. progress:
-    hears what is done, and how much of how much (0 of 0 where nobody knows).
+    prepare: flashes a built project to a real board; without it the board must already hold the
+    program. pool: the devices to run on, instead of `engine` and `port`. transfer: called for every
+    tensor that moves over a serial port. dump: a folder for the stages as text. progress: called
+    with the current work, done and total (0 of 0 if unknown).
     """
 
     engine: str
@@ -177,7 +177,7 @@ class Runner:
     progress: Transfer | None = None
 
     def tell(self, what: str, done: int = 0, total: int = 0) -> None:
-        """Say what is done now."""
+        """Report the current work."""
         if self.progress is not None:
             self.progress(what, done, total)
 
@@ -267,7 +267,7 @@ def _reference(
 def _framework(model: Path, name: str | None, options: Options) -> tuple[Oracle, str]:
     """The framework of that name, else the one that the options follow, else the file's own.
 
-    LiteRT answers for a TFLite file that TFLite Micro refuses; the text says so.
+    LiteRT replaces TFLite Micro for a file that TFLite Micro refuses; the text says so.
     """
     if name is None and options.match == "litert":
         name = "litert"  # TFLite Micro rounds otherwise

@@ -45,7 +45,7 @@ ENGINES = ("host", "gpu_emulation", "core", "qemu", "serial")
 
 @dataclass(frozen=True)
 class RunCost:
-    """What a run or one layer of it cost; None where the engine does not count it."""
+    """The cost of a run or of one layer; None if the engine does not count it."""
 
     instructions: int | None
     cycles: int | None
@@ -55,12 +55,11 @@ class RunCost:
 class RunResult:
     """One inference.
 
-    `outputs` are the manifest's answers, of its dtypes and shapes, or what is in use of them.
-    `instructions` and `cycles` are those of the inference alone, without start-up and input;
-    `resolution` is how many instructions (or cycles, where there are no instructions) the clock
-    that counted them can distinguish. `cycles_range` has the least and the most that modelled
-    cycles may be in truth (`edgec.sim.timing`, `edgec.sim.waits`).
-    `clock_overhead` is what reading the clock once costs, which the device has subtracted.
+    `outputs` are the manifest's answers, with its dtypes and shapes, or their used parts.
+    `instructions` and `cycles` are the inference's, without start-up and input; `resolution` is the
+    clock's resolution in instructions (or in cycles, if there are no instructions). `cycles_range`
+    bounds the true value of modelled cycles (`edgec.sim.timing`, `edgec.sim.waits`).
+    `clock_overhead` is the cost of reading the clock once, which the device has subtracted.
     `stack_bytes` is the most stack used: by the call (core), or since start-up (qemu, serial).
     `layers` has one entry for each layer of the manifest and `traces` maps trace ids to bytes
     (uint8, one dimension, rows in order); both are empty unless the run asked for them.
@@ -79,9 +78,9 @@ class RunResult:
 
 
 class Project(Protocol):
-    """What a session needs of a built project; `edgec.deploy.project.Built` is one.
+    """The parts of a built project that a session needs; `edgec.deploy.project.Built` has them.
 
-    `artefact` is an ELF or the host's shared library, `traced` the same built with EC_TRACE_HOOK.
+    `artefact` is an ELF or the host's shared library, `traced` the same, built with EC_TRACE_HOOK.
     """
 
     @property
@@ -106,7 +105,7 @@ class Session:
     def __init__(self, project: Project) -> None:
         self.manifest = project.manifest
         self._project = project
-        #: What the open sizes are in the next run.
+        #: The open sizes of the next run.
         self.sizes = tuple(size.maximum for size in self.manifest.sizes)
 
     def run(
@@ -135,7 +134,7 @@ class Session:
         return result if not self.sizes else replace(result, outputs=outputs)
 
     def reset(self) -> None:
-        """Give the model's state its initial values."""
+        """Reset the model's state to its initial values."""
         raise NotImplementedError
 
     def selftest(self) -> int:
@@ -143,7 +142,7 @@ class Session:
         raise NotImplementedError
 
     def close(self) -> None:
-        """Free what the session holds; harmless when called twice."""
+        """Free the session's resources; harmless when called twice."""
 
     def __enter__(self) -> Session:
         return self
@@ -197,7 +196,7 @@ class Session:
             )
 
     def _layers_that_ran(self, result: RunResult) -> tuple[RunCost, ...]:
-        """The costs of the layers; those that are for other sizes cost nothing."""
+        """The costs of the layers; layers for other sizes cost nothing."""
         running = self.manifest.steps_at(self.sizes)
         pairs = zip(self.manifest.layers, result.layers, strict=False)
         return tuple(
@@ -281,7 +280,7 @@ class Traced:
 def collect_traces(
     manifest: Manifest, events: Iterable[Traced]
 ) -> tuple[dict[int, npt.NDArray[np.uint8]], list[int | None]]:
-    """Return the bytes of each traced value, and for each layer what the clock advanced in it.
+    """Return the bytes of each traced value, and the clock's advance in each layer.
 
     An event without data whose id is a step's or a part's marks an end: of the step, or of one
     row of the part. The clock starts at 0.
@@ -339,10 +338,10 @@ def _require_simulator(board: Board) -> None:
 
 
 def require_engine(engine: str, board: Board | None, *, what: str = "") -> None:
-    """Raise unless an engine can run what is built for a board.
+    """Raise unless an engine can run a board's program.
 
-    `what` is shown instead of the board's name. Raises RunFailed for an engine that cannot
-    be this board, ToolMissing where its program or package is not installed.
+    `what` is shown instead of the board's name. Raises RunFailed for an engine that cannot run it,
+    ToolMissing if the engine's program or package is not installed.
     """
     if engine not in ENGINES:
         raise RunFailed(f"no engine is called '{engine}'", hint=f"known: {', '.join(ENGINES)}")

@@ -27,11 +27,12 @@ FLAGS = (
     "-std=c++17", "-O1", "-fPIC", "-ffp-contract=off", "-fno-strict-aliasing", "-Wall",
     "-Wno-unused",
 )  # fmt: skip
-#: What the model opens in place of CUDA's driver; "" for the one that is built with the kernels.
+#: The library that the model opens in place of CUDA's driver; "" for the one built with the
+#: kernels.
 DRIVER = ""
-#: What it opens in place of cuDNN; "" for the system's.
+#: The library in place of cuDNN; "" for the system's.
 CUDNN = ""
-#: What it opens in place of the library of `ec_tensorrt.cpp`; "" for the one beside it.
+#: The library in place of the one from `ec_tensorrt.cpp`; "" for the one beside it.
 TENSORRT = ""
 TRACE_DEFINE = "EC_TRACE_HOOK"
 CHECKS = ("-fsanitize=address,undefined", "-fno-sanitize-recover=all", "-g")
@@ -111,7 +112,7 @@ def _stand_ins() -> list[str]:
 
 
 def _processor(project: Path) -> Core:
-    """What the model's C is compiled for. Raises RunFailed for another computer's instructions."""
+    """The core of the model's C. Raises RunFailed for another computer's instructions."""
     name = Manifest.load(project).processor
     core = CORES[name] if name else host_core()
     if not is_this_computer(core):

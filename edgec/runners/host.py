@@ -257,7 +257,7 @@ class HostModel:
             )
             if status != 0:
                 raise RunFailed(f"{self._manifest.model}_feed_row failed with ec_status {status}")
-            row[...] = 0  # the model has taken what it needs
+            row[...] = 0  # the model has taken its copy
 
     def _place(self, kind: str, index: int) -> int:
         address = self._functions[kind](

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 #: How a NumPy file of either kind starts; np.load takes anything else for a pickle.
 _NPY, _NPZ = b"\x93NUMPY", b"PK"
 
-#: An .npz of more bytes than this must be so much smaller than its arrays at the most.
+#: A larger .npz must not have a higher compression ratio than this.
 MOST_BYTES, MOST_EXPANSION = 1 << 28, 20
 
 #: What np.load raises for damaged files, depending on where the damage is.
@@ -28,7 +28,7 @@ _DAMAGED = (ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error, Run
 
 
 class Port(Protocol):
-    """What an input must be; a manifest's PortEntry is one."""
+    """The type of an input; a manifest's PortEntry is one."""
 
     @property
     def name(self) -> str: ...
@@ -43,7 +43,7 @@ class Port(Protocol):
 
 
 def describe_port(port: Port) -> str:
-    """How messages show what an input must be: `x: int8[1, 8]`."""
+    """The type of an input in messages: `x: int8[1, 8]`."""
     return f"{port.name}: {port.dtype}{list(port.shape)}"
 
 
@@ -74,7 +74,7 @@ def load_arrays(path: Path) -> dict[str, Any]:
 
 
 def _members(archive: Any) -> dict[str, Any]:
-    """The arrays of an .npz. Raises ValueError for what is no array, or packed too well."""
+    """The arrays of an .npz. Raises ValueError for other members, or too high compression."""
     packed = sum(entry.compress_size for entry in archive.zip.infolist())
     size = sum(entry.file_size for entry in archive.zip.infolist())
     if size > max(MOST_BYTES, MOST_EXPANSION * packed):
@@ -205,7 +205,7 @@ def fit_input(array: Any, port: Port) -> Any:
 
 
 def _closed_shape(given: Sequence[int], port: Port) -> tuple[int, ...]:
-    """The port's shape with what is given where a size is open."""
+    """The port's shape with the passed extents where a size is open."""
     extents = getattr(port, "extents", ())
     if not extents or len(extents) != len(given):
         return tuple(port.shape)

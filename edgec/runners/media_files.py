@@ -143,9 +143,9 @@ def _ends(pixels: tuple[Any, Any], channels: int, port: Port) -> tuple[Any, Any]
 def image_reader(port: Port, source: Path, pixels: tuple[Any, Any]) -> Callable[[Path], Any]:
     """A function from a picture to the real values of the port's input, scaled to its size.
 
-    Raises ToolMissing without Pillow, EdgecError for an input that is no picture; the function
-    raises EdgecError for a file that is none. `source` is what errors name. pixels: black and
-    white, each a number or one for each channel.
+    Raises ToolMissing without Pillow, EdgecError for an input that is not a picture; the function
+    raises EdgecError for a file that is not one. source: named in errors. pixels: black and white,
+    each a number or one number for each channel.
     """
     try:
         from PIL import Image

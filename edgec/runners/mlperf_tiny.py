@@ -28,7 +28,7 @@ _RESULTS = re.compile(r"^m-results-\[(.*)\]$")
 _LAP_LIMIT = 1 << 32
 
 
-#: Runs of the one measured inference; in emulation they are all alike.
+#: Runs of a measured inference; in emulation all runs are equal.
 _RUNS = {"qemu": 10, "serial": 100}
 _WARMUPS = 2
 #: An emulated board is slower than its own clock says.
@@ -67,7 +67,7 @@ class MlperfDevice(TransportOwner):
         self._arrived = b""
 
     def wait_for_start(self) -> list[str]:
-        """Return what the device says when it starts, which it does only once."""
+        """Return the device's text at start-up, which it sends only once."""
         return self._lines("start", 4 * _COMMAND_TIMEOUT_S)
 
     def command(self, text: str, timeout_s: float = _COMMAND_TIMEOUT_S) -> list[str]:
@@ -109,13 +109,13 @@ class MlperfDevice(TransportOwner):
         return Inference((laps[1] - laps[0]) % _LAP_LIMIT, runs, values)
 
     def _lines(self, what: str, timeout_s: float) -> list[str]:
-        """Return the lines up to the one that says ready."""
+        """Return the lines up to the ready line."""
         lines: list[str] = []
         end = time.monotonic() + timeout_s * self._patience
         while True:
             while b"\n" in self._arrived:
                 line, self._arrived = self._arrived.split(b"\n", 1)
-                # Hosts ignore zero bytes, which a line that starts up may give.
+                # Hosts ignore zero bytes, which a line may send at power-up.
                 text = line.replace(b"\0", b"").decode("ascii", "replace").strip("\r")
                 if READY in text:
                     return lines

@@ -1,4 +1,4 @@
-"""What the engines over a serial link share: a session whose model answers by the protocol."""
+"""Base of the engines over a serial link: a session whose model answers by the protocol."""
 
 from __future__ import annotations
 
@@ -25,8 +25,8 @@ from edgec.runners.engine import (
 
 # One inference of the largest models on the slowest emulation, with room.
 RUN_TIMEOUT_S = 600.0
-# A program that has crashed is not waited for as long: emulators may be so much slower than the
-# time that they emulate, and a computer that does much else may stand still for so long.
+# The wait for a crashed program is limited. The limit is large because emulators may be much slower
+# than the time that they emulate, and a busy computer may pause for long.
 _EMULATOR_SLOWNESS = 100.0
 _LEAST_TIMEOUT_S = 60.0
 # Of plain loops on the smallest cores; before the first run there is nothing better.
@@ -34,7 +34,7 @@ _CYCLES_PER_MAC = 8
 
 
 def trace_limits(manifest: Manifest) -> TraceLimits:
-    """What one traced run may say; a value inside a body is shown as often as the body runs."""
+    """The limits of one traced run; a value inside a body is shown in each of its runs."""
     events = sum(layer.hook_calls for layer in manifest.layers)
     most = {e.id: e.bytes * (events if e.is_inside else 1) for e in manifest.traces}
     return TraceLimits(most, events)

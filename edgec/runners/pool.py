@@ -12,10 +12,10 @@ A pool is a TOML file:
     port = "/dev/ttyACM0"                  # engine serial
     name = "left"                          # for messages; optional
 
-Work goes through a `concurrent.futures.Executor`: threads of this process unless the file names
-a function that makes another, such as one that returns a Dask client's `get_executor()`. All that
-travels are a project's description, arrays and results; a board needs no file of the project,
-an emulator needs its ELF at the same path.
+Work goes through a `concurrent.futures.Executor`: threads of this process unless the file names a
+function that makes another one, such as a Dask client's `get_executor()`. Only a project's
+description, arrays and results are sent; a board needs no file of the project, an emulator needs
+its ELF at the same path.
 """
 
 from __future__ import annotations
@@ -78,9 +78,9 @@ class _Bug:
 
 
 def load_devices(path: Path) -> tuple[tuple[Device, ...], str]:
-    """Return a pool's devices and the name of what makes its executor ("" for threads).
+    """Return a pool's devices and the name of its executor's factory ("" for threads).
 
-    Raises BoardError for a file that is no pool.
+    Raises BoardError for a file that is not a pool.
     """
     try:
         table = Table(str(path), parse_toml(plain_file(path).read_text("utf-8")), "docs/pools.md")
@@ -126,7 +126,7 @@ def load_devices(path: Path) -> tuple[tuple[Device, ...], str]:
 
 
 def make_executor(text: str) -> Executor:
-    """Call "module:function". Raises BoardError unless that gives something with `submit`."""
+    """Call "module:function". Raises BoardError unless the result has `submit`."""
     module, _, function = text.partition(":")
     try:
         made: Executor = getattr(importlib.import_module(module), function)()
@@ -160,7 +160,7 @@ class Pool:
         count = len(self.devices)
         self._executor = executor or (ThreadPoolExecutor(count) if count > 1 else InlineExecutor())
         self._token = uuid.uuid4().hex
-        #: Devices that failed, with what they said.
+        #: Devices that failed, with their errors.
         self.lost: dict[str, str] = {}
 
     @staticmethod
@@ -198,10 +198,9 @@ class Pool:
     ) -> list[R]:
         """Call `function`, which must be picklable, with devices and a share of the items each.
 
-        Returns a result for each item, in order. `devices` are those that may be used, by default
-        all; `together`: one device does them all. A device that fails with an EdgecError is left
-        out and its share goes to the others; RunFailed when none is left, with what the device said
-        where there was but one.
+        Returns a result for each item, in order. devices: allowed ones, by default all; together:
+        one device does all. A device that fails with an EdgecError is dropped and its share goes to
+        the others; RunFailed when none is left, with the device's error if there was only one.
         """
         results: dict[int, R] = {}
         pending = list(range(len(items)))
@@ -251,7 +250,7 @@ class Pool:
         return results
 
     def _submit(self, function: Callable[..., R], *args: Any) -> Future[R]:
-        """Give work to the executor; one that takes no more makes a future that failed."""
+        """Submit work to the executor; a broken executor results in a failed future."""
         try:
             return self._executor.submit(function, *args)
         except Exception as error:
@@ -300,7 +299,7 @@ def _watched(function: Callable[[T], R], item: T) -> R | _Failure | _Bug:
 
 
 def _result_of(future: Future[R]) -> R | _Failure:
-    """The result of work. It returns its own errors, so what is raised comes from the executor."""
+    """The result of work. Work returns its own errors, so an exception comes from the executor."""
     try:
         return future.result()
     except Exception as error:

@@ -142,7 +142,7 @@ class QemuProcess:
                 self._process.wait(_STOP_TIMEOUT_S)
         if self._process.poll() is not None:
             said = self.messages().splitlines()
-            # What is fatal to the emulated core is followed by all its registers.
+            # After a fatal error the emulated core's registers are printed.
             fatal = [line for line in said if ": fatal: " in line]
             raise RunFailed(
                 f"QEMU ended with status {self._process.returncode}",
@@ -170,7 +170,7 @@ class QemuProcess:
 
 
 def _die_with_parent() -> Callable[[], None] | None:
-    """Return what a child does so that it ends when this process is killed; None off Linux."""
+    """Return a function that makes the child end if this process is killed; None off Linux."""
     if sys.platform != "linux":
         return None
     prctl = ctypes.CDLL(None).prctl  # found here: a forked child should do as little as it can

@@ -28,7 +28,7 @@ from edgec.runners.media_files import IMAGES, image_reader, stored
 
 @dataclass(frozen=True)
 class Samples:
-    """Some samples, which can be gone through again and again; nothing is kept of them."""
+    """Samples that can be read several times; they are not kept in memory."""
 
     count: int
     read: Callable[[int], list[Any]]
@@ -96,11 +96,11 @@ def _find(arrays: dict[str, Any], port: Port, ports: int, source: Path) -> Any:
 
 
 def _column_of_file(port: Port, source: Path) -> Samples:
-    """An .npy, mapped: only what is read of it is in memory."""
+    """An .npy, mapped: only the parts that are read are in memory."""
     try:
         mapped: Any = np.load(plain_file(source), mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, TypeError):
-        mapped = load_arrays(source)[""]  # says what is wrong, or reads what cannot be mapped
+        mapped = load_arrays(source)[""]  # raises the error, or reads a file that cannot be mapped
     column = _find({"": mapped}, port, 1, source)
     return Samples(len(column), lambda number: [fit_input(np.array(column[number]), port)])
 

@@ -1,7 +1,7 @@
-"""Inputs that need no data set, and the hash by which outputs are compared across machines.
+"""Generated inputs, and the hash that compares outputs across machines.
 
-Both are those of the measurements that this project is judged by, so that a hash printed by
-`edgec run --seed 1` can be looked up there.
+The published measurements use both, so that a hash printed by `edgec run --seed 1` can be looked up
+there.
 """
 
 from __future__ import annotations

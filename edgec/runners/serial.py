@@ -14,9 +14,9 @@ _DEFAULT_BAUD = 115200
 
 
 class SerialSession(LinkSession):
-    """A session on a real board. One program is on it: the traced one runs everything.
+    """A session on a real board. It holds one program, so the traced one runs everything.
 
-    Without `port`, the one that leads to the board is looked for (`edgec.link.ports`).
+    Without `port`, the board's port is searched for (`edgec.link.ports`).
     """
 
     engine = "serial"

@@ -1,4 +1,4 @@
-"""Open sizes of a run: what they are by the shapes of its inputs, and arrays at the largest."""
+"""Open sizes of a run, from the shapes of its inputs, and arrays at the largest sizes."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def shape_of(manifest: Manifest, port: PortEntry, sizes: Sequence[int]) -> tuple
 
 
 def at_largest(port: PortEntry, array: Array) -> Array:
-    """The bytes of a port of the largest shape, of which an array is the beginning."""
+    """The bytes of a port of the largest shape that begins with an array."""
     if array.shape == tuple(port.shape):
         return array
     largest = np.zeros(port.shape, array.dtype)

@@ -11,18 +11,18 @@ import time
 from collections.abc import Sequence
 from contextlib import suppress
 
-#: So many last bytes of a tool's output are kept.
+#: Number of last bytes of a tool's output that are kept.
 _MOST_SAID = 1 << 20
 #: Seconds for a tool to let its probe and the chip go.
 _STOP_S = 5.0
 
 
 def run_tool(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
-    """Run a tool; its exit status and what it said.
+    """Run a tool; its exit status and output.
 
-    Its output goes to a file: a server that it started may hold a pipe open for ever. Its
-    session is its own: Ctrl-C reaches it as a request to end, and so does every other end of the
-    wait. Raises OSError where it cannot be started, TimeoutExpired after `timeout_s`.
+    The output goes to a file: a server that it started may hold a pipe open for ever. It runs in a
+    separate session: Ctrl-C, or another end of the wait, asks it to terminate. Raises OSError if it
+    cannot be started, TimeoutExpired after `timeout_s`.
     """
     with tempfile.TemporaryFile() as said:
         process = subprocess.Popen(
@@ -39,7 +39,7 @@ def run_tool(command: Sequence[str], timeout_s: float) -> tuple[int, str]:
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Ask the tool and what it started to end, and make them where they do not."""
+    """Ask the tool and its children to terminate, then kill them."""
     if sys.platform == "win32":
         process.kill()
     else:

@@ -1,4 +1,4 @@
-"""What the explorer's server answers: the page, an upload, what happens now, and a stop."""
+"""The explorer server's requests: the page, an upload, the current state, and a stop."""
 
 from __future__ import annotations
 

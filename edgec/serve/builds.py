@@ -18,7 +18,7 @@ from edgec.errors import EdgecError
 from edgec.report.explore import report_of
 
 State = Literal["idle", "building", "done", "stopped", "failed"]
-#: What is to be built of a model file, and the signal-to-noise ratio of its forms in dB.
+#: The builds of a model file, and the signal-to-noise ratio of its forms in dB.
 Plan = Callable[[Path], tuple[Sequence[Job], Mapping[str, float | None]]]
 
 
@@ -27,10 +27,10 @@ class Busy(EdgecError):
 
 
 class Builds:
-    """What the page shows. All methods may be called from any thread.
+    """The builds that the page shows. All methods may be called from any thread.
 
-    plan: reads a model file; raises EdgecError for one that cannot be read. samples: the words of
-    a command line that name the samples. folder: for what the builds write.
+    plan: reads a model file; raises EdgecError if it cannot. samples: the words of a command line
+    that name the samples. folder: for what the builds write.
     """
 
     def __init__(self, plan: Plan, samples: Sequence[str], workers: int, folder: Path) -> None:
@@ -40,7 +40,7 @@ class Builds:
         self._thread: threading.Thread | None = None
         self._stopping = threading.Event()
         self._began = self._ended = 0.0
-        #: Counts changes of what `snapshot` says.
+        #: Counts changes of `snapshot`'s result.
         self.version = 0
         self._now: dict[str, Any] = {
             "state": "idle", "model": "", "done": 0, "total": 0, "problem": "", "points": None,
@@ -59,7 +59,7 @@ class Builds:
             self._thread.start()
 
     def stop(self) -> None:
-        """End what is being built, and wait until it has ended."""
+        """Stop the current build, and wait for its end."""
         self._stopping.set()
         thread = self._thread
         while thread is not None and thread.is_alive():
@@ -89,7 +89,7 @@ class Builds:
             problem = str(error).replace(str(path), name)
         except BrokenProcessPool:
             problem = "a process that builds ended by itself; memory may be short"
-        except Exception as error:  # a bug, of which the page's user shall know and go on
+        except Exception as error:  # a bug; the page's user must know of it and continue
             problem = f"edgec failed on this model: {type(error).__name__}: {error}"
             print(problem, file=sys.stderr)
         finally:

@@ -63,7 +63,7 @@ class Connection(H11Protocol):
         self._stop_waiting()
 
     def _wait_for_request(self) -> None:
-        """Give a request that is not whole its time, from its first byte on."""
+        """Wait for an incomplete request, limited from its first byte on."""
         if self.cycle is not None and not (self.cycle.response_complete or self.cycle.more_body):
             self._stop_waiting()
         elif self._closing is None:
@@ -76,7 +76,7 @@ class Connection(H11Protocol):
 
 
 class _Server(uvicorn.Server):
-    """Ends what is sent to open pages before it waits for them."""
+    """Ends the streams to open pages before it waits for them."""
 
     def __init__(self, config: uvicorn.Config, app: App) -> None:
         super().__init__(config)

@@ -1,10 +1,4 @@
-"""Catch LDM, LDRD, VLDR and their like at an address that is no multiple of four.
-
-Runs in the worker. Every core faults on these, and Unicorn (like QEMU) lets them pass on cores
-that have unaligned access. The base register is checked before the instruction: offsets are
-multiples of four. A memory callback would be simpler and many times slower, because Unicorn
-restores the program counter for each.
-"""
+"""Catch LDM, LDRD, VLDR and their like at an address that is not a multiple of four."""
 
 from __future__ import annotations
 

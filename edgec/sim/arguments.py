@@ -26,10 +26,10 @@ class Argument:
 def call_with(
     core: CoreSimulator, name: str, arguments: Sequence[Argument], budget: int
 ) -> tuple[CallResult, list[bytes]]:
-    """Run a function with memory of its own; returns what it then holds, by argument.
+    """Run a function with separate memory; returns the memory's content afterwards, by argument.
 
-    The function may reach nothing else but constants of the image. budget: instructions. Raises
-    RunFailed.
+    The function may access only this memory and constants of the image. budget: instructions.
+    Raises RunFailed.
     """
     spans = _spans(core, arguments)
     allow = [*spans, *core.read_only_spans()]

@@ -1,12 +1,4 @@
-"""Run functions of a firmware image on a simulated core, and say what they cost.
-
-    with CoreSimulator(elf, "cortex-m4") as core:
-        core.write(core.symbols["input"], data)
-        result = core.call("model_run", core.symbols["context"], 0, 0)
-        print(result.instructions, result.cycles, result.stack_bytes)
-
-The core itself runs in a child process (see `worker`); this side needs no simulator package.
-"""
+"""Run functions of a firmware image on a simulated core, and count their costs."""
 
 from __future__ import annotations
 
@@ -33,8 +25,8 @@ from edgec.targets.core import find_core
 __all__ = ["CORES", "CallResult", "CoreSimulator", "FunctionCost", "Span", "Symbol", "TraceEvent"]
 
 CORES = ("cortex-m0", "cortex-m3", "cortex-m4", "cortex-m7", "cortex-m33", "rv32imc")
-# Cores that differ from a simulated one in speed, or lack an FPU: that nothing uses what the core
-# lacks is checked in the image itself (`edgec.build.check_image`).
+# Cores that differ from a simulated one in speed, or lack an FPU: `edgec.build.check_image` checks
+# that the image uses only the core's features.
 _SIMULATED_AS = {
     "cortex-m0plus": "cortex-m0",
     "cortex-m1": "cortex-m0",
@@ -185,7 +177,7 @@ class CoreSimulator:
             self._ask({"command": "trace", "address": self._trace_address})
 
     def _aligned_instructions(self) -> list[tuple[int, int, int | None]]:
-        """Return address, base register and condition of what needs an aligned address."""
+        """Return address, base register and condition of instructions with an aligned operand."""
         return [
             (located.address, register, located.condition)
             for section in self.image.code
@@ -312,7 +304,7 @@ class CoreSimulator:
         counts = self._counts(self._costs, blocks)
         cycles = self._costs.cycles(counts)
         executed = dict(counts)
-        for address, calls in reply["trace_callers"]:  # what tracing cost
+        for address, calls in reply["trace_callers"]:  # the cost of tracing
             self._leave_out(address, calls, counts, cycles, executed)
         if self._trace_address is not None:
             calls = counts.get(self._trace_address, 0)

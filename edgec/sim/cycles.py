@@ -1,12 +1,11 @@
 """Modelled cycles from execution counts.
 
-`edgec.sim.timing` has what instructions take; here they are added up over an image. The Cortex-M4's
-table is the one that programs are compared by, whatever core they run on: single load 2, or 1 right
-after another single load or store (pipelined); single store 1; LDRD and STRD 3; LDM, STM, PUSH, POP
-and the VFP forms 1 + registers, 2 more when PC is loaded; a taken branch 3, one not taken 1; TBB
-and TBH 4; divide 8 (2 to 12); VDIV and VSQRT 14; VMLA, VMLS, VFMA, VFMS 3; VMOV of two register
-pairs 2; everything else 1. There are no wait states, no contention and no literal-pool effects in
-it.
+`edgec.sim.timing` has the costs of instructions; this module adds them up over an image. Programs
+for any core are compared by the Cortex-M4's table: single load 2, or 1 right after another single
+load or store (pipelined); single store 1; LDRD and STRD 3; LDM, STM, PUSH, POP and the VFP forms 1
++ registers, 2 more when PC is loaded; a taken branch 3, one not taken 1; TBB and TBH 4; divide 8 (2
+to 12); VDIV and VSQRT 14; VMLA, VMLS, VFMA, VFMS 3; VMOV of two register pairs 2; everything else
+1. It has no wait states, no contention and no literal-pool effects.
 
 A conditional branch is taken as often as it was executed less the executions of the instruction
 after it. Two known peculiarities follow the model rather than the machine: `LDR PC` costs a load,

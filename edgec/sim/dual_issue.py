@@ -1,10 +1,10 @@
 """Modelled cycles of a Cortex-M7, which starts up to two instructions in a cycle, in order.
 
-Arm publishes no timings of it. Units and latencies are those of LLVM's model of the core
+Arm publishes no timings of it. Units and latencies come from LLVM's model of the core
 (`ARMScheduleM7.td`; `llvm-mca -mcpu=cortex-m7 -instruction-tables` prints them). In a straight line
-of code an instruction starts when what it reads is ready, when fewer than two have started in that
-cycle, and when a unit of its kind is free; its cost is how much later that is than the start of the
-one before it. A line starts with all registers ready.
+of code an instruction starts when its operands are ready, when fewer than two have started in that
+cycle, and when a unit of its kind is free; its cost is the time since the start of the instruction
+before it. A line starts with all registers ready.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ from edgec.sim.timing import Cycles, Timing, exactly
 
 
 class Use(NamedTuple):
-    """The parts of the core that an instruction uses.
+    """An instruction's use of the core's units.
 
     width: how many of its kind start in one cycle; latency: cycles until its result can be read;
-    busy: cycles until the next instruction can start, if more than those of the pair.
+    busy: cycles until the next instruction can start, if more than the pair's.
     """
 
     unit: str
@@ -53,7 +53,7 @@ _USES: tuple[tuple[tuple[str, ...], Use], ...] = (
 #: Several registers move two at a time.
 _SEVERAL = ("ldm", "stm", "push", "pop", "vldm", "vstm", "vpush", "vpop")
 _SHIFTS = (", lsl #", ", lsr #", ", asr #", ", ror #")
-#: What a branch costs that was predicted wrongly: the pipeline has six stages.
+#: The cost of a wrongly predicted branch: the pipeline has six stages.
 _WRONG = Cycles(3, 5, 8)
 
 
@@ -102,7 +102,7 @@ class _Pipeline:
         self._units: list[str] = ["full", "full"]
 
     def start(self, instruction: Any) -> int:
-        """The cycles from the start of the instruction before to that of this one."""
+        """The cycles from the start of the previous instruction to the start of this one."""
         use = _use(instruction)
         read, written = instruction.regs_access()
         at = max([self._cycle, *(self._ready.get(register, 0) for register in read)])

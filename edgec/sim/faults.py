@@ -114,6 +114,6 @@ def _explain_access(
 
 
 def missing_feature(first: int, second: int, core: str) -> str | None:
-    """Return in words what an instruction needs and `core` lacks, or None."""
+    """Return the name of the feature that an instruction needs and `core` lacks, or None."""
     feature = needs(Instruction(0, first, second if is_wide(first) else -1))
     return None if not feature or CORES[core].has(feature) else _FEATURES[feature]

@@ -24,7 +24,7 @@ class Span:
 
 
 def forbidden_gaps(mapped: Sequence[Interval], spans: Sequence[Span]) -> list[Gap]:
-    """Return the mapped intervals outside the spans, by what is forbidden there."""
+    """Return the mapped intervals outside the spans, by the forbidden kind of access."""
     readable = _merged([(span.address, span.end) for span in spans])
     writable = _merged([(span.address, span.end) for span in spans if span.write])
     no_read = _without(_merged(list(mapped)), readable)

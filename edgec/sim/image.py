@@ -1,4 +1,4 @@
-"""What the simulator needs of a firmware ELF: segments, code, symbols, and where RAM is.
+"""The simulator's view of a firmware ELF: segments, code, symbols, and RAM.
 
 Segments are placed at their virtual address, so that initialised data is in RAM without running
 the reset handler, and `.bss` is zero.
@@ -54,8 +54,8 @@ class Segment:
 class CodeSection:
     """One executable section with its mapping symbols.
 
-    `marks` are (address, is_code) in rising order: from there on the bytes are instructions
-    (`$t`, `$x`) or data such as literal pools (`$d`). Without any mark all is code.
+    `marks` are (address, is_code) in rising order: from there on the bytes are instructions (`$t`,
+    `$x`) or data such as literal pools (`$d`). Without marks the section is code.
     """
 
     address: int
@@ -143,7 +143,8 @@ class Layout:
 def load_image(path: Path) -> Image:
     """Read a 32-bit little-endian ELF executable of Arm or RISC-V.
 
-    Raises RunFailed for a file that cannot be read, is no such ELF, or has nothing to load.
+    Raises RunFailed for a file that cannot be read, is another kind of file, or has nothing to
+    load.
     """
     from elftools.common.exceptions import ELFError
     from elftools.elf.elffile import ELFFile
@@ -219,7 +220,7 @@ def _read_symbols(
 
 
 def _disjoint(functions: list[Symbol]) -> list[Symbol]:
-    """Give functions of unknown size all bytes up to the next one, and unique names."""
+    """Extend functions of unknown size to the next function, and make names unique."""
     result = []
     seen: set[str] = set()
     for index, symbol in enumerate(functions):
@@ -248,9 +249,9 @@ def _read_code(elf: Any, marks: dict[int, list[tuple[int, bool]]]) -> tuple[Code
 def plan_layout(image: Image) -> Layout:
     """Decide what to map: the segments, the stack, and a page to return to.
 
-    The stack is what the linker script says (`__stack_limit` to `__stack_top`); without a limit
-    it ends at the highest data below it, at most 64 KB; without a top it is 64 KB of private
-    memory. Pages between these pieces stay unmapped.
+    The linker script defines the stack (`__stack_limit` to `__stack_top`); without a limit it ends
+    at the highest data below it, at most 64 KB; without a top it is 64 KB of private memory. Pages
+    between these pieces stay unmapped.
     """
     private, page_bytes = _PRIVATE_BASE, PAGE_BYTES[image.isa]
     top = _first_symbol(image, STACK_TOP_SYMBOLS)

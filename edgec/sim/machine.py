@@ -26,13 +26,13 @@ _WRITES = (unicorn.UC_MEM_WRITE, unicorn.UC_MEM_WRITE_UNMAPPED, unicorn.UC_MEM_W
 # The widest access that Unicorn reports as one.
 _WIDEST_ACCESS = 8
 
-# (first address, stop, "r", "w" or "rw"): what the program must not touch
+# (first address, stop, "r", "w" or "rw"): accesses that are forbidden
 Gap = tuple[int, int, str]
 
 
 @dataclass(frozen=True)
 class Request:
-    """One call: where to start, with what, and what is forbidden."""
+    """One call: start address, arguments, and forbidden accesses."""
 
     entry: int
     args: list[int]
@@ -139,7 +139,7 @@ class Machine:
     def _add_raw_hook(
         self, kind: int, callback: ctypes.c_void_p, user_data: ctypes.c_void_p, begin: int, end: int
     ) -> int:
-        """Add a hook past the bindings, whose callbacks cost three times as much."""
+        """Add a hook without the bindings, whose callbacks cost three times as much."""
         handle = ctypes.c_size_t()
         status = uclib.uc_hook_add(
             self._uc._uch,
@@ -172,7 +172,7 @@ class Machine:
         self._uc.hook_add(unicorn.UC_HOOK_BLOCK, self._on_trace, begin=address, end=address)
 
     def run(self, request: Request) -> Outcome:
-        """Call a function and return what happened; counts are those of this call alone."""
+        """Call a function and return the outcome; counts cover this call only."""
         uc = self._uc
         self._outcome = outcome = Outcome()
         self._excluded = 0

@@ -19,7 +19,7 @@ MAX_PART_BYTES = 1 << 30
 
 
 class ProtocolError(Exception):
-    """The other end closed the pipe inside a frame or sent something that is no frame."""
+    """The other end closed the pipe inside a frame or sent something other than a frame."""
 
 
 def write_frame(stream: BinaryIO, header: dict[str, Any], payload: bytes = b"") -> None:

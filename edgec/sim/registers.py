@@ -22,10 +22,10 @@ _riscv: Any = importlib.import_module("unicorn.riscv_const")
 class InstructionSet:
     """One instruction set. models: Unicorn's number of a core, by its name.
 
-    arguments: registers of the first arguments, of which the first two return results.
-    code_bit: what is set in the address of a function besides the address. flags: the register
-    with the state of IT blocks, if there are such. call: where the instruction is that called a
-    function, and where that function is, of the four bytes before its return address; or None.
+    arguments: registers of the first arguments; the first two return results. code_bit: set in a
+    function's address (Thumb). flags: the register with the state of IT blocks, if any. call: from
+    the four bytes before a return address to the addresses of the call instruction and of the
+    called function, or None.
     """
 
     arch: int
@@ -45,8 +45,8 @@ class InstructionSet:
     global_pointer: int | None = None
 
 
-#: Thumb mode with a CPU model traps what a core lacks; Unicorn's M-class mode is one permissive
-#: core. Exceptions: QEMU's numbers for M-profile (target/arm/cpu.h).
+#: Thumb mode with a CPU model traps instructions that a core lacks; Unicorn's M-class mode is one
+#: permissive core. Exceptions: QEMU's numbers for M-profile (target/arm/cpu.h).
 THUMB = InstructionSet(
     unicorn.UC_ARCH_ARM,
     unicorn.UC_MODE_THUMB,

@@ -10,7 +10,7 @@ _COMPRESSED_JUMP, _JUMP = 0x2001, 0xEF  # C.JAL; JAL with the link register ra
 
 
 def is_wide(first: int) -> bool:
-    """Whether an instruction has 32 bits, by its first 16: those of 16 do not end in 11."""
+    """Whether an instruction has 32 bits, by its first 16: 16-bit instructions do not end in 11."""
     return first & 3 == 3
 
 
@@ -31,7 +31,7 @@ def find_call(before: bytes, return_address: int) -> tuple[int, int] | None:
 
 
 def _bits(word: int, *fields: tuple[int, int, int]) -> int:
-    """Fields of a word put together: from this bit on, so many, to that bit."""
+    """Assemble fields of a word, each given by first bit, number of bits and target bit."""
     return sum((word >> start & (1 << count) - 1) << to for start, count, to in fields)
 
 

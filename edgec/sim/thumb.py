@@ -1,7 +1,7 @@
 """Thumb decoding as far as counting, costs and legality need it.
 
-Encodings are those of the Armv7-M Architecture Reference Manual (DDI 0403), chapter A5, and for
-the few Armv8-M additions of DDI 0553. What an instruction computes is of no interest here.
+Encodings come from the Armv7-M Architecture Reference Manual (DDI 0403), chapter A5, and for the
+few Armv8-M additions from DDI 0553. The instructions' results do not matter here.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from enum import Enum, auto
 
 
 class Kind(Enum):
-    """Classes of instructions that differ in cost or in what they demand of memory."""
+    """Classes of instructions that differ in cost or in their demands on memory."""
 
     OTHER = auto()
     LOAD = auto()  # one register, LDREX and LDRT too
@@ -37,7 +37,8 @@ class Kind(Enum):
     IT = auto()
 
 
-# What faults on an address that is not a multiple of four, on every core (DDI 0403, A3.2.1).
+# Instructions that fault on an address that is not a multiple of four, on every core (DDI 0403,
+# A3.2.1).
 ALIGNED_KINDS = frozenset(
     {Kind.DUAL, Kind.MULTIPLE, Kind.VECTOR_LOAD, Kind.VECTOR_STORE, Kind.VECTOR_MULTIPLE}
 )
@@ -68,7 +69,7 @@ def it_length(halfword: int) -> int:
 
 @dataclass(frozen=True)
 class Located:
-    """One instruction of a sweep; `condition` is that of its IT block (0 to 15), or None."""
+    """One instruction of a sweep; `condition` is its IT block's (0 to 15), or None."""
 
     address: int
     first: int
@@ -109,7 +110,7 @@ def find_call(before: bytes, return_address: int) -> tuple[int, int] | None:
 
 
 def aligned_base(first: int, second: int) -> int | None:
-    """Return the register that must hold a multiple of four, None if there is no such demand.
+    """Return the register that must hold a multiple of four, None if there is none.
 
     Offsets of these instructions are multiples of four, and so are SP and the base of literals.
     """

@@ -1,8 +1,8 @@
 """The cycles of instructions on each simulated core, by its manual, without waits for memory.
 
-Where a manual gives a range, `Cycles` has its ends and what is usual, so that a sum of them has
-ends, too. Arm publishes no timings of the Cortex-M23, M33 and M7: `spread` says by how much the sum
-for such a core may be wrong.
+If a manual states a range, `Cycles` has its ends and the usual number, so sums have ends too. Arm
+publishes no timings of the Cortex-M23, M33 and M7: `spread` is the uncertainty of such a core's
+sum.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from edgec.sim.thumb import Kind
 
 
 class Cycles(NamedTuple):
-    """Cycles: the least, what is usual, the most."""
+    """Cycles: minimum, usual number, maximum."""
 
     least: float
     usual: float
@@ -40,10 +40,10 @@ ONE = exactly(1)
 class Timing:
     """The cycles of instructions on one core.
 
-    costs: of kinds that take another time than one cycle, 1 + registers for those of several.
-    load: of one register; load_next: right after another single load or store. taken: what a taken
-    branch takes besides, by kind; pc: what loading the PC by POP or LDM takes besides. spread: the
-    factors within which a sum is right, beyond the ranges of its parts.
+    costs: of kinds other than one cycle (or 1 + registers for several registers). load: of one
+    register; load_next: directly after another single load or store. taken: extra cycles of a taken
+    branch, by kind; pc: extra cycles of loading the PC by POP or LDM. spread: the factors within
+    which a sum is right, beyond the ranges of its parts.
     """
 
     source: str
@@ -93,7 +93,7 @@ _CORTEX_M0PLUS = Timing(
     taken=dict.fromkeys(_BRANCHES, ONE) | {Kind.CALL: exactly(2)},
     pc=exactly(2),
 )
-#: A pipeline of two stages, too; divides, which it has beside ARMv6-M's code, are not used.
+#: Also a pipeline of two stages; divide, which it has in addition to ARMv6-M's code, is not used.
 _CORTEX_M23 = replace(
     _CORTEX_M0PLUS,
     source="the Cortex-M0+'s, since Arm publishes none of the Cortex-M23, which runs the same code",

@@ -1,9 +1,9 @@
 """How long a core waits for its board's flash, from execution counts.
 
-Counts say how often a line of flash was executed, not in which order, so this is a model. Of each
-function the lines that were executed most often are kept by the cache, as many as fit into it; each
-of the others is read again whenever it is executed. What is loaded may be constants in flash or
-values in RAM: none, half or all of it is read from flash, each line once.
+Counts show how often a line of flash was executed, not in which order, so this is a model. For each
+function, the cache keeps the most frequent lines that fit; every other line is read again at each
+execution. Loads may read constants in flash or values in RAM: none, half or all of them (minimum,
+usual, maximum) read flash, each line once.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WORD_BYTES = 4
 
 
 def waiting_cycles(image: Image, counts: Mapping[int, int], waits: FlashWaits) -> Cycles:
-    """The cycles that executions (by address) wait: the least, what is usual, the most."""
+    """The cycles that executions (by address) wait: minimum, usual number, maximum."""
     missed = executed = 0
     for lines in _lines_of_functions(image, counts, waits.line_bytes).values():
         often = sorted(lines.values(), reverse=True)

@@ -1,7 +1,7 @@
 """Operators of a float graph on tensors of PyTorch: for gradients, which integers do not have.
 
-Values have the graph's layout, channels last, with any number of samples in front. What is known of
-an operator are its traits and attributes.
+Values have the graph's layout, channels last, with any number of samples in front. Only an
+operator's traits and attributes are used.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _FIRST, _LAST = (0, 3, 1, 2), (0, 2, 3, 1)
 
 
 def compute(node: Node, operands: Sequence[Any]) -> Any:
-    """The result of a float node with one output. Raises EdgecError for what has no gradient."""
+    """The result of a float node with one output. Raises EdgecError if it has no gradient."""
     for write in (_product, _arithmetic, _limit, _pool, _mean, _move, _element):
         made = write(node, operands)
         if made is not None:

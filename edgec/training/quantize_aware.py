@@ -1,13 +1,12 @@
-"""Quantization-aware training: what is trained is what runs.
+"""Quantization-aware training on the exact integers that run.
 
 1. The module is imported once, in evaluation mode: batch normalizations become parts of the
    convolutions before them. Samples show the ranges of values, as for quantization without
    training; these stay.
-2. `forward` quantizes the weights that the module has now, makes of them the integer graph that a
-   build compiles, and runs it with the reference interpreter's own operators. What leaves are
-   its numbers, in every bit.
-3. The gradient is that of the float graph between those numbers, with a straight path through each
-   rounding and none where a value is clipped (Bengio, Leonard and Courville, arXiv:1308.3432).
+2. `forward` quantizes the module's current weights, makes the integer graph that a build compiles,
+   and runs it with the reference interpreter's operators. Its results are exact in every bit. 3.
+   The gradient is the float graph's at these numbers, with a straight path through each rounding
+   and none where a value is clipped (Bengio, Leonard and Courville, arXiv:1308.3432).
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ from edgec.quantizer.post_training import WEIGHT_BITS, Recipe, quantize_function
 from edgec.quantizer.scheme import Range, Stored
 from edgec.training.gradients import compute, exactly
 
-#: What a recipe of training may choose: weights are rounded to nearest in each step.
+#: Choices of a recipe for training: weights are rounded to nearest in each step.
 _UNTRAINED = {"reconstruct": False, "correct_biases": False}
 
 
@@ -49,8 +48,8 @@ def quantize_aware(
 
     samples: each the inputs of one sample, float32, with a first axis of 1. observer, equalize,
     weights (`int8` or `int4`), recipe: fields of `edgec.quantizer.post_training.Recipe`. The result
-    has weights of its own: give them to an optimizer, then `edgec.from_torch(result)` imports the
-    integers. Raises EdgecError for what cannot be imported, quantized or trained.
+    has its own weights: pass them to an optimizer; then `edgec.from_torch(result)` imports the
+    integers. Raises EdgecError for models that cannot be imported, quantized or trained.
     """
     if weights not in ("int8", "int4"):
         raise EdgecError(f"weights of {weights} cannot be trained", hint="choose int8 or int4")
@@ -67,7 +66,7 @@ def quantize_aware(
 
 
 class QuantizeAware(torch.nn.Module):
-    """A float function whose numbers are those of its integers; made by `quantize_aware`."""
+    """A float function whose results are its integers' results; made by `quantize_aware`."""
 
     def __init__(
         self, function: Function, ranges: Mapping[Value, Range], recipe: Recipe, name: str
@@ -181,7 +180,7 @@ def _run(integers: Function, inputs: Sequence[Array]) -> dict[str, Array]:
 def _snapped(
     y: Any, value: Value, stored: Mapping[Value, Stored], exact: Mapping[str, Array]
 ) -> Any:
-    """A float value as what its integers stand for, with the gradient of the float."""
+    """A float value with the number that its integers stand for, and the float's gradient."""
     if value not in stored:
         return y
     how = stored[value]

@@ -1,4 +1,4 @@
-"""The candidates of one group: what its rules offer, and what decisions make of its nest."""
+"""The candidates of one group: schedules of the rules, and of sketches with decisions."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ class Candidates:
 
     @property
     def has_space(self) -> bool:
-        """Whether there are candidates besides what the rules offer."""
+        """Whether there are candidates other than the rules' schedules."""
         nest = self._nest("")
         return find_sketch(nest) is not None
 
@@ -123,7 +123,7 @@ class Candidates:
 
     @cached_property
     def reference(self) -> Mapping[str, Array]:
-        """What the operators' own definition makes of the inputs, on NumPy's arrays."""
+        """The operators' own results for the inputs, on NumPy's arrays."""
         lowering = self._lowered[0]
         return lowering.definition.evaluate({**self.inputs, **lowering.tables})
 

@@ -1,12 +1,12 @@
-"""What a sketch decides, by name: given, or drawn where nothing is given.
+"""A sketch's decisions by name: given, or drawn.
 
     ask = Decisions({"pixels": 2}, random.Random(1))
     ask.choose("pixels", [1, 2, 4])     # 2: given
     ask.choose("channels", [1, 2, 4])   # drawn
     ask.made                            # both, to be given to another run
 
-A sketch is run again with other decisions: what it then asks may differ, and what was given and is
-no choice any more is drawn anew.
+A sketch is run again with other decisions: its questions may then differ, and a given decision that
+is no longer a choice is drawn again.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import random
 from collections.abc import Mapping, Sequence
 from typing import TypeVar
 
-#: What JSON keeps as it is.
+#: Types that JSON keeps.
 Answer = TypeVar("Answer", int, str, bool)
 Made = dict[str, int | str | bool]
 
@@ -32,7 +32,7 @@ class Decisions:
         self.choices: dict[str, tuple[int | str | bool, ...]] = {}
 
     def choose(self, name: str, choices: Sequence[Answer]) -> Answer:
-        """One of the choices: the one that is given for this name, or any."""
+        """The given choice for this name, or a drawn one."""
         answer = self.given.get(name)
         found = next((c for c in choices if c == answer and type(c) is type(answer)), None)
         if found is None:

@@ -1,8 +1,8 @@
 """Measures candidates on a simulated core: instructions, modelled cycles, bytes of code.
 
-A job is all that a worker needs, as plain bytes and text, so that any process on any computer with
-the same compiler can do it. Every candidate's outputs are compared with the reference: what differs
-by one bit, reaches outside of its buffers or does not compile is no candidate.
+A job is self-contained, as plain bytes and text, so that any process on any computer with the same
+compiler can do it. Every candidate's outputs are compared with the reference: a function that
+differs by one bit, accesses memory outside of its buffers or does not compile is rejected.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ NAME = "candidate_{}"
 
 @dataclass(frozen=True)
 class Candidate:
-    """A function's C file and its arguments; scratch_bytes: what it needs besides the outputs."""
+    """A function's C file and its arguments; scratch_bytes: in addition to the outputs."""
 
     text: str
     arguments: tuple[Argument, ...]
@@ -95,7 +95,7 @@ def _outcome(
 
 
 def _run(core: CoreSimulator, name: str, candidate: Candidate, budget: int) -> CallResult:
-    """One run of a candidate. Raises RunFailed where it does not do what the reference does."""
+    """One run of a candidate. Raises RunFailed if its results differ from the reference."""
     done, made = call_with(core, name, candidate.arguments, budget)
     for number, (found, given) in enumerate(zip(made, candidate.arguments, strict=True)):
         if given.expected is not None and found != given.expected:

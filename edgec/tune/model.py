@@ -1,4 +1,4 @@
-"""Tune a model: each distinct nest of its groups, by its share of what the model takes."""
+"""Tune a model: each distinct nest of its groups, by its share of the model's cost."""
 
 from __future__ import annotations
 
@@ -44,10 +44,10 @@ class Layers:
 
 @dataclass(frozen=True)
 class Plan:
-    """What is searched. trials: of all nests together; seed: of all that is drawn.
+    """The options of a search. trials: of all nests together; seed: of random decisions.
 
-    lean: look as much for what takes no more bytes of any kind than the default. takes_shipped:
-    nests whose schedules come with edgec are not searched again.
+    lean: also search for schedules with no more bytes of any kind than the default. takes_shipped:
+    nests whose schedules ship with edgec are not searched again.
     """
 
     core: Core
@@ -60,7 +60,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Event:
-    """How far the search of a nest is: the trials that are done, and the best one so far."""
+    """The progress of a nest's search: the finished trials, and the best one so far."""
 
     layers: Layers
     trials: int
@@ -68,14 +68,14 @@ class Event:
     default: Figures | None
 
 
-#: Called after each batch, and what keeps the figures so far.
+#: Called after each batch, and the function that stores the figures so far.
 Watch = Callable[[Event], None]
 Save = Callable[[Tuned], None]
 
 
 @dataclass(frozen=True)
 class TunedLayers:
-    """What came of one nest. offered: the digests of what the rules offer."""
+    """The result of one nest. offered: the digests of the rules' schedules."""
 
     layers: Layers
     group: TunedGroup
@@ -124,7 +124,7 @@ def tune(
     """
     require_measurable(plan.core)
     alone = Tuned(is_alone=True)
-    plan = replace(plan, options=replace(plan.options, tuned=alone))  # what the rules offer
+    plan = replace(plan, options=replace(plan.options, tuned=alone))  # the rules' schedules
     target, layers = distinct_layers(module, plan.core, plan.options)
     searched = [(each, Candidates(each.group, target)) for each in layers]
     key = plan.core.name, compiler_of(plan.core, plan.options)
@@ -150,7 +150,7 @@ def tune(
 
 
 def _known_group(empty: TunedGroup, known: Tuned, plan: Plan) -> TunedGroup:
-    """What is known of a nest: by the user's files, or by those that ship with edgec."""
+    """The tuned schedules of a nest from the user's files, or from edgec's."""
     if not plan.takes_shipped:
         return replace(known.groups.get(empty.key, empty), trials=0)
     return known.groups.get(empty.key) or shipped(plan.core).groups.get(empty.key, empty)
@@ -190,7 +190,7 @@ def _finished(
 def measure_found(
     candidates: Candidates, found: Sequence[Found], budget: int, plan: Plan, workers: Workers
 ) -> Mapping[str, Figures | None]:
-    """The figures of candidates, by digest; None for those that are none."""
+    """The figures of candidates, by digest; None for rejected ones."""
     size = max(1, min(MOST_CANDIDATES, -(-len(found) // workers.count)))
     parts = [found[i : i + size] for i in range(0, len(found), size)]
     options = plan.options
@@ -206,8 +206,8 @@ def measure_found(
 
 
 def _shares(searched: Sequence[tuple[Layers, Candidates]], trials: int) -> list[int]:
-    """Trials of each nest, by what its layers are estimated to take; the largest first gets what
-    there is, if that is not enough for all.
+    """Trials of each nest, by the estimated cost of its layers; the largest first, if there are not
+    enough for all.
     """
     costs = [
         each.count * min(f.variant.instructions for f in candidates.defaults)

@@ -7,7 +7,7 @@ import numpy as np
 from edgec.loop.interpret import interpret
 from edgec.tune.candidates import Candidates, Found, random_inputs
 
-#: Of inputs that differ from those of the measurements.
+#: Seed of inputs that differ from the measurements'.
 PROOF_SEED = 2
 
 

@@ -1,10 +1,10 @@
 """The search in one group: generations of candidates by mutation and crossover of the best.
 
-1. What the rules offer is measured first: the best of it is the default.
-2. A generation is drawn from the best so far: mostly one or two decisions of one made otherwise,
-   some decisions of two mixed, some drawn anew. What is estimated to be far slower than others of
-   its generation (`edgec.loop.cost`), or takes much more scratch than the default, is left out.
-3. Measured figures decide who the best are.
+1. The rules' schedules are measured first: the best one is the default.
+2. A generation is drawn from the best so far: mostly mutations of one or two decisions, some
+   mixtures of two parents, some random ones. A candidate is dropped if its estimate is far slower
+   than its generation's (`edgec.loop.cost`), or if it takes much more scratch than the default.
+3. Measurements decide which are the best.
 
 All is decided by the seed and the figures: who measures, and how many at once, changes nothing. A
 figure that is known is not measured again, so an interrupted search goes on where it was.
@@ -33,15 +33,15 @@ FAR_SLOWER = 1.6
 SCRATCH_SHARE, SCRATCH_BYTES = 0.25, 256
 #: A candidate that takes more times the default's instructions is given up.
 PATIENCE, _MOST_INSTRUCTIONS = 4, 10**10
-#: Of schedules that take hardly more instructions than the best, the one with the least code wins.
+#: Of schedules with hardly more instructions than the best, the one with the least code wins.
 AS_FAST = 1.01
 
 
 class GroupSearch:
-    """The search of one group. trials: candidates besides what the rules offer. lean: some parents
-    are of those that take no more bytes of any kind than the default.
+    """The search of one group. trials: candidates in addition to the rules' schedules. lean: some
+    parents take no more bytes of any kind than the default.
 
-    `batch` are those whose figures are wanted next; `learn` takes what was measured of them.
+    `batch` returns the next candidates to measure; `learn` takes their measurements.
     """
 
     def __init__(
@@ -64,7 +64,7 @@ class GroupSearch:
         self._frugal: dict[str, bool] = {}
         self._lean: dict[str, bool] = {}
         self.batch: tuple[Found, ...] = _distinct(candidates.defaults)
-        #: Whether a search that is over had these candidates, and what the rules offer now.
+        #: Whether a finished search had these candidates and the rules' current schedules.
         self.is_settled = group.trials > 0 and not self.unknown
         self._note()
 
@@ -99,20 +99,20 @@ class GroupSearch:
 
     @property
     def default(self) -> Found | None:
-        """The fastest of what the rules offer, as measured."""
+        """The fastest measured schedule of the rules."""
         ranked = [f for f in self._ranked() if f.winner is None]
         return ranked[0] if ranked else None
 
     @property
     def budget(self) -> int:
-        """Instructions after which a candidate is given up."""
+        """Instructions after which a candidate is aborted."""
         default = self.default
         figures = None if default is None else self.figures_of(default)
         return _MOST_INSTRUCTIONS if figures is None else PATIENCE * figures.instructions + 10_000
 
     def winners(self) -> tuple[Found, ...]:
-        """The fastest, the fastest that takes hardly more memory than the default, and the one that
-        takes no more bytes of any kind, where they are faster than the default.
+        """The fastest, the fastest with hardly more memory than the default, and the one with no
+        more bytes of any kind, if they are faster than the default.
         """
         default = self.default
         if default is None:
@@ -143,7 +143,7 @@ class GroupSearch:
         return self._lean[found.digest]
 
     def _parents(self) -> list[Found]:
-        """The best, half of them of those that take hardly more memory than the default."""
+        """The best candidates; half of them take hardly more memory than the default."""
         ranked = [f for f in self._ranked() if f.made]
         frugal = [f for f in ranked[: 4 * PARENTS] if self._is_frugal(f)]
         lean = [f for f in ranked if self._is_lean(f)] if self.lean else []
@@ -151,13 +151,13 @@ class GroupSearch:
         return list(_distinct((*ranked[:half], *frugal[:half], *lean[:half])))
 
     def _least_code(self, ranked: Sequence[Found]) -> tuple[Found, ...]:
-        """Of those as fast as the first, the one with the least code."""
+        """The candidate with the least code among those as fast as the first."""
         near = [f for f in ranked if _takes(self, f) <= AS_FAST * _takes(self, ranked[0])]
         code = {f.digest: figures.code_bytes for f in near if (figures := self.figures_of(f))}
         return (min(near, key=lambda f: code[f.digest]),) if near else ()
 
     def _ranked(self) -> list[Found]:
-        """The measured candidates, the fastest first; of equals, the one that was met first."""
+        """The measured candidates, the fastest first; of equals, the earliest."""
         known = [f for f in self.met.values() if self.figures_of(f) is not None]
         return sorted(known, key=lambda f: _takes(self, f))
 
@@ -200,7 +200,7 @@ class GroupSearch:
 
     @staticmethod
     def _pruned(drawn: list[Found]) -> tuple[Found, ...]:
-        """Without those that are estimated to be far slower than the others."""
+        """Without candidates whose estimates are far slower than the others'."""
         least = min((f.variant.instructions for f in drawn), default=0)
         return tuple(f for f in drawn if f.variant.instructions <= FAR_SLOWER * least)
 

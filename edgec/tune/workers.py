@@ -1,7 +1,7 @@
-"""Who measures: local processes, or a farm of dask.distributed.
+"""The workers that measure: local processes, or a farm of dask.distributed.
 
-Jobs need nothing but their own bytes, and their results do not depend on who does them. Who dies
-with a job loses it to another: the job is done again, three times at most.
+Jobs are self-contained, and their results do not depend on the worker. If a worker dies, another
+one repeats its job, three times at most.
 """
 
 from __future__ import annotations
@@ -126,7 +126,7 @@ def _local(count: int) -> Workers:
 
 
 def _ignore_ctrl_c() -> None:
-    """Ctrl-C reaches all processes of a terminal: the one that waits for them ends them."""
+    """Ctrl-C reaches all processes of a terminal: the waiting one ends the others."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 

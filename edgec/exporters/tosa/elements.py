@@ -1,9 +1,8 @@
 """Expressions of the loop IR as element-wise operations of TOSA, for all indices of a grid at once.
 
-What no input decides is computed here, by NumPy, and becomes a constant; so every table that is
-read at indices known before the run is one as well. Arithmetic of int8 and int16 is done in int32.
-Integers are exact. Some functions of floats are not in every bit what edgec computes: `is_exact`
-says whether one of them was used.
+NumPy computes all values that do not depend on inputs; they become constants, and so do tables read
+at indices known before the run. Arithmetic of int8 and int16 is done in int32. Integers are exact.
+Some float functions differ from edgec's in the last bits: `is_exact` is false if one was used.
 """
 
 from __future__ import annotations
@@ -37,7 +36,7 @@ from edgec.numerics.term import FloorDiv, FloorMod, Min, Term, Var
 Either = Union[Array, Tensor]
 Leaf = Union[Load, IndexValue]
 
-#: Most numbers of a constant that says which elements are read.
+#: Largest constant with indices of elements to read.
 MOST_INDICES = 1 << 20
 #: Of shifts to the right.
 NO_ROUNDING = {"round": "false"}
@@ -87,7 +86,7 @@ def children(expr: Expr) -> Sequence[Expr]:
 
 
 def walk(*roots: Expr) -> list[Expr]:
-    """Every expression of which these are made, once, before those that it is a part of."""
+    """Every subexpression, once, before the expressions that contain it."""
     found: dict[int, Expr] = {}
     waiting = list(roots)
     while waiting:
@@ -101,8 +100,8 @@ def walk(*roots: Expr) -> list[Expr]:
 class Elements:
     """Computes expressions over a grid.
 
-    buffers: what each buffer holds, in its own shape. grids: for each axis its indices, along that
-    axis. assumed: values of loads and indices that are taken instead of their own.
+    buffers: the contents of each buffer, in its shape. grids: for each axis its indices, along that
+    axis. assumed: values that replace loads and indices.
     """
 
     def __init__(
@@ -173,7 +172,7 @@ class Elements:
         return gathered(self.out, source, self.out.constant(indices.astype(np.int32)))
 
     def _gather(self, expr: Gather, parts: Sequence[Either]) -> Either:
-        """Elements at indices that values say; those that nothing uses may be anywhere."""
+        """Elements at computed indices; the indices of unused elements may be anything."""
         source = self.buffers[expr.buffer.name]
         known = [part for part in parts if isinstance(part, np.ndarray)]
         limits = [extent - 1 for extent in expr.buffer.shape]
@@ -267,7 +266,7 @@ def _strides(shape: Sequence[int]) -> list[int]:
 
 
 def _known(expr: Expr, parts: Sequence[Array]) -> Array:
-    """What an expression of known values is."""
+    """The value of an expression whose operands are known."""
     if isinstance(expr, Binary):
         return np.asarray(function_of(expr.op, parts[0].dtype.name)(*parts))
     if isinstance(expr, Cast):

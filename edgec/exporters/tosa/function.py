@@ -1,7 +1,7 @@
 """A function of the graph IR as a module of MLIR with one function `main` in the TOSA dialect.
 
-Integers are those of the interpreter in every bit, floats within the tolerances of their
-operators. States are further inputs and outputs of `main`, after the others, in their order.
+Integers equal the interpreter's in every bit, floats within the tolerances of their operators.
+States are further inputs and outputs of `main`, after the others, in their order.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ def _printable(name: str) -> str:
 
 
 class _Writer:
-    """The text so far, and what each value is called in it."""
+    """The text so far, and the name of each value in it."""
 
     def __init__(self) -> None:
         self.out = TosaText()
@@ -76,7 +76,7 @@ class _Writer:
         self.values[value] = Tensor(f"%x{len(self.values)}", value.type.shape, value.type.dtype)
 
     def operand(self, value: Value) -> Tensor:
-        """What a value is called; a constant is written where it is first read."""
+        """The name of a value; a constant is written where it is first read."""
         if isinstance(value, Constant) and value not in self.values:
             tensor_type(value.type.shape, value.type.dtype)
             self.values[value] = self.out.constant(value.data)
@@ -104,7 +104,7 @@ class _Writer:
         return self._nests(node)
 
     def _nests(self, node: Node) -> list[Tensor]:
-        """By what the operator computes over indices."""
+        """By the operator's loops, as operations on index grids."""
         target = Lowering(node.op.name)
         operands = [
             value

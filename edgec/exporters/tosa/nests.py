@@ -1,9 +1,9 @@
 """The stages of a definition as operations of TOSA: any operator that TOSA has no word for.
 
-An operator's `lower` says what it computes over indices; here those are whole grids. A reduction
-computes what all its steps combine, then reduces. Floats that become integers in an operator keep
-their bits: they are added in order, and what an integer of eight bits is of one float is found
-among the floats at which it changes.
+An operator's `lower` computes over indices; here the indices are grids. A reduction computes the
+operands of all steps, then reduces them. Floats that become integers in an operator keep their
+bits: they are added in order, and an int8 function of one float is a table of the floats at which
+it changes.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from edgec.numerics.term import Term, Var, as_term
 #: Most floats that are added one by one.
 _MOST_IN_ORDER = 1 << 12
 _INT8 = np.arange(-128, 128, dtype=np.int8)
-#: The dtypes of what is computed by all its results.
+#: The dtypes of functions computed through a table of all results.
 _TABULATED = (["int8"], ["int8", "int8"], ["float32"])
 #: Operations that round floats.
 _ROUNDED = ("add", "mul")
@@ -52,7 +52,7 @@ _REDUCTIONS = {
 def write_nests(
     out: TosaText, definition: Definition, buffers: dict[str, Either], *, keeps_bits: bool
 ) -> None:
-    """Write every stage; `buffers` gets what each stores.
+    """Write every stage; `buffers` gets each stage's result.
 
     keeps_bits: results are integers. Raises CannotSay.
     """
@@ -81,7 +81,7 @@ class _Nest:
         self.axes = [Var(name, 0, e) for name, e in zip(stage.axes, stage.shape, strict=True)]
 
     def value(self, body: Callable[..., object]) -> Either:
-        """What a body without reduction is, in the stage's shape."""
+        """The value of a body without reduction, in the stage's shape."""
         stage, rank = self.stage, len(self.axes)
         grids = dict(zip(self.axes, index_grids(stage.shape), strict=True))
         elements = Elements(self.out, self.buffers, grids, rank)
@@ -104,7 +104,7 @@ class _Nest:
         self.near.add(self.stage.target.name)
 
     def _by_table(self, expr: Expr, elements: Elements) -> Tensor | None:
-        """What int8 is of one or two values of eight bits, or of one float, by all its results."""
+        """An int8 function of one or two 8-bit values, or of one float, as a table of results."""
         has_floats = any(is_float(each.dtype) for each in walk(expr))
         if self.stage.target.dtype != "int8" or not has_floats:
             return None
@@ -190,7 +190,7 @@ class _Nest:
     def _masked(
         self, elements: Elements, part: Expr, mask: Array, joint: Sequence[int], kind: str
     ) -> Tensor:
-        """What is combined in each step; what changes nothing in those that an element has not."""
+        """The operand of each step; a neutral one in steps that an element does not have."""
         value = broadcast(self.out, elements.tensor(elements.of(part)), joint)
         if mask.all():
             return value
@@ -224,7 +224,7 @@ class _Nest:
 
 
 def _numbers(leaves: set[Leaf], elements: Elements) -> dict[Leaf, Array] | None:
-    """What is known of an expression, [1] each; None where one of them depends on the index."""
+    """The known value of an expression, [1] each; None if one of them depends on the index."""
     found: dict[Leaf, Array] = {}
     for leaf in leaves:
         known = np.asarray(elements.of(leaf)).reshape(-1)

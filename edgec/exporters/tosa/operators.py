@@ -1,4 +1,6 @@
-"""Operators for which TOSA has a word, by their traits: products, pools, moves and rescalings."""
+"""Operators with a counterpart in TOSA, found by their traits: products, pools, moves and
+rescalings.
+"""
 
 from __future__ import annotations
 
@@ -22,7 +24,7 @@ from edgec.numerics.fixed_point import quantize_multiplier
 
 _FLOAT_MEAN = (IntegerForm.MEAN, "float32")
 Pairs = tuple[tuple[int, int], tuple[int, int]]
-#: What an operator reads, in order: values of the text.
+#: An operator's inputs in order, as values of the text.
 Operands = Sequence[Tensor]
 
 
@@ -114,7 +116,7 @@ def _whole_windows(
     out: TosaText, x: Tensor, reach: Sequence[int], stride: Sequence[int], padding: Pairs,
     output: Sequence[int],
 ) -> tuple[Tensor, Pairs]:  # fmt: skip
-    """Input and padding of which every row and column is read, as TOSA asks for."""
+    """Input and padding whose rows and columns are all read, as TOSA requires."""
     extents, pairs = list(x.shape), []
     for axis in (0, 1):
         before, _ = padding[axis]

@@ -16,7 +16,7 @@ from edgec.exporters.tosa.values import binary, cast, full, gathered
 from edgec.graph.types import Array
 
 _LEVELS = 256
-#: Floats between the steps at which the function is looked at again.
+#: Distance in floats between the steps at which the function is evaluated again.
 _SEEN = 1 << 14
 
 

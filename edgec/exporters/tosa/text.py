@@ -26,7 +26,7 @@ Shape = tuple[int, ...]
 
 
 class CannotSay(EdgecError):
-    """TOSA, or what is written of it, has no words for an operator."""
+    """An operator without an equivalent in TOSA or in the supported part of it."""
 
 
 def element_of(dtype: str) -> str:
@@ -142,7 +142,7 @@ class TosaText:
 
 
 def _dense(data: Array) -> str:
-    """What stands in `dense<>`."""
+    """The text inside `dense<>`."""
     flat = data.reshape(-1)
     if data.dtype == np.bool_:
         return _nested([str(truth).lower() for truth in flat.tolist()], data.shape)

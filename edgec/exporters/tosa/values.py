@@ -93,8 +93,8 @@ def rescaled(
     """(x - zero point) * multiplier * 2**(shift - 31), rounded, plus a zero point, saturated.
 
     factors: multipliers of int32 and shifts, [1] or one for each index of the last axis. twice:
-    whether it is rounded as TFLite's double rounding does, which DOUBLE_ROUND is in every bit
-    where no left shift leaves int32.
+    with TFLite's double rounding, which DOUBLE_ROUND equals in every bit if no left shift overflows
+    int32.
     """
     multiplier, shift = (np.asarray(each).reshape(-1) for each in factors)
     right = np.where(multiplier == 0, 31, 31 - shift)

@@ -1,4 +1,4 @@
-"""What is written to flash: the stored bytes of an ELF, and the formats that tools read."""
+"""The content of flash: the stored bytes of an ELF, and the formats that tools read."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class FlashImage:
 
 
 def load_image(elf: Path, board: Board) -> FlashImage:
-    """Read what an ELF stores in the flash of `board`. Raises RunFailed for what lies elsewhere.
+    """Read an ELF's bytes in the flash of `board`. Raises RunFailed for bytes stored elsewhere.
 
     Sections of one region become one segment; gaps between them are filled as if erased.
     """

@@ -52,8 +52,9 @@ def flash_project(
     traced: bool = False,
     progress: Progress | None = None,
 ) -> Flashed:
-    """Flash a project whose link is at `port`: the tool gets the port only if it is named, since
-    a boot loader is seldom where the link is. Raises what the tool does."""
+    """Flash a project whose link is at `port`: the tool uses the port only if it is named, since a
+    boot loader is rarely at the link's port. Raises the tool's errors.
+    """
     named = port if runner is not None else None
     tool, job = plan_flash(project, runner=runner, port=named, traced=traced)
     return tool.flash(job, progress)

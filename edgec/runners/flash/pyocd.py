@@ -39,5 +39,5 @@ class PyOcd(ProgramTool):
         return Plan((load, ("pyocd", "commander", *common, *reads), reset), read_back=read_back)
 
     def failed(self, output: str) -> bool:
-        """pyOCD ends with 0 when there is no probe."""
+        """pyOCD exits with 0 even without a probe."""
         return "No connected debug probes" in output or "No available debug probes" in output

@@ -32,9 +32,10 @@ class FlashFailed(EdgecError):
 
 @dataclass(frozen=True)
 class Job:
-    """What to write, where. `options` are the board's settings for the tool; `probe` is the serial
-    number of a debug probe or USB device, where several are connected; `key` that of the link, if
-    the program has one."""
+    """The files and the target of a flash job. options: the board's settings for the tool; probe:
+    the serial number of a debug probe or USB device, if several are connected; key: of the link, if
+    the program has one.
+    """
 
     board: Board
     image: FlashImage
@@ -66,8 +67,8 @@ class Job:
 class Plan:
     """Command lines to run, in order, the program first.
 
-    `files` are written before; `read_back` maps addresses to the files that the last command
-    fills with what the flash holds (empty where the tool itself compares).
+    files: written before. read_back: maps addresses to the files to which the last command writes
+    the flash's content (empty if the tool itself compares).
     """
 
     commands: tuple[tuple[str, ...], ...]
@@ -102,7 +103,7 @@ class FlashTool:
             )
 
     def missing(self) -> ToolMissing | None:
-        """Return what is not installed, or None."""
+        """Return the name of a missing tool, or None."""
         return None
 
     def flash(self, job: Job, progress: Progress | None = None) -> Flashed:

@@ -36,5 +36,5 @@ class StFlash(ProgramTool):
         return Plan((*commands, ("st-flash", *probe, "reset")), files, read_back)
 
     def failed(self, output: str) -> bool:
-        """Some versions end with 0 when there is no probe."""
+        """Some versions exit with 0 even without a probe."""
         return "Couldn't find any ST-Link" in output

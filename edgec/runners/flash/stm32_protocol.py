@@ -4,9 +4,9 @@ Source: ST AN3155 rev. 20, "USART protocol used in the STM32 bootloader". 8 data
 parity, one stop bit; 0x7F finds the rate. A command is its code and the complement; addresses,
 counts and data end with the exclusive-or of all their bytes; the device answers ACK or NACK.
 
-The protocol has no frames and no time limits, so after anything unexpected nobody knows what the
-device waits for. `_resynchronize` finds out: it sends a byte that is wrong at every place until
-the device refuses it, and then the whole command is done again.
+The protocol has no frames and no time limits, so after an unexpected answer the device's state is
+unknown. `_resynchronize` sends a byte that is invalid in every state until the device refuses it;
+then the command is repeated.
 """
 
 from __future__ import annotations
@@ -55,7 +55,7 @@ class _Failed(Exception):
 
 @dataclass(frozen=True)
 class Identity:
-    """What the boot loader says of itself; `version` 0x31 is 3.1, `product_id` names the chip."""
+    """The boot loader's identity; `version` 0x31 is 3.1, `product_id` names the chip."""
 
     version: int
     commands: frozenset[int]
@@ -88,15 +88,15 @@ class BootLoader:
         self.repeated = 0
 
     def connect(self, *, hint: str = "") -> Identity:
-        """Let the device find the rate, and return who it is.
+        """Let the device detect the rate, and return its identity.
 
-        A boot loader that has found it before takes 0x7F for half a command; then it refuses the
-        next byte, which says as much. Raises BootLoaderError, with `hint`, for silence.
+        A boot loader that has detected it before takes 0x7F for half a command and refuses the next
+        byte, which also proves that it works. Raises BootLoaderError, with `hint`, for silence.
         """
         self._drain(0.0)
         for number in range(self._tries):
             if number == _SILENT_TRIES:
-                self._fill()  # it may wait for the rest of what a host that died began to write
+                self._fill()  # it may wait for the rest of an interrupted write
             self._transport.write(bytes([SYNC]))
             answer = self._take_some(self._patience.answer_s / 4)
             if answer and answer[-1] in (ACK, NACK):
@@ -130,10 +130,10 @@ class BootLoader:
         return self._again(f"read {length} bytes at 0x{address:08x}", once, protected=True)
 
     def write_once(self, address: int, data: bytes) -> bool:
-        """Write at most 256 bytes, a multiple of 4; False if that may have failed.
+        """Write at most 256 bytes, a multiple of 4; False if it may have failed.
 
-        Not repeated here: flash that holds something else cannot be written again, so the caller
-        must look at what is there first.
+        Not repeated here: programmed flash cannot be written again, so the caller must read it
+        first.
         """
         try:
             self._command(WRITE)
@@ -279,7 +279,7 @@ class BootLoader:
         )
 
     def _fill(self) -> None:
-        """Send what is wrong everywhere until it is refused."""
+        """Send an invalid byte until it is refused."""
         for step in _FILL_STEPS:
             self._transport.write(_WRONG * step)
             if NACK in self._drain(self._patience.quiet_s + 12.0 * step / (self._baud())):

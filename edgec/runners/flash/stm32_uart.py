@@ -1,4 +1,4 @@
-"""Our own client of the STM32 system boot loader: nothing but pyserial is needed."""
+"""Our own client of the STM32 system boot loader: it needs only pyserial."""
 
 from __future__ import annotations
 

@@ -1,12 +1,12 @@
 """Write an image through the STM32 boot loader so that it is either right or does not start.
 
-1. A look at the first block: blank before a flash that holds something says that an earlier
-   write was interrupted. What is there is erased in either case.
+1. Read the first block: if it is blank and the rest is not, an earlier write was interrupted. The
+   flash is erased in either case.
 2. Sectors are erased and written one by one. A block whose write may have failed is read: it is
-   right, or still blank and written again, or its sector is erased and done again.
+   right, or still blank and written again, or its sector is erased and written again.
 3. Everything is read back and compared; a sector that differs is done again.
 4. The first block, with the vector table, is written and compared last: a board that loses power
-   before finds no program instead of half of one.
+   earlier finds no program instead of half of one.
 """
 
 from __future__ import annotations

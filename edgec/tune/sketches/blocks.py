@@ -1,4 +1,4 @@
-"""What the sketches share: blocks of loops, sums in registers, straight code."""
+"""Shared by the sketches: blocks of loops, sums in registers, straight code."""
 
 from __future__ import annotations
 
@@ -51,8 +51,8 @@ def block_pixels(schedule: Schedule, ask: Decisions, loop: str, most: int) -> Bl
 def decompose_sums(
     schedule: Schedule, block: str, names: Sequence[str]
 ) -> tuple[list[str], list[str]]:
-    """Start a block's sums in a nest of its own. Returns its loops over elements, and those of
-    `names`, over the steps, that it has.
+    """Start a block's sums in a separate nest. Returns its loops over elements, and its loops over
+    steps, from `names`.
     """
     found, path = find_block(schedule.func, block)
     around = [stmt.var.name for stmt in path if isinstance(stmt, For)]
@@ -73,7 +73,7 @@ def place_temporaries(schedule: Schedule, loop: str) -> None:
 
 
 def place_rows(schedule: Schedule, ask: Decisions, copy: str, loop: str) -> None:
-    """Copy only what a row of outputs reads, once for each row, or all at once."""
+    """Copy only the inputs of a row of outputs, once for each row, or all together."""
     if ask.choose("copied", ["rows", "whole"]) == "rows":
         schedule.compute_at(copy, loop, scope="scratch")
 
@@ -84,7 +84,7 @@ def divisors(extent: int, most: int) -> list[int]:
 
 
 def unroll_all(schedule: Schedule, loops: Iterable[str]) -> None:
-    """Write those of these loops that exist as straight code."""
+    """Unroll those of these loops that exist."""
     known = loops_of(schedule.func.body)
     for name in loops:
         if name in known and constant_extent(find_loop(schedule.func, name)[0]) is not None:

@@ -12,7 +12,7 @@ from edgec.tune.sketches.blocks import divisors
 
 
 def is_elementwise(nest: Nest) -> bool:
-    """Whether there is nothing but one nest over the elements of the output."""
+    """Whether the function is only one nest over the elements of the output."""
     loops = loops_of(nest.func.body)
     return not nest.temporaries and bool(loops) and all(name.startswith("out_") for name in loops)
 
