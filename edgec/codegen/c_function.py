@@ -16,6 +16,7 @@ import re
 import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from types import MappingProxyType
 
 from edgec.codegen.access import BaseAddress, address_of, common_addresses, repeated_values
 from edgec.codegen.c_expr import CValue, ExprPrinter
@@ -76,20 +77,22 @@ def emit_function(
     name: str,
     *,
     callees: Mapping[str, str] | None = None,
+    added: Mapping[str, Sequence[int | str]] | None = None,
     known: Mapping[str, Range] | None = None,
     in_team: bool = False,
     is_apart: bool = False,
 ) -> CFunction:
     """Write one function called `name`; `callees` maps the IR's names of callees to C names.
 
-    known: by parameter name, the range of an integer constant's elements. in_team: all threads run
-    it if they share its loops (`CFunction.is_shared`), and wait for each other at its end.
-    is_apart: its arguments do not overlap.
+    added: arguments that calls of callees end with, by the IR's names too. known: by parameter
+    name, the range of an integer constant's elements. in_team: all threads run it if they share
+    its loops (`CFunction.is_shared`), and wait for each other at its end. is_apart: its arguments
+    do not overlap.
 
     Raises ContractError for what C cannot say (shared memory, unknown operators).
     """
     printer = FunctionPrinter(func, name, callees or {}, known or {})
-    printer.in_team, printer.is_apart = in_team, is_apart
+    printer.in_team, printer.is_apart, printer.added = in_team, is_apart, added or {}
     return printer.emit()
 
 
@@ -98,6 +101,8 @@ class FunctionPrinter:
 
     #: Whether all threads run functions with shared loops, and whether arguments do not overlap.
     in_team = is_apart = False
+    #: By callee, the arguments that calls of it end with.
+    added: Mapping[str, Sequence[int | str]] = MappingProxyType({})
     #: Scopes of a function's private buffers.
     own_scopes: tuple[Scope, ...] = ("register",)
 
@@ -491,6 +496,7 @@ class FunctionPrinter:
                 name = self.fresh(struct.name.removeprefix("ec_"))
                 before = [f"{struct_declaration(struct.name, name, value)}"]
             args[members] = [name]
+        args += map(str, self.added.get(call.callee, ()))
         text = f"{self.callees.get(call.callee, call.callee)}({', '.join(args)})"
         return [*before, f"return {text}{FAILED}" if can_fail(call) else f"{text};"]
 

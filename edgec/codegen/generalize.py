@@ -6,7 +6,9 @@
 With its own integers put back, the common function is the text that each of them had, so nothing
 changes but speed. Only integers of type int32_t are taken: indices, bounds of loops and
 conditions, arguments of functions that want that type, and operands of sums and products. A struct
-of sizes becomes one parameter, a pointer to one of the constants beside the function.
+of sizes becomes one parameter, a pointer to one of the constants beside the function. Where time
+counts, only structs do, and only those that no more is done with than to pass them on to functions
+that know nothing of their callers: compilers fold the numbers of others.
 """
 
 from __future__ import annotations
@@ -45,10 +47,13 @@ class General:
     constants: tuple[str, ...] = ()
 
 
-def generalize(functions: Sequence[CFunction]) -> tuple[General, ...]:
-    """One function for each set of functions that differ in integers alone, in order."""
+def generalize(functions: Sequence[CFunction], by_structs: bool = False) -> tuple[General, ...]:
+    """One function for each set of functions that differ in integers alone, in order.
+
+    by_structs: in structs alone, and only where that takes no time.
+    """
     groups: dict[tuple[object, ...], list[int]] = {}
-    split = [_split(_without_comments(function)) for function in functions]
+    split = [_split(_without_comments(function), by_structs) for function in functions]
     for position, (function, (pieces, _)) in enumerate(zip(functions, split, strict=True)):
         groups.setdefault((pieces, function.params), []).append(position)
     result = []
@@ -117,17 +122,20 @@ def _declared(before: str) -> tuple[str, str]:
     return struct, name.removesuffix("[1]")
 
 
-def _split(function: CFunction) -> tuple[tuple[str, ...], tuple[int | str, ...]]:
+def _split(function: CFunction, by_structs: bool) -> tuple[tuple[str, ...], tuple[int | str, ...]]:
     """The text between the numbers that may become parameters, and these: integers and structs."""
     pieces, numbers = [""], list[int | str]()
     for number, line in enumerate(function.lines):
         if number:
             pieces[-1] += "\n"
         constant = CONSTANT.fullmatch(line)
-        if constant is not None:
+        if constant is not None and not (by_structs and _is_read(function, constant[2])):
             pieces[-1] += line[: constant.start(3)]
             pieces.append("")
             numbers.append(constant[3])
+            continue
+        if by_structs:
+            pieces[-1] += line
             continue
         tokens = _TOKEN.findall(line)
         for token, is_free in zip(tokens, _free_integers(line, tokens), strict=True):
@@ -137,6 +145,17 @@ def _split(function: CFunction) -> tuple[tuple[str, ...], tuple[int | str, ...]]
             else:
                 pieces[-1] += token
     return tuple(pieces), tuple(numbers)
+
+
+def _is_read(function: CFunction, constant: str) -> bool:
+    """Whether compilers may see what is read of it: it is not only passed on to kernels."""
+    for line in function.lines:
+        called = re.match(r" *(\w+)\(", line)
+        kernel = runtime_functions().get(called[1]) if called is not None else None
+        is_passed = kernel is not None and "EC_KERNEL" in kernel.text
+        if re.search(rf"\b{constant}\b", line) and not (is_passed or CONSTANT.fullmatch(line)):
+            return True
+    return False
 
 
 def _free_integers(line: str, tokens: Sequence[str]) -> list[bool]:

@@ -244,7 +244,9 @@ def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
     regions = program.regions
     side: Side = None if gpu is None else "processor"
     shared = share(program, side)
-    callees, callee_functions = _emit_callees(program, side)
+    called = _emit_callees(program, side)
+    callee_functions = [general.function for general in called.functions]
+    callees = dict(called.names)
     taken = {f"{program.model}_{name}" for name in PUBLIC} | {f.name for f in callee_functions}
     launched: Mapping[int, str] = {}
     if gpu is not None:
@@ -255,12 +257,11 @@ def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
     names = unique(wanted, taken=taken)
     step_functions = [launched.get(step, "") for step in range(len(program.steps))]
     step_numbers: list[tuple[int | str, ...]] = [()] * len(program.steps)
-    called = "/* Called by the steps below: {}. */"
-    functions = [FunctionText((called.format(f.name),), f.text, _marker("EC_STEP", f.name, regions))
-                 for f in callee_functions]  # fmt: skip
+    functions = [_callee_text(program, general) for general in called.functions]
     # A callee whose loops threads share starts them itself.
     in_team = not any("#pragma omp" in f.text for f in callee_functions)
-    emitted = [_emit_shared(program, *each, callees, in_team=in_team)
+    called = replace(called, names=callees)
+    emitted = [_emit_shared(program, *each, called, in_team=in_team)
                for each in zip(names, shared, strict=True)]  # fmt: skip
     for general in _generalized(program, emitted):
         name, steps = general.function.name, [shared[m].steps for m in general.members]
@@ -279,13 +280,12 @@ def _emit_functions(program: Program, gpu: GpuText | None) -> _Functions:
 
 
 def _emit_shared(
-    program: Program, name: str, shared: SharedFunction, callees: Mapping[str, str], *,
-    in_team: bool,
-) -> CFunction:  # fmt: skip
+    program: Program, name: str, shared: SharedFunction, called: _Callees, *, in_team: bool
+) -> CFunction:
     """The function of some steps; in_team: the threads that share its loops run already."""
     is_apart = in_team and all(_are_apart(program, program.steps[n]) for n in shared.steps)
-    return emit_function(shared.function, name, callees=callees, known=shared.known,
-                         in_team=in_team, is_apart=is_apart)  # fmt: skip
+    return emit_function(shared.function, name, callees=called.names, added=called.added,
+                         known=shared.known, in_team=in_team, is_apart=is_apart)  # fmt: skip
 
 
 def make_text(program: Program) -> EmittedModel:
@@ -435,16 +435,38 @@ def _crc_call(model: str, weights: Weights) -> str:
     return call
 
 
-def _emit_callees(program: Program, side: Side) -> tuple[dict[str, str], list[CFunction]]:
-    """The C names of all callees, and the functions; equal ones are emitted once."""
+@dataclass(frozen=True)
+class _Callees:
+    """The functions that steps call; by callee, its C name and the arguments it takes besides."""
+
+    functions: tuple[General, ...]
+    names: Mapping[str, str]
+    added: Mapping[str, tuple[int | str, ...]]
+
+
+def _callee_text(program: Program, general: General) -> FunctionText:
+    name = general.function.name
+    constants = tuple(part for line in general.constants for part in wrapped(line))
+    comment = (f"/* Called by the steps below: {name}. */",)
+    marker = _marker("EC_STEP", name, program.regions)
+    return FunctionText(comment, general.function.text, marker, constants)
+
+
+def _emit_callees(program: Program, side: Side) -> _Callees:
+    """Equal functions are emitted once, and so are those that only give kernels other structs."""
     shared = share_callees(program, side)
     names = unique(f"{program.model}_{identifier(s.function.name)}_row" for s in shared)
     mapping = {callee: name for name, s in zip(names, shared, strict=True) for callee in s.callees}
-    functions = [
+    emitted = [
         emit_function(s.function, name, callees=mapping, known=s.known)
         for name, s in zip(names, shared, strict=True)
     ]
-    return mapping, functions
+    functions, added = generalize(emitted, by_structs=True), {}
+    for general in functions:
+        for member, numbers in zip(general.members, general.numbers, strict=True):
+            for callee in shared[member].callees:
+                mapping[callee], added[callee] = general.function.name, numbers
+    return _Callees(functions, mapping, added)
 
 
 def _are_apart(program: Program, step: Step) -> bool:

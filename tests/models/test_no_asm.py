@@ -59,7 +59,7 @@ def test_the_same_bits_without_assembly(
     for with_assembly, without in zip(*outputs, strict=True):
         assert np.array_equal(with_assembly, without)
     # Plain loops, without the DSP instructions, take 2.5 times as many.
-    assert instructions[1] < 2.15 * instructions[0]
+    assert instructions[1] < 2.25 * instructions[0]
 
 
 @pytest.mark.parametrize("core", ["cortex-m4", "cortex-m0"])

@@ -172,5 +172,5 @@ def packed_by_four(x):
     """Inputs [quad][s][room for 6][r] of four pixels as kernels pack them: half-words of a pixel
     plus 128 and 256 times another one."""
     p, q, r, s = np.moveaxis(x.reshape(-1, 2, 6, 2)[:, :, :4].astype(np.int64), 2, 0)
-    words = np.stack([p + 128 + 256 * q, r + 128 + 256 * s, s + 128 + 256 * p], axis=2)
+    words = np.stack([p + 128 + 256 * q, q + 128 + 256 * r, r + 128 + 256 * s], axis=2)
     return np.ascontiguousarray(words.astype(np.int16)).reshape(-1).view(np.int8)

@@ -33,6 +33,7 @@ void run_pack_rows_3(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_row(int16_t *to, const int8_t *x, WORDS(n));
 void run_pack_rows_4(int8_t *to, const int8_t *x, WORDS(n));
 void run_pack_windows_4(int8_t *to, const int8_t *x, WORDS(n));
+void run_pack_neighbours_4(int8_t *to, const int8_t *x, WORDS(n));
 void run_pack_taps_4(int8_t *to, const int8_t *x, WORDS(n));
 void run_pack_few_taps_4(int8_t *to, const int8_t *x, WORDS(n));
 void run_pack_windows_3(int16_t *to, const int8_t *x, WORDS(n));
@@ -72,6 +73,8 @@ void run_pack_few_taps_3(int16_t *to, const int8_t *x, WORDS(n))
 void run_pack_rows_4(int8_t *to, const int8_t *x, WORDS(n)) { ec_pack_rows_4_s8_dsp(to, x, n[0]); }
 void run_pack_windows_4(int8_t *to, const int8_t *x, WORDS(n))
 { ec_pack_windows_4_s8_dsp(to, x, (const ec_window_sizes *)n, n[14]); }
+void run_pack_neighbours_4(int8_t *to, const int8_t *x, WORDS(n))
+{ ec_pack_neighbours_4_s8_dsp(to, x, (const ec_window_sizes *)n, n[14]); }
 void run_pack_taps_4(int8_t *to, const int8_t *x, WORDS(n))
 { ec_pack_taps_4_s8_dsp(to, x, (const ec_window_sizes *)n, n[14]); }
 void run_pack_few_taps_4(int8_t *to, const int8_t *x, WORDS(n))
@@ -371,6 +374,24 @@ def test_windows(core, name):
             numbers = (*window.sizes.values(), pixel)
             dtype = np.int8 if width == 4 else np.int16
             check_packing(core, name, numbers, x_elements, to_elements, dtype=dtype)
+
+
+NEIGHBOURS = [
+    Window((5, 4, 8), (3, 3), (1, 1), (1, 1), (1, 1), 4, True, -7),
+    Window((3, 12, 4), (2, 3), (2, 1), (2, 1), (1, 1), 12, True, -128),
+    Window((4, 10, 12), (3, 3), (1, 1), (1, 1), (0, 0), 8, False, 0),
+    Window((2, 9, 4), (3, 3), (1, 1), (1, 1), (1, 1), 8, True, 127),  # no column on the right
+    Window((2, 8, 16), (1, 3), (1, 1), (1, 1), (0, 1), 8, True, 3),
+]
+
+
+@pytest.mark.parametrize("window", NEIGHBOURS)
+def test_windows_of_neighbours(core, window):
+    elements, span = int(np.prod(window.shape)), (window.kernel[0] - 1) * window.dilation[0]
+    height = (window.shape[0] + 2 * window.corner[0] - span - 1) // window.stride[0] + 1
+    for pixel in range(0, height * window.out_width, 4):
+        numbers = (*window.sizes.values(), pixel)
+        check_packing(core, "pack_neighbours_4", numbers, elements, 6 * window.depth, dtype=np.int8)
 
 
 @pytest.mark.parametrize(

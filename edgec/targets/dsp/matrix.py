@@ -336,6 +336,8 @@ def _pack_block(
 def _window_kernel(width: int, window: Window) -> str:
     """The name of the kernel that packs the windows of `width` pixels. Raises ScheduleError."""
     channels, (_, kernel_w) = window.shape[2], window.kernel
+    if width == FOUR and _are_neighbours(window):
+        return "ec_pack_neighbours_4_s8_dsp"
     in_words = kernel_w * channels % 4 == 0 and not window.is_padded and window.dilation[1] == 1
     if channels % 4 == 0 or in_words:
         return f"ec_pack_windows_{width}_s8_dsp"
@@ -343,6 +345,18 @@ def _window_kernel(width: int, window: Window) -> str:
     if not fits or window.dilation[1] > 1:
         raise ScheduleError("the inputs of a window are no whole words")
     return fits[0]
+
+
+def _are_neighbours(window: Window) -> bool:
+    """Whether four pixels have windows of three columns, one beside the other.
+
+    All four are of one row, and only the first and the last of the six columns may be outside.
+    """
+    _, width, channels = window.shape
+    is_beside = (window.kernel[1], window.stride[1], window.dilation[1]) == (3, 1, 1)
+    left, last = window.corner[1], window.out_width - 1
+    is_inside = left <= 1 and last - left + 1 < width
+    return is_beside and is_inside and channels % 4 == 0 and window.out_width % FOUR == 0
 
 
 def _pad(schedule: Schedule, pixels: int, window: Window) -> Window:

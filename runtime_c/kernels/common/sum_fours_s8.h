@@ -1,6 +1,6 @@
 /* Blocks of sums of int8 products for cores without vectors: four pixels in three sums.
  *
- * Inputs of four pixels p, q, r and s are packed as three words: p + 256 * q, r + 256 * s, s + 256 * p.
+ * Inputs of four pixels p, q, r and s are packed as three words: p + 256 * q, q + 256 * r, r + 256 * s.
  * Their products by a weight add up to the words that four_sums.h takes apart, if every sum has 24
  * bits: a weight takes three multiplications for four products. The stream of a block has the biases of
  * its channels, then for each input their weights.
@@ -27,8 +27,8 @@ static EC_KERNEL void ec_pack_fours_s8(int8_t *to, const int8_t *x, int32_t dept
     const int8_t *v = z + step;
     for (const int8_t *const end = x + depth; x != end; ++x, ++y, ++z, ++v, to += 12) {
         ec_pack_two_s8(to, *x, *y);
-        ec_pack_two_s8(to + 4, *z, *v);
-        ec_pack_two_s8(to + 8, *v, *x);
+        ec_pack_two_s8(to + 4, *y, *z);
+        ec_pack_two_s8(to + 8, *z, *v);
     }
 }
 
@@ -135,15 +135,15 @@ static EC_KERNEL void ec_sums_4x4_packed_s8(int32_t *acc, const int8_t *x, const
     "mla r10, r3, r5, r10\n" \
     "mla r11, r4, r5, r11\n"
 
-/* Assembly of Armv7-M: words s, t and u to 256 times the sums of q, s and p there, and of r in `r`. */
-#define EC_FOURS_APART(s, t, u, r, x)    \
-    "sub " r ", " t ", " u ", lsl #8\n"  \
-    "add " x ", " s ", " r ", asr #16\n" \
-    "bfi " r ", " x ", #16, #16\n"       \
-    "lsl " r ", " r ", #8\n"             \
-    "sub " t ", " t ", " r ", asr #8\n"  \
-    "sub " u ", " u ", " t ", asr #8\n"  \
-    "sub " s ", " s ", " u ", asr #8\n"
+/* Assembly of Armv7-M: words s, t and u to 256 times the sums of q, r and s there, and of p in `p`. */
+#define EC_FOURS_APART(s, t, u, p, x)    \
+    "sub " p ", " s ", " t ", lsl #8\n"  \
+    "add " x ", " u ", " p ", asr #16\n" \
+    "bfi " p ", " x ", #16, #16\n"       \
+    "lsl " p ", " p ", #8\n"             \
+    "sub " s ", " s ", " p ", asr #8\n"  \
+    "sub " t ", " t ", " s ", asr #8\n"  \
+    "sub " u ", " u ", " t ", asr #8\n"
 
 /* Assembly of Armv6-M: r0 x, r1 weights, r2-r4 words, r5 a weight, r6 a product, r8-r10 and r11, r12, lr sums.
  * `a` and `b` are where the two weights lie. */
@@ -173,25 +173,25 @@ static EC_KERNEL void ec_sums_4x4_packed_s8(int32_t *acc, const int8_t *x, const
     "mov r2, " s "\n"                       \
     "mov r3, " t "\n"                       \
     "mov r4, " u "\n"                       \
-    "lsls r5, r4, #8\n"                     \
-    "subs r5, r3, r5\n"                     \
+    "lsls r5, r3, #8\n"                     \
+    "subs r5, r2, r5\n"                     \
     "asrs r6, r5, #16\n"                    \
-    "adds r6, r2, r6\n"                     \
+    "adds r6, r4, r6\n"                     \
     "lsls r6, r6, #16\n"                    \
     "uxth r5, r5\n"                         \
     "orrs r5, r6\n"                         \
     "lsls r5, r5, #8\n"                     \
     "asrs r5, r5, #8\n"                     \
-    "subs r3, r3, r5\n"                     \
+    "subs r2, r2, r5\n"                     \
+    "asrs r2, r2, #8\n"                     \
+    "subs r3, r3, r2\n"                     \
     "asrs r3, r3, #8\n"                     \
     "subs r4, r4, r3\n"                     \
     "asrs r4, r4, #8\n"                     \
-    "subs r2, r2, r4\n"                     \
-    "asrs r2, r2, #8\n"                     \
-    "str r4, [r0, #" p "]\n"                \
+    "str r5, [r0, #" p "]\n"                \
     "str r2, [r0, #" q "]\n"                \
-    "str r5, [r0, #" r "]\n"                \
-    "str r3, [r0, #" v "]\n"
+    "str r3, [r0, #" r "]\n"                \
+    "str r4, [r0, #" v "]\n"
 
 /* Runs assembly with acc, x, stream and depth in r0 to r3; the code saves what
  * the compiler does not know to change. */
@@ -230,10 +230,10 @@ static EC_KERNEL void ec_sums_4x2_packed_s8(int32_t *acc, const int8_t *x, const
                                               "asr \\x, \\x, #8\n"
                                               ".endr\n"
                                               "pop {r0}\n"
-                                              "strd r8, r11, [r0]\n"
+                                              "strd r2, r3, [r0]\n"
                                               "strd r6, r9, [r0, #8]\n"
-                                              "strd r2, r3, [r0, #16]\n"
-                                              "strd r7, r10, [r0, #24]\n"
+                                              "strd r7, r10, [r0, #16]\n"
+                                              "strd r8, r11, [r0, #24]\n"
                                               "pop {r4-r11, lr}\n");
 #elif EC_THUMB1_ASM
     EC_FOURS_RUN(

@@ -62,16 +62,16 @@
     "smlad r12, r3, r7, r12\n" \
     "smlad lr, r4, r7, lr\n"
 
-/* Assembly: the sums S, T and U in three registers to 256 times those of q, s and p there, and of r in
+/* Assembly: the sums S, T and U in three registers to 256 times those of q, r and s there, and of p in
  * a fourth one; `x` is free. */
-#define EC_MATRIX_4_APART(s, t, u, r, x) \
-    "sub " r ", " t ", " u ", lsl #8\n" \
-    "add " x ", " s ", " r ", asr #16\n" \
-    "pkhbt " r ", " r ", " x ", lsl #16\n" \
-    "lsl " r ", " r ", #8\n" \
-    "sub " t ", " t ", " r ", asr #8\n" \
-    "sub " u ", " u ", " t ", asr #8\n" \
-    "sub " s ", " s ", " u ", asr #8\n"
+#define EC_MATRIX_4_APART(s, t, u, p, x) \
+    "sub " p ", " s ", " t ", lsl #8\n" \
+    "add " x ", " u ", " p ", asr #16\n" \
+    "pkhbt " p ", " p ", " x ", lsl #16\n" \
+    "lsl " p ", " p ", #8\n" \
+    "sub " s ", " s ", " p ", asr #8\n" \
+    "sub " t ", " t ", " s ", asr #8\n" \
+    "sub " u ", " u ", " t ", asr #8\n"
 
 /* Assembly: the results of both channels by a shift that all have. */
 #define EC_MATRIX_4_SHARED \
@@ -168,13 +168,13 @@
     "ldmia sp, {r0, r4-r6}\n" \
     "add r7, r5, r5, lsl #1\n" \
     "strb r8, [r4, r5]\n" \
-    "strb r2, [r4, r5, lsl #1]\n" \
-    "strb r9, [r4, r7]\n" \
-    "strb r10, [r4], #1\n" \
+    "strb r9, [r4, r5, lsl #1]\n" \
+    "strb r10, [r4, r7]\n" \
+    "strb r2, [r4], #1\n" \
     "strb r11, [r4, r5]\n" \
-    "strb r3, [r4, r5, lsl #1]\n" \
-    "strb r12, [r4, r7]\n" \
-    "strb lr, [r4], #1\n" \
+    "strb r12, [r4, r5, lsl #1]\n" \
+    "strb lr, [r4, r7]\n" \
+    "strb r3, [r4], #1\n" \
     "str r4, [sp, #4]\n" \
     "cmp r4, r6\n" \
     "bls.w 0b\n" \

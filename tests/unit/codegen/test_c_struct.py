@@ -11,6 +11,7 @@ from c_harness import build_shared, int32, loop, run_emitted
 
 import edgec.targets.kernels  # noqa: F401  registers what is called
 from edgec.codegen.c_function import emit_function
+from edgec.codegen.c_text import CFunction
 from edgec.codegen.generalize import generalize
 from edgec.codegen.runtime_source import needed_functions, runtime_functions
 from edgec.loop.interpret import interpret
@@ -89,6 +90,28 @@ def test_functions_that_differ_in_a_struct_share_code_that_computes_both(tmp_pat
         out, x = np.zeros(func.params[0].shape, np.int8), inputs()["x"]
         getattr(library, f"call{number}")(*(np.ctypeslib.as_ctypes(a) for a in (out, x)))
         np.testing.assert_array_equal(out, interpret(func, inputs())["out"])
+
+
+def test_where_time_counts_only_structs_that_are_passed_on_are_parameters() -> None:
+    call = "    ec_pack_neighbours_4_s8_dsp(out, x, window_sizes, 4);"
+    lines = [
+        "    static const ec_window_sizes window_sizes[1] = {{.height = %d, .top = 1}};", call,
+    ]  # fmt: skip
+
+    def functions(*more: str) -> list[CFunction]:
+        params = ("int8_t *out", "const int8_t *x")
+        text = "\n".join([*lines, *more])
+        return [
+            CFunction(f"f{n}", params, tuple(text.replace("%d", str(n)).split("\n")))
+            for n in (2, 3)
+        ]
+
+    (general,) = generalize(functions("    ec_copy_row_s8(out, x, 12);"), by_structs=True)
+    assert general.function.params[-1] == "const ec_window_sizes *window_sizes"
+    assert general.function.lines[0] == call
+    assert len(generalize(functions("    out[%d] = 0;"), by_structs=True)) == 2
+    read = "    ec_pack_windows_4_s8_dsp(out, x, window_sizes, 4);"
+    assert len(generalize(functions(read), by_structs=True)) == 2
 
 
 def test_a_struct_that_varies_counts_as_its_numbers_that_do() -> None:

@@ -165,6 +165,8 @@ FOURS = [
     (fours, window((5, 7, 8), out_width=7), 5, "ec_pack_rows_4_s8_dsp"),
     (fours, window((2, 2, 4), out_width=2), 2, "ec_pack_rows_4_s8_dsp"),
     (fours, window((4, 4, 4), (3, 3), corner=(1, 1), out_width=4, padded=True), 4,
+     "ec_pack_neighbours_4_s8_dsp"),
+    (fours, window((4, 6, 4), (3, 2), corner=(1, 1), out_width=6, padded=True), 4,
      "ec_pack_windows_4_s8_dsp"),
     (fours, window((7, 7, 4), stride=(2, 2), out_width=4), 4, "ec_pack_windows_4_s8_dsp"),
     (fours, window((4, 5, 2), (2, 2), corner=(1, 1), out_width=5, padded=True), 4,

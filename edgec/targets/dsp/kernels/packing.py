@@ -116,6 +116,10 @@ def _windows_instructions(pixels: int, **sizes: int) -> float:
     return 50 + 25 * calls + _EACH[pixels] * window.depth + slow
 
 
+def _neighbours_instructions(pixels: int, **sizes: int) -> float:
+    return 60 + sizes["kernel_h"] * (35 + 10.25 * sizes["channels"])
+
+
 def _taps_instructions(pixels: int, **sizes: int) -> float:
     window = Window.from_sizes(sizes)
     slow = 8 * window.depth * window.part_outside
@@ -139,6 +143,7 @@ _WINDOWS: tuple[tuple[str, Callable[..., PrimFunc], Callable[..., float]], ...] 
     for pixels, of, cost in (
         (2, "windows", _windows_instructions),
         *((p, "windows", _windows_instructions) for p in (3, FOUR)),
+        (FOUR, "neighbours", _neighbours_instructions),
         *((p, taps, _taps_instructions) for p in (3, FOUR) for taps in ("taps", "few_taps")),
     )
 )
