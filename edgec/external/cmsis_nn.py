@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from edgec.errors import EdgecError, ScheduleError
+from edgec.external.host_libraries import HEADER, sizes_of
 from edgec.graph.types import Array
 from edgec.loop.ir import Load, Store
 from edgec.loop.primitives.call_foreign import Room
@@ -60,8 +61,8 @@ def cmsis_nn(path: str | Path, cost: float = 1.0) -> tuple[Kernel, ...]:
             hint="give the folder that `git clone` of CMSIS-NN made",
         )
     source = resource_dir("runtime_c") / "external"
-    shared = (source / "edgec_cmsis_nn.h").read_text("utf-8")
-    headers = (("edgec_cmsis_nn.h", shared), *_headers(root))
+    shared = ((name, (source / name).read_text("utf-8")) for name in ("edgec_cmsis_nn.h", HEADER))
+    headers = (*shared, *_headers(root))
     return tuple(
         Kernel(f"edgec_cmsis_{name}_s8", source / f"edgec_cmsis_{name}.c",
                use=partial(_use, rule, cost), isa="thumb",
@@ -107,13 +108,8 @@ def _room(found: Products) -> Room:
 
 def _sizes(found: Products) -> Array:
     """The numbers of a layer, as the C file names them."""
-    shape, out = found.x, found.out
-    if found.sort == "dense":
-        shape, out = (1, 1, *shape), (1, 1, *out)
-    return _listed(
-        *shape, *out[1:], *found.kernel, *found.stride, *found.dilation, *found.padding,
-        found.offset, found.zero_point, found.minimum, found.maximum, _room(found).elements,
-    )  # fmt: skip
+    height, width = (1, 1, *found.out)[-3:-1]
+    return _listed(*sizes_of(found), height, width, _room(found).elements)
 
 
 def _listed(*numbers: float) -> Array:
@@ -156,8 +152,8 @@ def _pool(kind: Kind, kernel: str, nest: Nest) -> tuple[list[Any], float] | None
     x, out = (find_param(nest.func, name).shape for name in ("x", "out"))
     room = 4 * out[-1] * out[2] + 16
     numbers = _listed(
-        *x, *out[1:], sizes["kernel_h"], sizes["kernel_w"], *_strides(nest), 1, 1, 0, 0, 0, 0,
-        sizes.get("minimum", -128), sizes["maximum"], room,
+        *x, out[-1], sizes["kernel_h"], sizes["kernel_w"], *_strides(nest), 1, 1, *[0] * 7,
+        sizes.get("minimum", -128), sizes["maximum"], *out[1:3], room,
     )  # fmt: skip
     taps = sizes["kernel_h"] * sizes["kernel_w"]
     return ["x", "out", numbers, Room(room, "int8")], prod(out) * (ELEMENT + 3.0 * taps)

@@ -1,4 +1,4 @@
-/* A model's GPU: what the context of a model built for one holds. The fields are private.
+/* A model's GPU: the part of a model's context for it. The fields are private.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -49,12 +49,12 @@ enum {
 /* Graphs that a model may have; parts of a run beyond them start their kernels one by one. */
 #define EC_CUDA_GRAPHS 16u
 
-/* context, module, stream, graphs: the driver's handles. arena, state, weights: addresses on the
- * device; constants: the host's copy of the weights. ports: where one launch finds inputs and leaves
- * outputs, the arena or the host's. mapped: the host's arena and state where the GPU uses these, NULL where it has its own;
- * is_mapped: whether it does. error: the driver's number of what failed first, 0 if nothing did.
- * stream: where a run is started, own_stream or the application's; event: the application's, for its
- * end, or NULL. is_async: whether the run is not waited for; is_pending: whether it may still run. */
+/* context, module, stream, graphs: the driver's handles. arena, state, weights: addresses on the device;
+ * constants: the host's copy of the weights. ports: inputs and outputs of one launch, in the arena or in
+ * the host's memory. mapped: the host's arena and state if the GPU uses them, NULL if it has its own;
+ * is_mapped: whether it uses them. error: the driver's number of the first error, 0 for none. stream: of
+ * a run, own_stream or the application's; event: the application's, for the run's end, or NULL. is_async:
+ * do not wait for the run; is_pending: it may still run. */
 typedef struct ec_cuda {
     void *library;
     void (*driver[EC_CU_COUNT])(void);
@@ -80,8 +80,8 @@ typedef struct ec_cuda {
 /* Functions of cuDNN that ec_cudnn.h calls. */
 #define EC_DNN_COUNT 18
 
-/* What a model built with --external cudnn has of cuDNN: the library, its functions and handle, and
- * memory on the device that its calls work in. */
+/* A model's cuDNN (--external cudnn): the library, its functions and handle, and scratch memory of its
+ * calls on the device. */
 typedef struct ec_cudnn {
     void *library;
     void (*functions[EC_DNN_COUNT])(void);
@@ -90,8 +90,8 @@ typedef struct ec_cudnn {
     size_t workspace_bytes;
 } ec_cudnn;
 
-/* What a model built with --external tensorrt has of it: the library with ec_tensorrt.cpp, its functions,
- * and the engines that it made. */
+/* A model's TensorRT (--external tensorrt): the library with ec_tensorrt.cpp, its functions, and its
+ * engines. */
 typedef struct ec_tensorrt {
     void *library;
     void (*functions[2])(void);

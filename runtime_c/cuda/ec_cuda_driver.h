@@ -1,5 +1,5 @@
-/* A model on a GPU by the CUDA driver alone: opened at run time, through prototypes of our own, so
- * that a program builds and starts where there is no CUDA. Included by the model's .c only.
+/* A model on a GPU by the CUDA driver alone: opened at run time, through prototypes of our own, so that a
+ * program builds and starts without CUDA. Included by the model's .c only.
  *
  * Names and meanings: NVIDIA, CUDA Driver API. Every function here keeps the first error in the
  * struct and does nothing after one.
@@ -27,7 +27,7 @@
 #define EC_CUDA_PART static
 #endif
 
-/* What `error` holds where there is no driver: CUDA_ERROR_SHARED_OBJECT_INIT_FAILED. */
+/* The value of `error` without a driver: CUDA_ERROR_SHARED_OBJECT_INIT_FAILED. */
 #define EC_CU_NO_DRIVER 303
 /* CU_STREAM_NON_BLOCKING, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL */
 #define EC_CU_NON_BLOCKING 1u
@@ -146,7 +146,7 @@ EC_CUDA_PART void ec_cuda_wait(ec_cuda *gpu) {
     EC_CU(gpu, EC_CU_STREAM_WAIT, (void *), (gpu->stream));
 }
 
-/* At the end of what a run starts: note it for the application, or wait for it. */
+/* At the end of a run's launches: record it for the application, or wait for it. */
 EC_CUDA_PART void ec_cuda_end(ec_cuda *gpu) {
     if (gpu->is_async == 0) {
         ec_cuda_wait(gpu);
@@ -254,9 +254,8 @@ EC_CUDA_PART void ec_cuda_map_ports(ec_cuda *gpu, void *arena, size_t bytes) {
     }
 }
 
-/* Find a kernel, and where its arguments are. Each has 8 bytes; little endian, of which the driver
- * takes as many as the kernel's parameter has. shared_bytes: of memory for each block, beside what
- * the kernel declares. */
+/* Find a kernel, and its arguments. Each has 8 bytes, little endian; the driver reads the size of the
+ * kernel's parameter. shared_bytes: memory of each block in addition to the kernel's declarations. */
 EC_CUDA_PART void *ec_cuda_kernel(ec_cuda *gpu, const char *kernel, uint32_t shared_bytes,
                                   void **pointers, uint64_t *arguments, uint32_t count) {
     void *function = NULL;
@@ -287,8 +286,8 @@ EC_CUDA_PART void ec_cuda_launch(ec_cuda *gpu, const char *kernel, const uint32_
            gpu->stream, pointers, NULL));
 }
 
-/* Likewise one whose blocks wait for each other, so that all must be on the GPU at once: as many
- * as fit, at most size[0]; one where the GPU does not promise that. Its results are the same. */
+/* The same for a kernel whose blocks wait for each other, so that all must fit on the GPU: as many as
+ * fit, at most size[0]; one block if the GPU does not guarantee that. The results are the same. */
 EC_CUDA_PART void ec_cuda_launch_grid(ec_cuda *gpu, const char *kernel, const uint32_t *size,
                                       uint32_t shared_bytes, uint64_t *arguments, uint32_t count) {
     void *pointers[EC_CU_ARGUMENTS];
@@ -330,7 +329,7 @@ typedef struct ec_cu_config {
     unsigned attributes_count;
 } ec_cu_config;
 
-/* Likewise one whose blocks are a cluster, of as many as the GPU takes. */
+/* The same for a kernel whose blocks form a cluster, as large as the GPU allows. */
 EC_CUDA_PART void ec_cuda_launch_cluster(ec_cuda *gpu, const char *kernel, const uint32_t *size,
                                          uint32_t shared_bytes, uint64_t *arguments,
                                          uint32_t count) {
@@ -353,7 +352,7 @@ EC_CUDA_PART void ec_cuda_launch_cluster(ec_cuda *gpu, const char *kernel, const
           (&config, function, pointers, NULL));
 }
 
-/* Between these two, what is started is noted, to be started as one graph, of this number, by ec_cuda_replay. */
+/* Between these two calls, launches are recorded as graph `number`, which ec_cuda_replay starts. */
 EC_CUDA_PART void ec_cuda_record(ec_cuda *gpu) {
     EC_CU(gpu, EC_CU_CAPTURE_BEGIN, (void *, int), (gpu->stream, EC_CU_THREAD_LOCAL));
 }
@@ -370,7 +369,7 @@ EC_CUDA_PART void ec_cuda_replay(ec_cuda *gpu, uint32_t number) {
     EC_CU(gpu, EC_CU_GRAPH_LAUNCH, (void *, void *), (gpu->graphs[number], gpu->stream));
 }
 
-/* Give everything back; harmless after an error, and where nothing was opened. */
+/* Free everything; harmless after an error, and if nothing was opened. */
 EC_CUDA_PART void ec_cuda_close(ec_cuda *gpu) {
     const ec_cuda nothing = { 0 };
     if (gpu->context != NULL) {

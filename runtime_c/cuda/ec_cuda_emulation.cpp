@@ -1,9 +1,9 @@
-/* A GPU in C++ for tests: the driver's functions that ec_cuda_driver.h calls, and kernels as g++
- * compiles them. Blocks run one after the other, but for a grid whose blocks wait for each other. The
- * threads of a block do too where none waits; else each is a fiber, which a barrier stops until all
- * others of its scope have come. The GPU has 3 multiprocessors.
+/* A GPU in C++ for tests: the driver's functions that ec_cuda_driver.h calls, and kernels as g++ compiles
+ * them. Blocks run one after the other, except in a grid whose blocks wait for each other. So do the
+ * threads of a block if none waits; else each is a fiber, which a barrier stops until all others of its
+ * scope have reached it. The GPU has 3 multiprocessors.
  *
- * Built with -DEC_CUDA_KERNELS="a model's kernels". What kind of GPU it is, the environment says:
+ * Built with -DEC_CUDA_KERNELS="a model's kernels". Environment variables set the kind of GPU:
  * EC_MULTIPROCESSORS, EC_COOPERATES, EC_CLUSTER_BLOCKS, EC_INTEGRATED, EC_MOST_MAPPED. EC_CUDA_REVERSE=1
  * runs threads and blocks from the last to the first: no result may change.
  *
@@ -25,11 +25,11 @@
 
 /* The indices of the thread that runs: blocks x, y, z, then threads. */
 static int32_t ec_index[6];
-/* What a launch gives each block beside what its kernel declares; malloc aligns it to 16 bytes. */
+/* Shared memory of a block in addition to its kernel's declarations; malloc aligns it to 16 bytes. */
 static std::vector<std::vector<uint8_t>> ec_block_memory;
 /* Blocks of the grid that runs. */
 static uint32_t ec_blocks;
-/* Of kernels, so far. */
+/* Launches of kernels so far. */
 static int ec_launches;
 static void ec_barrier(int scope);
 static void ec_group_barrier(int group, int threads);
@@ -115,7 +115,7 @@ struct ec_kernel {
     bool waits;
 };
 
-/* Calls a kernel with what the driver's caller points at. */
+/* Calls a kernel with the arguments of the driver's caller. */
 template <typename... A, size_t... I>
 static void ec_call(void (*kernel)(A...), void **arguments, std::index_sequence<I...>) {
     kernel(*(A *)arguments[I]...);
@@ -140,7 +140,7 @@ static constexpr size_t ec_count(void (*)(A...)) {
 struct ec_group {
     uint32_t members = 0, come = 0, rounds = 0;
 };
-/* A thread: where it stands, its group of each scope, and for which round of which it waits. */
+/* A thread: its position, its group of each scope, and the round for which it waits in each. */
 struct ec_fiber {
     ucontext_t context; /* where it starts */
     jmp_buf point;
@@ -150,7 +150,7 @@ struct ec_fiber {
     ec_group *waits = NULL;
     uint32_t round = 0;
     bool is_done = false, is_started = false;
-    /* What it gives to the matrix instruction, for every other one. */
+    /* Its operands of the matrix instruction, for all other threads. */
     int32_t given[2][6];
     uint32_t products = 0;
 };
@@ -224,8 +224,8 @@ static void ec_group_barrier(int group, int threads) {
     ec_wait(&found);
 }
 
-/* The instruction by its lanes: each gives its words, and takes those of the lanes that have its rows
- * and columns. add: a word of a row by one of a column to a sum. */
+/* The instruction by its lanes: each passes its words, and takes the words of the lanes with its rows and
+ * columns. add: a word of a row by one of a column to a sum. */
 template <typename Sum, typename Add>
 static void ec_exchange(Sum *sums, const int32_t *rows, const int32_t *columns, Add add) {
     const uint32_t turn = ec_current->products % 2, lane = ec_current->thread % EC_WARP;
@@ -280,7 +280,7 @@ static void ec_fiber_start(void) {
     ec_leave();
 }
 
-/* A property of the GPU: what the environment says, or what is usual here. */
+/* A property of the GPU: from the environment, or the default here. */
 static size_t ec_gpu(const char *name, size_t usual) {
     const char *said = getenv(name);
     return said == NULL ? usual : strtoul(said, NULL, 10);
@@ -389,8 +389,8 @@ static void ec_run(const ec_kernel *kernel, const uint32_t *size, void **argumen
     }
 }
 
-/* What was started in each stream and has not run: it does when the program waits for it, no sooner,
- * so that a test finds what is used too early. */
+/* Launches in each stream that have not run: they run when the program waits for them, no sooner, so that
+ * a test finds results used too early. */
 typedef std::vector<std::function<void()>> ec_work;
 static std::map<void *, ec_work> ec_streams;
 
@@ -402,7 +402,7 @@ static void ec_finish(void *stream) {
     }
 }
 
-/* What was started between the begin and the end of a capture, with copies of the arguments. */
+/* Launches between the begin and the end of a capture, with copies of the arguments. */
 typedef ec_work ec_graph;
 static ec_graph *ec_capturing;
 static const int EC_GOOD = 0, EC_INVALID_VALUE = 1, EC_NOT_FOUND = 500;
@@ -422,7 +422,7 @@ static const int EC_ALREADY_MAPPED = 712;
 static int ec_copies;
 /* Of every buffer on the device, so that a test sees what was not given back. */
 static int ec_live;
-/* As the driver refuses more than 48 KB of shared memory for which nobody asked. */
+/* The driver refuses more than 48 KB of shared memory unless a kernel requests it. */
 static unsigned ec_most_shared;
 
 extern "C" {
@@ -462,7 +462,7 @@ int cuMemFree_v2(uint64_t address) {
     ec_live -= 1;
     return EC_GOOD;
 }
-/* What the GPU may use of the host's memory, by its address. */
+/* The host memory that the GPU may use, by its address. */
 static std::map<char *, size_t> ec_mapped;
 int cuMemHostRegister_v2(void *host, size_t bytes, unsigned flags) {
     char *const start = (char *)host;

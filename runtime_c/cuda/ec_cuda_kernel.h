@@ -1,6 +1,6 @@
-/* What kernels are written on: CUDA C++ as NVRTC compiles it, without any header, and the same names
- * for g++ in ec_cuda_emulation.cpp, which defines EC_CUDA_EMULATION. edgec puts this text at the top
- * of a model's kernels.
+/* The base of all kernels: CUDA C++ for NVRTC, without any header, and the same names for g++ in
+ * ec_cuda_emulation.cpp, which defines EC_CUDA_EMULATION. edgec puts this text at the top of a model's
+ * kernels.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -126,7 +126,7 @@ static inline void ec_mma_16816(float *sums, const int32_t *rows, const int32_t 
 #endif
 }
 #if __CUDA_ARCH__ >= 800
-/* The nearest number of TF32, as its bits, and what is left of a number beside that. */
+/* The nearest TF32 number as bits, and the rest of a number beyond it. */
 #define EC_TF32(number) ec_tf32(number)
 #define EC_TF32_REST(number, large) \
     (((large)&0x7f800000) == 0x7f800000 ? 0 : ec_tf32((number)-__int_as_float(large)))
@@ -151,8 +151,8 @@ static inline void ec_mma_1688(float *sums, const int32_t *rows, const int32_t *
 /* C's words in C++. */
 #define restrict __restrict__
 
-/* The threads of a grid, those of a warp one after the other, its warps taking turns with those of
- * other blocks: little work is shared out among all multiprocessors. */
+/* The threads of a grid, those of a warp one after the other, its warps taking turns with those of other
+ * blocks: a small amount of work is distributed over all multiprocessors. */
 #define EC_GRID_THREADS (EC_GRID_BLOCKS * EC_BLOCK_THREADS)
 #define EC_GRID_THREAD ((EC_THREAD_X / 32 * EC_GRID_BLOCKS + EC_BLOCK_X) * 32 + EC_THREAD_X % 32)
 

@@ -1,10 +1,10 @@
-/* Convolutions of float32 by NVIDIA's cuDNN, of which a model built with --external cudnn has some.
- * The library is opened when the model is set up, through prototypes of our own, as the driver is.
- * Included by the model's .c only.
+/* Convolutions of float32 by NVIDIA's cuDNN, for models built with --external cudnn. The library is
+ * opened when the model is set up, through prototypes of our own, as the driver is. Included by the
+ * model's .c only.
  *
  * Names and meanings: NVIDIA, cuDNN API Reference (8 and 9). The first error is kept in the model's
- * ec_cuda: EC_DNN_MISSING where the library or one of its functions is absent, EC_DNN_ERROR and
- * cuDNN's status where it refuses something.
+ * ec_cuda: EC_DNN_MISSING if the library or one of its functions is absent, EC_DNN_ERROR and cuDNN's
+ * status if it refuses something.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -107,7 +107,7 @@ EC_CUDA_PART void ec_cudnn_open(ec_cuda *gpu, ec_cudnn *dnn) {
     EC_DNN(gpu, dnn, EC_DNN_CREATE, (void **), (&dnn->handle));
 }
 
-/* What a convolution is to cuDNN. */
+/* cuDNN's objects of a convolution. */
 typedef struct ec_cudnn_layer {
     void *x, *out, *bias, *filter, *conv, *activation;
 } ec_cudnn_layer;
@@ -173,9 +173,9 @@ EC_CUDA_PART void ec_cudnn_reserve(ec_cuda *gpu, ec_cudnn *dnn, const ec_cudnn_l
     dnn->workspace_bytes = gpu->error == 0 ? bytes : 0u;
 }
 
-/* out = bias + x * weights, and what is below 0 is 0 where n says so. at: where input, output, weights
- * (channels of the output, height, width, channels of the input) and bias lie on the device; NULL
- * only reserves memory to work in, which all convolutions of a model share. */
+/* out = bias + x * weights, with a ReLU if n requests it. at: input, output, weights (output channels,
+ * height, width, input channels) and bias on the device; NULL only reserves the scratch memory that all
+ * convolutions of a model share. */
 EC_CUDA_PART void edgec_cudnn_conv_f32(ec_cuda *gpu, ec_cudnn *dnn, const int32_t *n,
                                        const uint64_t *at) {
     ec_cudnn_layer layer = { 0 };
@@ -201,7 +201,7 @@ EC_CUDA_PART void edgec_cudnn_conv_f32(ec_cuda *gpu, ec_cudnn *dnn, const int32_
     ec_cudnn_forget(dnn, &layer);
 }
 
-/* Give everything back, before the GPU's context goes; keeps the error. */
+/* Free everything, before the GPU's context; keeps the error. */
 EC_CUDA_PART void ec_cudnn_close(ec_cuda *gpu, ec_cudnn *dnn) {
     const ec_cudnn nothing = { 0 };
     const int error = gpu->error;

@@ -34,7 +34,7 @@
 
 namespace {
 
-/* What n has: shapes of input and output (images, height, width, channels), then height and width of
+/* Contents of n: shapes of input and output (images, height, width, channels), then height and width of
  * kernel, stride, dilation and padding (above and to the left, below and to the right), and the bits of
  * the limits of results. */
 enum {
@@ -59,7 +59,7 @@ struct Log final : nvinfer1::ILogger {
     }
 };
 
-/* One engine and what it is of; what is declared first goes last. */
+/* One engine and its builder's objects; they are destroyed in reverse order. */
 struct Layer {
     std::array<int32_t, EC_NUMBERS> numbers;
     std::array<uint64_t, 4> at;
@@ -181,7 +181,7 @@ uint64_t hashed(uint64_t hash, const void *data, size_t bytes) {
     return hash;
 }
 
-/* The file of a layer's plan; "" where none is kept. */
+/* The file of a layer's plan; "" if none is kept. */
 std::string file_of(const int32_t *n, const float *weights, const float *bias) {
     const char *const folder = std::getenv("EDGEC_TENSORRT_PLANS");
     if (folder == nullptr || *folder == '\0') {

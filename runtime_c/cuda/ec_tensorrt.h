@@ -63,7 +63,7 @@ EC_CUDA_PART void edgec_tensorrt_conv_f32(ec_cuda *gpu, ec_tensorrt *rt, const i
     }
 }
 
-/* Give everything back, before the GPU's context goes; keeps the error. */
+/* Free everything, before the GPU's context; keeps the error. */
 EC_CUDA_PART void ec_tensorrt_close(ec_cuda *gpu, ec_tensorrt *rt) {
     const ec_tensorrt nothing = { 0 };
     const int error = gpu->error;

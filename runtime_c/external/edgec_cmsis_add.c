@@ -1,4 +1,5 @@
-/* A sum of CMSIS-NN. numbers: offset, multiplier and shift of both inputs, the left shift, those of the output, count. */
+/* A sum of CMSIS-NN. numbers: offset, multiplier and shift of both inputs, the left shift, offset,
+ * multiplier and shift of the output, count. */
 #include "edgec_cmsis_nn.h"
 
 void edgec_cmsis_add_s8(const int8_t *a, const int8_t *b, int8_t *out, const int32_t *numbers);

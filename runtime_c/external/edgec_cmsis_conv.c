@@ -7,8 +7,8 @@ void edgec_cmsis_conv_s8(const int8_t *x, int8_t *out, const int8_t *weights, co
 
 static cmsis_nn_conv_params convolution(const int32_t *s) {
     cmsis_nn_conv_params made;
-    made.input_offset = s[IN_OFFSET];
-    made.output_offset = s[OUT_OFFSET];
+    made.input_offset = s[OFFSET];
+    made.output_offset = s[ZERO_POINT];
     made.stride = tile(s[STRIDE_H], s[STRIDE_W]);
     made.padding = tile(s[TOP], s[LEFT]);
     made.dilation = tile(s[DILATION_H], s[DILATION_W]);

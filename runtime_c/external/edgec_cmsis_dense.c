@@ -14,9 +14,9 @@ void edgec_cmsis_dense_s8(const int8_t *x, int8_t *out, const int8_t *weights, c
     const cmsis_nn_dims filter = dims(s[CHANNELS], 1, 1, s[OUT_CHANNELS]);
     const cmsis_nn_dims added = dims(1, 1, 1, s[OUT_CHANNELS]);
     const cmsis_nn_context ctx = context(room, s[ROOM_BYTES]);
-    params.input_offset = s[IN_OFFSET];
+    params.input_offset = s[OFFSET];
     params.filter_offset = 0;
-    params.output_offset = s[OUT_OFFSET];
+    params.output_offset = s[ZERO_POINT];
     params.activation = limits(s[LOW], s[HIGH]);
     quant.multiplier = multiplier;
     quant.shift = shift;

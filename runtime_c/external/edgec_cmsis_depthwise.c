@@ -16,8 +16,8 @@ void edgec_cmsis_depthwise_s8(const int8_t *x, int8_t *out, const int8_t *weight
     const cmsis_nn_dims filter = dims(1, s[KERNEL_H], s[KERNEL_W], s[OUT_CHANNELS]);
     const cmsis_nn_dims added = dims(1, 1, 1, s[OUT_CHANNELS]);
     const cmsis_nn_context ctx = context(room, s[ROOM_BYTES]);
-    params.input_offset = s[IN_OFFSET];
-    params.output_offset = s[OUT_OFFSET];
+    params.input_offset = s[OFFSET];
+    params.output_offset = s[ZERO_POINT];
     params.ch_mult = 1;
     params.stride = tile(s[STRIDE_H], s[STRIDE_W]);
     params.padding = tile(s[TOP], s[LEFT]);

@@ -1,7 +1,7 @@
-/* What the functions of `edgec.external.cmsis_nn()` share: numbers as CMSIS-NN's structs.
+/* Shared by the functions of `edgec.external.cmsis_nn()`: numbers as CMSIS-NN's structs.
  *
- * Numbers come as arrays, in the order of the enum. `room` is CMSIS-NN's buffer, of ROOM_BYTES: a layer
- * that asks for more is left undone, which edgec finds when it compares the kernel.
+ * Numbers come as arrays, in the order of the enums. `room` is CMSIS-NN's buffer, of ROOM_BYTES: a layer
+ * that needs more is not computed, which edgec finds when it compares the kernel.
  */
 #ifndef EDGEC_CMSIS_NN_H
 #define EDGEC_CMSIS_NN_H
@@ -10,27 +10,12 @@
 #include <stdint.h>
 
 #include "arm_nnfunctions.h"
+#include "edgec_convolution.h"
 
+/* Numbers after those of a convolution. */
 enum {
-    BATCH,
-    HEIGHT,
-    WIDTH,
-    CHANNELS,
-    OUT_HEIGHT,
+    OUT_HEIGHT = HIGH + 1,
     OUT_WIDTH,
-    OUT_CHANNELS,
-    KERNEL_H,
-    KERNEL_W,
-    STRIDE_H,
-    STRIDE_W,
-    DILATION_H,
-    DILATION_W,
-    TOP,
-    LEFT,
-    IN_OFFSET,
-    OUT_OFFSET,
-    LOW,
-    HIGH,
     ROOM_BYTES
 };
 

@@ -1,7 +1,7 @@
-/* What the groups of a model on an Ethos-U share: the call of Arm's driver.
+/* Common code of a model's groups on an Ethos-U: the call of Arm's driver.
  *
- * The prototypes are those of ethos-u-core-driver's include/ethosu_driver.h. Whoever links the model
- * brings the driver, and initialises it before the first run.
+ * The prototypes are from ethos-u-core-driver's include/ethosu_driver.h. The program that links the model
+ * provides the driver, and initialises it before the first run.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

@@ -14,7 +14,7 @@
 void edgec_dnnl_conv_f32(const float *x, float *out, const float *weights, const float *bias,
                          const float *limits, const int32_t *sizes);
 
-/* What is made once for a layer. */
+/* Objects that are made once for a layer. */
 struct layer {
     const void *weights;
     const int32_t *sizes;

@@ -1,4 +1,4 @@
-/* EC_TRACE on the host: the least time of each layer over many runs, and what the core can do at most.
+/* EC_TRACE on the host: the least time of each layer over many runs, and the core's peak rates.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -8,7 +8,7 @@
 #include "kernels/aarch64/base_s8.h"
 #include "kernels/x86/base_s8.h"
 
-/* What takes the place of a model's trace ids above these is not timed. */
+/* Larger trace ids are not timed. */
 #define EC_CLOCKED_IDS 4096u
 #define EC_NEVER UINT64_MAX
 
@@ -30,7 +30,7 @@ static uint64_t ec_now(void) {
     return (uint64_t)now.tv_sec * 1000000000u + (uint64_t)now.tv_nsec;
 }
 
-/* What passed since the last event counts for this one; the end of its own call begins the next. */
+/* The time since the last event counts for this one; the end of this call begins the next. */
 void ec_trace(const void *context, uint32_t id, const void *data, uint32_t row, uint32_t bytes) {
     const uint64_t now = ec_now();
     (void)context, (void)data, (void)row, (void)bytes;
@@ -122,7 +122,7 @@ void ec_clock_runs(ec_run_fn *run, void *context, const void *const *inputs, voi
 #define EC_F32_MACS 1u
 #endif
 
-/* So many rounds of products of int8; returns how many products there were. */
+/* `rounds` rounds of int8 products; returns the number of products. */
 uint64_t ec_peak_s8(uint32_t rounds) {
     EC_INTS sums[EC_SUMS], x = EC_INTS_ALL(1), w = EC_INTS_ALL(1);
     for (uint32_t i = 0; i < EC_SUMS; ++i) {
@@ -158,7 +158,7 @@ uint64_t ec_peak_f32(uint32_t rounds) {
     return (uint64_t)rounds * EC_SUMS * EC_F32_MACS;
 }
 
-/* So many times all bytes of memory as large as a second cache keeps; returns the bytes read. */
+/* Read memory of the size of a second-level cache `rounds` times; returns the bytes read. */
 uint64_t ec_peak_bytes(uint32_t rounds) {
     static EC_FLOATS memory[(1u << 18) / sizeof(EC_FLOATS)];
     const uint32_t count = (uint32_t)(sizeof memory / sizeof memory[0]);

@@ -91,7 +91,7 @@ static struct {
     uint32_t value_bytes;
 } link_state;
 
-/* Without a key, nobody can tell a recorded request from the host's own. */
+/* Without a key, a recorded request cannot be told from the host's own. */
 #if EC_LINK_KEYED
 #define IS_SEEN (link_state.seen != 0u)
 #define LAST_COMMAND CHALLENGE
@@ -294,7 +294,7 @@ static void do_run(void) {
         link_state.started = ec_port_ticks();
         status = link_state.model->run();
         ticks = ec_port_ticks() - link_state.started;
-        /* A clock coarser than its own overhead can give less than that. */
+        /* A clock that is coarser than its overhead can result in less than that. */
         ticks = ticks > link_state.excluded ? ticks - link_state.excluded : 0u;
         fewest = ticks < fewest ? ticks : fewest;
         most = ticks > most ? ticks : most;

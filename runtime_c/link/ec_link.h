@@ -47,8 +47,8 @@ extern "C" {
 #define EC_LINK_CHUNK 256u
 #endif
 
-/* What one tick of ec_port_ticks is, for `ec_link_model.tick_unit`. */
-#define EC_LINK_TICK_TIME 0u         /* a clock of its own, such as a 16 MHz timer */
+/* The unit of ec_port_ticks, for `ec_link_model.tick_unit`. */
+#define EC_LINK_TICK_TIME 0u         /* a separate clock, such as a 16 MHz timer */
 #define EC_LINK_TICK_CYCLES 1u       /* core clock cycles, counted by hardware */
 #define EC_LINK_TICK_INSTRUCTIONS 2u /* an emulator whose virtual time counts instructions */
 
@@ -84,12 +84,12 @@ typedef struct ec_link_model {
 /* Answer the host for ever. */
 void ec_link_serve(const ec_link_model *model);
 
-/* Answer what has arrived so far, then return. Bytes of an unfinished frame are kept. */
+/* Answer the bytes received so far, then return. Bytes of an unfinished frame are kept. */
 void ec_link_poll(const ec_link_model *model);
 
-/* The hook of a build with -DEC_TRACE_HOOK: EC_TRACE calls it. Outside a traced run it returns at
- * once. In a traced run it stops the inference until the host has read what it wants of the
- * `bytes` at `data` and says go on; the time spent here is not counted in the run's ticks. */
+/* The hook of a build with -DEC_TRACE_HOOK: EC_TRACE calls it. Outside a traced run it returns at once.
+ * In a traced run it stops the inference until the host has read the `bytes` at `data` that it wants and
+ * continues the run; the time spent here is not counted in the run's ticks. */
 void ec_trace(const void *context, uint32_t id, const void *data, uint32_t row, uint32_t bytes);
 
 #ifdef __cplusplus

@@ -21,7 +21,7 @@ int memcmp(const void *one, const void *other, size_t count);
 #define NUMBER_BYTES 4u
 #define MOST_AHEAD 0x7FFFu
 
-/* What a hash under the device's key is for. */
+/* The purpose of a hash under the device's key. */
 enum purpose {
     FOR_NONCE = 0,
     FOR_FIRST_HALF = 1,
@@ -75,7 +75,7 @@ EC_LINK_SMALL void ec_link_challenge(const uint8_t *nonce, uint16_t sequence, ui
     hash_nonces(FOR_PROOF, answer + EC_LINK_NONCE_BYTES);
 }
 
-/* Hash `length` bytes at `data`, the number and the type, for which there is room after them. */
+/* Hash `length` bytes at `data`, then the number and the type, which are appended to the data. */
 EC_LINK_SMALL static void hash_frame(uint8_t *data, uint32_t length, uint8_t type, uint32_t number,
                                      uint8_t *out) {
     *ec_link_put(data + length, number, NUMBER_BYTES) = type;

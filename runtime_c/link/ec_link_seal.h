@@ -19,7 +19,7 @@
 
 #if EC_LINK_KEYED
 
-/* What the seal of a request says. */
+/* The result of checking a request's seal. */
 enum ec_link_trust {
     EC_LINK_FORGED, /* no session, another key, changed on the way, or too old */
     EC_LINK_FRESH,  /* good, and its number is new */

@@ -269,13 +269,13 @@ static inline float ec_signed_zero_f32(float y, float x) {
     return y == 0.0f ? ec_f32_from_bits(sign) : y;
 }
 
-/* The largest integer that is no larger. */
+/* Round down to an integer. */
 static inline float ec_floor_f32(float x) {
     const float whole = ec_whole_f32(x);
     return ec_signed_zero_f32(whole > x ? whole - 1.0f : whole, x);
 }
 
-/* The smallest integer that is no smaller. */
+/* Round up to an integer. */
 static inline float ec_ceil_f32(float x) {
     const float whole = ec_whole_f32(x);
     return ec_signed_zero_f32(whole < x ? whole + 1.0f : whole, x);
@@ -347,7 +347,7 @@ static inline float ec_cos_f32(float x) {
     return ec_wave_f32(x, 1u);
 }
 
-/* The arc tangent: by that of -1 / x or of (x - 1) / (x + 1) where x is not small. */
+/* The arc tangent; for x that is not small, by the one of -1 / x or of (x - 1) / (x + 1). */
 static inline float ec_atan_f32(float x) {
     if (x == 0.0f) {
         return x;

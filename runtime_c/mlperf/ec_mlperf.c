@@ -19,7 +19,7 @@ static struct {
     const ec_mlperf_model *model;
     uint32_t expected; /* bytes that `db load` announced */
     uint32_t loaded;   /* bytes that have come */
-    uint32_t length;   /* of the command so far; more than fits is counted, not kept */
+    uint32_t length;   /* of the command so far; excess bytes are counted, not kept */
     char command[EC_MLPERF_COMMAND + 1u];
 } state;
 
@@ -60,8 +60,7 @@ static void put_signed(int32_t value) {
     put_number(value < 0 ? (uint64_t)(-(int64_t)value) : (uint64_t)value, 1);
 }
 
-/* Something that the host sent, back to it. A line may have damaged it, and hosts stop at what is
- * no text. */
+/* Send a text of the host back. A line may have damaged it, and hosts stop at bytes that are not text. */
 static void put_echo(const char *text, uint32_t most) {
     for (; most > 0u && *text != '\0'; most--, text++) {
         ec_port_putc(*text >= ' ' && *text <= '~' ? (uint8_t)*text : (uint8_t)'?');
@@ -99,7 +98,7 @@ static void put_float(float value) {
     if (exponent >= 0) {
         thousandths <<= exponent;
     } else if (exponent < -40) {
-        thousandths = 0; /* under 2^34 * 2^-40, which is no half */
+        thousandths = 0; /* below 2^34 * 2^-40, less than a half */
     } else {
         const uint64_t half = 1ULL << (-exponent - 1);
         const uint64_t rest = thousandths & (2u * half - 1u);
@@ -159,7 +158,7 @@ static int is_word(const char *word, const char *wanted) {
     return *word == *wanted;
 }
 
-/* A decimal number, 0 for what is none, limited to what is far more than can be meant. */
+/* A decimal number, 0 for other texts, limited to far more than any real number here. */
 static int32_t read_number(const char *word) {
     const int is_negative = *word == '-';
     int32_t value = 0;

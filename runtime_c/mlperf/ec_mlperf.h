@@ -18,7 +18,7 @@ extern "C" {
 /* The longest command without its '%'. */
 #define EC_MLPERF_COMMAND 80u
 
-/* What the host calls the maker of the device. */
+/* The host's name of the device's maker. */
 #ifndef EC_MLPERF_VENDOR
 #define EC_MLPERF_VENDOR "edgec"
 #endif
@@ -26,7 +26,7 @@ extern "C" {
 /* A model as the benchmark sees it. */
 typedef struct ec_mlperf_model {
     const char *id;        /* "kws01", "vww01", "ad01", "ic01", ... */
-    uint8_t *buffer;       /* what the host loads, as the official data sets hold it */
+    uint8_t *buffer;       /* the host's input, as stored in the official data sets */
     uint32_t buffer_bytes; /* the most that it can load */
     int32_t (*init)(void); /* returns an ec_status, as run does */
     void (*load)(void);    /* turn the buffer into the model's input */

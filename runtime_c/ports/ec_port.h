@@ -15,8 +15,8 @@
 extern "C" {
 #endif
 
-/* Set up clock, UART and tick counter. Gives up on a clock that does not start, and then runs on
- * the reset clock: the UART divider and ec_port_ticks_hz follow what is really running. */
+/* Set up clock, UART and tick counter. Gives up on a clock that does not start, and then runs on the
+ * reset clock: the UART divider and ec_port_ticks_hz follow the actual clock. */
 void ec_port_init(void);
 
 /* Send one byte, waiting while the transmit register is full. */
@@ -51,7 +51,7 @@ void ec_port_reset(void);
  * put on it. */
 uint32_t ec_port_stack_high_water(void);
 
-/* Return the bytes of stack the linker script gives, to compare the high-water mark with. */
+/* Return the size of the stack in the linker script, in bytes, to compare the high-water mark with. */
 uint32_t ec_port_stack_size(void);
 
 #ifdef __cplusplus

@@ -43,8 +43,8 @@ static inline int32_t ec_requantize_tflm_right(int32_t acc, int32_t multiplier, 
     return ec_rounding_divide_by_power_of_two(high, -shift);
 }
 
-/* The high 32 bits of a * b, rounded half up, b >= 0, for cores whose longest product has 32 bits.
- * One function for all layers: calling it costs less than its code does that often.
+/* The high 32 bits of a * b, rounded half up, b >= 0, for cores whose longest product has 32 bits. One
+ * function for all layers: calling it costs less than repeating its code.
  *
  * a = ah * 2^16 + al and b alike: a * b = ah * bh * 2^32 + (ah * bl + middle) * 2^16 + ..., where
  * the middle, al * bh and the upper half of al * bl, is below 2^31 even when 2^15 is added to
@@ -117,8 +117,8 @@ static inline int8_t ec_requantize_tflm_right_s8(int32_t acc, int32_t multiplier
     return ec_saturate_half_s8(doubled + (1 + 2 * zero_point));
 }
 
-/* ec_requantize_tflm_relu plus a zero point, limited to int8; what is under the zero point must be
- * limited to it, as by a zero point of -128. */
+/* ec_requantize_tflm_relu plus a zero point, limited to int8; results below the zero point must be
+ * limited to it, for example by a zero point of -128. */
 static inline int8_t ec_requantize_tflm_relu_s8(int32_t acc, int32_t multiplier, int32_t shift,
                                                 int32_t zero_point) {
     const int32_t doubled = ec_high_of_double(acc, multiplier) >> (-1 - shift);
@@ -135,14 +135,14 @@ static inline int32_t ec_requantize_single(int32_t acc, int32_t multiplier, int3
 }
 
 /* acc * multiplier * 2^-shift, rounded once, half up (TFLite's rescaling of int64 accumulators);
- * multiplier of 15 bits, shift from 8 to 46. What does not fit wraps. */
+ * multiplier of 15 bits, shift from 8 to 46. A result that does not fit wraps. */
 static inline int32_t ec_requantize_tflm16(int64_t acc, int32_t multiplier, int32_t shift) {
     const uint64_t product = (uint64_t)acc * (uint64_t)multiplier;
     return (int32_t)((int64_t)(product + (UINT64_C(1) << (shift - 1))) >> shift);
 }
 
-/* The same of an int32, with multiplier * 2^15 and shift - 17, at least 1. Rounding down to 32 bits
- * first is exact: what is added before the second shift is an integer. */
+/* The same of an int32, with multiplier * 2^15 and shift - 17, at least 1. Rounding down to 32 bits first
+ * is exact: the rounding constant of the second shift is an integer. */
 static inline int32_t ec_requantize_tflm16_high(int32_t acc, int32_t multiplier, int32_t exponent) {
     const int32_t high = (int32_t)(((int64_t)acc * multiplier) >> 32);
     return (high + (INT32_C(1) << (exponent - 1))) >> exponent;
@@ -249,8 +249,8 @@ static inline int32_t ec_requantize_onnx(int32_t acc, float scale) {
     return ec_round_half_even_f32((float)acc * scale);
 }
 
-/* a * b + c with one rounding. Without an instruction for it, in double precision, which edgec proves
- * to give the same for the operands of a model. */
+/* a * b + c with one rounding. Without an instruction for it, in double precision; edgec proves that the
+ * result is equal for a model's operands. */
 static inline float ec_fma_f32(float a, float b, float c) {
 #if defined(__GNUC__) && defined(__ARM_FEATURE_FMA)
     return __builtin_fmaf(a, b, c);

@@ -1,7 +1,7 @@
-/* How microkernels are compiled.
+/* Macros for compiling microkernels.
  *
- * edgec copies what a model uses into the model's own .c. Each piece stands after a comment of its
- * own, so that it can be cut out.
+ * edgec copies the pieces that a model uses into the model's own .c. Each piece has its own comment
+ * before it, so that it can be cut out.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -38,8 +38,8 @@ void *memset(void *to, int value, size_t bytes);
 #define EC_SHARED
 #endif
 
-/* Beside `static inline`: a function that always becomes part of its callers, which give it numbers
- * that are known when it is compiled. */
+/* In addition to `static inline`: a function that is always inlined, because its callers pass numbers
+ * that are known at compile time. */
 #if defined(__GNUC__)
 #define EC_INLINE __attribute__((always_inline, unused))
 #else

@@ -1,4 +1,4 @@
-/* What every function of a generated model returns. Copied beside each model: the values never
+/* The return value of every function of a generated model. Copied beside each model: the values never
  * change meaning, so models made by different versions of edgec can share this file.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
@@ -20,9 +20,9 @@ typedef enum ec_status {
     EC_ERR_NOT_INITIALIZED = -4, /* the context was not set up by this model's init */
     EC_ERR_SELFTEST = -5,        /* the golden run gave other bytes than at compile time */
     EC_ERR_RANGE = -6,           /* a size or index is out of its bounds */
-    EC_ERR_WEIGHTS = -7,         /* the weights in memory are not those of compile time */
+    EC_ERR_WEIGHTS = -7,         /* the weights in memory differ from the compiled ones */
     EC_ERR_CPU = -8,             /* the processor lacks instructions that the model is built with */
-    EC_ERR_GPU = -9,             /* no GPU, no driver, or it refuses what the model needs */
+    EC_ERR_GPU = -9,             /* no GPU, no driver, or it lacks what the model needs */
     EC_ERR_NPU = -10             /* an accelerator's driver refused or did not finish a group */
 } ec_status;
 

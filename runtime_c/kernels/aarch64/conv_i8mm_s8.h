@@ -1,10 +1,10 @@
 /* Convolutions and dense of int8 on 64-bit Arm with SMMLA: tiles of up to four pixels and sixteen
- * channels, whose sums stay in registers, those of two pixels and two channels in each.
+ * channels, whose sums stay in registers, four of two pixels and two channels in each.
  *
- * A stream holds units of sixteen channels, the last one filled with zeros. Of each unit: for each row
- * of the window, groups of eight inputs, with the eight weights of each channel; then biases, and what
- * sums are rescaled by. The last group of a row ends with the row: its inputs that were in the group
- * before have weights of 0, so no byte beside the row is read.
+ * A stream holds units of sixteen channels, the last one filled with zeros. Of each unit: for each row of
+ * the window, groups of eight inputs, with the eight weights of each channel; then biases and rescaling
+ * factors. The last group of a row ends with the row: inputs that were in the previous group have weights
+ * of 0, so no byte outside the row is read.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

@@ -2,10 +2,10 @@
  * channels, whose sums stay in registers, four of each until they are added.
  *
  * A stream holds units of four channels, the last one filled with zeros. Of each unit: for each row of
- * the window, groups of sixteen inputs, with the weights of one channel after the other; then biases,
- * and what sums are rescaled by. The last group of a row ends with the row: its inputs that were in the
- * group before have weights of 0, so no byte beside the row is read. Two products are added in 16 bits:
- * no two weights of a channel that are eight apart in a group are both -128.
+ * the window, groups of sixteen inputs, with the weights of one channel after the other; then biases and
+ * rescaling factors. The last group of a row ends with the row: inputs that were in the previous group
+ * have weights of 0, so no byte outside the row is read. Two products are added in 16 bits: no two
+ * weights of a channel that are eight apart in a group are both -128.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -123,7 +123,7 @@ static inline EC_INLINE const int32_t *ec_conv_tile_neon(int8_t *out, const int8
             }
         }
     }
-    stream = (const int32_t *)w; /* biases, then what sums are rescaled by */
+    stream = (const int32_t *)w; /* biases, then rescaling factors */
     EC_STRAIGHT
     for (int32_t p = 0; p < 4; ++p) {
         results[p] = vdupq_n_s32(0);

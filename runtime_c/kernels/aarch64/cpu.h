@@ -9,7 +9,7 @@
 
 #include "edgec/ec_kernel.h"
 
-/* The system's list of what there is. */
+/* The system's list of CPU features. */
 #if defined(__aarch64__) && defined(__linux__)
 #include <sys/auxv.h>
 #define EC_HAS_AUXV 1

@@ -1,8 +1,8 @@
 /* Depthwise convolutions of int8 on 64-bit Arm: sixteen channels of a pixel at a time.
  *
  * A stream holds units of sixteen channels, the last one filled with zeros: the weights of each tap as
- * bytes, none of them -128, since the products of two taps are added in 16 bits; then biases, and what
- * sums are rescaled by.
+ * bytes, none of them -128, since the products of two taps are added in 16 bits; then biases and
+ * rescaling factors.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -24,7 +24,7 @@
 #define EC_MUL_ADD_LOW_NEON(sums, a, b) ((sums) = vmlal_s8((sums), vget_low_s8(a), vget_low_s8(b)))
 #endif
 
-/* A pixel of a unit, of which `left` channels are there: two taps at a time. */
+/* A pixel of a unit with `left` channels: two taps at a time. */
 static inline EC_INLINE void ec_depthwise_pixel_neon(int8_t *out, const int8_t *x,
                                                      const int32_t *stream,
                                                      const ec_depthwise_sizes *n, int32_t left,

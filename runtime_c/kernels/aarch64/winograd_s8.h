@@ -1,11 +1,11 @@
-/* Convolutions of int8 with windows of 3 x 3 on 64-bit Arm without SDOT, by the method of Winograd:
- * tiles of 2 x 2 outputs, whose inputs and weights are transformed, so that a tile takes 16 products
- * for each input channel, not 36. All numbers are integers: sums are four times those of the direct way,
- * and so the same. Source: Lavin, Gray, "Fast Algorithms for Convolutional Neural Networks", section 4.1.
+/* Convolutions of int8 with windows of 3 x 3 on 64-bit Arm without SDOT, by the method of Winograd: tiles
+ * of 2 x 2 outputs, whose inputs and weights are transformed, so that a tile takes 16 products for each
+ * input channel, not 36. All numbers are integers: sums are exactly four times the direct ones. Source:
+ * Lavin, Gray, "Fast Algorithms for Convolutional Neural Networks", section 4.1.
  *
  * A stream holds units of sixteen channels. Of each unit: for each of the 16 places in a tile, row by
- * row, and each input channel, sixteen int16, the transformed weights; then biases, and what sums are
- * rescaled by. A transformed input is at most 512, a transformed weight 1,152.
+ * row, and each input channel, sixteen int16, the transformed weights; then biases and rescaling factors.
+ * A transformed input is at most 512, a transformed weight 1,152.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -20,8 +20,8 @@
 /* The most input channels. */
 #define EC_TILE_INPUTS 128
 
-/* An image of rows + 2 by pixels + 2, how many channels it and the outputs have, and what results are
- * moved by and limited to. Rows and pixels are even, of at least four tiles. */
+/* An image of rows + 2 by pixels + 2, its channels and the outputs', the results' zero point and limits.
+ * Rows and pixels are even, of at least four tiles. */
 typedef struct {
     int32_t in_channels, rows, pixels, channels;
     int32_t zero_point, minimum, maximum;

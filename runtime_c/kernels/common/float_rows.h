@@ -1,7 +1,7 @@
-/* Rows of floats that are quantized when the model runs: how far they reach, and their integers.
+/* Rows of floats that are quantized when the model runs: their largest magnitude, and their integers.
  *
- * Plain C whose inner loops compilers make vectors of. The order of comparisons does not matter:
- * the results are those of one value after the other.
+ * Plain C whose inner loops compilers vectorize. The order of comparisons does not matter: the results
+ * equal a serial loop's.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -75,8 +75,8 @@ static inline EC_INLINE int32_t ec_round_in(float value, float least, float most
     return whole + (rest >= 0.5f ? 1 : 0) - (rest <= -0.5f ? 1 : 0);
 }
 
-/* As many of a row as fill vectors of the C compiler, which makes none of branches; returns how many.
- * They become int8, or with `is_moved` int16, less `start`. */
+/* The elements of a row that fill vectors of the C compiler, which does not vectorize branches; returns
+ * their number. They become int8, or with `is_moved` int16 minus `start`. */
 static inline EC_INLINE int32_t ec_quantize_vectors(void *out, const float *x, float scale,
                                                     int32_t start, int32_t is_moved,
                                                     int32_t count) {

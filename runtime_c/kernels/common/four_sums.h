@@ -1,8 +1,8 @@
 /* Sums of 24 bits of four pixels p, q, r and s in three words, modulo 2^32:
  *   S = p + 256 * q, T = q + 256 * r, U = r + 256 * s.
  *
- * S - 256 * T is p - 65536 * r, whose lower half is that of p; its upper half and U give the rest of p.
- * Then S gives q, T gives r, and U gives s.
+ * S - 256 * T is p - 65536 * r, whose lower half equals p's; its upper half and U determine the rest of
+ * p. Then S determines q, T determines r, and U determines s.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

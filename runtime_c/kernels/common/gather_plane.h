@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* An image, its `step` from pixel to pixel, where it lies in the plane, and what is around it. */
+/* An image: its `step` from pixel to pixel, its place in the plane, and the padding's value. */
 typedef struct {
     int32_t height, width, step, top, left, plane_height, plane_width, fill;
 } ec_plane_sizes;

@@ -8,7 +8,7 @@
 #include "edgec/ec_kernel.h"
 #include "kernels/common/window_sizes.h"
 
-/* An image, the part of it that is copied, and what is outside of it. */
+/* An image, the part of it that is copied, and the value outside of it. */
 typedef struct {
     int32_t height, width, channels, kernel_h, kernel_w, dilation, fill;
 } ec_part_sizes;
@@ -34,7 +34,8 @@ static inline int32_t ec_inside_window(int32_t count, int32_t most) {
     return count < 0 ? 0 : count > most ? most : count;
 }
 
-/* The same of 16 bits, run by run: of one that is not all inside, what is replaces `fill`. */
+/* The same with 16 bits, run by run: a run that is partly outside is filled with `fill`, then its inside
+ * is copied. */
 static inline void ec_gather_window_s16(const int16_t *x, int16_t *to, const ec_part_sizes *n,
                                         int32_t row, int32_t column) {
     const int32_t run = n->kernel_w * n->channels;
@@ -55,8 +56,8 @@ static inline void ec_gather_window_s16(const int16_t *x, int16_t *to, const ec_
     }
 }
 
-/* Input by input of the window of output pixel `pixel`: kernel_h * kernel_w * channels int8, row by
- * row. What lies outside of x is zero_point, if `padded`; otherwise nothing does. */
+/* Input by input of the window of output pixel `pixel`: kernel_h * kernel_w * channels int8, row by row.
+ * Elements outside of x are zero_point if `padded`; otherwise there are none. */
 static inline void ec_gather_pixel_s8(int8_t *to, const int8_t *x, const ec_window_sizes *n,
                                       int32_t pixel) {
     const int32_t above = pixel / n->out_width;

@@ -7,7 +7,7 @@
 
 #include "edgec/ec_kernel.h"
 
-/* Some rows of a padded image: those of ec_pad_rows_s8. */
+/* Some rows of a padded image, for ec_pad_rows_s8. */
 typedef struct {
     int32_t height, width, channels, top, left, rows, out_width, zero_point;
 } ec_pad_rows_sizes;

@@ -7,7 +7,7 @@
 
 #include <stdint.h>
 
-/* How many products of a + first and b + second there are, and what they are rescaled by. */
+/* The number of products (a + first) * (b + second), and their rescaling. */
 typedef struct {
     int32_t count, first, second, multiplier, shift, zero_point;
 } ec_mul_sizes;

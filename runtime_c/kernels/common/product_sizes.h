@@ -7,8 +7,8 @@
 
 #include <stdint.h>
 
-/* A window, from row to row of it `pitch` bytes and from pixel to pixel `step`; how many pixels and
- * channels there are; what results are moved by and limited to. */
+/* A window: its rows are `pitch` bytes apart and its pixels `step`; numbers of pixels and channels; the
+ * results' zero point and limits. */
 typedef struct {
     int32_t kernel_h, kernel_w, in_channels, pitch, step, pixels, channels;
     int32_t zero_point, minimum, maximum;

@@ -27,7 +27,7 @@
 /* The same where the others are limited to -128, and nothing else is limited. */
 #define EC_ROUND_LINE 6
 
-/* Words of a channel after its weights: bias and what its sum is rescaled by. */
+/* Words of a channel after its weights: bias and rescaling factors. */
 #define EC_SCALE_WORDS(rounding)        \
     ((rounding) == EC_ROUND_NONE    ? 1 \
      : (rounding) == EC_ROUND_ONNX  ? 2 \
@@ -50,7 +50,7 @@ static inline EC_UNUSED int32_t ec_rescale_sum_onnx(int32_t sum, const int32_t *
     return ec_requantize_onnx(sum, ec_f32_from_bits((uint32_t)scales[0]));
 }
 
-/* By lines: both parts of their slope, and what they start with from 0 on and below. */
+/* Rescaling by lines: both parts of their slope, and their offsets for sums from 0 on and below. */
 static inline EC_UNUSED int32_t ec_rescale_sum_lines(int32_t sum, const int32_t *lines,
                                                      int32_t apart) {
     const double slope = (double)ec_f32_from_bits((uint32_t)lines[0]) +

@@ -1,4 +1,4 @@
-/* Remembered values move down: what a filter over time forgets, one value at a time.
+/* Moves the memory of a filter over time down by one value; the oldest is dropped.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -7,8 +7,8 @@
 
 #include "edgec/ec_kernel.h"
 
-/* Moves bytes from a place that is not below `to` in memory, four words at a time, all of which are
- * read before they are written. */
+/* Moves bytes to `to`, from an address that is not below it, four words at a time: all four are read
+ * before they are written. */
 static EC_SHARED void ec_shift_bytes(void *to, const void *from, int32_t bytes) {
     int8_t *out = (int8_t *)to;
     const int8_t *x = (const int8_t *)from;

@@ -1,4 +1,4 @@
-/* What matrix products of int16 share: sums to results of int16 or int8, biases of 64 bits.
+/* Shared by matrix products of int16: sums to results of int16 or int8, biases of 64 bits.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

@@ -1,10 +1,10 @@
 /* Weights of float32 as streams of kernels hold them.
  *
- * A stream holds bias and weights in the order of use. Per unit of four channels (the last one may
- * have fewer): the biases, then for each input of a window the weights of the unit's channels.
- * `stored` is the bytes of a weight: 4 a float32; 2 a float16; 1 an int8 that counts the steps of
- * its channel, which stand after the biases. What is stored so becomes a float32, with one
- * rounding where it is a product of a step, before it is used.
+ * A stream holds bias and weights in the order of use. Per unit of four channels (the last one may have
+ * fewer): the biases, then for each input of a window the weights of the unit's channels. `stored` is the
+ * bytes of a weight: 4 a float32; 2 a float16; 1 an int8 that is multiplied by its channel's step; the
+ * steps follow the biases. A stored weight becomes a float32 before use, with one rounding if it is a
+ * product with a step.
  *
  * 0 is half a byte, of numbers that count steps, too. Its units have eight channels, the last one
  * as well: biases and steps of four and of four, then for each input four bytes, whose low halves
@@ -111,7 +111,7 @@ static inline EC_INLINE void ec_four_weights_f32(float *weights, const uint8_t *
     }
 }
 
-/* Weight `position` of those at v, of a channel of this step. */
+/* Weight `position` of the weights at v, in a channel with this step. */
 static inline EC_INLINE float ec_weight_f32(const uint8_t *v, int32_t position, int32_t stored,
                                             float step, int32_t second) {
     if (stored <= 0) {

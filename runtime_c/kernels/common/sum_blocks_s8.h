@@ -40,8 +40,8 @@ static inline EC_UNUSED void ec_sums_in_c_s8(int32_t *acc, const int8_t *x, cons
 }
 
 /* Assembly of Armv7-M: r0 x, r1 weights, r2 step, r3 a weight, r4-r11 sums, r12 and lr inputs. On the
- * stack: the end of x, acc. Four inputs at a time, after those that are left over. r7 or r11 may be the
- * compiler's frame pointer: what it does not know to change is saved here. */
+ * stack: the end of x, acc. Four inputs at a time, after the remainder. r7 or r11 may be the compiler's
+ * frame pointer: registers that it does not expect to change are saved here. */
 #define EC_SUMS_RUN(copy, each)                                          \
     register int32_t *r0 __asm__("r0") = acc;                            \
     register const int8_t *r1 __asm__("r1") = x;                         \
@@ -115,7 +115,8 @@ static EC_KERNEL void ec_sums_1x8_s8(int32_t *acc, const int8_t *x, const int32_
 #endif
 }
 
-/* Loads after it stay there: gcc else begins with them all, for which there are no registers. */
+/* Loads after it stay there: otherwise gcc starts with all loads, for which there are not enough
+ * registers. */
 #if defined(__GNUC__)
 #define EC_SUMS_IN_ORDER __asm__ volatile("" : : : "memory")
 #else
@@ -161,7 +162,7 @@ static EC_KERNEL void ec_sums_1x8_s8(int32_t *acc, const int8_t *x, const int32_
     acc[(at) + 2] = sum##2;    \
     acc[(at) + 3] = sum##3
 
-/* One pixel by four channels: those that blocks of more leave over. */
+/* One pixel by four channels: the remainder of larger blocks. */
 static EC_KERNEL void ec_sums_1x4_s8(int32_t *acc, const int8_t *x, const int32_t *stream,
                                      int32_t depth, int32_t step) {
     const int8_t *w = (const int8_t *)(stream + 4);
@@ -268,7 +269,7 @@ static EC_KERNEL void ec_sums_4x16_s8(int32_t *acc, const int8_t *x, const int32
 #endif
 }
 
-/* Assembly of Armv6-M: what is to stay is pushed, r0 last. */
+/* Assembly of Armv6-M: registers to preserve are pushed, r0 last. */
 #define EC_SUMS_SAVE     \
     "push {r4-r7, lr}\n" \
     "mov r4, r8\n"       \
@@ -302,7 +303,7 @@ static EC_KERNEL void ec_sums_4x16_s8(int32_t *acc, const int8_t *x, const int32
         EC_SUMS_MOVED(d, "r11") EC_SUMS_MOVED(e, "r12") EC_SUMS_MOVED(f, "lr")                \
             EC_SUMS_MOVED(g, "r5") EC_SUMS_MOVED(h, "r6")
 
-/* Less what weights are more than they mean. */
+/* Subtract the offset of stored weights. */
 #define EC_SUMS_LESS(to, sum) \
     "mov " to ", " sum "\n"   \
     "subs " to ", " to ", r7\n"
@@ -327,10 +328,10 @@ static EC_KERNEL void ec_sums_4x16_s8(int32_t *acc, const int8_t *x, const int32
     acc[(at) + 2] = (int32_t)(from##2 - sum); \
     acc[(at) + 3] = (int32_t)(from##3 - sum)
 
-/* One pixel by eight channels, whose weights are stored as what they are more than -128: Armv6-M
- * reads bytes without a sign at a number after a pointer, but others at a register after it.
+/* One pixel by eight channels, whose weights are stored plus 128, as uint8: Armv6-M loads uint8 at an
+ * immediate offset, but int8 only at a register offset.
  *
- * Registers: r0 the end of x, r1 weights, r2 what is left, negative, r3 an input, r4 a weight, r7 the
+ * Registers: r0 the end of x, r1 weights, r2 minus the remaining bytes, r3 an input, r4 a weight, r7 the
  * sum of inputs; sums: r8-r12, lr, r5, r6. On the stack: acc. */
 static EC_KERNEL void ec_sums_1x8_moved_s8(int32_t *acc, const int8_t *x, const int32_t *stream,
                                            int32_t depth, int32_t step) {

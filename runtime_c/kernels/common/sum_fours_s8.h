@@ -109,8 +109,8 @@ static EC_KERNEL void ec_sums_4x4_packed_s8(int32_t *acc, const int8_t *x, const
     ec_store_four_s8(acc + 3, 4, ds, dt, du);
 }
 
-/* Assembly: inputs by two weights, four at a time after those that are left over, from r0 to the end of x
- * in `end`; `one` is an input without a step of r1, `step` such a step, `four` are four inputs. */
+/* Assembly: inputs by two weights, four at a time after the remainder, from r0 to the end of x in `end`;
+ * `one` is an input without a step of r1, `step` such a step, `four` are four inputs. */
 #define EC_FOURS_LOOP(end, one, step, four) \
     "b 1f\n"                                \
     "0:\n" one step "1:\n"                  \
@@ -193,8 +193,8 @@ static EC_KERNEL void ec_sums_4x4_packed_s8(int32_t *acc, const int8_t *x, const
     "str r3, [r0, #" r "]\n"                \
     "str r4, [r0, #" v "]\n"
 
-/* Runs assembly with acc, x, stream and depth in r0 to r3; the code saves what
- * the compiler does not know to change. */
+/* Runs assembly with acc, x, stream and depth in r0 to r3; the code saves registers that the compiler
+ * does not expect to change. */
 #define EC_FOURS_RUN(code)                                    \
     register int32_t *r0 __asm__("r0") = acc;                 \
     register const int8_t *r1 __asm__("r1") = x;              \

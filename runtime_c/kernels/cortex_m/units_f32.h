@@ -41,11 +41,13 @@ typedef struct {
     int32_t tap, fpscr;
 } ec_units_f32_sizes;
 
-/* Whether the compiler takes this assembly. */
+/* A kernel's body: assembly if the compiler takes it, else C. */
 #if defined(__ARM_FP) && EC_DSP_ASM
-#define EC_FPU_UNITS_ASM 1
+#define EC_RUN_UNITS_F32(units, pixels, own, begin, run, skip, end) \
+    EC_RUN_UNITS_F32_FPU(units, begin, run, skip, end)
 #else
-#define EC_FPU_UNITS_ASM 0
+#define EC_RUN_UNITS_F32(units, pixels, own, begin, run, skip, end) \
+    ec_units_in_c_f32(units, pixels, own)
 #endif
 
 /* clang-format off */
@@ -259,7 +261,7 @@ typedef struct {
 
 /* clang-format on */
 
-/* The units of so many pixels in C. own: 1 if each channel has inputs of its own, else 0. */
+/* The same in C, for units of `pixels` pixels. own: 1 if each channel has its own inputs, else 0. */
 static inline EC_UNUSED void ec_units_in_c_f32(const ec_units_f32_sizes *n, int32_t pixels,
                                                int32_t own) {
     const float *x = n->x;
@@ -288,43 +290,27 @@ static inline EC_UNUSED void ec_units_in_c_f32(const ec_units_f32_sizes *n, int3
 
 /* Four pixels whose channels share inputs. */
 static EC_KERNEL void ec_conv_four_units_f32(ec_units_f32_sizes *units) {
-#if EC_FPU_UNITS_ASM
-    EC_RUN_UNITS_F32_FPU(units, EC_BEGIN_FOUR_F32_FPU,
-                         EC_SHARED_RUN_F32_FPU(EC_FOUR_PIXELS_F32_FPU), EC_SKIP_FOUR_F32_FPU,
-                         EC_END_FOUR_F32_FPU);
-#else
-    ec_units_in_c_f32(units, 4, 0);
-#endif
+    EC_RUN_UNITS_F32(units, 4, 0, EC_BEGIN_FOUR_F32_FPU,
+                     EC_SHARED_RUN_F32_FPU(EC_FOUR_PIXELS_F32_FPU), EC_SKIP_FOUR_F32_FPU,
+                     EC_END_FOUR_F32_FPU);
 }
 
 /* One pixel whose channels share inputs. */
 static EC_KERNEL void ec_conv_one_units_f32(ec_units_f32_sizes *units) {
-#if EC_FPU_UNITS_ASM
-    EC_RUN_UNITS_F32_FPU(units, EC_BEGIN_ONE_F32_FPU, EC_SHARED_RUN_F32_FPU(EC_ONE_PIXEL_F32_FPU),
-                         EC_SKIP_ONE_F32_FPU, EC_END_ONE_F32_FPU);
-#else
-    ec_units_in_c_f32(units, 1, 0);
-#endif
+    EC_RUN_UNITS_F32(units, 1, 0, EC_BEGIN_ONE_F32_FPU, EC_SHARED_RUN_F32_FPU(EC_ONE_PIXEL_F32_FPU),
+                     EC_SKIP_ONE_F32_FPU, EC_END_ONE_F32_FPU);
 }
 
 /* Four pixels whose channels have inputs of their own. */
 static EC_KERNEL void ec_depthwise_four_units_f32(ec_units_f32_sizes *units) {
-#if EC_FPU_UNITS_ASM
-    EC_RUN_UNITS_F32_FPU(units, EC_BEGIN_FOUR_F32_FPU, EC_OWN_RUN_F32_FPU(EC_FOUR_PIXELS_F32_FPU),
-                         EC_SKIP_FOUR_F32_FPU, EC_END_FOUR_F32_FPU EC_NEXT_INPUTS_F32_FPU);
-#else
-    ec_units_in_c_f32(units, 4, 1);
-#endif
+    EC_RUN_UNITS_F32(units, 4, 1, EC_BEGIN_FOUR_F32_FPU, EC_OWN_RUN_F32_FPU(EC_FOUR_PIXELS_F32_FPU),
+                     EC_SKIP_FOUR_F32_FPU, EC_END_FOUR_F32_FPU EC_NEXT_INPUTS_F32_FPU);
 }
 
 /* One pixel whose channels have inputs of their own. */
 static EC_KERNEL void ec_depthwise_one_units_f32(ec_units_f32_sizes *units) {
-#if EC_FPU_UNITS_ASM
-    EC_RUN_UNITS_F32_FPU(units, EC_BEGIN_ONE_F32_FPU, EC_OWN_RUN_F32_FPU(EC_ONE_PIXEL_F32_FPU),
-                         EC_SKIP_ONE_F32_FPU, EC_END_ONE_F32_FPU EC_NEXT_INPUTS_F32_FPU);
-#else
-    ec_units_in_c_f32(units, 1, 1);
-#endif
+    EC_RUN_UNITS_F32(units, 1, 1, EC_BEGIN_ONE_F32_FPU, EC_OWN_RUN_F32_FPU(EC_ONE_PIXEL_F32_FPU),
+                     EC_SKIP_ONE_F32_FPU, EC_END_ONE_F32_FPU EC_NEXT_INPUTS_F32_FPU);
 }
 
 /* A row of outputs: what lies outside of x is left out, and pixels are computed in order. own: as above. */

@@ -9,10 +9,10 @@
 #include "edgec/ec_kernel.h"
 #include "math/ec_float.h"
 
-/* What a lane gives to an instruction: its own eight bytes of rows g and g + 8, and of column g, with
- * g = lane / 4 and q = lane % 4. x is row g of rows that lie as close as the steps of lane 4 and lane 0,
- * w is column 2 * q of the columns of lane 0. They are aligned to 8 and 4 bytes. Other lanes multiply
- * these as well: the instruction's own order of the steps of a sum is another one. */
+/* A lane's operands of an instruction: its eight bytes of rows g and g + 8, and of column g, with g =
+ * lane / 4 and q = lane % 4. x is row g, with the row distance of lane 4 and lane 0, w is column 2 * q of
+ * the columns of lane 0. They are aligned to 8 and 4 bytes. Other lanes use these operands too: the
+ * instruction has its own order of the steps of a sum. */
 static inline EC_UNUSED void ec_mma_words(const uint8_t *x, const uint8_t *w, int32_t x_bytes,
                                           int32_t w_bytes, int32_t lane, int32_t *words) {
 #if defined(EC_MMA_S8)
@@ -71,9 +71,9 @@ static inline EC_UNUSED void ec_mma_s8(const int8_t *x, const int8_t *w, int32_t
 #endif
 }
 
-/* acc[2 * r + s] += the sum of x[r * x_step + k] * w[s * w_step + k] for k < 16, of float16, in an order
- * of its own. All lanes of a warp come to it together, and pointers lie as those of ec_mma_s8. Products
- * are exact. */
+/* acc[2 * r + s] += the sum of x[r * x_step + k] * w[s * w_step + k] for k < 16, of float16, in the
+ * instruction's order. All lanes of a warp call it together, with pointers as for ec_mma_s8. Products are
+ * exact. */
 static inline EC_UNUSED void ec_mma_f16(const uint16_t *x, const uint16_t *w, float *acc,
                                         int32_t x_step, int32_t w_step, int32_t lane) {
 #if defined(EC_MMA_F16)

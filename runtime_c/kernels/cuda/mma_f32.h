@@ -8,11 +8,12 @@
 
 #include "edgec/ec_kernel.h"
 
-/* acc[2 * r + s] += the sum of x[r * x_step + k] * w[s * w_step + k] for k < 8, in an order of its own.
+/* acc[2 * r + s] += the sum of x[r * x_step + k] * w[s * w_step + k] for k < 8, in the instruction's
+ * order.
  *
- * All lanes of a warp come to it together, and pointers lie as those of ec_mma_s8. Each number is a sum
- * of two of TF32, of 11 bits each; the product of the smaller ones is left out, so that a product is
- * off by 2^-21 of it or so. Where the larger one is infinite, so is the number. */
+ * All lanes of a warp call it together, with pointers as for ec_mma_s8. Each number is a sum of two TF32
+ * numbers of 11 bits; the product of the smaller ones is omitted, so a product has a relative error of
+ * about 2^-21. If the larger one is infinite, so is the number. */
 static inline EC_UNUSED void ec_mma_f32(const float *x, const float *w, float *acc, int32_t x_step,
                                         int32_t w_step, int32_t lane) {
 #if defined(EC_MMA_TF32)

@@ -47,11 +47,11 @@
 
 /* Assembly: the head of a convolution with gemmlowp's rounding, up to the first four channels.
  *
- * What is done for a sum is a list of addresses on the stack, which steps take one after the other: of
- * each row of a window the slice that is not whole (2), so many of the four slices that a round has
- * (3), whole rounds, and the way to the next row (7); in place of the last one what makes results (5),
- * then what limits them (11), or narrows those that only int8 limits (12). Where the zero point is -128,
- * too, no negative tie can be seen: 6 makes and narrows these. The list is made from its end on. */
+ * The steps of a sum are a list of addresses on the stack, and each step jumps to the next one. The steps
+ * of a window's row are: the incomplete slice (2), the slices of an incomplete round of four (3),
+ * complete rounds, and the move to the next row (7). Instead of the last move, results are computed (5),
+ * then limited (11), or only narrowed if the limits are int8's (12). If the zero point is -128 as well,
+ * ties below zero are cut off: one step computes and narrows (6). The list is written backwards. */
 #define EC_CONV_TFLM_BEGIN_MVE \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \

@@ -30,9 +30,8 @@
 #endif
 
 /* The window that moves over x [height][width][channels] to a row of `out_width` pixels of `outputs`
- * channels: its inputs, the steps between windows and between inputs, how far the first lies above and
- * left of x, whether some reach outside of x, and what stands there. Then what results are moved by
- * and limited to. */
+ * channels: its inputs, the steps between windows and between inputs, the padding above and left of x,
+ * whether windows reach outside of x, and the value there. Then the results' zero point and limits. */
 typedef struct {
     int32_t height, width, channels;
     int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
@@ -48,7 +47,7 @@ static inline EC_UNUSED int8_t ec_result_c_rvv(uint32_t sum, int32_t multiplier,
 }
 
 /* The first `count` channels of a row of outputs in C. A window has the inputs of all channels of x at
- * its taps, or where `is_own` of that of the output. */
+ * its taps, or with `is_own` only of the output's channel. */
 static inline EC_UNUSED void ec_windows_c_rvv(int8_t *out, const int8_t *x, const int32_t *stream,
                                               const ec_windows_rvv_sizes *n, int32_t row,
                                               int32_t is_own, int32_t count) {
@@ -301,7 +300,7 @@ static EC_SHARED void ec_depthwise_pixel_rvv(int8_t *out, const int8_t *x, const
     __riscv_vwmacc_vv_i32m4( \
         sums, __riscv_vsext_vf2_i16m2(__riscv_vle8_v_i8m1((from), lanes), lanes), (by), lanes)
 
-/* sums and those of a row of three taps. */
+/* Add the products of a row of three taps to the sums. */
 #define EC_ROW_RVV(first, second, third)        \
     do {                                        \
         sums = EC_TAP_RVV(at, first);           \

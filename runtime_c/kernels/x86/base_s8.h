@@ -199,8 +199,8 @@ static inline EC_UNUSED void ec_store_bytes_x86(int8_t *p, int64_t bytes, int32_
     }
 }
 
-/* Of a unit's channels, once for all its pixels: multipliers, those of odd lanes and what sums are
- * shifted by, then what rounds each lane, or even and odd ones. */
+/* For a unit's channels, once for all its pixels: multipliers, odd lanes' multipliers and shifts, then
+ * the rounding constant of each lane, or of even and odd lanes. */
 static inline EC_INLINE void ec_scales_x86(EC_V *found, const int32_t *scales, int32_t rounding) {
 #if EC_X86_LANES
     if (rounding == EC_ROUND_NONE) {

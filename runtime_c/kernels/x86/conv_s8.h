@@ -1,11 +1,11 @@
 /* Convolutions and dense of int8 on x86: tiles of pixels and channels whose sums stay in registers.
  *
- * A stream holds units of as many channels as a vector has lanes, the last one filled with zeros. Of
- * each unit: for each row of the window, groups of four inputs, with the weights of each channel; then
- * biases, and what sums are rescaled by. The last group of a row ends with the row: its inputs that
- * were in the group before have weights of 0, so no byte beside the row is read. With VNNI the four
- * weights of a channel lie together, and the bias is less by 128 times their sum, since inputs are
- * more by 128; else two of each channel lie together.
+ * A stream holds units of as many channels as a vector has lanes, the last one filled with zeros. Of each
+ * unit: for each row of the window, groups of four inputs, with the weights of each channel; then biases
+ * and rescaling factors. The last group of a row ends with the row: inputs that were in the previous
+ * group have weights of 0, so no byte outside the row is read. With VNNI the four weights of a channel
+ * are adjacent, and 128 times their sum is subtracted from the bias, since 128 is added to inputs; else
+ * two of each channel are adjacent.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -15,8 +15,8 @@
 #include "kernels/common/product_sizes.h"
 #include "kernels/x86/base_s8.h"
 
-/* Pixel p, a constant, of up to sixteen from `at` on: by sums that x86 addresses, so that few registers
- * hold all. by: steps, of which compilers must not know more: 1, 3, 5, 7 and 9 of them. */
+/* Pixel p, a constant, of up to sixteen from `at` on: by sums that x86 can address, so that few registers
+ * suffice. by: multiples 1, 3, 5, 7 and 9 of the step, opaque to the compiler. */
 static inline EC_INLINE const int8_t *ec_pixel_x86(const int8_t *at, const int8_t *nine,
                                                    const ptrdiff_t *by, int32_t p) {
     switch (p) {
@@ -121,7 +121,7 @@ static inline EC_INLINE void ec_conv_tile_s8_x86(int8_t *out, const int8_t *x,
 #endif
 }
 
-/* The pixels of a tile, all channels, of which there are `most` units, a constant. */
+/* The pixels of a tile, all channels, in at most `most` units, a constant. */
 static inline EC_INLINE void ec_conv_pixels_s8_x86(int8_t *out, const int8_t *x,
                                                    const int32_t *stream, const ec_tile_sizes *n,
                                                    int32_t most) {
@@ -148,9 +148,9 @@ static inline EC_INLINE void ec_conv_pixels_s8_x86(int8_t *out, const int8_t *x,
 #endif
 }
 
-/* Pixels from p on, as many as there are, `wide` at a time: their inputs are copied first, if
- * there is room. Returns the first pixel that is left. Eight are twice four, not six and two. one: a
- * tile of one pixel. */
+/* All pixels from p on, `wide` at a time: their inputs are copied first, if there is room. Returns the
+ * first remaining pixel. Eight are split into four and four, not six and two. one: a tile of one pixel.
+ */
 static inline EC_INLINE int32_t ec_conv_run_s8_x86(int8_t *out, const int8_t *x,
                                                    const int32_t *stream, const ec_tile_sizes *one,
                                                    int32_t p, int32_t pixels, int32_t wide,

@@ -18,8 +18,8 @@
 #define EC_HAS_CPUID 0
 #endif
 
-/* Bits that must be there: of leaf 1 in ecx, of leaf 7 in ebx and ecx, and of XCR0, by which the system
- * says that it keeps the registers. AVX2 comes with FMA, AVX-512 with its parts BW and VL. */
+/* Bits that must be there: of leaf 1 in ecx, of leaf 7 in ebx and ecx, and of XCR0: the system saves the
+ * registers. AVX2 comes with FMA, AVX-512 with its parts BW and VL. */
 #if defined(__AVX512VNNI__)
 #define EC_CPU_BITS \
     { 1u << 27 | 1u << 12, 1u << 5 | 1u << 16 | 1u << 30 | 1u << 31, 1u << 11, 0xE6u }

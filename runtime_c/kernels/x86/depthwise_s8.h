@@ -1,7 +1,7 @@
 /* Depthwise convolutions of int8 on x86: a vector of channels of up to four pixels at a time.
  *
  * A stream holds units of as many channels as a vector has lanes, the last one filled with zeros: the
- * weights of each tap as bytes, then biases, and what sums are rescaled by.
+ * weights of each tap as bytes, then biases and rescaling factors.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -11,8 +11,7 @@
 #include "kernels/common/product_sizes.h"
 #include "kernels/x86/base_s8.h"
 
-/* `wide` pixels of a unit, of which `left` channels are there; `wide` and whether these are all are
- * constants. */
+/* `wide` pixels of a unit with `left` channels; `wide` and whether the unit is full are constants. */
 static inline EC_INLINE void ec_depthwise_tile_s8_x86(int8_t *out, const int8_t *x,
                                                       const int32_t *stream,
                                                       const ec_depthwise_sizes *n,

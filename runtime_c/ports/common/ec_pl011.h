@@ -1,7 +1,7 @@
 /* Arm's PL011 UART, for the port that includes this: received bytes go to the queue by interrupt.
  *
- * Technical Reference Manual (DDI 0183), registers. Functions of the port's own file take fewer
- * bytes than those of another.
+ * Technical Reference Manual (DDI 0183), registers. Functions in the port's own file take fewer bytes
+ * than functions in another file.
  */
 #ifndef EC_PL011_H
 #define EC_PL011_H
@@ -43,7 +43,7 @@ static inline void ec_pl011_send(uint8_t byte) {
     UART_DATA = byte;
 }
 
-/* Take what the UART received; call it in its interrupt. */
+/* Take the received bytes from the UART; call it in its interrupt. */
 static void ec_pl011_receive(void) {
     if ((UART_ERRORS & ERRORS_OVERRUN) != 0u) {
         UART_ERRORS = 0u; /* any write clears it */

@@ -1,4 +1,5 @@
-/* What start-up code of any core uses: places of the linker script, and what start.c does. */
+/* Shared by the start-up code of all cores: symbols of the linker script, and the functions of start.c.
+ */
 #ifndef EC_START_H
 #define EC_START_H
 
@@ -15,7 +16,7 @@ extern uint32_t __stack_top[];   /* first address above it */
 
 int main(void);
 
-/* Give variables their initial values, call main, and sleep if it returns. */
+/* Initialise variables, call main, and sleep if it returns. */
 __attribute__((noreturn)) void ec_start(void);
 
 /* Reports of a fault: text, and eight hexadecimal digits. */

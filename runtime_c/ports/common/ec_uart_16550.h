@@ -1,7 +1,7 @@
 /* A 16550 UART, for the port that includes this: received bytes go to the queue by interrupt.
  *
- * National Semiconductor PC16550D data sheet, registers; the board's [config] says how many bytes
- * they are apart. Functions of the port's own file take fewer bytes than those of another.
+ * National Semiconductor PC16550D data sheet, registers; the board's [config] has the distance between
+ * them in bytes. Functions in the port's own file take fewer bytes than functions in another file.
  */
 #ifndef EC_UART_16550_H
 #define EC_UART_16550_H
@@ -46,7 +46,7 @@ static inline void ec_16550_send(uint8_t byte) {
     UART_DATA = byte;
 }
 
-/* Take what the UART received; call it in its interrupt. */
+/* Take the received bytes from the UART; call it in its interrupt. */
 static void ec_16550_receive(void) {
     uint8_t status = UART_LINE_STATUS; /* reading clears the overrun */
     while ((status & STATUS_RECEIVED) != 0u) {

@@ -1,4 +1,4 @@
-/* What every port of a 32-bit Cortex-A or Cortex-R uses: registers, and what its interrupt does. */
+/* Shared by the ports of 32-bit Cortex-A and Cortex-R: registers, and the interrupt function. */
 #ifndef EC_CORTEX_AR_H
 #define EC_CORTEX_AR_H
 

@@ -1,4 +1,4 @@
-/* What code for any core asks of a Cortex-A or Cortex-R of 32 bits. */
+/* Core functions of 32-bit Cortex-A and Cortex-R for portable code. */
 #ifndef EC_CPU_H
 #define EC_CPU_H
 

@@ -19,8 +19,8 @@ void ec_interrupt_entry(void);
 #define SCTLR_HIGH_VECTORS (1u << 13)
 #define SCTLR_THUMB_EXCEPTIONS (1u << 30)
 
-/* The exception table, and what its faults say: their number, and the instruction that made them.
- * LR is then 2, 4 or 8 bytes after that. */
+/* The exception table, and its faults' reports: the number, and the instruction that caused it. LR is
+ * then 2, 4 or 8 bytes after that. */
 __attribute__((naked, used, aligned(64), section(".vectors"))) void ec_trap_table(void) {
     __asm__ volatile(".syntax unified\n\t"
                      "b.w Reset_Handler\n\t"
@@ -43,7 +43,7 @@ __attribute__((naked, used, aligned(64), section(".vectors"))) void ec_trap_tabl
                      "4: movs r0, #4\n\t" /* no data there */
                      "sub.w r1, lr, #8\n\t"
                      "b 6f\n\t"
-                     "5: movs r0, #5\n\t" /* what nobody enables */
+                     "5: movs r0, #5\n\t" /* nobody enables it */
                      "subs r1, lr, #4\n\t"
                      /* After an overflow the stack pointer is outside of RAM, so the report runs on
                       * the stack from its top again. */
@@ -56,7 +56,7 @@ __attribute__((naked, used, aligned(64), section(".vectors"))) void ec_trap_tabl
                      "b.w ec_abort\n\t");
 }
 
-/* Saves on the program's stack what the port's function may change, aligned as calls want it. */
+/* Saves the registers that the port's function may change on the program's stack, aligned for calls. */
 __attribute__((naked, used)) void ec_interrupt_entry(void) {
     __asm__ volatile(".syntax unified\n\t"
                      "sub.w lr, lr, #4\n\t"

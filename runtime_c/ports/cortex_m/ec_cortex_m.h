@@ -1,4 +1,4 @@
-/* What every Cortex-M port uses: registers of the core and interrupts.
+/* Shared by the Cortex-M ports: registers of the core and interrupts.
  *
  * Register addresses: Arm v6-M and v7-M Architecture Reference Manuals (DDI 0419 B3.2, DDI 0403
  * B3.2 system control space).

@@ -1,4 +1,4 @@
-/* What code for any core asks of a Cortex-M. */
+/* Core functions of the Cortex-M for portable code. */
 #ifndef EC_CPU_H
 #define EC_CPU_H
 

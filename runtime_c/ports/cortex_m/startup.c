@@ -104,8 +104,8 @@ __attribute__((weak, noreturn)) void ec_fault(uint32_t exception, const uint32_t
     }
 }
 
-/* Reports on what is left of the stack's region: after an overflow the stack pointer is outside
- * of RAM, so the report runs on the stack from its top again. */
+/* Runs the report at the top of the stack's region: after an overflow the stack pointer is outside of
+ * RAM, so the stack is used from its top again. */
 __attribute__((naked)) void ec_fault_entry(void) {
     __asm__ volatile("mrs r0, ipsr\n\t"
                      "mrs r1, msp\n\t"

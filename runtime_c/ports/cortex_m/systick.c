@@ -30,7 +30,7 @@ static uint32_t tick_hz;
 
 #ifdef EC_DWT_CYCCNT
 static bool uses_cycles;               /* the cycle counter moves */
-static volatile uint32_t cycles_last;  /* what it was when SysTick last looked */
+static volatile uint32_t cycles_last;  /* its value when SysTick last read it */
 static volatile uint32_t cycles_wraps; /* how often it had wrapped by then */
 
 /* Emulators read 0; on hardware a debugger or a lock can hold the counter still. */

@@ -1,7 +1,7 @@
-/* What code for any core asks of a 32-bit RISC-V: its interrupt mask, sleep and stack pointer.
+/* Core functions of 32-bit RISC-V for portable code: interrupt mask, sleep and stack pointer.
  *
- * The registers are those of machine mode: RISC-V Instruction Set Manual, volume II, chapter 3.
- * Their instructions have a name of their own since 2019 (Zicsr), which every core here has.
+ * The registers are machine mode's: RISC-V Instruction Set Manual, volume II, chapter 3. Their
+ * instructions have a name of their own since 2019 (Zicsr), which every core here has.
  */
 #ifndef EC_CPU_H
 #define EC_CPU_H

@@ -1,4 +1,4 @@
-/* What every RISC-V port uses: registers, and what its interrupt does. */
+/* Shared by the RISC-V ports: registers, and the interrupt function. */
 #ifndef EC_RISCV_H
 #define EC_RISCV_H
 

@@ -16,7 +16,7 @@ void ec_trap_entry(void);
 void ec_interrupt_entry(void);
 
 #ifdef EC_BOOT_MAGIC
-/* What the boot ROM looks for at the start of flash; it then jumps after it. */
+/* The boot ROM looks for this at the start of flash; it then jumps after it. */
 extern const uint32_t ec_boot_magic[2];
 __attribute__((section(".vectors.boot"), used))
 const uint32_t ec_boot_magic[2] = { EC_BOOT_MAGIC, EC_BOOT_MAGIC };
@@ -38,8 +38,8 @@ __attribute__((naked, used, aligned(256), section(".vectors"))) void ec_trap_tab
                      ".option pop");
 }
 
-/* The compiler saves what the port's function may change. That is no vector, which would be half a
- * kilobyte and more: they are off meanwhile, and fault. */
+/* The compiler saves the registers that the port's function may change. Vector registers, half a kilobyte
+ * and more, are not saved: they are off meanwhile, and fault. */
 __attribute__((interrupt("machine"))) EC_NO_VECTORS void ec_interrupt_entry(void) {
     EC_VECTORS_OFF();
     ec_interrupt();

@@ -1,4 +1,4 @@
-/* What the STM32 ports share: bounded waits, pins, and the two generations of USART.
+/* Shared by the STM32 ports: bounded waits, pins, and the two generations of USART.
  *
  * A family's port.c starts its clock, switches on the peripherals' own clocks, and calls
  * ec_stm32_uart_start. usart_sr.c has the USART of F1 and F4 (status and data register),
@@ -22,8 +22,8 @@ static inline bool ec_stm32_wait(volatile uint32_t *reg, uint32_t mask, uint32_t
     return false;
 }
 
-/* Give pin `pin` of the UART's GPIO port its alternate function, with a pull-up (idle is high).
- * Every family but F1: MODER at 0x00, PUPDR at 0x0C, AFRL and AFRH at 0x20. */
+/* Set pin `pin` of the UART's GPIO port to its alternate function, with a pull-up (idle is high). Every
+ * family but F1: MODER at 0x00, PUPDR at 0x0C, AFRL and AFRH at 0x20. */
 static inline void ec_stm32_set_uart_pin(uint32_t gpio, uint32_t pin, uint32_t function) {
     volatile uint32_t *const mode = &EC_REG32(gpio);
     volatile uint32_t *const pull = &EC_REG32(gpio + 0x0Cu);

@@ -44,7 +44,7 @@ static bool start_pll(uint32_t config) {
 
 /* Set up the fastest clock that starts; return the core's rate, 0 in an emulator without RCC. */
 static uint32_t start_clock(void) {
-    /* The internal oscillator is on after reset, so 0 is no value of a real RCC_CR. */
+    /* The internal oscillator is on after reset, so 0 cannot be the value of a real RCC_CR. */
     if (RCC_CR == 0u) {
         return 0u;
     }

@@ -49,7 +49,7 @@ static bool start_pll(uint32_t source_hz, bool is_hse) {
 
 /* Set up the fastest clock that starts; return the core's rate. */
 static uint32_t start_clock(void) {
-    /* The internal oscillator is on after reset, so 0 is no value of a real RCC_CR: an emulator
+    /* The internal oscillator is on after reset, so 0 cannot be the value of a real RCC_CR: an emulator
      * without an RCC, which runs the core at the board's own rate. */
     if (RCC_CR == 0u) {
         return 0u;

@@ -1,5 +1,5 @@
-/* What code for any core asks of an Xtensa without register windows: its interrupt mask, sleep and
- * stack pointer. Instructions: Xtensa Instruction Set Architecture Reference Manual, 6. */
+/* Core functions of an Xtensa without register windows for portable code: interrupt mask, sleep and stack
+ * pointer. Instructions: Xtensa Instruction Set Architecture Reference Manual, 6. */
 #ifndef EC_CPU_H
 #define EC_CPU_H
 

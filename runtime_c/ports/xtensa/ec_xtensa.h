@@ -1,4 +1,4 @@
-/* What every Xtensa port uses: registers, and what its interrupt does. */
+/* Shared by the Xtensa ports: registers, and the interrupt function. */
 #ifndef EC_XTENSA_H
 #define EC_XTENSA_H
 

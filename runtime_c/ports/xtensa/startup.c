@@ -57,8 +57,9 @@ __asm__(".section .text.Reset_Handler, \"ax\"\n\t"
         ".size Reset_Handler, . - Reset_Handler\n\t"
         ".text\n");
 
-/* Saves on the program's stack what the port's function may change. EXCCAUSE 4 is an interrupt.
- * An exception may come of a stack that is no longer in memory: its report uses the stack's top. */
+/* Saves the registers that the port's function may change on the program's stack. EXCCAUSE 4 is an
+ * interrupt. An exception may come of a stack that is no longer in memory: its report uses the stack's
+ * top. */
 __asm__(".section .text.ec_exception_entry, \"ax\"\n\t"
         ".literal_position\n\t"
         ".align 4\n\t"
