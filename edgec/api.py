@@ -38,8 +38,8 @@ from edgec.runners.samples import generate_inputs, within_limits
 if TYPE_CHECKING:
     from edgec.oracle.verify import Verification
 
-#: Is called with what is done now, and how much of how much of it: `("calibrating", 3, 100)`, 0
-#: of 0 where nobody knows. It is called in the thread that does the work; what it raises ends that.
+#: Called with the current work, and how much of it is done: `("calibrating", 3, 100)`, 0 of 0 if
+#: unknown. It runs in the thread that does the work; its exceptions end the work.
 Progress = Callable[[str, int, int], None]
 
 
@@ -172,13 +172,7 @@ def verify(
     progress: Progress | None = None,
     **options: Unpack[CompileOptions],
 ) -> Verification:
-    """Compare what a board computes with the model's own framework: what `edgec verify` does.
-
-    inputs: cases, each the arrays of the model's inputs; else `random` generated ones. layers:
-    compare every layer, not only the outputs. reference: the framework, by the format if None.
-    progress: hears how far it is. `beyond` of the result counts elements that differ by more than
-    their operators may. Raises EdgecError, ToolMissing without the framework.
-    """
+    """Compare a board's values with the model's own framework, as `edgec verify` does."""
     from edgec.oracle.verify import Runner, verify_model
 
     chosen = load_board(board)
@@ -257,7 +251,7 @@ class TorchModel:
 
 
 def _filled(sample: Sequence[Any], shapes: Sequence[tuple[int, ...]]) -> list[Array]:
-    """A sample as arrays, of which the rows are repeated up to these shapes, if any."""
+    """A sample as arrays; rows are repeated up to these shapes, if any."""
     arrays = [np.asarray(value) for value in sample]
     for number, (array, shape) in enumerate(zip(arrays, shapes, strict=False)):
         if array.size and len(shape) == array.ndim:
@@ -308,7 +302,7 @@ def _tell(progress: Progress | None, what: str, done: int = 0, total: int = 0) -
 def _with_progress(
     arrays: Iterable[Sequence[Array]], samples: object, progress: Progress | None
 ) -> Iterator[Sequence[Array]]:
-    """The samples, of which each is reported when it is taken."""
+    """The samples; each is reported when it is taken."""
     total = len(samples) if isinstance(samples, Sized) else 0
     for number, sample in enumerate(arrays, 1):
         _tell(progress, "calibrating", number, total)
@@ -343,13 +337,12 @@ def quantize(
     progress: Progress | None = None,
     **recipe: Any,
 ) -> Quantization:
-    """Make a float model int8: what `edgec quantize` does.
+    """Make a float model int8, as `edgec quantize` does.
 
     samples: each the arrays of the model's inputs, float32 in their own shapes; read once, one by
-    one. output: where the QDQ model (`.onnx`) is written. from_start: each sample is a
-    sequence of its own, so that states are what they are at first. progress: hears how far it is.
-    recipe: fields of `edgec.quantizer.post_training.Recipe`. Raises EdgecError with what is wrong
-    and what to do.
+    one. output: where the QDQ model (`.onnx`) is written. from_start: each sample is a separate
+    sequence that starts from the initial states. progress: called with the progress. recipe: fields
+    of `edgec.quantizer.post_training.Recipe`. Raises EdgecError with what is wrong and what to do.
     """
     function = float_function(import_model(Path(path)), from_start=from_start)
     samples_of = _with_progress(samples, samples, progress)

@@ -61,7 +61,7 @@ class PreparedModel:
         self._sessions: dict[Key, Session] = {}
         weakref.finalize(self, _close, self._sessions)
         self._open = any(
-            dimension.dim_value == 0  # absent, or no size: then it is that of what is given
+            dimension.dim_value == 0  # absent, or no size: then the given array's extent
             for entry in self._inputs
             for dimension in entry.type.tensor_type.shape.dim
         )

@@ -170,7 +170,7 @@ class Figures:
         }
 
     def excess(self, limits: Limits) -> float:
-        """By what parts of them the limits are broken, added up; 0 if they are kept."""
+        """The sum of relative excesses over the limits; 0 if they are kept."""
         return sum(over / (limits.of(what) or 1) for what, over in self.over(limits).items())
 
     def words(self) -> list[str]:

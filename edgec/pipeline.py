@@ -386,7 +386,7 @@ class _Job:
 
 
 def _on_threads(choice: Choice, options: Options) -> Choice:
-    """Run those loops on several threads that are long enough in the whole model."""
+    """Run loops that are long enough in the model on several threads."""
     if options.threads == 1:
         return choice
     functions, callees = worth_threads(

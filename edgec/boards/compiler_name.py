@@ -1,4 +1,4 @@
-"""The C compiler by name, as files of `edgec tune` have it, and what of such a file is for it."""
+"""The C compiler's name in files of `edgec tune`, and the parts of such a file that apply to it."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ def compiler_of(core: Core, options: Options) -> str:
 
 
 def with_usable(options: Options, core: Core) -> Options:
-    """The options with what was tuned for this core and, where one is installed, its compiler.
+    """The options with the schedules tuned for this core and, if one is installed, its compiler.
 
-    What ships with edgec is for the compiler that it was measured with alone.
+    Schedules that ship with edgec apply only to the compiler that they were measured with.
     """
     given = options.tuned
     ours = Tuned() if given.is_alone else _offered(core)

@@ -40,7 +40,7 @@ class NewBoard:
 
 
 def new_board_text(new: NewBoard) -> str:
-    """Return the TOML text of a board. Raises BoardError for what makes no board."""
+    """Return the TOML text of a board. Raises BoardError for invalid settings."""
     like = _board_like(new)
     path = resource_dir("boards") / f"{like.name}.toml"
     text = _without_tables(path.read_text("utf-8"), ("qemu",))

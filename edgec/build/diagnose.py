@@ -1,4 +1,4 @@
-"""Turn what compilers and linkers print into one clear BuildFailed."""
+"""Turn the output of compilers and linkers into one clear BuildFailed."""
 
 from __future__ import annotations
 

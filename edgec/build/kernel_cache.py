@@ -40,7 +40,7 @@ def find_images(key: str) -> Images | None:
 
 
 def keep_images(key: str, images: Images) -> None:
-    """Keep what was compiled; nothing happens where the cache cannot be written."""
+    """Keep compiled kernels; does nothing if the cache is read-only."""
     folder = cache_folder() / _FOLDER
     ptx = images.ptx.encode("ascii")
     said = {

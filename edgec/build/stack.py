@@ -135,7 +135,7 @@ class _Analysis:
             frame = None
         if frame is None or grown is None:
             self.frames[function.address] = grown if frame is None else frame
-        else:  # compilers do not see what assembly inside a function pushes
+        else:  # compilers do not see pushes of assembly inside a function
             self.frames[function.address] = max(frame, grown)
         self.edges[function.address] = edges
 

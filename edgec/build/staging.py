@@ -168,7 +168,7 @@ def _taken_lock(folder: Path) -> Iterator[bool]:
 def _remove_stale(target: Path) -> None:
     """Remove staging folders of this target that no process holds.
 
-    One may have been killed between the two moves: then what was there is put back.
+    If a process was killed between the two moves, the old folder is restored.
     """
     if not target.parent.is_dir():
         return
@@ -183,7 +183,7 @@ def _remove_stale(target: Path) -> None:
 
 
 def _copy_kept(target: Path, content: Path) -> None:
-    """Copy what others put into `target`, so that it is there after the swap too."""
+    """Copy others' files to `target`, so that they survive the swap."""
     for name in kept_files(target):
         copy = content / name
         if os.path.lexists(copy):

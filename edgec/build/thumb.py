@@ -1,8 +1,8 @@
 """Just enough of the Thumb instruction set to check an image: lengths, calls, features, frames.
 
-Not a disassembler: an instruction is classified by the encoding tables of the Armv7-M
-Architecture Reference Manual (DDI 0403E, A5.2 16-bit and A5.3 32-bit instructions) and, for
-what later cores added, of the Armv8-M manual (DDI 0553).
+Not a disassembler: an instruction is classified by the encoding tables of the Armv7-M Architecture
+Reference Manual (DDI 0403E, A5.2 16-bit and A5.3 32-bit instructions) and, for additions of later
+cores, of the Armv8-M manual (DDI 0553).
 """
 
 from __future__ import annotations
@@ -59,8 +59,8 @@ def transfers(instructions: Iterable[Instruction]) -> Iterator[tuple[Flow, int]]
     return (flow(instruction) for instruction in instructions)
 
 
-#: What 32-bit instructions need, the first row that fits: a mask and the bits of the first
-#: half-word, the same of the second. "": every Cortex-M has it. Without a row: "thumb2".
+#: Features that 32-bit instructions need, by the first row that matches: a mask and the bits of the
+#: first half-word, the same of the second. "": every Cortex-M has it. Without a row: "thumb2".
 _NEEDS: tuple[tuple[int, int, int, int, str], ...] = (
     (0xF800, 0xF000, 0xD000, 0xD000, ""),  # BL
     (0xFFE0, 0xF380, 0xD000, 0x8000, ""),  # MSR
@@ -75,7 +75,7 @@ _NEEDS: tuple[tuple[int, int, int, int, str], ...] = (
     (0xEC00, 0xEC00, 0x0E00, 0x0E00, "mve"),
     (0xFF80, 0xEE80, 0x0F10, 0x0B10, "mve"),  # VDUP, lanes of a byte
     (0xFFBF, 0xEEB7, 0x0ED0, 0x0AC0, "fpu_double"),  # VCVT, double to or from single
-    # Data processing; what only moves 64 bits (VLDR, VPUSH, VMOV) works on any FPU.
+    # Data processing; moves of 64 bits (VLDR, VPUSH, VMOV) work on any FPU.
     (0xEF00, 0xEE00, 0x0F10, 0x0B00, "fpu_double"),
     (0xEC00, 0xEC00, 0x0E00, 0x0A00, "fpu"),
     (0xEC00, 0xEC00, 0x0000, 0x0000, "thumb2"),
@@ -130,8 +130,8 @@ def _modified_immediate(first: int, second: int) -> int:
     return (0x80 | imm12 & 0x7F) << (32 - rotation)
 
 
-#: What lowers the stack pointer: masks and bits as in `_NEEDS`, and by how many bytes; None: the
-#: code does not say. A 16-bit instruction has 0 for its second half-word.
+#: Instructions that lower the stack pointer: masks and bits as in `_NEEDS`, and the number of
+#: bytes; None: not in the code. A 16-bit instruction has 0 for its second half-word.
 _GROWTHS: tuple[tuple[int, int, int, int, Callable[[int, int], int | None]], ...] = (
     (0xFE00, 0xB400, 0, 0, lambda f, s: 4 * (f & 0x1FF).bit_count()),  # PUSH
     (0xFF80, 0xB080, 0, 0, lambda f, s: 4 * (f & 0x7F)),  # SUB SP, #imm

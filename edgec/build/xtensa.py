@@ -60,7 +60,7 @@ def _decode(code: bytes, address: int, targets: set[int]) -> Iterator[Instructio
 
 
 def _is_last(instruction: Instruction) -> bool:
-    """Whether what follows in memory does not follow in time: J, JX, RET, RET.N."""
+    """Whether execution never continues at the next address: J, JX, RET, RET.N."""
     op0, t, _, r, op1, op2 = _fields(instruction)
     if op0 == _QRST:
         return (op1, op2, r, t >> 2) == (0, 0, 0, 2)

@@ -141,7 +141,7 @@ class PixelsType(WordType):
         )
 
     def word(self, value: tuple[Any, Any]) -> str:
-        """The word that stands for what black and white are."""
+        """The word for the black and white levels."""
         if isinstance(value[0], float):
             return "{:g}:{:g}".format(*value)
         deviations = [1 / (white - black) for black, white in zip(*value, strict=True)]
@@ -311,7 +311,7 @@ def refuse_compile_options(why: str) -> None:
 
 
 def refuse_beside_pool(pool_file: Path | None, *given: object) -> None:
-    """Raise UsageError for options that say what runs where, beside a pool, which says it."""
+    """Raise UsageError for options that choose the device if a pool chooses it."""
     if pool_file is not None and any(given):
         raise click.UsageError("the file of --pool says what runs where")
 

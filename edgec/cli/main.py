@@ -120,7 +120,7 @@ def main(arguments: list[str] | None = None) -> Any:
 
 
 def _signal_of(stop: BaseException) -> int:
-    cause = stop.__cause__ or stop  # click turns what stops it into an Abort
+    cause = stop.__cause__ or stop  # click turns interrupts into an Abort
     return cause.number if isinstance(cause, Stopped) else signal.SIGINT
 
 

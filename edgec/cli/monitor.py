@@ -62,7 +62,7 @@ def command(
 def _opened(
     project: Path | None, port: str | None, board: str | None, baud: int | None
 ) -> tuple[Transport, int, Locate | None]:
-    """The port, its speed, and what names a project's addresses."""
+    """The port, its speed, and the function that names a project's addresses."""
     from edgec.boards.board import load_board
     from edgec.deploy.project import open_project
     from edgec.link.ports import find_port

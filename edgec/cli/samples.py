@@ -73,7 +73,7 @@ def _types(params: Sequence[Value], every_size: bool) -> Iterator[list[TensorTyp
 
 
 def load_labels(path: Path, samples: int) -> list[int]:
-    """The class of each of `samples` samples. Raises EdgecError for what does not fit."""
+    """The class of each of `samples` samples. Raises EdgecError if they do not fit."""
     arrays = list(load_arrays(path).values())
     if len(arrays) != 1 or arrays[0].ndim != 1 or arrays[0].dtype.kind not in "iu":
         raise EdgecError(

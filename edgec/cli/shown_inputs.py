@@ -1,4 +1,4 @@
-"""What `edgec run` shows of its inputs: the spectrogram of a sound, boxes on a picture."""
+"""The inputs that `edgec run` shows: the spectrogram of a sound, boxes on a picture."""
 
 from __future__ import annotations
 

@@ -79,7 +79,7 @@ def command(model: Path | None, output: Path | None, **given: Any) -> None:
 
 
 def _merge(files: tuple[Path, ...], output: Path | None) -> None:
-    """Write one file with what several know."""
+    """Merge several files into one."""
     from edgec.loop.tuned import merged, read_tuned
 
     if not files or output is None:

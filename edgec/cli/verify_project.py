@@ -40,7 +40,7 @@ def model_of(folder: Path) -> tuple[Path, Manifest, Options]:
 
 
 def refuse_another(built: Manifest, manifest: Manifest, model: Path) -> None:
-    """Raise EdgecError unless what was built again is the project, byte by byte of its C."""
+    """Raise EdgecError unless the new build's C equals the project's in every byte."""
     from edgec.errors import EdgecError
 
     if built.build_hash != manifest.build_hash:

@@ -60,7 +60,7 @@ def _tell(error: Exception, *, as_json: bool) -> None:
 
 
 def _parsed(parent: click.Context, words: tuple[str, ...]) -> click.Context:
-    """What `edgec build` makes of the words, with what edgec.toml says by now."""
+    """The parsed options of `edgec build`, with the current edgec.toml."""
     defaults = defaults_for(parent, "build", build.command, list(words))
     return build.command.make_context("build", list(words), parent, default_map=defaults)
 

@@ -114,7 +114,7 @@ class Weights:
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all arrays, without what rounds them up."""
+        """Bytes of all arrays, without padding."""
         return sum(array.nbytes for array in self.arrays)
 
     @property

@@ -89,7 +89,7 @@ def emit_function(
     its loops (`CFunction.is_shared`), and wait for each other at its end. is_apart: its arguments
     do not overlap.
 
-    Raises ContractError for what C cannot say (shared memory, unknown operators).
+    Raises ContractError for statements without a C form (shared memory, unknown operators).
     """
     printer = FunctionPrinter(func, name, callees or {}, known or {})
     printer.in_team, printer.is_apart, printer.added = in_team, is_apart, added or {}
@@ -97,7 +97,7 @@ def emit_function(
 
 
 class FunctionPrinter:
-    """Prints one function; `edgec.codegen.c_kernel` has what differs on a GPU."""
+    """Prints one function; `edgec.codegen.c_kernel` has the differences on a GPU."""
 
     #: Whether all threads run functions with shared loops, and whether arguments do not overlap.
     in_team = is_apart = False

@@ -70,10 +70,11 @@ def _is_even(outer: Var, inner: For, extent: int) -> bool:
 
 
 class _Terms(Rewriter):
-    """Collects what must be even: flat offsets of elements, and all other index terms.
+    """Collects the terms that must advance evenly: flat offsets of elements, and all other index
+    terms.
 
-    Of an element only the flat offset counts, since that is all that C sees: afterwards an index
-    may pass the end of its own dimension.
+    Only an element's flat offset counts, since C sees nothing else: afterwards an index may exceed
+    its dimension.
     """
 
     def __init__(self) -> None:

@@ -1,4 +1,4 @@
-"""Make of a loop nest what C can say: no blocks, no unrolled loops, decided conditions.
+"""Expand a loop nest to statements that C has: no blocks, no unrolled loops, no decided conditions.
 
   for oc in 0..2 unrolled:                  acc[0] = 0
       Block(axes o = oc):           ->      acc[1] = 0

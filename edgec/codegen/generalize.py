@@ -30,7 +30,7 @@ _BINARY = ("+", "-", "*")
 _INDEX, _BOUNDS = "index", "bounds"
 #: More parameters than this cost at each call what sharing saves.
 MOST_NUMBERS = 12
-#: In the line of a constant that has become a parameter.
+#: With more parameters than this, each call costs more than sharing saves.
 _GONE = "\0"
 
 
@@ -111,7 +111,7 @@ def _common(
 
 
 def _members(column: tuple[int | str, ...]) -> Iterator[tuple[int | str, ...]]:
-    """The numbers that vary: the column itself, or those of its structs."""
+    """The numbers that vary: the column itself, or the numbers of its structs."""
     parts = (re.findall(r"-?\d+", str(value)) for value in column)
     yield from (p for p in zip(*parts, strict=True) if len(set(p)) > 1)
 
@@ -148,7 +148,7 @@ def _split(function: CFunction, by_structs: bool) -> tuple[tuple[str, ...], tupl
 
 
 def _is_read(function: CFunction, constant: str) -> bool:
-    """Whether compilers may see what is read of it: it is not only passed on to kernels."""
+    """Whether compilers may see its use: it is not only passed on to kernels."""
     for line in function.lines:
         called = re.match(r" *(\w+)\(", line)
         kernel = runtime_functions().get(called[1]) if called is not None else None

@@ -30,8 +30,8 @@ from edgec.targets.cuda.crew import BLOCK_THREADS
 class Images:
     """The machine code of a model's kernels.
 
-    compiler: what made them. ptx: for the driver to compile, for this architecture or newer ones.
-    cubin: machine code for the model's own; empty where nothing was there to make it.
+    compiler: its name. ptx: for the driver to compile, for this architecture or newer ones. cubin:
+    machine code for the model's architecture; empty without an assembler.
     """
 
     compiler: str

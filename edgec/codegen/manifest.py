@@ -107,7 +107,7 @@ class VersionEntry:
 
 @dataclass(frozen=True)
 class LaunchEntry:
-    """Steps whose kernels a GPU starts as one; what that costs stands at the first of them."""
+    """Steps whose kernels a GPU starts as one launch; its cost is listed at the first step."""
 
     steps: tuple[int, ...]
 

@@ -122,7 +122,7 @@ class SizeText:
 
 @dataclass(frozen=True)
 class FedText:
-    """An input that is fed by rows: how many, of how many bytes and what alignment each."""
+    """An input that is fed by rows: number of rows, bytes and alignment of each."""
 
     rows: int
     bytes: int
@@ -453,7 +453,7 @@ def _callee_text(program: Program, general: General) -> FunctionText:
 
 
 def _emit_callees(program: Program, side: Side) -> _Callees:
-    """Equal functions are emitted once, and so are those that only give kernels other structs."""
+    """Equal functions are emitted once, also those that differ only in the structs for kernels."""
     shared = share_callees(program, side)
     names = unique(f"{program.model}_{identifier(s.function.name)}_row" for s in shared)
     mapping = {callee: name for name, s in zip(names, shared, strict=True) for callee in s.callees}

@@ -172,7 +172,7 @@ def _may_run_beside(
     program: Program, together: Sequence[tuple[Step, PrimFunc]], kernel: tuple[Step, PrimFunc],
     gpu: Gpu,
 ) -> bool:  # fmt: skip
-    """Whether a kernel may be one launch with those before it, and is faster so."""
+    """Whether a kernel may share a launch with earlier ones, and is faster that way."""
     steps, parts = [step for step, _ in together], [part for _, part in together]
     is_one = _is_one_launch(program, [*steps, kernel[0]], [*parts, kernel[1]])
     if not is_one or not _are_apart(program, steps, kernel[0]):

@@ -182,7 +182,6 @@ def _main_files(
     main: Path | None,
     build_hash: int,
 ) -> dict[str, str]:
-    """The board's main program."""
     text = emitted.text
     if harness == "mlperf-tiny":
         types = tuple(port.c_type for port in text.outputs)

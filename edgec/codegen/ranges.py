@@ -34,9 +34,9 @@ REQUANTIZE_TFLM = ("requantize_tflm", "requantize_tflm_right", REQUANTIZE_RELU)
 
 
 class Ranges:
-    """Interval analysis, knowing what range the elements of some buffers have.
+    """Interval analysis, with known ranges of the elements of some buffers.
 
-    `elements` holds what was found out about single register elements (buffer, flat index).
+    `elements` has the ranges of single register elements (buffer, flat index).
     """
 
     def __init__(self, known: Mapping[Buffer, Range] | None = None) -> None:
@@ -151,7 +151,7 @@ _STEPS = (1 << 24, 1 << 29)
 
 
 def range_class(dtype: str, low: int, high: int) -> Range:
-    """A coarse range that contains [low, high]: what code may depend on and still be shared."""
+    """A coarse range that contains [low, high]; code that depends only on it can be shared."""
     bottom, top = INT_RANGE[dtype]
     new_high = -1 if high < 0 else 0 if high == 0 else _widened(high)
     new_low = 1 if low > 0 else 0 if low == 0 else -_widened(-low)

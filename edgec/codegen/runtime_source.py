@@ -39,7 +39,7 @@ _PARAMETER = re.compile(r"^#define (EC_\w+)(?:\((\w+)\))? ?(.*)\n", re.M)
 
 @dataclass(frozen=True)
 class RuntimeFunction:
-    """A function or macro: its text with the comment, and what of the runtime it names."""
+    """A function or macro: its text with the comment, and the runtime names in it."""
 
     name: str
     text: str
@@ -65,7 +65,7 @@ def runtime_functions() -> dict[str, RuntimeFunction]:
 
 
 def _by_numbers(path: Path) -> tuple[bool, str, list[str | int]]:
-    """Folder by folder, what all share first; s8 before s16."""
+    """Folder by folder, shared code first; s8 before s16."""
     parts = re.split(r"(\d+)", path.stem)
     folder = path.parent.name
     return folder != "common", folder, [int(part) if part.isdigit() else part for part in parts]
@@ -108,7 +108,7 @@ def _code_of(text: str) -> str:
 
 
 def needed_functions(texts: Iterable[str]) -> tuple[RuntimeFunction, ...]:
-    """The runtime functions that these C texts call, and what those call, ready to paste.
+    """The runtime functions that these C texts call, directly or indirectly, ready to paste.
 
     Raises ContractError if a name that starts with ec_ is called and does not exist.
     """

@@ -50,8 +50,9 @@ class Segment:
 
 
 def segments_of(program: Program) -> tuple[Segment, ...]:
-    """The segments of a run with a GPU; the last one is the processor's and may have no steps: what
-    it copies are outputs and states."""
+    """The segments of a run with a GPU; the last one is the processor's and may have no steps: it
+    copies outputs and states.
+    """
     memories = _Memories(program)
     found, start = [], 0
     for on_processor, each in groupby(program.general_steps, lambda step: step.on_processor):

@@ -36,7 +36,6 @@ class LeaveSettled(Rewriter):
     """Let such loops end early; blocks must be lowered."""
 
     def store(self, store: Store) -> Stmt:
-        """As it is."""
         return store
 
     def loop(self, loop: For) -> Stmt:

@@ -46,8 +46,8 @@ def build_levels(
 ) -> tuple[Compiled, Built]:
     """Compile for each of `cores`, the best first, and write one library with all of them.
 
-    Returns what was compiled for the best one. board: this computer, which builds the library for
-    itself too. Raises what `compile_module` and `deploy` raise.
+    Returns the compiled model of the best one. board: this computer, which builds the library for
+    itself too. Raises the errors of `compile_module` and `deploy`.
     """
     model = checked_model_name(options.model_name or model_identifier(module.source))
     compiled: list[Compiled] = []

@@ -25,7 +25,7 @@ MOST_ATTEMPTS = 3
 #: Ways out that are named.
 MOST_WAYS = 3
 
-#: What to try when a limit is broken: words of the command line.
+#: Options to try when a limit is exceeded, as words of the command line.
 _WAYS: dict[str, tuple[str, ...]] = {
     "RAM": (
         "--optimize ram", "--io rows", "--io caller", "--optimize ram --io rows",
@@ -76,8 +76,8 @@ def build_within(
 ) -> tuple[Compiled, Built]:
     """Compile and build for a board, or without one the library alone for a core.
 
-    module: as `read_model` makes it. Raises OverBudget, with the buffers that are live together,
-    where a limit of the options cannot be kept; and what `compile_module` and `deploy` raise.
+    module: as `read_model` makes it. Raises OverBudget, with the buffers that are live together, if
+    a limit of the options cannot be kept; and the errors of `compile_module` and `deploy`.
     """
     limit: int | None = options.max_ram_bytes
     reserved: dict[str, int] = {}

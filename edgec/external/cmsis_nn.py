@@ -42,7 +42,7 @@ CALL, PRODUCT, CHANNEL_PRODUCT, ELEMENT = 300, 2.1, 8.0, 30
 #: By which both addends are shifted to the left (TFLite's `kLeftShift` of additions of int8).
 ADD_SHIFT = 20
 _WORD = re.compile(r"\barm_\w+")
-#: What stands before a copied file: warnings in it are not ours.
+#: The first line of a copied file: warnings in it are not ours.
 _SYSTEM = "#pragma GCC system_header\n"
 
 Rule = Callable[[Nest], tuple[list[Any], float] | None]
@@ -215,7 +215,7 @@ def _add(nest: Nest) -> tuple[list[Any], float] | None:
 
 
 def _add_numbers(*scales: tuple[float, int]) -> tuple[int, ...]:
-    """What `arm_elementwise_add_s8` takes. Source: TFLite's `AddParams`."""
+    """The arguments of `arm_elementwise_add_s8`. Source: TFLite's `AddParams`."""
     (first, first_zero), (second, second_zero), (out, out_zero) = scales
     twice = 2 * max(first, second)
     return (

@@ -41,7 +41,7 @@ from edgec.ops.custom import declare_group
 from edgec.resources import resource_dir
 from edgec.targets.external import Accelerator
 
-#: What Vela's files call the operator of a group, and the offsets of tensors in its memory.
+#: The names in Vela's files of a group's operator, and of the offsets of tensors in its memory.
 KIND, OFFSETS = "CUSTOM:ethos-u", "OfflineMemoryAllocation"
 #: The operator that begins a model's variables.
 SET_UP = "CALL_ONCE"
@@ -80,7 +80,7 @@ class EthosU(Accelerator):
     accelerator: str
     driver: tuple[tuple[str, str], ...]
     options: tuple[str, ...]
-    #: What Vela made of files, by their bytes.
+    #: Vela's results by the bytes of the input files.
     made: dict[bytes, bytes] = field(default_factory=dict, compare=False, repr=False)
 
     def partition(self, model: RawModel, data: bytes, meaning: Meaning) -> RawModel:
@@ -107,7 +107,7 @@ class EthosU(Accelerator):
             else operator
             for operator in shared.main.operators
         ]
-        # Vela writes what sets variables up after what reads them.
+        # Vela writes the initialisation of variables after their readers.
         operators.sort(key=lambda operator: operator.kind != SET_UP)
         main = replace(shared.main, operators=tuple(operators))
         return RawModel((main, *shared.graphs[1:]))
@@ -213,7 +213,7 @@ class _Group:
         return f"ethos_u_{key.hexdigest()[:8]}"
 
     def function(self) -> Function:
-        """The group's meaning: in the file that was given, what lies between its tensors."""
+        """The group's meaning: the operators between its tensors in the original file."""
         graph = self.model.main
         inputs = [self.number(tensor) for tensor in self.tensors(self.reads)]
         outputs = [self.number(tensor) for tensor in self.tensors(self.vela.outputs)]

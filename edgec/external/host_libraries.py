@@ -20,7 +20,7 @@ from edgec.targets.common.described import Products, products_of
 from edgec.targets.external import Kernel, Use
 from edgec.targets.rule import Nest
 
-#: What both libraries' files include: the order of `sizes_of`.
+#: Header of both libraries' files: the order of `sizes_of`.
 HEADER = "edgec_convolution.h"
 #: Families of machine code that the libraries are for.
 HOSTS = ("x86_64", "aarch64")

@@ -85,6 +85,6 @@ def _stream(weights: Array) -> tuple[Array, Array] | None:
 
 
 def _fits(weights: Array, bias: Array) -> bool:
-    """Whether no sum, nor what rounds it, leaves int32."""
+    """Whether all sums, including rounding, fit in int32."""
     most = np.abs(bias) + 128 * np.abs(weights.astype(np.int64)).sum(axis=1)
     return bool((most < 1 << 30).all())

@@ -50,7 +50,7 @@ def _use(cost: float, nest: Nest) -> Use | None:
 
 
 def _to_move(nest: Nest, elements: int, blocks: int) -> float:
-    """The cost of the kernels that move elements: what blocks would compute in this time."""
+    """The cost of the kernels that move elements, as equivalent work of blocks."""
     gpu = GPUS[nest.core.gpu_architecture]
     cycles = MOVES * (gpu.node_us * gpu.clock_mhz + FIRST_CYCLES)
     return MOVE_INSTRUCTIONS * elements + cycles * LIBRARY_LANES * min(blocks, gpu.multiprocessors)

@@ -312,7 +312,6 @@ def fmod(call: Call, a: Operand, b: Operand) -> Result:
 
 @aten("pow.Tensor_Scalar", "pow.Tensor_Tensor", "pow.Scalar")
 def power(call: Call, a: Operand, b: Operand) -> Result:
-    """a to the power of b."""
     return call.onnx("Pow", *_operands(call, call.dtype, a, b))
 
 
@@ -398,7 +397,6 @@ def variance(call: Call, x: Value, axes: Sequence[int] | None = None, correction
 @aten("var_mean.correction")
 def variance_and_mean(call: Call, x: Value, axes: Sequence[int] | None = None,
                       correction: float | None = 1, keepdim: bool = False) -> Result:  # fmt: skip
-    """The variance, and the mean."""
     spread = variance(call, x, axes, correction, keepdim)
     assert isinstance(spread, Value)
     return spread, _reduced(call, x, axes, keepdim, kind="ReduceMean")

@@ -44,7 +44,6 @@ def cholesky(call: Call, x: Value, upper: bool = False, check_errors: bool = Fal
 
 @aten("_linalg_det.default")
 def determinant(call: Call, x: Value) -> Result:
-    """Determinants."""
     if {1, 2} & call.used:
         raise ImportFailed("edgec does not compute the LU factors, which this module uses")
     return _determinant(call, x), None, None

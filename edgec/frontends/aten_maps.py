@@ -268,7 +268,7 @@ def positions(call: Call, x: Value, given: Sequence[Value]) -> Value:
 @aten("scatter.src", "scatter.value", "scatter_reduce.two")
 def scatter(call: Call, x: Value, axis: int, index: Value, source: Operand,
             reduce: str | None = None, include_self: bool = True) -> Result:  # fmt: skip
-    """A tensor with an element for each index replaced, or reduced with what was there."""
+    """A tensor with an element for each index replaced, or reduced with the old one."""
     if not x.type.shape:
         x, index = call.shaped(x, [1]), call.shaped(index, [1])
     updates = _updates(call, index.type.shape, source, x.type.dtype)

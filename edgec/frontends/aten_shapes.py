@@ -79,7 +79,7 @@ def repeat(call: Call, x: Value, repeats: Sequence[int]) -> Result:
 
 @aten("cat.default")
 def concatenate(call: Call, values: Sequence[Value], axis: int = 0) -> Result:
-    """Values joined along an axis; torch leaves out those without elements."""
+    """Values joined along an axis; torch omits empty ones."""
     kept = [value for value in values if value.type.elements]
     return kept[0] if len(kept) == 1 else call.onnx("Concat", *kept, axis=axis)
 

@@ -14,7 +14,6 @@ from edgec.ops.op import axis_of
 
 @aten("exp2.default")
 def power_of_two(call: Call, x: Value) -> Result:
-    """2 to the power of x."""
     return call.onnx("Pow", call.like(2.0, call.dtype), call.cast(x, call.dtype))
 
 
@@ -161,7 +160,7 @@ def histogram(call: Call, x: Value, bins: int = 100, low: float = 0, high: float
 @aten("bucketize.Tensor", "bucketize.Scalar")
 def bucket(call: Call, x: Operand, limits: Value, out_int32: bool = False,
            right: bool = False) -> Result:  # fmt: skip
-    """How many of the sorted limits lie below each element; those equal to it too, if `right`."""
+    """The number of sorted limits below each element, including equal ones if `right`."""
     value = call.value(call.like(x, limits.type.dtype))
     assert value is not None
     common = str(np.promote_types(value.type.dtype, limits.type.dtype))

@@ -341,7 +341,7 @@ class _GraphImporter:
         return made if raw.kind in KEPT else folded(self.builder, made, first, self.spending)
 
     def by_body(self, node: Any, raw: RawNode) -> str | None:
-        """Import the body that an operator is defined by; what cannot be done otherwise."""
+        """Import an operator by its body, if there is no other way."""
         types = [None if operand is None else operand.type for operand in raw.inputs]
         attributes = {a.name: self.attribute(a) for a in node.attribute if not a.HasField("g")}
         found = function_body(node, raw.kind, self.opset, types, raw.name, attributes,

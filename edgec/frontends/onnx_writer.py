@@ -69,7 +69,7 @@ def _with_bodies(function: Function) -> Iterator[Node]:
 
 
 def onnx_bytes(function: Function, *, with_states: bool = False) -> bytes:
-    """What `edgec` writes as a file. Raises ImportFailed for what ONNX cannot say."""
+    """The content of the ONNX file. Raises ImportFailed for functions without an ONNX form."""
     model = to_onnx(function, producer_version=__version__, with_states=with_states)
     return bytes(model.SerializeToString(deterministic=True))
 

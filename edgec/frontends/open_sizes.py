@@ -26,7 +26,7 @@ from edgec.numerics.term import Term, Var, as_term
 from edgec.numerics.term import product as multiplied
 from edgec.ops.open_constant import cut_of, with_cuts
 
-#: What floats may differ by where a size makes an importer take another way.
+#: Tolerance of floats if a size makes an importer choose another form.
 RTOL, ATOL = 1e-4, 1e-5
 
 #: By input its dimensions; a range is an open size.
@@ -165,7 +165,7 @@ def sizes_to_compare(symbols: Sequence[Var]) -> list[Sizes]:
 
 
 def require_same(opened: Function, fixed: Function, sizes: Sizes) -> None:
-    """Raise ImportFailed unless a function at these sizes computes what the fixed one does."""
+    """Raise ImportFailed unless a function at these sizes computes the same as the fixed one."""
     mine = function_at(opened, sizes)
     words = ", ".join(f"{var.name}={value}" for var, value in sizes.items())
     if mine.signature != fixed.signature:

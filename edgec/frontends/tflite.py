@@ -48,9 +48,9 @@ MAX_TENSOR_BYTES = 1 << 30
 #: The element type of complex numbers, which are pairs of floats in the graph.
 COMPLEX = "COMPLEX64"
 
-#: What LiteRT computes otherwise than TFLite Micro, mostly as it rounds once.
+#: Operators that LiteRT computes differently from TFLite Micro, mostly with one rounding.
 _ROUNDED_ONCE = ("FULLY_CONNECTED", "LOGISTIC", "RSQRT", "SUM", "TANH")
-#: The rounding of each `match`, but for those.
+#: The rounding of each `match`, except for those operators.
 _ROUNDING: dict[str, Rounding] = {"tflm": "tflm", "litert": "tflm", "onnx": "onnx"}
 
 #: More unsupported operators than this are listed by kind.
@@ -438,7 +438,7 @@ def problem_lines(problems: list[tuple[str, str, str]]) -> tuple[str, ...]:
 
 
 class _Skip(Exception):
-    """An operator reads what an unsupported one should have computed."""
+    """An operator reads the result of an unsupported one."""
 
 
 def shown(tensor: RawTensor) -> str:

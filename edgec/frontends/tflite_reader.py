@@ -103,8 +103,8 @@ class RawModel:
 
 #: Reads a model's main graph as a function.
 Meaning = Callable[[RawModel], Function]
-#: Replaces groups by operators of an accelerator: of a model, its file's bytes, and
-#: what reads a group.
+#: Replaces groups by operators of an accelerator: from a model and its file's bytes to the readers
+#: of groups.
 Partition = Callable[[RawModel, bytes, Meaning], RawModel]
 
 

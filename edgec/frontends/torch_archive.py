@@ -55,7 +55,7 @@ _MEMBERS = re.compile(
     r"|(?P<samples>data/sample_inputs/[\w-]+\.pt)"
     r"|(?P<plain>archive_format|archive_version|byteorder|\.data/version|\.data/serialization_id)"
 )
-#: What zipfile raises for damaged archives; ValueError is of names in no encoding.
+#: Exceptions of zipfile for damaged archives; ValueError is for names in no encoding.
 _DAMAGED = (zipfile.BadZipFile, ValueError, struct.error, zlib.error)
 _TREE_TYPES = (None, "builtins.tuple", "builtins.list", "builtins.dict")
 _METADATA = ("stack_trace", "nn_module_stack", "torch_fn")

@@ -99,7 +99,7 @@ class ProgramImporter:
         return outputs
 
     def breaks(self, what: str, hint: str = "") -> Any:
-        """Note what breaks the contract; return what stands for its value."""
+        """Record a violation of the contract; return a placeholder for its value."""
         self.broken.append(ImportFailed(f"{self.source}: {what}", hint=hint))
         return _MISSING
 
@@ -369,7 +369,7 @@ class ProgramImporter:
 
 #: A value that could not be imported.
 _MISSING = object()
-#: What torch checked when it exported.
+#: Checks that torch made at export.
 CHECKS = ("aten._assert_tensor_metadata.default", "aten._assert_async.msg",
            "aten._assert_scalar.default", "aten._linalg_check_errors.default")  # fmt: skip
 #: Options that say where torch computes something, which has no meaning here.

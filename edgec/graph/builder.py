@@ -82,7 +82,7 @@ class GraphBuilder:
         self._states[before] = replace(self._states[before], after=after)
 
     def rename_next(self, value: Value, fresh: Value) -> None:
-        """Take another value object for what states become."""
+        """Replace a value by another one in the states' next values."""
         for before, state in self._states.items():
             if state.after is value:
                 self._states[before] = replace(state, after=fresh)

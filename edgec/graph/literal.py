@@ -152,7 +152,6 @@ class LiteralParser:
             return float(token.text)
 
     def integer(self) -> int:
-        """An integer."""
         value = self.number()
         if isinstance(value, int):
             return value
@@ -166,7 +165,6 @@ class LiteralParser:
         return self.aliases[token.text]
 
     def tensor_type(self) -> TensorType:
-        """A tensor type."""
         token = self.lexer.expect_kind("word", "a tensor type")
         if token.text not in DTYPES:
             raise ContractError(f"line {token.line}: unknown dtype {token.text!r}")

@@ -20,7 +20,7 @@ def opened_function(
 ) -> Function:
     """A function of the largest sizes with open inputs; every type follows.
 
-    other: the same function at smaller sizes, for what attributes do not say about sizes.
+    other: the same function at smaller sizes, to find attributes that depend on sizes.
     """
     if other is not None:
         function = _compared(function, other)
@@ -32,7 +32,7 @@ def opened_function(
 
 
 def _on_types(function: Function, types: Types) -> Function:
-    """The function whose parameters have these types, and what follows from them."""
+    """The function whose parameters have these types; the other types are inferred."""
     known = {p: replace(p, type=t) for p, t in zip(function.params, types, strict=True)}
     nodes = [_opened(node, known) for node in function.nodes]
     results = tuple(known.get(value, value) for value in function.results)

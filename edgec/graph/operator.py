@@ -112,7 +112,6 @@ class Operator(Generic[AttrsT]):
 
     @property
     def weight_inputs(self) -> tuple[int, ...]:
-        """Which inputs are weights."""
         return () if self.products is None else (1,)
 
     @property
@@ -172,7 +171,7 @@ class Operator(Generic[AttrsT]):
     def attrs_of_samples(
         self, samples: Sequence[AttrsT], fit: Callable[[Sequence[int]], Term | None]
     ) -> AttrsT:
-        """The first attributes, with terms for what differs; fit: the term of such numbers."""
+        """The first attributes, with terms for numbers that differ; fit: a term for numbers."""
         every = [getattr(attrs, self.numbers, ()) for attrs in samples]
         if len(set(map(len, every))) > 1 or not every[0]:
             return samples[0]

@@ -39,7 +39,7 @@ Progress = Callable[[int, int], None]
 _HELLO_BYTES = 80
 _STATE_BYTES = 40
 
-# An empty line for shells, an empty command for what speaks as MLPerf Tiny wants it.
+# An empty line for shells, an empty command for programs of MLPerf Tiny.
 _LINE = b"\r\n%"
 _LINE_ANSWER_S = 1.0
 _MOST_HEARD = 200
@@ -63,8 +63,8 @@ class LinkClient(TransportOwner):
     def hello(self, patience_s: float = 4.0) -> Identity:
         """Find out who is there; also ends a traced run that another host left.
 
-        Raises SilentDevice, LoopedBack, ForeignFirmware, WrongBaudRate or WrongVersion, by what
-        was heard instead of an answer.
+        Raises SilentDevice, LoopedBack, ForeignFirmware, WrongBaudRate or WrongVersion, by the
+        bytes received instead of an answer.
         """
         exchange = self._exchange
         exchange.heard, exchange.looped_back = b"", False

@@ -27,7 +27,7 @@ def encode(data: bytes) -> bytes:
 
 
 def decode(data: bytes) -> bytes | None:
-    """Return what was stuffed, or None if `data` is cut short or holds a zero."""
+    """Return the original data, or None if `data` is cut short or contains a zero."""
     out = bytearray()
     at = 0
     code = _FULL

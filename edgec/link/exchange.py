@@ -264,7 +264,7 @@ class Exchange:
     def _lose(
         self, sequence: int, pending: _Pending, work: deque[tuple[int, int]], expect_s: float
     ) -> None:
-        """Repeat what was not answered in time."""
+        """Repeat requests that were not answered in time."""
         self.counts.repeated += 1
         self._window = max(self._window / 2, 1.0)
         if pending.length:

@@ -1,4 +1,4 @@
-"""Frames: what travels over the link, and how a stream of bytes is cut into them."""
+"""Frames of the link, and how a stream of bytes is cut into them."""
 
 from __future__ import annotations
 
@@ -54,9 +54,9 @@ def unpack(stuffed: bytes) -> Frame | None:
 
 
 class FrameReader:
-    """Cuts a stream of bytes into frames; in step again at the next delimiter, whatever came.
+    """Cuts a stream of bytes into frames; synchronous again at the next delimiter after any damage.
 
-    `damaged` counts what lay between two delimiters and was no frame.
+    `damaged` counts the pieces between delimiters that were not frames.
     """
 
     def __init__(self) -> None:

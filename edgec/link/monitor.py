@@ -10,7 +10,7 @@ _LONGEST = 8192
 
 
 class Monitor:
-    """Turns what arrives into lines. `locate` explains the addresses of a fault."""
+    """Turns received bytes into lines. `locate` explains the addresses of a fault."""
 
     def __init__(self, locate: Locate | None = None) -> None:
         self._locate = locate

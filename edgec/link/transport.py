@@ -73,7 +73,7 @@ class SerialTransport:
         parity: Literal["N", "E"] = "N",
         lines: Mapping[str, bool] | None = None,
     ) -> None:
-        """Open `port`, 8 data bits, 1 stop bit; `lines` is what DTR and RTS are then.
+        """Open `port`, 8 data bits, 1 stop bit; `lines` are the levels of DTR and RTS.
 
         Raises PortUnavailable, or ToolMissing without pyserial.
         """

@@ -340,7 +340,7 @@ def term_range(term: Term, loops: Sequence[For]) -> tuple[int, int]:
     """Smallest and largest value (inclusive) while the loops run, as numbers."""
     low, high = term, term
     least, most = term.bounds()
-    # Removing one more variable loses what ties it to others: every stage is a valid bound.
+    # Removing one more variable loses its relation to others: every stage is a valid bound.
     for loop in reversed(loops):
         if loop.var not in low.variables() and loop.var not in high.variables():
             continue

@@ -84,7 +84,7 @@ class Cost:
 
 
 def estimate(func: PrimFunc, callees: Mapping[str, PrimFunc] | None = None) -> Cost:
-    """The cost of one call. A call of a microkernel counts what that states.
+    """The cost of one call. A call of a microkernel costs its declared instructions.
 
     `callees` are other functions that this one calls.
     """
@@ -234,7 +234,7 @@ class _Estimator:
         if isinstance(expr, Cast):
             inside = self.expr(expr.value)
             number = expr.value.value if isinstance(expr.value, Cast) else expr.value
-            # The load extends, and so does what takes half of a byte.
+            # The load extends, and so does the extraction of half a byte.
             widens = isinstance(expr.value, Load) or unpacked_byte(number) is not None
             return inside if widens else inside + Cost(instructions=1)
         if isinstance(expr, Select):

@@ -79,7 +79,7 @@ class ExprParser:
             self.fail(repr(token))
 
     def fail(self, wanted: str) -> NoReturn:
-        """Raise ContractError that says what was expected."""
+        """Raise ContractError with the expected token."""
         found = self.peek() or "the end"
         line = self.tokens[self.position][1]
         raise ContractError(f"line {line}: expected {wanted}, found {found!r}")

@@ -35,12 +35,12 @@ class Foreign:
     """symbol: the C function. source: its file, whose text is copied. reference: see above, or
     `runs_as_c`.
 
-    instructions: about how many a call takes, for estimates. files: further C files and headers
-    that are copied, by name. libraries: what programs link, as the linker's `-l` names them.
-    can_fail: it returns an int, and the model's run ends where that is not 0. alignment: of the
-    constants that it is given, in bytes. on_gpu: the model's host C calls it to start kernels of a
-    library; then it gets the model's GPU, numbers and addresses on the device, and `blocks` says
-    how many of the GPU's blocks share a call's instructions.
+    instructions: approximate number of a call, for estimates. files: further C files and headers
+    that are copied, by name. libraries: to link, by the names of the linker's `-l`. can_fail: it
+    returns an int, and the model's run ends if that is not 0. alignment: of the constants that it
+    is given, in bytes. on_gpu: the model's host C calls it to start kernels of a library; then it
+    gets the model's GPU, numbers and addresses on the device, and `blocks` says how many of the
+    GPU's blocks share a call's instructions.
     """
 
     symbol: str

@@ -6,9 +6,9 @@ A loop that is bound to a GPU's blocks or threads is like a parallel one.
       acc[c] = acc[c] + x[k] * w[k, c]      for w in 0..32 { out[h, w] = f(x[h, w]) }
     }                                     }
 
-No step may touch what another step writes: of each buffer that is written inside, the elements of
-a step lie within fewer elements than the loop moves from one step to the next. A register buffer
-that is used inside alone is private: every lane, and every thread, has one of its own.
+No iteration may access elements that another one writes: for each buffer written inside, an
+iteration's elements span less than the distance between iterations. A register buffer that is used
+only inside is private: every lane, and every thread, has its own.
 
 The planner may let an output take the place of an input, by the order of the serial loop. So only
 the last store of a vectorized loop may leave the registers: every lane has then read before the
@@ -176,7 +176,8 @@ def _are_apart(loop: For, touched: list[Touch]) -> bool:
     return not rests or are_told_apart([(step, loop.var.stop - loop.var.start)], rests)
 
 
-#: What else an address is the sum of, the loops around, and how many elements lie there.
+#: The remaining address without the loops' share, the loops around, and the number of elements
+#: there.
 Rest = tuple[Term, tuple[For, ...], int]
 
 

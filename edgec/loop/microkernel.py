@@ -141,7 +141,6 @@ def kernels_of(func: PrimFunc) -> frozenset[str]:
 
 
 def is_microkernel(name: str) -> bool:
-    """Whether a microkernel has this name."""
     return name in _REGISTRY
 
 

@@ -37,7 +37,7 @@ if TYPE_CHECKING:
 
 #: Most elements that the steps of a reduction compute at once.
 _MOST_AT_ONCE = 1 << 20
-#: What integers and truths may be combined by in any order.
+#: Operations that combine integers and truths in any order.
 _ASSOCIATIVE = ("add", "mul", "min", "max", "and", "or", "xor")
 
 
@@ -133,7 +133,6 @@ def whole(shape: tuple[int, ...], value: Array) -> Array:
 
 
 def copied(shape: tuple[int, ...], value: Array) -> Array:
-    """The value as a new array."""
     return np.array(value if value.shape == shape else np.broadcast_to(value, shape), order="C")
 
 

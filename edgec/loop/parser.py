@@ -1,7 +1,7 @@
 """Read the text of the loop IR back; the inverse of `edgec.loop.printer`.
 
-The grammar is in `docs/loop_ir.md`. A mistake raises ContractError with the line and what was
-expected there.
+The grammar is in `docs/loop_ir.md`. A mistake raises ContractError with the line and the expected
+token.
 """
 
 from __future__ import annotations

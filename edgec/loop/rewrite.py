@@ -107,12 +107,10 @@ class Rewriter:
         return Call(stmt.callee, tuple(self.argument(a) for a in stmt.args))
 
     def loop(self, loop: For) -> Stmt:
-        """A loop."""
         start, stop = self.term(loop.start), self.term(loop.stop)
         return For(loop.var, start, stop, loop.kind, self.stmt(loop.body))
 
     def block(self, block: Block) -> Stmt:
-        """A block."""
         axes = tuple(Axis(a.var, a.kind, self.term(a.binding)) for a in block.axes)
         init = None if block.init is None else self.stmt(block.init)
         return Block(block.name, axes, init, self.stmt(block.body))

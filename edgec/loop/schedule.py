@@ -169,7 +169,7 @@ class Schedule:
         self._apply(run_once)
 
     def place_barriers(self) -> None:
-        """Let threads wait where they read what others write; after `simplify`."""
+        """Let threads wait before they access other threads' results; after `simplify`."""
         self._apply(place_barriers)
 
     def warp_tiles(
@@ -190,7 +190,7 @@ class Schedule:
         self._apply(share_sum, loop=loop, parts=parts, columns=columns)
 
     def pad_reads(self, block: str, buffer: str, axes: Sequence[int]) -> None:
-        """Let a sum go over whole windows, and read what adds nothing where it is outside."""
+        """Extend a sum to complete windows; outside of the buffer it reads a neutral number."""
         self._apply(pad_reads, block=block, buffer=buffer, axes=list(axes))
 
     def pad_copy(
@@ -279,7 +279,7 @@ class Schedule:
         self._apply(fold_storage, buffer=buffer, contiguous=contiguous)
 
     def roll(self, loop: str, into: str, by: int) -> None:
-        """Make only those rows of a temporary that the step before did not make."""
+        """Compute only the rows of a temporary that the previous iteration did not compute."""
         self._apply(roll, loop=loop, into=into, by=by)
 
     def compute_inline(self, block: str) -> None:

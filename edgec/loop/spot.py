@@ -29,5 +29,4 @@ class Spot:
         return BufferRef(self.buffer, (self.offset,), use, (self.elements,))
 
     def element(self, index: TermLike = 0) -> Load:
-        """One element."""
         return Load(self.buffer, (self.offset + index,))

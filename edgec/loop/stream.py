@@ -50,7 +50,6 @@ class Field:
 
     @property
     def unit_bytes(self) -> int:
-        """Bytes of a unit."""
         return prod(self.shape[1:]) * self.item_bytes
 
     @property
@@ -107,7 +106,6 @@ class Sums(Joined):
     """Sums of entries of 8 bits, each times 1, 256, ... or the negatives of these (`times`)."""
 
     def encode(self, entries: Array) -> Array:
-        """The sums."""
         return np.asarray((entries.astype(np.int64) * self.times).sum(axis=-1))
 
     def decode(self, numbers: Array) -> Array:
@@ -143,11 +141,9 @@ class Totals(Field):
     """
 
     def encode(self, entries: Array) -> Array:
-        """The sums."""
         return np.asarray(entries.astype(np.int64) @ np.transpose(self.times))
 
     def decode(self, numbers: Array) -> Array:
-        """The entries."""
         found = np.zeros(self.at.shape, np.int64)
         is_known = np.zeros(self.at.shape[1], bool)
         for row in sorted(

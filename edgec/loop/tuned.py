@@ -1,9 +1,9 @@
 """Results of `edgec tune`: measured figures of scheduled nests, and the traces of the best.
 
-A file holds groups. Each stands for one nest (by a digest of its text), one core and one compiler;
-it has the figures of every schedule that was measured, by a digest of the scheduled function, and
-the traces of the winners, which `edgec build` replays. A brief file, as the ones that ship with
-edgec, has the figures of the winners and of what the rules offer alone.
+A file holds groups. Each is for one nest (by a digest of its text), one core and one compiler; it
+has the figures of every measured schedule, by a digest of the scheduled function, and the traces of
+the winners, which `edgec build` replays. A brief file, such as those that ship with edgec, has only
+the figures of the winners and of the rules' schedules.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _HINT = "`edgec tune MODEL -o FILE` writes such a file"
 class Figures:
     """The cost of one run of a function on a simulated core.
 
-    cycles are modelled (docs/sim.md). code_bytes: of the function and what it calls. stack_bytes:
+    cycles are modelled (docs/sim.md). code_bytes: of the function and its callees. stack_bytes:
     below the stack pointer of its caller; None in older files.
     """
 
@@ -56,10 +56,9 @@ class Winner:
 class TunedGroup:
     """One nest on one core by one compiler.
 
-    title: the operators and shapes, for people. default: the digest of what runs without the
+    title: the operators and shapes, for people. default: the digest of the schedule without the
     file. figures: by digest; None for a function that could not be measured. tried: the digests in
-    the order in which the search met them. trials: how many were tried before the figures were
-    made brief, else 0.
+    the order of the search. trials: their number before the figures were made brief, else 0.
     """
 
     nest: str
@@ -82,8 +81,8 @@ class TunedGroup:
 class Tuned:
     """The groups of a file, by key.
 
-    shipped: those that come with edgec (`edgec.boards.compiler_name.with_usable`). is_alone: they
-    are not wanted.
+    shipped: groups that ship with edgec (`edgec.boards.compiler_name.with_usable`). is_alone: do
+    not use these.
     """
 
     groups: Mapping[tuple[str, str, str], TunedGroup] = field(default_factory=dict)
@@ -141,7 +140,7 @@ def _joined(first: TunedGroup, second: TunedGroup) -> TunedGroup:
 
 
 def brief(group: TunedGroup, trials: int, offered: Iterable[str]) -> TunedGroup:
-    """The group without what was tried in vain. offered: the digests of what the rules offer."""
+    """The group without losing trials. offered: the digests of the rules' schedules."""
     kept = dict.fromkeys((*(winner.made for winner in group.winners), *offered))
     figures = {key: group.figures[key] for key in kept if key in group.figures}
     return replace(group, figures=figures, tried=tuple(figures), trials=trials)
@@ -169,7 +168,8 @@ def to_json(tuned: Tuned) -> str:
 
 
 def read_tuned(path: Path) -> Tuned:
-    """The groups of a file; "none", where no file is called so, leaves out what ships with edgec.
+    """The groups of a file; "none", if there is no such file, disables the groups that ship with
+    edgec.
 
     Raises EdgecError where it cannot be read or says nothing useful.
     """

@@ -4,8 +4,8 @@
     for h in 0..17 { y[h] = x[min(h + 1, 16)] }        at height = 17
     for h in 0..height { y[h] = x[min(h + 1, height - 1)] }
 
-The nests are walked side by side. Integers that differ become terms over the sizes; what else
-differs has no open form. Buffers of the arena are row-major at the sizes that a run has.
+The nests are walked side by side. Integers that differ become terms over the sizes; other
+differences have no open form. Buffers of the arena are row-major at a run's sizes.
 """
 
 from __future__ import annotations

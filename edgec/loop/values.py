@@ -163,7 +163,6 @@ class ArrayValue(Value):
 
     @classmethod
     def traced(cls, tape: Tape, slot: int, dtype: str) -> ArrayValue:
-        """The value in a slot of a tape."""
         made = cls.__new__(cls)
         made.tape, made.known, made.slot = tape, dtype, slot
         return made

@@ -53,8 +53,8 @@ def verify_func(func: PrimFunc) -> None:
 def _values_are_within(loop: For, loops: tuple[For, ...], bounds: tuple[int, int]) -> bool:
     """Whether a loop stays within bounds, found by counting through the loops around it.
 
-    For what interval analysis cannot show, which removes one variable after the other. False after
-    MOST_STEPS, and where a parameter of the function takes part.
+    For cases that interval analysis cannot prove, since it removes one variable after the other.
+    False after MOST_STEPS, and where a parameter of the function takes part.
     """
     steps = 0
     known = {around.var for around in loops}

@@ -135,8 +135,8 @@ def clipped(
 ) -> tuple[Bound, Bound]:
     """First and one past last kernel position that reads inside the input, for an output position.
 
-    A position k reads `position * stride + k * dilation - padding`; what lies outside [0, extent)
-    is padding and contributes nothing.
+    A position k reads `position * stride + k * dilation - padding`; positions outside [0, extent)
+    are padding and contribute nothing.
     """
 
     def first(position: Any) -> Any:

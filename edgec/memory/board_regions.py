@@ -23,7 +23,7 @@ from edgec.options import Io
 from edgec.passes.fuse_groups import storage
 from edgec.passes.lower_groups import LoweredGroup, Variant
 
-#: What start-up, link and main need of a board's RAM and flash, until a build says better.
+#: Estimated RAM and flash of start-up, link and main, until a build measures them.
 VARIABLES_BYTES = 2 * 1024
 PROGRAM_BYTES = 16 * 1024
 

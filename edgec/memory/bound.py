@@ -60,7 +60,7 @@ def stacked_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> int
 
 
 def stacks_bound_bytes(buffers: Sequence[Buffer], overlaps: Sequence[Overlap]) -> int:
-    """Return what those steps need whose buffers may overlap one of them only, exactly stacked."""
+    """Return the exact bytes of steps whose buffers may overlap only one of them."""
     bound = 0
     by_name = {b.name: b for b in buffers}
     known = [

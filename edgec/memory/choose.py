@@ -1,9 +1,4 @@
-"""Choose what runs: an order of the groups, a variant of each, and what streams.
-
-The front of memory against instructions has the fastest cover of the network under each limit. The
-points that should cost least are built and planned, and moves make the best of them cheaper
-(`edgec.memory.exchange`). Single groups come first, then segments that stream.
-"""
+"""Choose the order of the groups, a variant of each, and the streaming segments."""
 
 from __future__ import annotations
 
@@ -291,7 +286,6 @@ class _Choosing:
         return self.objective.rank(tally, cover.need_bytes)
 
     def built(self, spans: Spans, cover: Cover) -> tuple[Groups, Variants]:
-        """The groups of a cover and their variants."""
         groups, variants = list[LoweredGroup](), list[Variant]()
         for span in cover.spans:
             if span.variant is not None:

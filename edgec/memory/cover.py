@@ -1,4 +1,4 @@
-"""Choose what runs: variants of single groups and segments that stream, over the whole network.
+"""Choose variants of single groups and streaming segments, over the network.
 
 A cover is a path of spans from the first group to the last. A span needs its bytes only at its own
 step, so under a limit in bytes the fastest cover is a shortest path over the spans within the
@@ -51,7 +51,7 @@ def fastest_cover(spans: Spans, limit_bytes: int | None) -> Cover | None:
 
 def _shortest_path(spans: Spans, limit_bytes: int | None) -> tuple[Span, ...] | None:
     count = len(spans.starting)
-    # From each group to the end: (instructions and what code counts as, need, first span).
+    # From each group to the end: (instructions and the price of code, need, first span).
     best: list[tuple[int, int, Span | None] | None] = [None] * count + [(0, 0, None)]
     for position in reversed(range(count)):
         for span in spans.starting[position]:

@@ -1,10 +1,4 @@
-"""Decide what runs: the menus to choose from, and the cheapest choice of all of them.
-
-A function has several sets of menus: loops may be written for speed or for few bytes, and channels
-may stand in the order that DSP kernels take two by two (`edgec.passes.pair_channels`), which brings
-layers with weights of -128 to kernels. Each is chosen from (`edgec.memory.choose`) where it may be
-the cheapest.
-"""
+"""Make the menus, and find the cheapest choice among all of them."""
 
 from __future__ import annotations
 

@@ -184,7 +184,9 @@ class Tally:
 
 
 def flash_bytes(variants: Iterable[Variant]) -> int:
-    """About what constants and code take: a function, and a kernel that it calls, counts once."""
+    """Estimate the bytes of constants and code: a function, and a kernel that it calls, counts
+    once.
+    """
     variants = list(variants)
     return sum(v.constant_bytes for v in variants) + code_bytes(variants)
 

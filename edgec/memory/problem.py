@@ -60,7 +60,6 @@ class Buffer:
         return min(self.regions, key=self.cost_in)
 
     def cost_in(self, region: str) -> float:
-        """Its cost in one of its regions."""
         at = self.regions.index(region)
         return self.costs[at] if self.costs else float(at * self.size_bytes)
 

@@ -91,7 +91,9 @@ class _Later:
 
 @dataclass
 class _Frame:
-    """A state, its untried choices (the best last), the tried ones, and what to do when solved."""
+    """A state, its untried choices (the best last), the tried ones, and the next part after a
+    solution.
+    """
 
     state: _State
     choices: list[int]

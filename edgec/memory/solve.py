@@ -32,7 +32,7 @@ SOLVERS = ("own", "greedy")
 DEFAULT_TIME_LIMIT_S = 5.0
 _FEW_NODES = 500  # nearly free, and enough for networks of common size
 _SOME_NODES = 2500
-_TRIAL_NODES = 1000  # of a changed strategy: what finds a plan does so with few steps back
+_TRIAL_NODES = 1000  # of a changed strategy: successful searches backtrack little
 
 
 @dataclass(frozen=True)
@@ -263,7 +263,7 @@ def _solve_exactly(
 def _efforts(plain: Sequence[Strategy]) -> Iterator[list[tuple[Strategy | None, int]]]:
     """Yield lists of (strategy, node limit) to spend on each target, growing without end.
 
-    None stands for a strategy that is made then, from what was learnt.
+    None stands for a strategy that is then bred from the successful ones.
     """
     yield [(strategy, _FEW_NODES) for strategy in plain[:2]]
     yield [(strategy, _SOME_NODES) for strategy in plain]

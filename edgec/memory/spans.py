@@ -129,12 +129,12 @@ class Spans:
         self._replaceable: dict[int, tuple[Value, ...]] = {}
         self.starting: list[list[Span]] = [self.singles(i) for i in range(len(groups))]
         fastest = [min(own, key=lambda p: (p.instructions, p.need_bytes)) for own in self.starting]
-        #: What single groups need at their fastest: a segment that needs more is of no use.
+        #: Bytes of single groups at their fastest: a segment that needs more is useless.
         self.most_bytes = max((span.need_bytes for span in fastest), default=0)
         fewest = sum(min(p.instructions for p in own) for own in self.starting)
         self.segment_code = round(SEGMENT_SHARE * fewest)
         if io == "rows":
-            self.starting[0] = []  # only what takes the input by rows can come first
+            self.starting[0] = []  # only a group that takes the input by rows can be first
         self._best: dict[tuple[int, int], Variant] = {}
         self._useful: dict[int, frozenset[int]] = {}
         self.is_complete = not self.may_stay_within(limit_bytes) or self._add_segments()
@@ -302,7 +302,7 @@ class Spans:
         return rows + sum(b.size_bytes for b in self.live(first, last) if b.name != root.name)
 
     def flow_member(self, first: int, position: int) -> FlowMember:
-        """What `row_flow` needs of a member of a segment that starts with group `first`."""
+        """`row_flow`'s description of a member of a segment that starts with group `first`."""
         member = self.members[position]
         source = self.members[first].inputs[0]
         made = {v: p - first for v in member.inputs if (p := self.position.get(v, -1)) >= first}

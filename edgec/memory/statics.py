@@ -34,7 +34,6 @@ class Static:
 
     @property
     def name(self) -> str:
-        """Its own name."""
         return self.names[0]
 
     def cycles_in(self, region: MemoryRegion) -> float:

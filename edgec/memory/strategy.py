@@ -84,7 +84,7 @@ class Breeder:
     """Makes strategies out of the most successful ones; deterministic."""
 
     def __init__(self, plain: Sequence[Strategy]) -> None:
-        """`plain`: what to begin with, one at least."""
+        """`plain`: the initial strategies, at least one."""
         self._random = np.random.default_rng(_SEED)
         self._kept = [_Kept(strategy, len(strategy.rank)) for strategy in plain]
         self._parents = {kept.strategy.name: kept for kept in self._kept}

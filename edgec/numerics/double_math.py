@@ -22,7 +22,6 @@ MOST_PRODUCTS = 1024.0
 
 
 def exp(x: Any) -> FloatArray:
-    """e**x."""
     return exp_log.exp(x, exp_log.FLOAT64)
 
 

@@ -174,7 +174,7 @@ def requantize(x: npt.NDArray[Any], multiplier: tuple[float, ...], rounding: Rou
     raise ValueError(f"unknown rounding {rounding!r}")
 
 
-#: What round_half_away saturates at.
+#: Saturation limits of round_half_away.
 MOST_ROUNDED = 1 << 30
 
 

@@ -55,7 +55,7 @@ _TWO_OVER_PI = (0, 0xA2F9836E, 0x4E441529, 0xFC2757D1, 0xF534DDC0, 0xDB629599, 0
 _TURN = _F(3.4061215800e-19)
 
 
-#: Elements that are computed at once: what lies between takes 130 bytes of each.
+#: Elements that are computed together: temporaries take 130 bytes for each.
 _AT_ONCE = 1 << 16
 
 
@@ -85,7 +85,6 @@ def float_maximum(a: Any, b: Any) -> FloatArray:
 
 @_in_parts
 def exp(x: Any) -> FloatArray:
-    """e**x."""
     return exp_log.exp(x, exp_log.FLOAT32)
 
 

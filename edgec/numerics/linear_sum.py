@@ -31,7 +31,7 @@ NEIGHBOURS = (0, 1, -1, 2, -2)
 #: Fraction bits of the factors of floored sums, and how far they are searched: most are found at
 #: once, few need ten trials.
 FLOORED_BITS = 24
-#: What makes int8 results numbers without sign.
+#: The offset that makes int8 results unsigned.
 UNSIGNED = 128
 FLOORED_NEIGHBOURS = (*NEIGHBOURS, 3, -3, 4, -4)
 #: One operand of this many is tried first: most trials fail on few pairs already.

@@ -17,8 +17,8 @@ import numpy.typing as npt
 
 FloatArray = npt.NDArray[Any]
 
-#: What lies beyond the largest finite number: infinity and NaNs as IEEE 754 has them; one NaN in
-#: place of the largest; only minus zero is a NaN; nothing.
+#: Bit patterns above the largest finite number: infinity and NaNs as in IEEE 754; one NaN in place
+#: of the largest; only minus zero is a NaN; none.
 IEEE, FINITE, UNSIGNED_ZERO, NO_NAN = 0, 1, 2, 3
 
 
@@ -53,7 +53,7 @@ FORMATS = {
     "float4_e2m1fn": NarrowFloat(4, 1, 1, NO_NAN),
 }
 
-#: What elements of the types that C does not have lie in: one element in each.
+#: C types that store elements of types that C lacks, one element in each.
 STORED_IN = {
     **{name: f"uint{max(form.width, 8)}" for name, form in FORMATS.items()},
     **dict.fromkeys(("float8_e8m0fnu", "int4", "uint4", "int2", "uint2"), "uint8"),

@@ -256,13 +256,11 @@ def _import_sum(builder: GraphBuilder, raw: RawNode, op: str) -> GraphValue:
 
 @from_tflite("ADD")
 def import_tflite_add(builder: GraphBuilder, raw: RawNode) -> GraphValue:
-    """TFLite ADD."""
     return _import_sum(builder, raw, "add")
 
 
 @from_tflite("SUB")
 def import_tflite_sub(builder: GraphBuilder, raw: RawNode) -> GraphValue:
-    """TFLite SUB."""
     return _import_sum(builder, raw, "sub")
 
 

@@ -2,7 +2,7 @@
 transform (MFCC), of one frame of samples.
 
 Window, transform, magnitudes and bands are the signal operators in integers (TFLite Micro's); the
-logarithm of the few bands and what comes after it are floats. So every machine gives the same bits.
+logarithm of the few bands and later operators are floats. So all machines have the same bits.
 
     int16 frame -> raised to 16 bits -> window -> spectrum -> |X| or |X|**2 -> bands
                 -> float32 / 2**bits -> ln(. + floor) [-> cosine transform] -> * scale + offset

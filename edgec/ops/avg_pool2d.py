@@ -174,7 +174,9 @@ class AvgPool2d(Pool2d[AvgPool2dAttrs]):
         finish.definition.compute(finish.output("out", node.output.type.shape, "int8"), mean)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """Sum what exists of each window, then divide by its count, rounding half away."""
+        """Sum the elements of each window inside x, then divide by their number, rounding half
+        away.
+        """
         attrs: AvgPool2dAttrs = node.attrs
         (x,) = tensors_of(inputs)
         is_float = node.output.type.is_float

@@ -98,7 +98,7 @@ def centred(x: Array, type_: TensorType) -> Array:
 
 
 class WindowProducts(Op[Conv2dAttrs]):
-    """Sums of a window's products, plus a bias: what convolutions share.
+    """Sums of a window's products, plus a bias: the base class of convolutions.
 
     Integers: acc = sum((x - zero_point) * w) + bias in the bias' dtype, int32 or int64, modulo
     2**32 or 2**64; padding contributes zero. Or float32 throughout: from the bias on, product

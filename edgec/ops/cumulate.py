@@ -93,7 +93,7 @@ class Cumulate(Op[CumulateAttrs]):
         return (x,)
 
     def steps(self, attrs: CumulateAttrs, inputs: Types) -> int:
-        """Each element is added to those before it."""
+        """Each element is added to the ones before it."""
         return inputs[0].shape[attrs.axis]
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:

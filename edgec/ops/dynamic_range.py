@@ -241,7 +241,6 @@ class RescaleRows(Op[RescaleRowsAttrs]):
         return (TensorType(acc.shape, "float32"),)
 
     def row_window(self, attrs: RescaleRowsAttrs, inputs: Types) -> RowWindow | None:
-        """Row by row."""
         return RowWindow()
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
@@ -281,7 +280,7 @@ def append_hybrid(
     attrs: Any,
     rescale: RescaleRowsAttrs,
 ) -> GraphValue:
-    """Append what TFLite's hybrid kernel of a node does, with its fused activation.
+    """Append the operators of a node's TFLite hybrid kernel, with its fused activation.
 
     operands: float32 input, whose first axis are the rows, int8 weights as `op` reads them, and
     float32 bias.

@@ -26,7 +26,7 @@ from edgec.ops.parts import Parts
 
 @dataclass(frozen=True)
 class FillBeyondAttrs:
-    """axis: not negative. neutral: what stands beyond the part in use, a number of x's dtype."""
+    """axis: not negative. neutral: the fill after the used length, a number of x's dtype."""
 
     axis: int
     neutral: float
@@ -81,7 +81,7 @@ class FillBeyond(Op[FillBeyondAttrs]):
 def filled(builder: GraphBuilder, raw: RawNode, axes: Sequence[int], neutral: float) -> RawNode:
     """The node with its first input filled up along these axes, which are not negative.
 
-    Only plain numbers are filled; what reads others is refused.
+    Only plain numbers are filled; for other inputs it raises.
     """
     x = raw.operand(0)
     if not is_open(builder, raw, axes) or x.type.quant is not None:

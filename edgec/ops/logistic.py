@@ -109,7 +109,7 @@ class Logistic(ByTable[LogisticAttrs]):
     dtypes = ("int8", "int16")
 
     def scale(self, attrs: LogisticAttrs, *scales: float) -> float:
-        """Results near 0 are as wrong as those near 1 may be: exp makes a part of an error."""
+        """Results near 0 may have the absolute error of results near 1: exp scales errors."""
         return 1.0
 
     def check(self, attrs: LogisticAttrs, x: TensorType) -> None:

@@ -1,4 +1,4 @@
-"""Padding by what lies inside: mirrored at the edges, as slices that run backwards, and joined.
+"""Padding with inner elements: mirrored at the edges, as reversed slices that are joined.
 
 The edge itself again, or the elements of the other end, are gathers along an axis.
 """

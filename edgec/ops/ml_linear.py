@@ -144,7 +144,7 @@ def _pairs(classes: int) -> list[tuple[int, int]]:
 
 
 def _pair_scores(node: MlNode, x: Value, per_class: Array) -> Value:
-    """For each pair of classes what their vectors say: above 0 for the first one."""
+    """For each pair of classes the score of their vectors: above 0 for the first class."""
     count, pairs = int(per_class.sum()), _pairs(len(per_class))
     weights, rho = node.numbers("coefficients"), node.numbers("rho")
     if weights.size != count * (len(per_class) - 1) or rho.size != len(pairs):

@@ -19,12 +19,12 @@ from edgec.ops.op import Op
 
 
 class Moved(Op[AttrsT]):
-    """A movement of the first input, by attributes and by what other inputs hold."""
+    """A movement of the first input, by attributes and by the other inputs."""
 
     fusion = Fusion.INJECTIVE
 
     def shape(self, attrs: AttrsT, x: TensorType, *others: TensorType) -> tuple[int, ...]:
-        """The shape of the result. Raises TypeMismatch for what does not fit."""
+        """The shape of the result. Raises TypeMismatch if the inputs do not fit."""
         raise NotImplementedError
 
     def source(self, attrs: AttrsT, at: tuple[Any, ...], x: Tensor, *others: Tensor) -> Any:

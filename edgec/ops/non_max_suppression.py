@@ -164,10 +164,10 @@ class NonMaxSuppression(Op[NonMaxSuppressionAttrs]):
 
 @register
 class ChosenBoxes(Op[NoAttrs]):
-    """What `non_max_suppression` makes [batch, classes, limit] -> rows (image, class, box) of the
-    boxes that there are int64 [batch * classes * limit, 3], how many int32 [1].
+    """The result of `non_max_suppression` [batch, classes, limit] -> rows (image, class, box) of
+    the chosen boxes int64 [batch * classes * limit, 3], their number int32 [1].
 
-    Rows that are not in use are zeros.
+    Unused rows are zeros.
     """
 
     name = "chosen_boxes"
@@ -190,7 +190,7 @@ class ChosenBoxes(Op[NoAttrs]):
         write_count(out, rows, 0, count)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """The indices of the numbers that are none of -1, and what stands there."""
+        """The indices of the entries that are not -1, and these entries."""
         (x,), (rows, count) = operand_tensors(target, inputs), target.targets
         found = indices_where(target, x.shape, count, lambda at: x[at] >= 0)
 

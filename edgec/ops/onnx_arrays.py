@@ -43,7 +43,7 @@ _MODULAR = (
     np.add, np.subtract, np.multiply, np.left_shift, np.bitwise_and, np.bitwise_or, np.bitwise_xor,
 )  # fmt: skip
 
-#: An array of the graph, one of NumPy or a number: what NumPy's functions make of them is any.
+#: An array of the graph, a NumPy array or a number: operands of NumPy's functions.
 Operand = Any
 
 
@@ -182,7 +182,6 @@ class _Call:
         return _as(_as(operand, self.common), self.within)
 
     def of(self, ufunc: Any, inputs: Sequence[Operand]) -> WrittenArray:
-        """The result."""
         if self.common == "uint64" and ufunc not in _MODULAR:
             return self._unsigned(ufunc, inputs)
         operands = [self.wide(x) for x in inputs]

@@ -23,7 +23,7 @@ def append_onnx(
 ) -> tuple[Value, ...]:
     """All results of a node of ONNX's standard domain. ImportFailed where no importer knows it.
 
-    name: of the node, and what reports call it.
+    name: of the node, also in reports.
     """
     importer = find_importer("onnx", kind, opset)
     if importer is None:

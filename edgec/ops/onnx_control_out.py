@@ -81,7 +81,7 @@ def write_call(out: OnnxGraph, node: Node) -> None:
 
 
 def _carried(out: OnnxGraph, node: Node, count: int) -> list[str]:
-    """Names for what changes from round to round."""
+    """Names for the values that change between rounds."""
     return [out.fresh(f"{node.name}.{value.name}") for value in node.inputs[:count]]
 
 

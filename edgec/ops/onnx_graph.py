@@ -142,7 +142,6 @@ def write_convolution(
 
 
 def write_pool(out: OnnxGraph, node: Node, kind: str) -> None:
-    """A pool of this kind."""
     attrs = node.attrs
     out.emit(
         kind, [out.first(node.inputs[0])], out.define_first(node.output),

@@ -51,7 +51,7 @@ def write_view(out: OnnxGraph, node: Node) -> None:
 def write_program(
     out: OnnxGraph, node: Node, program: Program, *, most_calls: int = MOST_CALLS
 ) -> None:
-    """Write a node by its program. Raises ImportFailed for what ONNX cannot say."""
+    """Write a node by its program. Raises ImportFailed for calls that ONNX lacks."""
     if len(program.calls) > most_calls:
         raise ImportFailed(f"{len(program.calls)} steps, at most {most_calls} are written")
     slots: list[Any] = list(program.slots)

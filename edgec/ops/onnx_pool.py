@@ -14,7 +14,6 @@ from edgec.loop.values import Value, cast, int32, round_half_even
 
 
 def real_element(x: Value, quant: Quant) -> Value:
-    """`real_elements` of one value."""
     return cast(int32(x) - quant.zero_point[0], "float32") * quant.scale[0]
 
 

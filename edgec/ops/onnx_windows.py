@@ -208,7 +208,7 @@ def _pool_window(raw: RawNode) -> tuple[Pair, Pair, Padding]:
 
 
 def _given_padding(raw: RawNode, padding: Padding) -> Padding:
-    """The padding without what `ceil_mode` adds."""
+    """The padding without the addition for `ceil_mode`."""
     if not raw.attribute("ceil_mode", 0):
         return padding
     pads = tuple(int(p) for p in raw.attribute("pads", (0, 0, 0, 0)))

@@ -115,7 +115,6 @@ class Pad(Op[PadAttrs]):
         return replace(attrs, value=result.stored(attrs.value))
 
     def does_nothing(self, attrs: PadAttrs) -> bool:
-        """By nothing."""
         return True
 
     def channels(self, attrs: PadAttrs, inputs: Types, output: TensorType) -> Channels:

@@ -1,4 +1,4 @@
-"""pair_coupling: probabilities of classes from those of pairs of classes, by a descent.
+"""pair_coupling: probabilities of classes from probabilities of pairs, by a descent.
 
 Source: Wu, Lin and Weng, "Probability estimates for multi-class classification by pairwise
 coupling", 2004, second approach, in the form and with the limits of LIBSVM and ONNX Runtime: the
@@ -113,7 +113,7 @@ def _summed(terms: Array) -> Array:
 
 
 def _known_losses(x: Array, classes: int) -> Array:
-    """What `_losses` says, of arrays."""
+    """`_losses` for arrays."""
     first, second = np.triu_indices(classes, 1)
     wins = np.zeros((len(x), classes, classes), np.float32)
     low, high = np.float32(EDGE), np.float32(1 - EDGE)

@@ -16,7 +16,7 @@ from edgec.ops.op import RawNode
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.transpose import TransposeAttrs
 
-#: What gathers and scatters take as indices.
+#: Index dtypes of gathers and scatters.
 INDEX_DTYPES = ("int32", "int64")
 
 

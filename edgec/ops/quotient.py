@@ -27,7 +27,7 @@ from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensor
 from edgec.ops.op import Op, RawNode
 from edgec.ops.row import OF_STORED
 
-#: What takes any difference of stored integers to their limits.
+#: Factor that moves any difference of stored integers to their limits.
 BEYOND = 1 << 15
 #: Shifts from here on leave nothing of an int32.
 ALL_BITS = 32

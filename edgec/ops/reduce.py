@@ -85,7 +85,6 @@ class Reduce(Op[ReduceAttrs]):
         return scales[0]
 
     def whole_axes(self, attrs: ReduceAttrs, inputs: Types, position: int) -> Collection[int]:
-        """The axes that are reduced."""
         return attrs.axes
 
     def infer(self, attrs: ReduceAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:

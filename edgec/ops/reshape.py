@@ -165,7 +165,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 def _completed(shape: list[int], x: TensorType) -> tuple[int, ...]:
-    """A shape whose extent -1, if there is one, is what remains of the elements of x."""
+    """A shape whose extent -1, if any, is replaced by the remaining elements of x."""
     if shape.count(-1) == 1:
         known = math.prod(extent for extent in shape if extent != -1)
         shape[shape.index(-1)] = x.elements // known if known else 0
@@ -181,7 +181,7 @@ def import_tflite_extents(builder: GraphBuilder, raw: RawNode) -> tuple[Value, .
 
 @from_onnx("Reshape", since=5)
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
-    """ONNX Reshape to a constant shape; 0 keeps an extent, -1 is what remains."""
+    """ONNX Reshape to a constant shape; 0 keeps an extent, -1 takes the remaining elements."""
     x, wanted = raw.operands(2)
     if not isinstance(wanted, Constant):
         declared = ReshapeAttrs(declared_shape(raw, "the shape"))

@@ -43,7 +43,7 @@ FloatArray = npt.NDArray[np.float32]
 
 #: Fraction bits of TFLite's integer bilinear interpolation along one axis.
 FRACTION_BITS = 10
-#: Dtypes of the bilinear method, and in what their sums are.
+#: Dtypes of the bilinear method, and the dtypes of their sums.
 BILINEAR = {"int8": "int32", "int16": "int64", "float32": "float32"}
 #: Most entries of a table that has a row for each extent of an open axis.
 MOST_ENTRIES = 1 << 16
@@ -60,10 +60,10 @@ _COORDINATES = {
 class ResizeAttrs:
     """size: the new (height, width). method: one of METHODS.
 
-    align_corners: the corner pixels keep their places. half_pixel_centers: pixels are squares
-    whose centres are scaled; not together with align_corners. rounding: of the bilinear method;
-    `onnx` is what ONNX Runtime makes of floats, for int8 between QDQ nodes, all else TFLite's.
-    fixed: the axes of an open image whose new size is the same for images of all sizes.
+    align_corners: the corner pixels keep their places. half_pixel_centers: pixels are squares whose
+    centres are scaled; not together with align_corners. rounding: of the bilinear method; `onnx`
+    equals ONNX Runtime's floats, for int8 between QDQ nodes; all others are TFLite's. fixed: the
+    axes of an open image whose new size is the same for images of all sizes.
     """
 
     size: Pair

@@ -33,7 +33,7 @@ class RmsNormAttrs:
 class RmsNorm(Op[RmsNormAttrs]):
     """x [..., C], scale [C] -> x / sqrt(mean of x**2 + epsilon) * scale, of float32.
 
-    What `edgec.ops.norm_parts` finds in a file; sums are taken in order.
+    `edgec.ops.norm_parts` finds it in files; sums are taken in order.
     """
 
     name = "rms_norm"

@@ -109,7 +109,6 @@ class RowOp(Op[Any]):
         return 1.0 if self.row.bounded else super().scale(attrs, *scales)
 
     def infer(self, attrs: Any, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """The broadcast shape."""
         row = self.row
         if len(inputs) != row.operands:
             raise TypeMismatch(f"{self.name} has {row.operands} operands, not {len(inputs)}")

@@ -32,7 +32,7 @@ from edgec.ops.parts import INDEX_DTYPES, Parts
 from edgec.ops.slice import sliced
 from edgec.ops.window import window_steps
 
-#: How an update and what stands there become one element.
+#: How an update is combined with the existing element.
 REDUCTIONS: dict[str, Callable[[Value, Value], Any]] = {
     "none": lambda old, new: new,
     "add": lambda old, new: old + new,
@@ -87,7 +87,7 @@ def _check(name: str, data: TensorType, indices: TensorType) -> None:
 
 
 class Gathered(Moved[AxisAttrs]):
-    """A movement by indices that are computed. onnx_kind, onnx_axis: what ONNX calls it."""
+    """A movement by computed indices. onnx_kind, onnx_axis: ONNX's operator and axis."""
 
     onnx_kind: ClassVar[str]
     onnx_axis: ClassVar[str] = "axis"
@@ -218,7 +218,7 @@ class Scatter(Op[ScatterAttrs]):
     reads_alike = True
 
     def form_of(self, attrs: ScatterAttrs) -> IntegerForm | None:
-        """Stored integers take the place of others; what combines them has none."""
+        """Stored integers may replace others, but a combination has no integer form."""
         return self.integer_form if attrs.reduction == "none" else None
 
     def infer(self, attrs: ScatterAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:

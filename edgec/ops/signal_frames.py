@@ -117,8 +117,9 @@ def _saturated(parts: Parts, a: Value, b: Value, what: str) -> Value:
 def import_stacker(builder: GraphBuilder, raw: RawNode) -> tuple[Value, Value]:
     """TFLite Micro's SignalStacker: the last frames side by side, and whether they are valid.
 
-    The first frame stands for those before it. After each valid result, `stacker_step` frames more
-    must come. A result that is not valid is undefined. Source: TFLite Micro's stacker.cc.
+    The first frame replaces the missing ones before it. After each valid result, `stacker_step`
+    frames more must come. A result that is not valid is undefined. Source: TFLite Micro's
+    stacker.cc.
     """
     x, parts = _samples(raw), Parts(builder, raw)
     names = ("num_channels", "stacker_left_context", "stacker_right_context", "stacker_step")

@@ -28,8 +28,8 @@ from edgec.ops.transpose import in_order
 class SliceAttrs:
     """For each axis: the first index, the step (negative: backwards), and how many.
 
-    moves: of axes whose size is open what changes with it: `begin`, `count`, or what `attrs_at`
-    takes for granted (an empty word, or no words at all).
+    moves: for axes of open size, the attribute that changes with it: `begin`, `count`, or
+    `attrs_at`'s default (an empty word, or no words).
     """
 
     begin: tuple[int, ...]
@@ -133,7 +133,7 @@ class Slice(Moved[SliceAttrs]):
 def _part_at(
     begin: int, stride: int, count: int, moves: str, extent: int, now: int
 ) -> tuple[int, int]:
-    """(begin, count) along an axis of the extent `now`, from those along `extent`."""
+    """(begin, count) along an axis of the extent `now`, from begin and count along `extent`."""
     if moves == "begin":
         return begin + now - extent, count
     if stride < 0:
@@ -204,7 +204,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
 
 @from_tflite("STRIDED_SLICE")
 def import_strided(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite STRIDED_SLICE with constant ranges; what TFLite Micro takes: no ellipsis or new axis.
+    """TFLite STRIDED_SLICE with constant ranges; as in TFLite Micro, without ellipsis or new axis.
 
     Source of the masks: the schema's StridedSliceOptions; an axis of `shrink_axis_mask` is taken
     at `begin` and dropped.

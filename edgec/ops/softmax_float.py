@@ -49,7 +49,7 @@ def lower_rows(
 ) -> Tensor:
     """The loops; `finish` makes an element of its difference and the row's sum of exponentials.
 
-    of_row: what to make of the sum first, once for each row.
+    of_row: a function of the sum, applied once for each row.
     """
     *outer, length = x.shape
     define = target.definition

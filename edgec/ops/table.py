@@ -35,10 +35,10 @@ OPERANDS: IntArray = np.arange(-128, 128, dtype=np.int64)
 
 
 class ByTable(Op[AttrsT]):
-    """int8 to int8, or int16 to int16 where a subclass says so, each quantized per tensor.
+    """int8 to int8, or int16 to int16 in some subclasses, each quantized per tensor.
 
-    Or float32 to float32, where `output` is None. A subclass says what `stored` values become, for
-    int16 also how loops compute it, and what floats do in arrays and in loops.
+    Or float32 to float32, if `output` is None. A subclass defines the results of `stored` values,
+    for int16 also the loops, and the float function on arrays and in loops.
     """
 
     fusion = Fusion.ELEMENTWISE
@@ -46,7 +46,7 @@ class ByTable(Op[AttrsT]):
     dtypes: ClassVar[tuple[str, ...]] = ("int8",)
 
     def stored(self, attrs: AttrsT, values: IntArray, x: TensorType) -> IntArray:
-        """Results of stored values, as int64; what does not fit in the dtype is limited."""
+        """Results of stored values, as int64; they are limited to the dtype later."""
         raise NotImplementedError
 
     def arithmetic(

@@ -170,7 +170,7 @@ def _gathered(
     return parts.op("scatter", [zeros, places, values], ScatterAttrs(-1, "add"), what)
 
 
-#: What groups without members hold, and how members join.
+#: Results of groups without members, and how members are combined.
 _SEGMENTS = {"SUM": ("add", None), "PROD": ("mul", None), "MAX": ("max", -1), "MIN": ("min", 1)}
 
 

@@ -148,7 +148,7 @@ def _by_table(function: Callable[[float], float], builder: GraphBuilder, raw: Ra
 def append_even_table(
     function: Callable[[float], float], builder: GraphBuilder, raw: RawNode
 ) -> Value:
-    """A function of int8, halves rounded to even: what LiteRT's XNNPACK makes of a sigmoid."""
+    """A function of int8, halves rounded to even: LiteRT's XNNPACK sigmoid."""
     output, declared, (x,) = _require(raw, "int8"), raw.declared(), raw.operands(1)
     scale, zero_point = x.type.scalar_quant()
     real = np.float32(scale) * (OPERANDS - zero_point).astype(np.float32)

@@ -137,7 +137,7 @@ def import_lstm(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
 
 
 def _basic(parts: Parts, raw: RawNode, x: Value) -> tuple[Value, ...]:
-    """Outputs hidden, cell, what both inputs are, and the gates' sums, in the order i, g, f, o.
+    """Outputs: hidden, cell, both inputs joined, and the gates' sums, in the order i, g, f, o.
 
     Source: LstmCell in TFLite's reference_ops.h.
     """

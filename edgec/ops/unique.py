@@ -83,7 +83,7 @@ class Unique(Op[UniqueAttrs]):
             write_count(out, value, 0, count)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
-        """Which rows stand first, their numbers, and what follows from these."""
+        """Which rows stand first, their numbers, and the results derived from these."""
         attrs: UniqueAttrs = node.attrs
         (x,) = operand_tensors(target, inputs)
         rows, steps = x.shape[0], [("k", 0, x.shape[0])]

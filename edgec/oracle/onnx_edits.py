@@ -30,7 +30,7 @@ Array = npt.NDArray[Any]
 
 #: The offset from int8 to uint8.
 MOVE = 128
-#: What ONNX Runtime has integer kernels of, which round once.
+#: Operators for which ONNX Runtime has integer kernels with one rounding.
 PRODUCTS = ("Conv", "Gemm", "MatMul", "Add", "Mul")
 LIMITS = ("Relu", "Clip")
 #: Operators whose second input holds weights.
@@ -45,7 +45,7 @@ class OnnxGraph:
         self.nodes = list(graph.node)
         self.outputs = {entry.name for entry in graph.output}
         self.initializers = {tensor.name: tensor for tensor in graph.initializer}
-        #: Initializers, and what Constant nodes hold as a tensor.
+        #: Initializers, and tensors of Constant nodes.
         self.constants = dict(self.initializers)
         self.makers: dict[str, Any] = {}
         #: None stands for the caller, who reads the graph's outputs.

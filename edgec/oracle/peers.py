@@ -123,10 +123,9 @@ def find_peer_models(baselines: Path, names: Sequence[str]) -> list[Path]:
 def measure_peers(
     model: Path, baselines: Path | None = None, options: Options = DEFAULT
 ) -> list[dict[str, Any]]:
-    """A row of ours, then one for each peer: instructions, cycles, bytes, or the error; and those
-    that the file `baselines` states of the same network.
-
-    options: the sizes and values of inputs that the file leaves open.
+    """A row of ours, then one for each peer: instructions, cycles, bytes, or the error; and the
+    rows of the file `baselines` for the same network. options: the sizes and values of inputs that
+    the file leaves open.
     """
     board = load_board(BOARD)
     with work_folder("peers") as folder:
@@ -202,7 +201,7 @@ def _measure(
 
 
 def _write(peer: Peer, model: Path, built: Built, options: Options, folder: Path) -> Path:
-    """A peer's C of the model. Raises EdgecError with what was printed where it refuses it."""
+    """A peer's C of the model. Raises EdgecError with the peer's output if it refuses it."""
     folder.mkdir()
     shapes = [port.shape for port in built.manifest.inputs]
     pinned = with_inputs(model, shapes, folder / model.name, options.input_values)
@@ -213,7 +212,7 @@ def _write(peer: Peer, model: Path, built: Built, options: Options, folder: Path
 
 
 def _build(peer: Peer, source: Path, board: Board, built: Built) -> Path:
-    """The program that calls a peer's function once. Raises EdgecError with what was printed."""
+    """The program that calls a peer's function once. Raises EdgecError if it does not compile."""
     folder = source.parent
     main, script = folder / "main.c", folder / "link.ld"
     main.write_text(_main_text(peer, built), encoding="utf-8")

@@ -74,7 +74,7 @@ def _terms(args: Sequence[object]) -> Iterator[Term]:
 
 
 class _Few(Rewriter):
-    """The body as one block; copies: what stands for the buffers whose blocks it takes."""
+    """The body as one block; copies: the replacements of the buffers whose blocks it takes."""
 
     def __init__(self, last: Term, at_once: int, written: Collection[Buffer]) -> None:
         self.last, self.at_once, self.written = last, at_once, written

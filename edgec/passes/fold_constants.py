@@ -1,4 +1,4 @@
-"""Compute at compile time what depends on constants alone.
+"""Compute at compile time the values that depend only on constants.
 
 After `fuse_qdq`, which looks for dequantized constant weights. A result of the function is made by
 a node: a copy of the constant.

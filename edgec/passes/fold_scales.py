@@ -88,7 +88,7 @@ class _Fold:
     def _made(
         self, rewriter: Rewriter, node: Node, above: Node, operands: Sequence[Value]
     ) -> Sequence[Value]:
-        """The product of these operands in place of itself and what came after it."""
+        """The product of these operands, followed by the nodes after the old one."""
         builder = rewriter.builder
         (output,) = node.outputs
         is_viewed = above.output.type.shape != output.type.shape
@@ -105,9 +105,10 @@ class _Fold:
         return rewriter.remake(node, [made], attrs, op=Reshape, name=name, sources=())
 
     def _product(self, rewriter: Rewriter, data: Value, source: Value) -> Node | None:
-        """The product that makes `data` alone, directly or through a view of the same channels.
+        """The product with `data` as its only reader's operand, directly or through a view of the
+        same channels.
 
-        source: what `data` stands for in the old function.
+        source: `data` in the old function.
         """
         above = rewriter.producer(data)
         if above is not None and above.op.movement is Movement.RESHAPE:

@@ -67,7 +67,7 @@ def fuse_groups(
 ) -> tuple[Group, ...]:
     """All groups in execution order. With `fuse` False every node is a group of its own.
 
-    is_whole: whether a core runs a group faster as it is than with what follows it.
+    is_whole: whether a core runs a group faster without the next node.
     """
     consumers, halves = function.consumers(), _halves(function)
     made_at = {v: at for at, node in enumerate(function.nodes) for v in node.outputs}

@@ -1,6 +1,6 @@
 """Make one operator of a normalization that a file has in its parts; last bits may differ.
 
-1. What `edgec.ops.norm_parts` finds becomes a normalization with scales of one, or those found.
+1. A match of `edgec.ops.norm_parts` becomes a normalization with its scales, or with scales of one.
 2. A product with a constant for each channel becomes part of the scale, a sum part of the bias,
    where nothing else reads the normalization.
 

@@ -199,7 +199,7 @@ def _behind_views(
 def _arithmetic(
     rewriter: Rewriter, above: Node, integers: list[Value | None], node: Node, result: StoredAs
 ) -> Value | None:
-    """The same on integers, unless its parameters are beyond what integers can do."""
+    """The same on integers, unless its parameters are out of the integers' range."""
     operands = _operands(above, integers, result)
     if operands is None:
         return None
@@ -247,7 +247,7 @@ def _are_finite(operands: Sequence[Value]) -> bool:
 def _moved(
     rewriter: Rewriter, above: Node, integers: list[Value | None], node: Node, result: StoredAs
 ) -> Value | None:
-    """The same move of stored integers, if what goes in and comes out has the same parameters."""
+    """The same move of stored integers, if inputs and result have the same parameters."""
     if not result.is_whole:
         return None
     operands = list(above.inputs)
@@ -392,7 +392,7 @@ def _in_int16(rewriter: Rewriter, stored: Value, dequantize: Node) -> tuple[Valu
 
 
 def _move_integers(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value] | None:
-    """reshape(dequantize(x)) as dequantize(reshape(x)), so that what follows finds integers."""
+    """reshape(dequantize(x)) as dequantize(reshape(x)), so that later nodes find integers."""
     stored = _integer(rewriter, value)
     if stored is None or stored.type.quant is None or not stored.type.quant.per_tensor:
         return None

@@ -1,4 +1,4 @@
-"""Groups of a GPU as one kernel: what only moves or changes elements joins its neighbours.
+"""Groups of a GPU as one kernel: a group that only moves or changes elements joins its neighbours.
 
 Each launch costs microseconds. A transpose, a sum of two tensors or an activation after a view
 joins the kernel that computes its input, else the kernel that reads its output, if the value
@@ -30,7 +30,7 @@ from edgec.targets.cuda.crew import launched_us
 from edgec.targets.target import Target
 
 Groups = tuple[LoweredGroup, ...]
-#: What may be a map of elements; whether a group is one is asked of its loops.
+#: Operators that may be a map of elements; the group's loops decide.
 _MAPS = (Fusion.ELEMENTWISE, Fusion.BROADCAST, Fusion.INJECTIVE)
 
 
@@ -116,7 +116,6 @@ def _may_run_joined(lowered: LoweredGroup) -> bool:
 
 
 def _map_of(lowered: LoweredGroup) -> _Map | None:
-    """The map that a group is; None for all others."""
     if any(node.op.fusion not in _MAPS for node in lowered.group.nodes):
         return None
     if not _may_run_joined(lowered):

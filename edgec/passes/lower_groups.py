@@ -99,7 +99,6 @@ class Variant:
 
     @cached_property
     def scratch_bytes(self) -> int:
-        """The bytes of its scratch."""
         return sum(buffer.size_bytes for buffer in self.scratch)
 
     @cached_property

@@ -23,7 +23,7 @@ from edgec.graph.types import Array
 from edgec.passes.channels import channels_of
 from edgec.passes.rewriter import Rewriter
 
-#: What distinguishes the channels of a value, one for each index of its last axis.
+#: A key for each index of a value's last axis that distinguishes its channels.
 Keys = tuple[Hashable, ...]
 #: Name of a value -> channel -> the first one that always holds the same.
 Equal = dict[str, dict[int, int]]

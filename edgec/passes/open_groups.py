@@ -1,12 +1,12 @@
-"""Groups whose first dimension is open: the function of one slice, in a loop over those there are.
+"""Groups whose first dimension is open: the function of one slice, in a loop over all slices.
 
     for (n = 0; n < batch; ++n) {
         m_dense(&x[n * 16], weights, &out[n * 3]);
     }
 
-A slice is lowered and scheduled like every other group, so that kernels serve it as well. That
-slices have nothing to do with each other is proven from the accesses of the group's plain loops.
-The first dimension is the first that is not always 1: of a sequence [1, time, 8] it is the time.
+A slice is lowered and scheduled like every other group, so that kernels serve it as well. The
+accesses of the group's plain loops prove that slices are independent. The first dimension is the
+first that is not always 1: of a sequence [1, time, 8] it is the time.
 """
 
 from __future__ import annotations

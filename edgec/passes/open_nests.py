@@ -200,7 +200,7 @@ def _unified(group: Group, unifier: Unifier, versions: Sequence[Variant]) -> Var
 def _prepared(function: PrimFunc) -> PrimFunc:
     """The function without vectors and threads, whose widths divide the sizes.
 
-    What only kernels get is a matrix of pixels: their numbers need no size to be split by.
+    A matrix of pixels is only for kernels: their numbers of pixels need not divide a size.
     """
     stores = [stmt for stmt in statements(function.body) if isinstance(stmt, Store)]
     others = {access.buffer for stmt in stores for access in accesses(stmt)}

@@ -1,9 +1,9 @@
-"""Turn what only renames the same bytes into reshapes, and remove what does nothing.
+"""Turn operators that keep all bytes into reshapes, and remove operators that do nothing.
 
 1. A transpose that keeps the order of all axes longer than 1 is a reshape.
-2. reshape(reshape(x)) is one reshape; a reshape to the same shape is nothing.
+2. reshape(reshape(x)) is one reshape; a reshape to the same shape is removed.
 3. A reshape of a constant is folded.
-4. A slice of everything, a pad by nothing and a concat of one are nothing.
+4. A slice of everything, a pad by nothing and a concat of one are removed.
 """
 
 from __future__ import annotations

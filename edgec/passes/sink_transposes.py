@@ -182,8 +182,9 @@ def _is_whole(type_: TensorType) -> bool:
 
 
 def _may_move(rewriter: Rewriter, view: Node, output: Value) -> bool:
-    """Whether what makes `output` of a view may stand before it; integers of a file stay where
-    they can be compared."""
+    """Whether the producer of `output` may precede a view; integers of a file stay where they can
+    be compared.
+    """
     if view.op.movement is not Movement.RESHAPE or not view.inputs[0].type.is_float:
         return False
     inner = view.inputs[0]

@@ -7,8 +7,8 @@ other over whole values,
     for r0 in 0..H0 { v0[r0] = conv(rows of x) }
     for r1 in 0..H1 { out[r1] = depthwise(rows of v0) }
 
-and `slide` and `fold_storage` make of it what streams: every row is computed as soon as the last
-row that it reads exists, and values inside the segment keep only the rows that are still needed.
+and `slide` and `fold_storage` make it stream: every row is computed as soon as its last input row
+exists, and values inside the segment keep only the rows that are still needed.
 """
 
 from __future__ import annotations
@@ -80,9 +80,9 @@ def stream_segment(members: Sequence[Member], *, fed: bool = False) -> LoweredGr
     With `fed`, the input does not exist as a whole: the function takes one row of it at a time,
     and its number as an index, and keeps the rows that it needs.
 
-    The first member's first input arrives by rows; what else comes from outside is whole, and
-    only the last member's output is seen from outside. Raises ScheduleError where the members'
-    rows do not follow each other in a closed form.
+    The first member's first input arrives by rows; other outer inputs are complete, and only the
+    last member's output is visible outside. Raises ScheduleError if the order of the members' rows
+    has no closed form.
     """
     return _Segment(members, fed).build()
 

@@ -1,7 +1,7 @@
 """Taps of a window that no output reads from inside the input are removed.
 
-Padding contributes zero, so what only ever meets padding has no part in any sum: a 3x3 window
-with padding over an image of one pixel is a 1x1 window without.
+Padding contributes zero, so a tap that only meets padding has no part in any sum: a 3x3 window with
+padding over an image of one pixel is a 1x1 window without.
 """
 
 from __future__ import annotations

@@ -74,8 +74,8 @@ def with_tuned(lowered: LoweredGroup, target: Target) -> LoweredGroup:
 
 
 def _with_shipped(lowered: LoweredGroup, ours: TunedGroup, *, is_fast: bool) -> LoweredGroup:
-    """`time` takes any winner. Else nobody asked for them: the menu keeps its costs, and those come
-    first that need no more bytes of any kind.
+    """`time` takes any winner. Other levels keep the menu's costs, since the user did not ask for
+    the file; the winners that need no more bytes of any kind come first.
     """
     first = lowered.variants[0]
     base = _figures(first, ours)
@@ -91,7 +91,7 @@ def _with_shipped(lowered: LoweredGroup, ours: TunedGroup, *, is_fast: bool) -> 
 def _offered(
     lowered: LoweredGroup, found: TunedGroup, takes: Callable[[Variant, Figures], bool]
 ) -> LoweredGroup:
-    """The menu, its costs as measured, with those winners that it takes."""
+    """The menu, with measured costs, and with those winners that it takes."""
     per_instruction = _scale(lowered.variants, found)
     if per_instruction is None:
         return lowered
@@ -214,7 +214,7 @@ def _is_safe(trace: str) -> bool:
 
 
 def _keeps_meaning(step: list[Any]) -> bool:
-    """Whether a step of a trace cannot change what a nest means."""
+    """Whether a step of a trace cannot change the meaning of a nest."""
     name, args, *_ = step
     if args.get("scope") not in SCOPES or not _is_plain(step):
         return False

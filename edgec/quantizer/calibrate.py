@@ -44,7 +44,7 @@ class Seen:
 
 @dataclass(frozen=True)
 class Statistics(Seen):
-    """halves: what was seen of every other sample, and of the rest.
+    """halves: of every other sample, and of the rest.
 
     moments: of the inputs of every node with weights.
     """

@@ -107,7 +107,6 @@ def _keeps_factors(node: Node, data: Sequence[Value]) -> bool:
 
 
 def _enter(node: Node, links: _Links, groups: dict[Value, Group]) -> None:
-    """Enter a node into the groups of its values."""
     made = groups.get(links.leader(node.outputs[0]))
     if has_weights(node):
         if made is not None:

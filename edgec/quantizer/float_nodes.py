@@ -91,7 +91,7 @@ def _stored(node: Node, integers: Function) -> str:
 
 
 def _restored(node: Node, integers: Function) -> str:
-    """Of a dequantize: what reads the floats that it makes."""
+    """For a dequantize: the readers of its floats."""
     if any(value in integers.results for value in node.outputs):
         return "it makes an output of floats"
     readers = integers.consumers().get(node.outputs[0], [])

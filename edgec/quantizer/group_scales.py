@@ -14,7 +14,7 @@ from edgec.graph.types import Array
 from edgec.loop.primitives.shifts import LEAST_GROUP
 from edgec.quantizer.moments import products_of, weights_of
 
-#: Shifts to choose from, and what four bits hold.
+#: Shifts to choose from, and the range of int4.
 SHIFTS = (0, 1, 2, 3)
 LOW, HIGH = -8, 7
 #: The scales to try, relative to the smallest scale that clips no weight.

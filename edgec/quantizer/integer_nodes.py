@@ -36,7 +36,7 @@ from edgec.graph.traits import IntegerForm, Movement
 from edgec.passes.tabulate import is_elementwise
 from edgec.quantizer.recurrent import has_recurrent_form
 
-#: Why what only moves elements stays in float beside inputs and outputs of floats.
+#: Why moves of elements stay in float beside float inputs and outputs.
 EDGE = "it moves floats at the model's edge"
 #: Why an element-wise function has no integer form although it reads integers.
 IDLE = "its result is read in float"

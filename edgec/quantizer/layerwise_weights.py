@@ -53,8 +53,9 @@ LEAST_ROWS = 32
 
 @dataclass(frozen=True)
 class LayerwiseWeights:
-    """scheme: with the weights that were chosen. others: each layer's in other bits, if it alone
-    had those."""
+    """scheme: with the chosen weights. others: each layer's weights in other bits, if only this
+    layer had them.
+    """
 
     scheme: Scheme
     others: Mapping[Node, Weights]

@@ -1,7 +1,8 @@
-"""Each layer's contribution to the outputs' error: what goes away when it alone stays in float.
+"""Each layer's contribution to the outputs' error: its decrease when only this layer stays in
+float.
 
-A layer is a quantized value that an operator computes, with the weights that it is made by. What
-leaving it out does not change is computed once for all layers.
+A layer is a quantized value that an operator computes, with its weights. Results that do not depend
+on the layer are computed once for all layers.
 """
 
 from __future__ import annotations

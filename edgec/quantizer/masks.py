@@ -1,4 +1,4 @@
-"""Masks before a softmax: what stands for minus infinity in integers.
+"""Masks before a softmax: the integers for minus infinity.
 
 1. A sum with a constant, or a constant choice, that only a softmax reads becomes a sum with zeros
    and -MASKED: in float32, too, e**-MASKED vanishes beside any score within MASKED of the largest.
@@ -102,7 +102,7 @@ class _Readers:
         return is_own and all(node.op.normalizes for node in readers)
 
     def are_added(self, value: Value) -> bool:
-        """Whether a value, or others with its elements, is only added to what softmaxes read."""
+        """Whether a value, or others with its elements, is only added to inputs of softmaxes."""
         if value not in self.added:
             readers = self.consumers.get(value, ())
             is_own = value not in self.results and bool(readers)

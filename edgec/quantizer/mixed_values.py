@@ -71,7 +71,7 @@ class _Search:
         return self.mixes.report(point, lost, self.errors[first], [first, *points])
 
     def _points(self, menu: Sequence[Sequence[Option]]) -> list[Point]:
-        """The best mixes by the sums, and last what int16 alone can do."""
+        """The best mixes by the sums, and last the mix with only int16."""
         most = MOST_LOSS * self.goal
         near = [[replace(one, loss=min(one.loss, most)) for one in options] for options in menu]
         chosen = [point.chosen for point in all_best(near)]

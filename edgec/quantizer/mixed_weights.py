@@ -36,8 +36,9 @@ MOST_BUILDS = 6
 
 @dataclass(frozen=True)
 class Layer:
-    """A layer's choice. loss: by which part of their squares the outputs' error grows if it alone
-    has int4 weights; weights_bytes: in eight bits; stored_bytes: in those chosen."""
+    """A layer's choice. loss: relative growth of the outputs' squared error if only this layer has
+    int4 weights; weights_bytes: in eight bits; stored_bytes: in the chosen bits.
+    """
 
     name: str
     operator: str

@@ -1,8 +1,8 @@
 """Models that keep state, for the quantizer: states become inputs and outputs, then states again.
 
-Calibration needs to know what states hold. The float model runs over the samples in order, and what
-it keeps from each run to the next is part of the next sample. In the quantized function the states
-stay in float32, between a dequantize and a quantize node.
+Calibration needs the states' values. The float model runs over the samples in order, and its states
+after each run are part of the next sample. In the quantized function the states stay in float32,
+between a dequantize and a quantize node.
 """
 
 from __future__ import annotations

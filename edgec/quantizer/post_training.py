@@ -45,7 +45,8 @@ from edgec.quantizer.scheme import FLOAT, Range, Scheme, Weights, decide_integer
 Sample = Sequence[Array]
 Progress = Callable[[], None]
 
-#: What `auto` tries: `local` is the observer with the least error for each value by itself.
+#: Observers that `auto` tries: `local` is the observer with the least error for each value by
+#: itself.
 AUTO_OBSERVERS = ("minmax", "local", "percentile", "mse", "entropy")
 #: Methods with errors on a few samples within this factor of the least are tried on all samples;
 #: at most this many.
@@ -58,7 +59,7 @@ OWN_SAMPLES = 64
 EQUALIZE = ("auto", "always", "never")
 #: Number of first samples that equalize channels.
 EQUALIZE_SAMPLES = 32
-#: Layers are compared on as many calibration samples as take this many multiply-accumulates.
+#: Multiply-accumulates that limit the number of calibration samples on which layers are compared.
 BLAME_MACS = 1e8
 LEAST_BLAME_SAMPLES = 8
 #: The fewest bits of a recipe's weights, by name. `mixed` begins with 8:
@@ -73,7 +74,7 @@ HALF = "float16"
 @dataclass(frozen=True)
 class Recipe:
     """How to quantize. observer: a name of `edgec.quantizer.observers.OBSERVERS`; `local` for the
-    one with the least error for each value; `auto` for what of these makes the outputs best.
+    one with the least error for each value; `auto` for the one with the best outputs.
 
     symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the
     layer's output. correct_biases: take the mean error out of biases. equalize: of EQUALIZE,
@@ -215,7 +216,7 @@ class PostTraining:
         progress: Progress | None = None,
         blames: dict[Value, float] | None = None,
     ) -> Explanation:
-        """Compare float and integers on samples, if possible others than those calibrated with.
+        """Compare float and integers on samples, if possible not the calibration samples.
 
         blames: the results of `blame`, to report with the layers.
         """
@@ -356,7 +357,9 @@ class Plan:
         return self._held_out
 
     def scheme(self, seen: Seen) -> tuple[Scheme, dict[Value, Range]]:
-        """Parameters with ranges fitted to what was seen, weights to all samples; the ranges."""
+        """Parameters with ranges fitted to the statistics, weights fitted to all samples; and the
+        ranges.
+        """
         recipe, function, moments = self.recipe, self.function, self.statistics.moments
         ranges = self._ranges.of(seen, self.observer)
         if recipe.int16:  # nothing of it needs to be clipped

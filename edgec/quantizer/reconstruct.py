@@ -21,8 +21,8 @@ from edgec.quantizer.scheme import Weights, limits
 
 #: Turns over all weights of a layer, at most.
 MOST_TURNS = 30
-#: Added to the diagonal of the covariance, as a part of its mean: what samples show too little of
-#: is rounded to nearest.
+#: Added to the diagonal of the covariance, relative to its mean: directions that samples hardly
+#: show are rounded to nearest.
 DAMPING = 0.01
 
 
@@ -124,7 +124,7 @@ def _descend(exact: Array, start: Array, low: Array, high: Array, quadratic: Arr
 
 
 def _making_up(exact: Array, low: Array, high: Array, steps: Array, quadratic: Array) -> Array:
-    """Each weight rounded where it makes up best for the errors of those before it."""
+    """Each weight rounded to compensate the errors of the ones before it."""
     chosen = np.empty_like(exact)
     slope = np.zeros_like(exact)
     for k in range(exact.shape[2]):

@@ -51,7 +51,9 @@ class Stored:
         return (int(info.min) - zero_point) * scale, (int(info.max) - zero_point) * scale
 
     def widened(self) -> Stored:
-        """int16 for int8: what holds all of it exactly, with 128 steps for each; else itself."""
+        """int16 for int8, with 128 steps for each step, so that it holds all numbers exactly; else
+        itself.
+        """
         if self.dtype != "int8":
             return self
         return Stored(Quant((self.quant.scale[0] / WIDENING,), (0,)), "int16")

@@ -1,7 +1,7 @@
-"""How much worse the outputs become when one layer alone gets other weights.
+"""The growth of the outputs' error when only one layer has other weights.
 
 One streaming pass over samples, many at once. In each part the quantized function runs once; then
-for every layer only what depends on its weights runs again.
+for every layer only the nodes after it run again.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ def losses(
 
 
 def _rerun(batch: Batch, known: Mapping[Value, Array], node: Node, weights: Weights) -> list[Array]:
-    """Results with other weights of one node, from what all values were without them."""
+    """Results with other weights of one node, from all values with the old weights."""
     arrays = {**known, node.inputs[1]: weights.real(), node.inputs[2]: weights.bias}
     count = len(known[batch.function.params[0]])
     changed: set[Value] = set()

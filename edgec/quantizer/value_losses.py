@@ -87,7 +87,7 @@ def choices_of(integer_nodes: IntegerNodes) -> list[Choice]:
 
 
 class Losses:
-    """Measures on some samples of a function's inputs what storing values does to its results."""
+    """Measures how storing values changes a function's results, on some samples of its inputs."""
 
     def __init__(self, function: Function, samples: Sequence[Sequence[Array]]) -> None:
         self.function = function

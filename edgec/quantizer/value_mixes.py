@@ -209,7 +209,7 @@ class ValueMixes:
         )
 
     def _recipe(self, point: Point) -> Recipe:
-        """The recipe of a mix: it names the layers in int16 and those left in float."""
+        """The recipe of a mix: it names the layers in int16 and in float."""
         recipe, function = self.plan.recipe, self.plan.function
         kept: dict[Node, None] = {}
         pairs = list(zip(self.choices, self.bits(point), strict=True))

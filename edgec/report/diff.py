@@ -122,7 +122,7 @@ def _functions(old: Mapping[str, Any], new: Mapping[str, Any]) -> list[dict[str,
 
 
 def _by_layers(function: str, layers: Sequence[str]) -> str:
-    """`conv2d of stem`: which number a function has changes with what comes before it."""
+    """`conv2d of stem`: by layer, since a function's number depends on the functions before it."""
     if not layers:
         return function
     operator = re.sub(r"_[0-9]+$", "", function)

@@ -1,4 +1,4 @@
-"""What `edgec doctor` looks at: packages, programs with their versions, ports, USB devices."""
+"""The checks of `edgec doctor`: packages, programs with their versions, ports, USB devices."""
 
 from __future__ import annotations
 
@@ -207,7 +207,7 @@ def gpu_capability() -> int:
 
 
 def _flash_tools() -> list[Finding]:
-    """The programs of `edgec flash`, each found by what knows it."""
+    """The programs of `edgec flash`, each found by its flash tool's class."""
     found = []
     for name in TOOLS:
         tool = load_tool(name)

@@ -1,7 +1,7 @@
 """Time models on this computer, in turns with the frameworks that run them: `edgec bench --host`.
 
 All run on the same number of threads. Each round calls every program a few times in turn, so that a
-slow phase of the machine slows all of them; the least time of a call is what noise adds least to.
+slow phase of the machine slows all of them; noise adds the least to the shortest time of a call.
 """
 
 from __future__ import annotations

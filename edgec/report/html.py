@@ -125,7 +125,7 @@ def _tiles(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
         )
         tiles.append(("cycles", profile["cycles"], profile["cycles_source"] or ""))
     shown = [(name, count(value), note) for name, value, note in tiles if value is not None]
-    profile = profile or {}  # and profiles of old builds lack what follows
+    profile = profile or {}  # and profiles of old builds lack the rest
     times = profile.get("time_ms") or ()
     if times and all(isinstance(each, float) for each in times):
         usual, *ends = (f"{each:.3g}" for each in times)

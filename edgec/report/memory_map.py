@@ -37,7 +37,7 @@ def memory_map(
     inside = [b for b in buffers if b["region"] == region["region"] and b["bytes"] > 0]
     count: int = max([1, len(steps), *(b["stop"] for b in inside)])
     peak, bound = region["peak_bytes"], region["lower_bound_bytes"]
-    # Files are not to be trusted: what reaches above the peak must still fit the picture.
+    # Files are not trusted: values above the peak must still fit in the picture.
     tallest: int = max([peak, bound, 1, *(b["offset"] + b["bytes"] for b in inside)])
     pitch = max(26.0, min(220.0, 940.0 / count))
     width, base = LEFT + pitch * count + RIGHT, TOP + HEIGHT

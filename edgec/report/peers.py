@@ -46,7 +46,7 @@ def print_peers(rows: Sequence[dict[str, Any]], versions: str) -> None:
 
 
 def render_peers(rows: Sequence[dict[str, Any]], method: str, versions: str) -> str:
-    """The same as one page, with what theirs take for each of ours as bars."""
+    """The same as one page, with bars of theirs relative to ours."""
     charts = [
         (title, f"What {peer} takes for each {unit} of ours. Above 1, ours takes less.",
          _chart(rows, peer, key))

@@ -22,7 +22,7 @@ def ram_figures(compiled: Compiled, built: Built) -> dict[str, int | None]:
 
 
 def ram_rows(report: Mapping[str, Any]) -> list[tuple[str, int, str]]:
-    """(what, bytes, remark) of each part, as far as they are known, and last RAM in all."""
+    """(name, bytes, remark) of each known part, and last the total RAM."""
     stack, reserved = report["stack_bytes"], report["stack_reserved_bytes"]
     parts = [
         ("arena", report["arena_bytes"],

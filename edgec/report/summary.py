@@ -178,7 +178,7 @@ def _special_lines(specialized: list[dict[str, int]]) -> list[str]:
 
 
 def _tuned_lines(tuned: list[str], left_out: int) -> list[str]:
-    """The layers whose schedules were tuned, and what of the file is not for this core."""
+    """The layers with tuned schedules, and the parts of the file that are not for this core."""
     lines = [f"tuned: {', '.join(tuned)}"] if tuned else []
     if left_out:
         nests = plural(left_out, "tuned nest")

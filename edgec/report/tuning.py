@@ -19,7 +19,7 @@ def tuning_report(
 ) -> dict[str, Any]:
     """Each nest with the figures of its default and of the best, for one run of one layer.
 
-    layers: how many layers of the model are this nest. measured: what this session measured.
+    layers: number of the model's layers with this nest. measured: the figures of this search.
     """
     return {
         "model": model.name,

@@ -1,4 +1,4 @@
-"""The page of `edgec tune`: cost over trials of each nest, and what won."""
+"""The page of `edgec tune`: cost over trials of each nest, and the winners."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from edgec.report.table import Column, Table, number
 
 WIDTH, HEIGHT = 640.0, 190.0
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 8.0, 10.0, 24.0
-#: What takes more of the default's instructions is drawn at the top.
+#: Candidates that take more, relative to the default, are drawn at the top.
 MOST_SHARE = 2.0
 
 

@@ -42,7 +42,7 @@ def free_port() -> int:
 
 
 def qemu_server(board: Board, elf: Path, gdb_port: int, link_port: int) -> Server:
-    """Emulate a board that waits for GDB. Raises what `qemu_command` does."""
+    """Emulate a board that waits for GDB. Raises the errors of `qemu_command`."""
     chardev = f"socket,host=127.0.0.1,port={link_port},server=on,wait=off"
     command = (*qemu_command(board, elf, chardev), "-S", "-gdb", f"tcp:127.0.0.1:{gdb_port}")
     return Server(

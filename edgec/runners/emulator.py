@@ -1,4 +1,4 @@
-"""Which program of QEMU emulates a board, and what to say where it is absent."""
+"""QEMU's program for a board, and the error if it is not installed."""
 
 from __future__ import annotations
 

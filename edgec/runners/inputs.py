@@ -22,7 +22,7 @@ _NPY, _NPZ = b"\x93NUMPY", b"PK"
 #: A larger .npz must not have a higher compression ratio than this.
 MOST_BYTES, MOST_EXPANSION = 1 << 28, 20
 
-#: What np.load raises for damaged files, depending on where the damage is.
+#: Exceptions of np.load for damaged files, depending on the damage.
 _DAMAGED = (ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError,
             MemoryError)  # fmt: skip
 

@@ -22,7 +22,7 @@ from edgec.runners.inputs import Port, describe_port
 
 IMAGES = (".png", ".jpg", ".jpeg", ".bmp", ".gif", ".ppm", ".pgm", ".webp", ".tif", ".tiff")
 MEDIA = (*IMAGES, ".wav", ".csv")
-#: What Pillow raises for files that are none of its pictures, or cut off, or damaged.
+#: Exceptions of Pillow for files that are not pictures, or cut off, or damaged.
 DAMAGED = (OSError, EOFError, IndexError, MemoryError, SyntaxError, ValueError, struct.error)
 
 

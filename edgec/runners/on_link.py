@@ -118,7 +118,7 @@ class LinkModel:
 
 
 def _patience_s(expect_s: float) -> float:
-    """How long to wait for what should take `expect_s`."""
+    """How long to wait for a command that should take `expect_s`."""
     return min(RUN_TIMEOUT_S, _LEAST_TIMEOUT_S + _EMULATOR_SLOWNESS * expect_s)
 
 
@@ -139,7 +139,7 @@ class LinkSession(ModelSession[LinkModel]):
             )
 
     def _cost(self, ticks: int, identity: Identity) -> RunCost:
-        """Return what `ticks` of the device's clock stand for."""
+        """Return the cost for `ticks` of the device's clock."""
         raise NotImplementedError
 
     def _run(self, inputs: list[Array], stops: Stops) -> RunResult:

@@ -67,7 +67,7 @@ class _Failure:
 
 @dataclass(frozen=True)
 class _Bug:
-    """Any other error, as a value: what work itself raises, not its executor."""
+    """Any other error, as a value: raised by the work itself, not by its executor."""
 
     error: Exception
 

@@ -49,7 +49,7 @@ def qemu_command(board: Board, elf: Path, chardev: str) -> list[str]:
         *("-icount", "shift=0"),
         *("-display", "none", "-monitor", "none"),
         *("-chardev", f"{chardev},id=link"),
-        # The board's UARTs come in order: those before the link's lead nowhere.
+        # The board's UARTs come in order: UARTs before the link's are not connected.
         *(["-serial", "null"] * board.qemu.serial_index),
         *("-serial", "chardev:link"),
         *("-kernel", str(elf)),

@@ -1,4 +1,4 @@
-"""Pointers for a function on the simulated core, and what must be in their memory afterwards."""
+"""Pointers for a function on the simulated core, and the expected memory afterwards."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from edgec.sim.core import CallResult, CoreSimulator, Span
 
 @dataclass(frozen=True)
 class Argument:
-    """A pointer: bytes to be read, or how many are written; `expected`: what must be there then.
+    """A pointer: bytes to be read, or the number of written bytes; `expected`: the bytes
+    afterwards.
 
     symbol, offset: where the image itself has memory for the bytes; the function takes no pointer
     to them then.

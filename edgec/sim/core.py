@@ -64,8 +64,8 @@ class FunctionCost:
 class TraceEvent:
     """One call of the trace function: `data` is memory [address, address + len(data)).
 
-    `instructions` counts from the start of the call to just before the traced call, what tracing
-    itself cost left out.
+    `instructions` counts from the start of the call to just before the traced call, without the
+    cost of tracing.
     """
 
     id: int

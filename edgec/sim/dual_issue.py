@@ -60,8 +60,8 @@ _WRONG = Cycles(3, 5, 8)
 class DualIssueTable(CostTable):
     """The costs of a core that starts two instructions at once; see `CostTable`.
 
-    Of a conditional branch, those ways that are the rarer of the two are predicted wrongly.
-    Raises ToolMissing without Capstone, which says what instructions read and write.
+    The rarer direction of a conditional branch is predicted wrongly. Raises ToolMissing without
+    Capstone, which reports the registers of instructions.
     """
 
     def __init__(self, sections: tuple[CodeSection, ...], timing: Timing) -> None:

@@ -13,7 +13,7 @@ from edgec.sim.image import Image, Layout
 from edgec.sim.thumb import is_wide
 from edgec.targets.core import CORES
 
-#: What instructions need, by the words of `edgec.build.thumb.needs`.
+#: Features that instructions need, by the words of `edgec.build.thumb.needs`.
 _FEATURES = {
     "thumb2": "32-bit Thumb-2 instructions, IT, CBZ",
     "dsp": "DSP instructions",

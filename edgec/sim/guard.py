@@ -65,7 +65,7 @@ def count_bytes(number: int) -> str:
 
 
 def _merged(intervals: list[Interval]) -> list[Interval]:
-    """Sort, drop empty ones and join what touches."""
+    """Sort, drop empty ones and join adjacent ones."""
     result: list[Interval] = []
     for start, stop in sorted(intervals):
         if start >= stop:

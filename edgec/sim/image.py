@@ -106,7 +106,6 @@ class Image:
     isa: str = "thumb"
 
     def function_at(self, address: int) -> Symbol | None:
-        """Return the function that holds `address`, or None."""
         at = bisect.bisect_right(self.functions, address, key=lambda symbol: symbol.address) - 1
         if at < 0:
             return None

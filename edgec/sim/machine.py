@@ -267,7 +267,7 @@ class Machine:
         return int(self._uc.hook_add(hooks[access], on_access, begin=begin, end=stop - 1))
 
     def _forget_condition(self) -> None:
-        """Undo what Unicorn 2.1 leaves when it calls a memory hook inside an IT block.
+        """Undo a side effect of Unicorn 2.1 when it calls a memory hook inside an IT block.
 
         It restores the program counter for the hook, and with it the state of the IT block, which
         translated code keeps to itself and so never clears: the next block would start under a

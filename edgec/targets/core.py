@@ -31,7 +31,7 @@ from pathlib import Path
 
 from edgec.errors import BoardError
 
-#: What arrays of weights are aligned to at least: loads of words by LDM and LDRD need it.
+#: Least alignment of weight arrays: loads of words by LDM and LDRD need it.
 WORD_BYTES = 4
 
 
@@ -168,7 +168,7 @@ def _rv32(name: str, features: frozenset[str], zig: str, more: str) -> Core:
 _X86_BASE = frozenset({"unaligned", "fpu", "fpu_double", "sse2"})
 _AVX2 = _X86_BASE | {"sse4", "avx2"}
 _AVX512 = _AVX2 | {"avx512"}
-#: Name, what else it can do, flags after -march= and -mcpu=, features.
+#: Name, further features, flags after -march= and -mcpu=, features.
 _X86_LEVELS = (
     ("x86-64-v2", "SSE4", "x86-64-v2", "x86_64_v2", _X86_BASE | {"sse4"}),
     ("x86-64-v3", "AVX2", "x86-64-v3", "x86_64_v3", _AVX2),
@@ -379,7 +379,7 @@ def is_this_computer(core: Core) -> bool:
         return False
 
 
-#: What Linux calls the instructions of a feature.
+#: Linux's names for the instructions of a feature.
 _LINUX_FLAGS = {
     "sse4": ("sse4_1", "sse4_2", "ssse3", "popcnt"),
     "avx2": ("avx2", "fma", "bmi1", "bmi2", "f16c", "movbe"),

@@ -45,9 +45,8 @@ class Use:
 class _Source:
     """symbol: the C function. source: its file, .c or .S, which is copied into every build. needs:
     features that a core must have (docs/boards.md), `isa`: its instruction set, "" for any. files:
-    further C files and headers to copy, by name. libraries: what builds link, by the names that the
-    linker's `-l` takes. on_gpu: the host C of a model on a GPU calls it, to start kernels of a
-    library.
+    further C files and headers to copy, by name. libraries: that builds link, by the names of the
+    linker's `-l`. on_gpu: the host C of a model on a GPU calls it, to start kernels of a library.
     """
 
     symbol: str
@@ -90,7 +89,7 @@ class Kernel(_Source):
         return {}
 
     def register(self) -> None:
-        """Make the C function known; what had its name before is forgotten."""
+        """Make the C function known; it replaces an older one of the same name."""
         register_foreign(
             Foreign(self.symbol, Path(self.source), self.text, runs_as_c, partial(_cost_of, self),
                     self.files, self.libraries, on_gpu=self.on_gpu,
@@ -125,7 +124,7 @@ class NestKernel(_Source):
     alignment: tuple[tuple[str, int], ...] = field(default=(), kw_only=True)
 
     def register(self) -> None:
-        """Make the kernel known; what had its name before is forgotten."""
+        """Make the kernel known; it replaces an older one of the same name."""
         register_source(
             Foreign(self.symbol, Path(self.source), self.text, runs_as_c, 0.0, self.files,
                     self.libraries)

@@ -146,7 +146,7 @@ def never(nest: Nest, found: list[Schedule]) -> bool:
 
 
 def always(nest: Nest, found: list[Schedule]) -> bool:
-    """The rule's schedules are better than those of all later rules."""
+    """Whether the rule's schedules are better than all later rules'."""
     return True
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby
 
-import edgec.targets.kernels  # noqa: F401  registers what rules name
+import edgec.targets.kernels  # noqa: F401  registers the kernels that rules name
 from edgec.errors import ScheduleError
 from edgec.graph.ir import Node
 from edgec.graph.traits import Storage

@@ -199,5 +199,5 @@ class _Exact(torch.autograd.Function):
 
 
 def exactly(x: Any, numbers: Array) -> Any:
-    """These numbers, with the gradient of x: a straight path through what rounds."""
+    """These numbers, with the gradient of x: a straight path through the rounding."""
     return _Exact.apply(x, numbers)  # type: ignore[no-untyped-call]

@@ -159,7 +159,7 @@ class QuantizeAware(torch.nn.Module):
         return array
 
     def _check(self) -> None:
-        """Raise EdgecError for what mixes samples or has no gradient, before any training."""
+        """Raise EdgecError before training for operators that mix samples or have no gradient."""
         if any(len(node.outputs) != 1 or node.bodies for node in self.function.nodes):
             raise EdgecError("control flow and layers with several results cannot be trained yet")
         if Batch(self.function).count == 1:

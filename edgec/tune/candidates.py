@@ -32,7 +32,8 @@ from edgec.tune.sketches import find_sketch
 
 #: Of the random inputs of every candidate.
 INPUT_SEED = 1
-#: Scratch starts with these bytes: what reads it before it writes it differs from the reference.
+#: Scratch starts with these bytes: a function that reads it before writing differs from the
+#: reference.
 _STALE = b"\x5a"
 
 

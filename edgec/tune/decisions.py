@@ -21,8 +21,8 @@ Made = dict[str, int | str | bool]
 
 
 class Decisions:
-    """Answers the questions of one run of a sketch. `made` has all answers, `choices` what could
-    have been answered.
+    """Answers the questions of one run of a sketch. `made` has all answers, `choices` the possible
+    ones.
     """
 
     def __init__(self, given: Mapping[str, int | str | bool], rng: random.Random) -> None:

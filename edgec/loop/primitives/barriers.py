@@ -1,4 +1,4 @@
-"""Primitive: barriers where threads need what other threads did before."""
+"""place_barriers: barriers where threads need other threads' results."""
 
 from __future__ import annotations
 
@@ -22,9 +22,10 @@ def place_barriers(func: PrimFunc) -> tuple[PrimFunc, None]:
         thread_x for j in 0..9 { y[j] = t[8 - j] }  ->  sync block
                                                         thread_x for j in 0..9 { y[j] = t[8 - j] }
 
-    One of the two writes. Blocks that need what other blocks did wait for the grid. Steps of a
-    serial loop around wait for each other at its end. Requires a simplified function; raises
-    ScheduleError where threads would have to wait under a condition that not all of them meet.
+    One of the two accesses writes. Blocks that need other blocks' results wait for the grid.
+    Iterations of an outer serial loop wait for each other at its end. Requires a simplified
+    function; raises ScheduleError where threads would have to wait under a condition that not all
+    of them meet.
     """
     if any(isinstance(stmt, Block) for stmt in statements(func.body)):
         raise ScheduleError("place_barriers: simplify first")
@@ -73,7 +74,7 @@ def _visit_loop(loop: For, loops: tuple[For, ...]) -> _Part:
 
 
 def _joined_branches(stmt: Stmt, parts: list[_Part], loops: tuple[For, ...]) -> _Part:
-    """Both ways, after which the next barrier still waits for what either of them touches."""
+    """Both branches, after which the next barrier still covers the accesses of either."""
     if not isinstance(stmt, (If, Branch)):
         raise ScheduleError("place_barriers: threads would wait in a loop that data end")
     otherwise = parts[1].stmt if len(parts) > 1 else None

@@ -120,8 +120,8 @@ def require_stable(
 ) -> None:
     """ScheduleError if a needed buffer is written by a statement after the first of the nests.
 
-    With a `user`, to which the nests will move, what follows it in the loops around both does not
-    count: it runs after the user now and then.
+    user: the nests will move to it; statements after it in the loops around both do not count,
+    since they run after the user before and after the change.
     """
     last = None if user is None else _outermost_without(func, user, nests[0].root)
     started = ended = False

@@ -65,7 +65,7 @@ def _chosen(nest: Nest, loops: tuple[For, ...], axes: list[str], name: str) -> l
 
 
 def _around(nest: Nest, axes: list[str]) -> tuple[tuple[For, ...], tuple[For, ...]]:
-    """The loops of these axes, which follow each other, and those inside."""
+    """The loops of these axes, which are nested directly, and the loops inside."""
     names = [f"{nest.block.name}_{axis}" for axis in axes]
     around = loops_on(*nest.around)
     first = next((at for at, loop in enumerate(around) if loop.var.name in names), 0)

@@ -11,7 +11,7 @@ from edgec.loop.ir import Binary, Buffer, Const, Expr, IndexValue, Load, PrimFun
 from edgec.loop.primitives.lookup import find_buffer
 from edgec.loop.rewrite import Rewriter
 
-#: Numbers that a constant may have at most: what chooses one of them is code, too.
+#: Largest number of elements of a constant: choosing one of them is code, too.
 MOST = 8
 
 

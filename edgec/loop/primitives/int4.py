@@ -18,7 +18,7 @@ from edgec.numerics.term import Term, as_term, floor_div, floor_mod
 
 Array = npt.NDArray[Any]
 
-#: What four bits hold in two's complement.
+#: The range of int4.
 LEAST, MOST = -8, 7
 
 

@@ -42,7 +42,6 @@ def find_block(func: PrimFunc, name: str) -> tuple[Block, Path]:
 
 
 def find_buffer(func: PrimFunc, name: str) -> Buffer:
-    """The buffer of this name."""
     known = buffers_of(func)
     if name not in known:
         raise ScheduleError(

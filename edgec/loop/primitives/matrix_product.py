@@ -32,8 +32,8 @@ class Operand:
 
 @dataclass(frozen=True)
 class Product:
-    """The nest. batch: loops that both factors change with; rest: what follows the sum; is_packed:
-    the weights are constants that lie channel by channel, and can be packed.
+    """The nest. batch: loops that change both factors; rest: statements after the sum; is_packed:
+    the weights are constants stored channel by channel, and can be packed.
     """
 
     batch: tuple[For, ...]

@@ -18,9 +18,9 @@ def storage_align(
 
         scratch t: int16[5, 27]        ->        scratch t: int16[5, 32]
 
-    The same elements are used, at the same indices; those added never are. A microkernel can so
-    count on distances. `dimension` may count from the last, which is -1. Comes after `simplify`,
-    which would take the new elements away again.
+    The same elements are used, at the same indices; the added ones are not. So a microkernel can
+    rely on strides. `dimension` may count from the last, which is -1. Comes after `simplify`, which
+    would remove the new elements again.
     """
     old = find_buffer(func, buffer)
     require_temporary("storage_align", buffer, old)

@@ -23,7 +23,8 @@ from edgec.numerics.term import Term, Var, as_term, floor_div, floor_mod, maximu
 
 
 def pad_reads(func: PrimFunc, block: str, buffer: str, axes: list[int]) -> tuple[PrimFunc, None]:
-    """Let a sum of products go over whole windows, and read what adds nothing where it is outside.
+    """Extend a sum of products to complete windows; outside of the buffer it reads a neutral
+    number.
 
         for k in max(0, 1 - h)..3 {              for k in 0..3 {
           block acc(h, k) {                        block acc(h, k) {
@@ -59,9 +60,9 @@ def pad_copy(
                                                     acc[h] = acc[h] + (padded[h + k] + 5) * w[k]
                                                 } }
 
-    A loop with fixed bounds that leaves out weights goes over all of them, too. The copy's
+    A loop with fixed bounds that skips weights is extended to all of them, too. The copy's
     dimensions are the buffer's in this `order`. Returns the name of the copy and of its block.
-    Requires what `pad_reads` does; of floats, finite weights and no sum that starts with -0.
+    Requires the same as `pad_reads`; for floats, finite weights and no sum that starts with -0.
     """
     func = _with_all_weights(func, block, buffer)
     term = _clipped("pad_copy", func, block, buffer, axes)
@@ -170,7 +171,7 @@ def _through_copy(
 
 
 def _element(term: SumTerm, positions: dict[int, Term], padded: list[int]) -> Expr:
-    """An element of the source, or what adds nothing where its place is outside."""
+    """An element of the source, or the neutral number if its index is outside."""
     inside: Value | None = None
     indices = dict(positions)
     for axis in sorted(padded):

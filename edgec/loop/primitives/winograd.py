@@ -87,10 +87,10 @@ def winograd(
                                                     + (acc_back[h % 2, .., h // 2, w // 2, c] +- ..)
                                                 }
 
-    Tiles that reach outside read the last row or column again for outputs that nobody stores.
-    Returns the weights' name, and what makes their array anew at compile time. Requires: floats,
-    whole windows that step by one, one image after the other. The sums are the same but for their
-    rounding.
+    Tiles that reach outside read the last row or column again for outputs that are not stored.
+    Returns the weights' name, and the function that transforms their array at compile time.
+    Requires: floats, complete windows of stride 1, one image after the other. The sums are the same
+    except for rounding.
     """
     made = _Tiled(func, find_term("winograd", func, block, buffer), outputs)
     stages = sequence(*made.inputs(), made.products(), *made.results())

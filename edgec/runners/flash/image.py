@@ -19,7 +19,7 @@ _UF2_FAMILY_PRESENT = 0x00002000
 
 @dataclass(frozen=True)
 class Segment:
-    """A stretch of flash and what belongs there."""
+    """A stretch of flash and its content."""
 
     address: int
     data: bytes

@@ -22,9 +22,9 @@ def plan_flash(
 ) -> tuple[FlashTool, Job]:
     """Return the tool and its job, without doing it.
 
-    A port that is the board's own debug probe (by its USB numbers) means a tool over that
-    probe, unless another is named. Raises what `choose_tool` and `load_image` do, and BoardError
-    for a project that was built for this computer.
+    A port that is the board's own debug probe (by its USB numbers) means a tool over that probe,
+    unless another is named. Raises the errors of `choose_tool` and `load_image`, and BoardError for
+    a project that was built for this computer.
     """
     board = project.board
     elf = project.traced if traced else project.artefact

@@ -2,7 +2,7 @@
 
 A tool is a `FlashTool`. Most are programs: these only say which command lines they would run
 (`ProgramTool.plan`), so that a test can compare them without the program, `--dry-run` can show
-them, and one place runs them, names failures and compares what was read back.
+them, and one place runs them, reports failures and compares the flash read back.
 """
 
 from __future__ import annotations
@@ -103,7 +103,6 @@ class FlashTool:
             )
 
     def missing(self) -> ToolMissing | None:
-        """Return the name of a missing tool, or None."""
         return None
 
     def flash(self, job: Job, progress: Progress | None = None) -> Flashed:
@@ -115,7 +114,7 @@ class ProgramTool(FlashTool):
     """A tool that is a program of its own.
 
     `programs` are its names, the first that is installed is used; `get` says how to get it;
-    `explanations` pairs a pattern in its output with what to do about that.
+    `explanations` pairs a pattern in its output with a remedy.
     """
 
     programs: tuple[str, ...] = ()

@@ -215,7 +215,7 @@ class BootLoader:
     def _again(
         self, what: str, once: Callable[[], T], busy_s: float = 0.0, *, protected: bool = False
     ) -> T:
-        """Return what `once` returns, at the first try that works.
+        """Return the result of `once`, at the first try that works.
 
         busy_s: how long the device may be deaf after a failure. protected: a command that read
         protection refuses; that is named, since GET still works.
@@ -240,7 +240,7 @@ class BootLoader:
         )
 
     def _agreed(self, what: str, once: Callable[[], T]) -> T:
-        """Return what two tries in a row say: for answers that no checksum guards."""
+        """Return the result that two tries in a row agree on: for answers without a checksum."""
         last = self._again(what, once)
         for _ in range(self._tries):
             now = self._again(what, once)

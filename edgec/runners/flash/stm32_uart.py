@@ -28,7 +28,7 @@ class ControlLines:
                 raise BoardError(f"{where}: {key} is '{value}', not dtr or rts")
 
     def levels(self, *, reset: bool, boot0: bool) -> dict[str, bool]:
-        """Return what DTR and RTS have to be."""
+        """Return the required levels of DTR and RTS."""
         wanted = {"reset": reset, "boot0": boot0}
         return {
             value.removeprefix("!"): wanted[key] != value.startswith("!")

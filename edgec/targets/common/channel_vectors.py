@@ -1,8 +1,8 @@
 """Sums of float32, and of int8 that stay int32: vectors of output channels by schedules.
 
-Each lane sums the products of its channel in the order of the plain loops, so the bits are theirs.
-Several vectors side by side share each input, several pixels each weight, and all of them hide what
-a sum waits for the one before.
+Each lane sums the products of its channel in the order of the plain loops, so the bits are equal.
+Several vectors side by side share each input, several pixels share each weight, and together they
+hide the latency of sums.
 """
 
 from __future__ import annotations

@@ -108,12 +108,7 @@ def _kernel(nest: Nest, store: Store, size: int, most_inline: int) -> str:
 
 
 def _cut_padding(schedule: Schedule) -> None:
-    """Padding and what lies inside in loops of their own, each from 0 on.
-
-    for i in 0..14 {                                           for i in 0..1 { out[i] = 0 }
-      out[i] = select(1 <= i & i < 13, x[i - 1], 0)     ->     for i in 0..12 { out[i + 1] = x[i] }
-    }                                                          for i in 0..1 { out[i + 13] = 0 }
-    """
+    """Split padding and inner elements into separate loops, each from 0 on."""
     stores = [each for each in statements(schedule.func.body) if isinstance(each, Store)]
     if not any(isinstance(store.value, Select) for store in stores):
         return

@@ -23,7 +23,7 @@ Sort = Literal["conv", "depthwise", "dense"]
 _SORTS: dict[Kind, Sort] = {
     Kind.WINDOWS: "conv", Kind.CHANNEL_WINDOWS: "depthwise", Kind.MATRIX: "dense",
 }  # fmt: skip
-#: The functions that rescale sums, and what `Products.rounding` calls them.
+#: The functions that rescale sums, by their name in `Products.rounding`.
 _ROUNDINGS = {
     "requantize_tflm": "tflm", "requantize_tflm_right": "tflm", "requantize_single": "single",
     "requantize_onnx": "onnx", "requantize_tflm16": "tflm16", "requantize_tflm16_high": "tflm16",

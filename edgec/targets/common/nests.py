@@ -25,7 +25,6 @@ def output_loops(func: PrimFunc, buffer: str, block: str) -> list[str]:
 
 
 def largest_divisor(extent: int, limit: int) -> int:
-    """The largest divisor of `extent` that is at most `limit`."""
     return max(d for d in range(1, limit + 1) if extent % d == 0)
 
 

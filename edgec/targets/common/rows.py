@@ -1,4 +1,4 @@
-"""Functions that first reduce rows (softmax), and those without temporaries."""
+"""Functions that first reduce rows (softmax), and functions without temporaries."""
 
 from __future__ import annotations
 

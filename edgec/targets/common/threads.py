@@ -1,7 +1,7 @@
-"""Loops on several threads, where they take long enough.
+"""Loops on several threads, if they take long enough.
 
-`on_threads` marks what threads could share; `worth_threads` then leaves to one thread what would
-start threads for too little.
+`on_threads` marks loops that threads could share; `worth_threads` then makes those serial that are
+not worth starting threads.
 """
 
 from __future__ import annotations

@@ -77,7 +77,7 @@ def _statements(body: Stmt) -> tuple[Stmt, ...]:
 
 
 def _has_own_registers(func: PrimFunc) -> bool:
-    """Whether no statement of the function finds in registers what another one left there."""
+    """Whether no statement of the function reads registers that another one left."""
     return _are_apart(_statements(func.body))
 
 

@@ -79,7 +79,6 @@ def place_rows(schedule: Schedule, ask: Decisions, copy: str, loop: str) -> None
 
 
 def divisors(extent: int, most: int) -> list[int]:
-    """The divisors of `extent` up to `most`."""
     return [n for n in range(1, most + 1) if extent % n == 0]
 
 

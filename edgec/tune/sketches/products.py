@@ -70,7 +70,7 @@ def _read_windows(schedule: Schedule, nest: Nest, ask: Decisions) -> str:
 
 
 def _fold(schedule: Schedule, source: str, ask: Decisions) -> None:
-    """Let sums start with what would be added to every input."""
+    """Let sums start with the offset that would be added to every input."""
     if not is_integer(find_param(schedule.func, source).dtype):
         return
     if is_clipped(schedule.func, "acc") or not adds_offset(schedule.func, "acc", source):

@@ -1,4 +1,4 @@
-"""Products of int8 on 64-bit Arm (`runtime_c/kernels/aarch64/`): what vectors hold, and costs."""
+"""Products of int8 on 64-bit Arm (`runtime_c/kernels/aarch64/`): their vectors, and costs."""
 
 from __future__ import annotations
 

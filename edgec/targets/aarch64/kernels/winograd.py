@@ -21,7 +21,7 @@ TOGETHER, UNIT = 4, 16
 #: Inputs that are transformed together, and the most input channels: their tiles are on the stack,
 #: and four times a sum is at most 16 * 512 * 1152 times the channels, which fits in int32.
 INPUTS, MOST_INPUTS = 8, 128
-#: Twice what transforms weights, which makes them whole numbers.
+#: Twice the matrix that transforms weights, so that it is an integer.
 _APART = 2 * np.array(TILES[2].apart)
 _SIZES = ("in_channels", "rows", "pixels", "channels", "zero_point", "minimum", "maximum")
 

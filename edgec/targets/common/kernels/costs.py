@@ -1,6 +1,6 @@
-"""The cost of kernels' calls: about how many instructions, as the simulator counts them.
+"""The cost of kernels' calls: approximate instructions, as the simulator counts them.
 
-`python tests/runtime_c/kernel_costs.py` measures kernels beside what these say.
+`python tests/runtime_c/kernel_costs.py` compares these with measurements.
 """
 
 from __future__ import annotations

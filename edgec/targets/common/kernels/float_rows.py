@@ -19,7 +19,7 @@ LANES = 16
 
 
 def _reach(update: Callable[[Value, Value], Value], count: int) -> PrimFunc:
-    """out[0] = what `update` makes of 0 and of each x[i]."""
+    """out[0] = `update` applied to 0 and each x[i]."""
     b = Definition("reach")
     out = b.output("out", (1,), "float32")
     x = b.input("x", (count,), "float32")

@@ -26,7 +26,7 @@ ERROR = 2.0**-22
 #: Sums up to here are exact floats; rounding a larger sum changes a line by less than MORE_ERROR.
 MOST_SUM = 1 << 24
 MORE_ERROR = 2.0**-15
-#: What `above` and `below` are moved by at most.
+#: The largest shift of `above` and `below`.
 MOST_MOVE = 0.25
 _INT32 = 1 << 31
 

@@ -71,7 +71,8 @@ func copy(x: arena float32[{3 * x_step + 1}], out: arena uint16[4]) {{
 
 _STEPS = ("x_step", "w_step")
 # A multiprocessor of Orin completes an instruction in about four cycles, shared by its lanes.
-# Offsets take two more; floats three, of half the rate, and what parts the six numbers.
+# Offsets take two more; floats take three instructions of half the rate, and the splitting of six
+# numbers.
 register(
     Microkernel(
         MMA,

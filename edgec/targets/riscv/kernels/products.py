@@ -141,7 +141,7 @@ def _depth(channels: int, **sizes: int) -> int:
 def tile_starts(
     width: int, kernel_w: int, stride_w: int, left: int, out_width: int, **_: int
 ) -> list[int]:
-    """With which pixels tiles of a row begin: of four where those are inside, else of one."""
+    """The first pixels of a row's tiles: tiles of four where they are inside, else of one."""
     starts, pixel = [], 0
     while pixel < out_width:
         starts.append(pixel)

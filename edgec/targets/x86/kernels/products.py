@@ -1,4 +1,4 @@
-"""Products of int8 on x86 (`runtime_c/kernels/x86/`): what their vectors hold, and costs."""
+"""Products of int8 on x86 (`runtime_c/kernels/x86/`): their vectors, and costs."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from edgec.targets.helium.kernels.matrix import conv
 
 #: Inputs of a group, whose products by a channel's weights are added at once.
 GROUP = 4
-#: What VPDPBUSD's inputs are more than int8.
+#: The offset of VPDPBUSD's inputs from int8.
 OFFSET = 128
 
 
