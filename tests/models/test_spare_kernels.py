@@ -15,12 +15,20 @@ from edgec.targets.core import find_core
 
 
 @pytest.mark.parametrize(("optimize", "is_used"), [("time", True), ("balanced", False)])
+@pytest.mark.parametrize(
+    ("core", "spare", "used"),
+    [
+        ("cortex-m4", "ec_matrix_1_", {"ec_matrix_4_s8_dsp", "ec_depthwise_3x3_s8_dsp"}),
+        ("cortex-m55", "ec_dense_", {"ec_conv_s8_mve", "ec_depthwise_planes_s8_mve"}),
+    ],
+)
 def test_one_small_dense_layer(
-    optimize: str, is_used: bool, sample_model: Callable[[str], Path]
-) -> None:
+    core: str, spare: str, used: set[str], optimize: str, is_used: bool,
+    sample_model: Callable[[str], Path],
+) -> None:  # fmt: skip
     """Of KWS, the last layer alone would call a kernel for single rows."""
     path = sample_model(MODELS["kws"])
-    compiled = compile_model(path, find_core("cortex-m4"), Options(optimize=optimize))
+    compiled = compile_model(path, find_core(core), Options(optimize=optimize))
     names = {name for variant in compiled.chosen for name in kernels_of(variant.function)}
-    assert any(name.startswith("ec_matrix_1_") for name in names) == is_used
-    assert {"ec_matrix_4_s8_dsp", "ec_depthwise_3x3_s8_dsp"} <= names
+    assert any(name.startswith(spare) for name in names) == is_used
+    assert used <= names

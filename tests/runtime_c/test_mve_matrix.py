@@ -14,6 +14,7 @@ pytestmark = pytest.mark.skipif(not has_qemu(), reason="qemu-system-arm is not i
 
 SOURCE = with_arguments("""
 #include "kernels/helium/matrix_s8_to_s16.h"
+#include "kernels/helium/quads_s8.h"
 static void run_dense(void *out, const void *x, const void *s, const int32_t *n) {
     ec_dense_s8_mve(out, x, s, n[0], n[1], n[2], n[3], n[4]);
 }
@@ -23,14 +24,18 @@ static void run_conv(void *out, const void *x, const void *s, const int32_t *n) 
 static void run_to_s16(void *out, const void *x, const void *s, const int32_t *n) {
     ec_dense_s8_s16_mve(out, x, s, n[0], n[1], n[2]);
 }
+static void run_quads(void *out, const void *x, const void *s, const int32_t *n) {
+    ec_conv_quads_s8_mve(out, x, s, ARGUMENTS(ec_conv_quads_s8_mve));
+}
 """)
+FUNCTIONS = ("run_dense", "run_conv", "run_to_s16", "run_quads")
 LIMITS = [(-128, -128, 127), (-3, -128, 127), (7, 7, 100), (83, -128, 90)]
 
 
 @pytest.fixture(scope="module", params=BUILDS, ids=build_name)
 def machine(request, tmp_path_factory):
     folder = tmp_path_factory.mktemp("mve_matrix")
-    return machine_of(request.param, SOURCE, ("run_dense", "run_conv", "run_to_s16"), folder)
+    return machine_of(request.param, SOURCE, FUNCTIONS, folder)
 
 
 def tables(rng, channels, *inputs):
@@ -139,6 +144,38 @@ def test_ties_and_saturation(machine):
     constants["bias"][1::2] = -(1 << 31) + 3
     cases.append(dense_case(rng, 64, 16, LIMITS[0], constants))
     cases.append(conv_case(rng, (1, 1, 64), 0, 64, 2, 16, LIMITS[1], constants))
+    check(machine, cases)
+
+
+def quads_case(rng, kernel_h, gap, pixels, channels, zero_point, **changes):
+    """Windows of three pixels of 16 channels; shifts are below 0."""
+    pitch = 16 * (pixels + 2) + gap
+    sizes = {"kernel_h": kernel_h, "pitch": pitch, "pixels": pixels, "channels": channels}
+    x = rng.integers(-128, 128, kernel_h * pitch - gap).astype(np.int8)
+    constants = tables(rng, channels, kernel_h, 3, 16)
+    constants["shift"] = np.minimum(constants["shift"], -1)
+    constants.update(changes)
+    return 3, "ec_conv_quads_s8_mve", sizes | {"zero_point": zero_point}, x, constants
+
+
+def test_four_pixels_that_share_inputs(machine):
+    """Several rows, pixels and channels; sums on and beside ties, of both signs."""
+    rng = np.random.default_rng(9)
+    cases = [
+        quads_case(rng, rows, int(rng.integers(9)), pixels, channels, zero_point)
+        for rows in (1, 2, 3)
+        for pixels, channels in ((4, 2), (8, 6), (12, 16), (32, 4))
+        for zero_point in (-128, 5)
+    ]
+    for shift in range(-31, 0):
+        near = (np.arange(40) - 20) * (1 << min(-shift, 24)) + rng.integers(-2, 3, 40)
+        changes = {
+            "bias": near.astype(np.int32),
+            "w": np.zeros((40, 1, 3, 16), np.int8),
+            "multiplier": np.resize([1 << 30, (1 << 31) - 1, 1234567890], 40).astype(np.int32),
+            "shift": np.full(40, shift, np.int8),
+        }
+        cases.append(quads_case(rng, 1, 0, 4, 40, -3, **changes))
     check(machine, cases)
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from functools import partial
 from itertools import product
 
 import numpy as np
@@ -18,19 +19,30 @@ from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.loop.window import Window
 from edgec.targets.common.gathered import fuse_pixels
-from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, Rescaling
+from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, TFLM, Rescaling
 from edgec.targets.common.limits import Limits, find_limits
 from edgec.targets.common.nests import decompose, find_param
 from edgec.targets.common.sums import Kind
 from edgec.targets.helium.kernels.depthwise import fits_pairs
 from edgec.targets.helium.kernels.depthwise_int16 import BLOCK
 from edgec.targets.helium.kernels.int4 import GROUPS, INT4, MOST_DEPTH, step_of
-from edgec.targets.helium.kernels.matrix import CONV_UNIT, DENSE_UNIT, SLICE, slice_of
+from edgec.targets.helium.kernels.matrix import (
+    CONV_UNIT,
+    DENSE_UNIT,
+    QUAD,
+    QUADS_UNIT,
+    SLICE,
+    slice_of,
+)
 from edgec.targets.helium.kernels.rows import FARTHEST, MOST_GATHERED, has_rgb_columns
 from edgec.targets.rule import Nest
 
 #: Scales of floats are below this, or what they give is, so that a zero point fits beside it.
 MOST_SCALE, MOST_RESULT = 0.5, 1 << 30
+#: A dense layer of fewer products is small.
+FEW_PRODUCTS = 1024
+#: Of windows whose pixels share inputs: width, stride, dilation and channels.
+SHARED = 3, 1, 1, SLICE
 #: Bytes that a padded copy of several rows may take, and windows side by side of several rows.
 MOST_PADDED, MOST_COLUMNS = 4096, 2048
 
@@ -41,7 +53,7 @@ def schedule_vectors(nest: Nest) -> list[Schedule]:
     With `--optimize time` the taps of depthwise windows may be paired in another order, so that
     weights of -128 fit. Weights are stored as int4 where they fit, else as int8.
     """
-    tables, window, bits = nest.tables, nest.window, nest.weight_bits
+    tables, bits = nest.tables, nest.weight_bits
     limits = find_limits(nest.func)
     if limits is None or not limits.rescaling.needs <= nest.core.features:
         return []
@@ -52,24 +64,52 @@ def schedule_vectors(nest: Nest) -> list[Schedule]:
     if short is not None:
         storages = [limits, short] if 8 in bits else [short]
     found = []
-    for rows, limits in product(_rows_at_once(nest), storages):
+    for way, limits in product(_ways(nest), storages):
         schedule = nest.schedule()
         try:
-            if is_matrix(nest):
-                _matrix(schedule, limits)
-            elif _has_columns(nest):
-                _column_rows(schedule, limits, window, rows)
-            elif _is_depthwise(nest):
-                if limits.rescaling in RESCALINGS:
-                    _require_pairs(tables["w"], nest.is_fast or rows == 1)
-                    _require_room(tables)
-                _depthwise_rows(schedule, limits, window, rows)
-            else:
-                _window_rows(schedule, limits, window, rows)
+            way(schedule, limits)
         except ScheduleError:
             continue
         found.append(schedule)
     return found
+
+
+def _ways(nest: Nest) -> list[Callable[[Schedule, Limits], None]]:
+    """Ways to schedule the nest, with the limits of its results."""
+    if is_matrix(nest):
+        return [partial(_matrix, nest)]
+    way = _windows if _has_columns(nest) or not _is_depthwise(nest) else _channel_windows
+    return [partial(_quad_rows, nest), *(partial(way, nest, n) for n in _rows_at_once(nest))]
+
+
+def _quad_rows(nest: Nest, schedule: Schedule, limits: Limits) -> None:
+    """Row by row, four neighbouring pixels at a time, which share what they read."""
+    if not _has_quads(nest) or nest.tables["shift"].max() >= 0:
+        raise ScheduleError("four neighbouring pixels do not share inputs")
+    if limits != replace(limits, rescaling=TFLM, minimum=-128, maximum=127, weights=""):
+        raise ScheduleError("results are not int8 that only int8 limits")
+    _window_rows(schedule, limits, nest.window, 1, "conv_quads")
+
+
+def _has_quads(nest: Nest) -> bool:
+    """Whether the windows are such ones, and there are as many of them as kernels take."""
+    window, shape = nest.window, find_param(nest.func, "out").shape
+    if window is None or _has_columns(nest) or _is_depthwise(nest) or "shift" not in nest.tables:
+        return False
+    sizes = window.kernel[1], window.stride[1], window.dilation[1], window.shape[2]
+    return sizes == SHARED and shape[2] % QUAD == 0 and shape[3] % QUADS_UNIT == 0
+
+
+def _windows(nest: Nest, rows: int, schedule: Schedule, limits: Limits) -> None:
+    way = _column_rows if _has_columns(nest) else _window_rows
+    way(schedule, limits, nest.window, rows)
+
+
+def _channel_windows(nest: Nest, rows: int, schedule: Schedule, limits: Limits) -> None:
+    if limits.rescaling in RESCALINGS:
+        _require_pairs(nest.tables["w"], nest.is_fast or rows == 1)
+        _require_room(nest.tables)
+    _depthwise_rows(schedule, limits, nest.window, rows)
 
 
 def is_matrix(nest: Nest) -> bool:
@@ -140,13 +180,18 @@ def _rows_read(window: Window, rows: int) -> int:
     return (rows - 1) * window.stride[0] + (window.kernel[0] - 1) * window.dilation[0] + 1
 
 
-def _matrix(schedule: Schedule, limits: Limits) -> None:
-    """All pixels in one call: the output follows the input through memory."""
-    out = find_param(schedule.func, "out")
-    channels, depth = out.shape[-1], find_param(schedule.func, "w").shape[-1]
+def _matrix(nest: Nest, schedule: Schedule, limits: Limits) -> None:
+    """All pixels in one call: the output follows the input through memory.
+
+    The kernel of one pixel takes a third fewer instructions. By default, small layers do without:
+    most models have convolutions, too, whose code they share.
+    """
+    out, weights = find_param(schedule.func, "out"), find_param(schedule.func, "w")
+    channels, depth = out.shape[-1], weights.shape[-1]
     pixels = out.elements // channels
     loop = fuse_pixels(schedule)
-    if pixels == 1 and channels >= DENSE_UNIT:
+    is_small = not nest.is_fast and weights.elements < FEW_PRODUCTS
+    if pixels == 1 and channels >= DENSE_UNIT and not is_small:
         sizes = {"depth": depth, "channels": channels, **limits.sizes}
         schedule.tensorize(loop, limits.kernel("dense"), sizes)
         return
@@ -158,7 +203,9 @@ def _matrix(schedule: Schedule, limits: Limits) -> None:
     schedule.tensorize(loop, limits.kernel("conv"), sizes)
 
 
-def _window_rows(schedule: Schedule, limits: Limits, window: Window | None, rows: int) -> None:
+def _window_rows(
+    schedule: Schedule, limits: Limits, window: Window | None, rows: int, products: str = "conv"
+) -> None:
     """Convolve row by row, on a padded copy of the input rows that an output row reads."""
     if window is None or window.is_pixel or not _has_long_runs(window, slice_of(limits.rescaling)):
         raise ScheduleError("the windows have no long runs")
@@ -171,7 +218,8 @@ def _window_rows(schedule: Schedule, limits: Limits, window: Window | None, rows
         "pitch": inner.dilation[0] * inner.shape[1] * inner.shape[2], "step": step,
         "pixels": pixels, "channels": channels, **limits.sizes,
     }  # fmt: skip
-    schedule.tensorize(loop, limits.kernel("conv"), sizes)
+    kernel = get_microkernel(limits.kernel(products))
+    schedule.tensorize(loop, kernel.name, {name: sizes[name] for name in kernel.sizes})
     _tensorize_padding(schedule, window, rows)
 
 

@@ -71,9 +71,9 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
         const int32_t *at = stream;
         for (int32_t o = 0; o < channels; o += unit) {
             /* Biases stand before the weights where assembly takes them so; shifts of units of four
-             * are bytes then. */
+             * or two are bytes then, in one word. */
             const int32_t ahead = bytes == 1 && n->stored == 1 && n->tables == 2;
-            const int32_t has_bytes = ahead != 0 && unit == 4;
+            const int32_t has_bytes = ahead != 0 && unit <= 4;
             const int8_t *const weights = (const int8_t *)(at + unit * ahead);
             const int32_t *const end = at + unit * ahead + n->kernel_h * row / 4;
             const int32_t *const bias = ahead != 0 ? at : end;

@@ -32,8 +32,10 @@ from edgec.targets.common.kernels.sums import Results, dense_sums, rescaled_sums
 
 Array = npt.NDArray[Any]
 
-#: Channels of a unit: what eight sums are, for one pixel and for two.
-DENSE_UNIT, CONV_UNIT = 8, 4
+#: Channels of a unit: what eight sums are, for one pixel, for two and for four.
+DENSE_UNIT, CONV_UNIT, QUADS_UNIT = 8, 4, 2
+#: Pixels that share inputs.
+QUAD = 4
 #: Inputs of int8 in a slice.
 SLICE = 16
 
@@ -75,6 +77,14 @@ def conv(
         lambda p, c, kh, kw, ic: x[kh * pitch + p * step + kw * in_channels + ic],
         lambda p, c, *k: w[c, *k], Results.within(**limits),
     )  # fmt: skip
+
+
+def conv_quads(
+    rescaling: Rescaling, kernel_h: int, pitch: int, pixels: int, channels: int, zero_point: int
+) -> PrimFunc:
+    """`conv` of windows three pixels wide next to each other, of 16 channels."""
+    limits = {"zero_point": zero_point, "minimum": -128, "maximum": 127}
+    return conv(rescaling, kernel_h, 3, SLICE, pitch, SLICE, pixels, channels, **limits)
 
 
 @dataclass(frozen=True)
@@ -127,8 +137,8 @@ def vector_fields(
 ) -> list[Field]:  # fmt: skip
     """A unit's weights of this shape (runs, inputs of a run) in slices, biases and tables.
 
-    With gemmlowp's rounding biases come first, where sums begin, and shifts of units of four are
-    bytes.
+    With gemmlowp's rounding biases come first, where sums begin, and shifts of units of at most
+    four are a word of bytes.
     """
     lanes = lanes_of(channels, unit)
     fields = [
@@ -139,8 +149,8 @@ def vector_fields(
     if not _has_biases_first(rescaling, storage):
         return fields
     fields.sort(key=lambda field: field.source != "bias")
-    if unit == CONV_UNIT:
-        fields[-1] = replace(fields[-1], dtype="int8")
+    if unit <= CONV_UNIT:  # a word of bytes
+        fields[-1] = replace(fields[-1], at=np.tile(lanes, CONV_UNIT // unit), dtype="int8")
     return fields
 
 
@@ -158,6 +168,10 @@ def _dense_shape(depth: int, **_: int) -> tuple[int, int]:
 
 def _conv_shape(kernel_h: int, kernel_w: int, in_channels: int, **_: int) -> tuple[int, int]:
     return kernel_h, kernel_w * in_channels
+
+
+def _quads_shape(kernel_h: int, **_: int) -> tuple[int, int]:
+    return kernel_h, 3 * SLICE
 
 
 def vector_stream(rescaling: Rescaling, storage: Storage, unit: int, shape: Shape) -> Stream:
@@ -225,6 +239,13 @@ def steps_instructions(
     each += 8 * ((zero_point, minimum, maximum) != (-128, -128, 127))
     call = 70 + kernel_h * (14 + 4 * rounds)
     return call + -(-pixels // 2) * (20 + each * -(-channels // CONV_UNIT))
+
+
+def quads_instructions(
+    rescaling: Rescaling, kernel_h: int, pixels: int, channels: int, **_: int
+) -> float:
+    """About how many instructions a call of `conv_quads` takes."""
+    return 50 + pixels // QUAD * (12 + (30 + 39 * kernel_h) * channels // QUADS_UNIT)
 
 
 @dataclass(frozen=True)
@@ -297,9 +318,20 @@ class Products:
             struct=Struct("ec_conv_mve_sizes", sizes[: len(sizes) - len(self.more)]),
         )  # fmt: skip
 
+    def register_quads(self) -> None:
+        """The kernel that means `conv_quads`."""
+        struct = Struct(
+            "ec_quads_mve_sizes", ("kernel_h", "pitch", "pixels", "channels", "zero_point")
+        )
+        self.register(
+            "conv_quads", conv_quads, (QUADS_UNIT, _quads_shape), quads_instructions, 380,
+            sizes=struct.members, struct=struct, in_order=("result_d0", QUAD),
+        )  # fmt: skip
+
 
 for _rescaling in (*RESCALINGS, TFLM16_HIGH, ONNX_TO_16, TFLM16_TO_8):
     _products = Products(_rescaling, f"helium/matrix_{_rescaling.short_dtype}{_rescaling.suffix}.h")
     _less = 6 if _has_biases_first(_rescaling, BYTES) else 0
     _products.register_dense(partial(dense_instructions, unit=50 - _less), 680)
     _products.register_conv(steps_instructions if _less else conv_instructions, 890)
+Products(TFLM, "helium/quads_s8.h").register_quads()
