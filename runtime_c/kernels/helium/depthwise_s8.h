@@ -135,25 +135,21 @@
     "vpop {d8-d15}\n" \
     "pop {r4-r11, lr}\n"
 
-/* Assembly: all blocks with any limits; `unlimited` and `limited` rescale, the first where only int8
- * limits results. */
-#define EC_DEPTHWISE_ANY_BLOCKS_MVE(unlimited, limited) \
+/* Assembly: all blocks with any limits; `rescale` rescales the sums. */
+#define EC_DEPTHWISE_ANY_BLOCKS_MVE(rescale) \
     EC_DEPTHWISE_BLOCKS_MVE( \
         "cmp r10, #0\n" \
         "ite ne\n" \
-        "adrne.w r10, 4f\n" \
+        "adrne.w r10, 6f\n" \
         "adreq.w r10, 5f\n" \
         "orr r10, r10, #1\n" \
         "str r10, [sp, #32]\n", \
-        "ldr pc, [sp, #32]\n" \
-        "4:\n" /* to int8, zero point -128 */ \
-        unlimited \
+        rescale \
         EC_DEPTHWISE_NARROW_MVE \
+        "ldr pc, [sp, #32]\n" \
         "6:\n", \
         "b.w 9f\n" \
-        "5:\n" /* to int8, any limits */ \
-        limited \
-        EC_DEPTHWISE_NARROW_MVE \
+        "5:\n" /* not only int8 limits results */ \
         "ldrd r3, r4, [sp, #12]\n" \
         "vdup.8 q0, r3\n" \
         "vmax.s8 q2, q2, q0\n" \
@@ -190,7 +186,7 @@ static inline EC_UNUSED void ec_plan_blocks_mve(int32_t *given, const int32_t *s
     given[1] = n->taps & 1;
     given[2] = n->pixels;
     given[3] = n->taps >> 1;
-    given[4] = n->zero_point == -128 && n->minimum == -128 && n->maximum == 127;
+    given[4] = n->minimum == -128 && n->maximum == 127;
     given[5] = n->step - n->channels;
     given[6] = (int32_t)(uintptr_t)stream;
     given[7] = blocks;
@@ -245,7 +241,7 @@ ec_blocks_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, const ec_bl
  * Registers: r0 out, r1 x, r2 stream, r5 blocks left, r6 zero point, r7 whether taps are odd, r8
  * pixels left, r9 pairs of taps, r11 bytes to the next block, r12 bytes to the next pixel, lr pairs
  * left. On the stack: stream, blocks, bytes to the second block, limits (12), rows left, bytes to the
- * next row (20), pixels (28), what stores the results (32). */
+ * next row (20), pixels (28), what limits or stores the results (32). */
 static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
                                                  const int32_t *stream, int32_t taps, int32_t step,
                                                  int32_t row_step, int32_t rows, int32_t pixels,
@@ -254,7 +250,7 @@ static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
     const ec_blocks_sizes n = { taps,     step, row_step,   rows,    pixels,
                                 channels, 2,    zero_point, minimum, maximum };
 #if EC_MVE_ASM
-    EC_DEPTHWISE_RUN_MVE(EC_DEPTHWISE_ANY_BLOCKS_MVE(EC_DEPTHWISE_RELU_MVE, EC_DEPTHWISE_TFLM_MVE));
+    EC_DEPTHWISE_RUN_MVE(EC_DEPTHWISE_ANY_BLOCKS_MVE(EC_DEPTHWISE_TFLM_MVE));
 #else
     ec_blocks_c_mve(out, x, stream, &n, ec_rescale_sum_tflm);
 #endif

@@ -33,7 +33,7 @@ static EC_KERNEL void ec_depthwise_blocks_onnx_s8_mve(int8_t *out, const int8_t 
     const ec_blocks_sizes n = { taps,     step, row_step,   rows,    pixels,
                                 channels, 1,    zero_point, minimum, maximum };
 #if EC_MVE_FLOAT_ASM
-    EC_DEPTHWISE_RUN_MVE(EC_DEPTHWISE_ANY_BLOCKS_MVE(EC_DEPTHWISE_ONNX_MVE, EC_DEPTHWISE_ONNX_MVE));
+    EC_DEPTHWISE_RUN_MVE(EC_DEPTHWISE_ANY_BLOCKS_MVE(EC_DEPTHWISE_ONNX_MVE));
 #else
     ec_blocks_c_mve(out, x, stream, &n, ec_rescale_sum_onnx);
 #endif

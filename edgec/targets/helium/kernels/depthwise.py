@@ -187,8 +187,11 @@ def _instructions(
     **_: int,
 ) -> float:
     taps = kernel_h * kernel_w
-    is_short = (zero_point, minimum, maximum) == (-128, -128, 127)
-    each = 38 + 23 * (taps // 2) + 14 * (taps % 2) + (0 if is_short else 18)
+    each = 38 + 23 * (taps // 2) + 14 * (taps % 2)
+    if (minimum, maximum) != (-128, 127):
+        each += 15
+    elif zero_point != -128:  # negative ties matter
+        each += 9
     if channels < SLICE:
         return 120 + rows * (10 + (5 + each) * -(-pixels * channels // SLICE))
     return 110 + rows * (8 + pixels * (5 + each * len(block_starts(channels))))
