@@ -19,7 +19,9 @@ from edgec.loop.primitives.shifts import shared_shifts, without_shifts
 from edgec.loop.stream import Digits, Field
 from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, Rescaling
 from edgec.targets.helium.kernels.matrix import (
+    CONV,
     CONV_UNIT,
+    DENSE,
     DENSE_UNIT,
     SLICE,
     Products,
@@ -138,10 +140,10 @@ def _conv_steps(
 
 for _rescaling in RESCALINGS:
     _header = f"helium/matrix_s8{_rescaling.suffix or '_int4'}.h"
-    Products(_rescaling, _header, Int4(flipped=8), INT4).register_dense(_dense_instructions, 760)
-    Products(_rescaling, _header, Int4(), INT4).register_conv(_conv_instructions, 950)
+    Products(_rescaling, _header, Int4(flipped=8), INT4).register(DENSE, _dense_instructions, 760)
+    Products(_rescaling, _header, Int4(), INT4).register(CONV, _conv_instructions, 950)
 _products = Products(
     ONNX, f"helium/matrix_s8{ONNX.suffix}{GROUPS}.h", Groups(), GROUPS, more=("slices",)
 )
-_products.register_dense(_dense_steps, 760)
-_products.register_conv(_conv_steps, 950)
+_products.register(DENSE, _dense_steps, 760)
+_products.register(CONV, _conv_steps, 950)

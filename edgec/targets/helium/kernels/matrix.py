@@ -249,6 +249,38 @@ def quads_instructions(
 
 
 @dataclass(frozen=True)
+class Kind:
+    """Products of one meaning.
+
+    name: in the names of kernels. unit, shape: of their stream. sizes: those of a kernel before its
+    limits. struct: what holds all of them, where they are many. pixels: that are done at a time,
+    where there are several.
+    """
+
+    name: str
+    meaning: Callable[..., PrimFunc]
+    unit: int
+    shape: Shape
+    sizes: tuple[str, ...]
+    limits: tuple[str, ...] = ("zero_point", "minimum", "maximum")
+    struct: str = ""
+    pixels: int = 0
+
+
+DENSE = Kind("dense", dense, DENSE_UNIT, _dense_shape, ("depth", "channels"))
+CONV = Kind(
+    "conv", conv, CONV_UNIT, _conv_shape,
+    ("kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels"),
+    struct="ec_conv_mve_sizes", pixels=2,
+)  # fmt: skip
+QUADS = Kind(
+    "conv_quads", conv_quads, QUADS_UNIT, _quads_shape,
+    ("kernel_h", "pitch", "pixels", "channels"),
+    limits=("zero_point",), struct="ec_quads_mve_sizes", pixels=QUAD,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
 class Products:
     """How kernels of products are registered; `suffix` is in their names after what they do.
 
@@ -261,31 +293,26 @@ class Products:
     suffix: str = ""
     more: tuple[str, ...] = ()
 
-    def register(
-        self,
-        name: str,
-        meaning: Callable[..., PrimFunc],
-        stream: tuple[int, Shape],
-        instructions: Callable[..., float],
-        code_bytes: int,
-        **contract: Any,
-    ) -> None:
-        """The kernel of the products `name`, with what differs from kernel to kernel.
-
-        stream: its unit and the shape of its weights.
-        """
+    def register(self, kind: Kind, instructions: Callable[..., float], code_bytes: int) -> None:
+        """The kernel of these products."""
+        sizes = (*kind.sizes, *self._limits(kind))
+        struct = Struct(kind.struct, sizes) if kind.struct else None
+        if self.more and not kind.struct:
+            struct = Struct(f"ec_{kind.name}{self.suffix}_mve_sizes", (*sizes, *self.more))
         register(
             Microkernel(
-                self.rescaling.kernel(name + self.suffix, "mve"),
-                self._without_more(partial(meaning, self.rescaling)),
+                self.rescaling.kernel(kind.name + self.suffix, "mve"),
+                self._without_more(partial(kind.meaning, self.rescaling)),
+                sizes=(*sizes, *self.more),
                 header=self.header,
                 needs=frozenset({"mve"}) | self.rescaling.needs,
                 alignment=(("bias", 4),),
-                stream=vector_stream(self.rescaling, self.storage, *stream),
+                in_order=("result_d0", kind.pixels) if kind.pixels else None,
+                stream=vector_stream(self.rescaling, self.storage, kind.unit, kind.shape),
                 instructions=partial(instructions, self.rescaling),
                 code_bytes=code_bytes,
                 weight_bits=8 // self.storage.weights,
-                **contract,
+                struct=struct,
             )
         )
 
@@ -295,43 +322,15 @@ class Products:
 
         return of_others if self.more else meaning
 
-    @property
-    def limits(self) -> tuple[str, ...]:
-        """The last sizes of a kernel; int16 has no zero points."""
-        limits = ("minimum", "maximum", *self.more)
-        return ("zero_point", *limits) if self.rescaling.result == "int8" else limits
-
-    def register_dense(self, instructions: Callable[..., float], code_bytes: int) -> None:
-        """The kernel that means `dense`."""
-        sizes = ("depth", "channels", *self.limits)
-        stream = (DENSE_UNIT, _dense_shape)
-        struct = Struct("ec_dense_groups_mve_sizes", sizes) if self.more else None
-        self.register("dense", dense, stream, instructions, code_bytes, sizes=sizes, struct=struct)
-
-    def register_conv(self, instructions: Callable[..., float], code_bytes: int) -> None:
-        """The kernel that means `conv`."""
-        window = ("kernel_h", "kernel_w", "in_channels")
-        sizes = (*window, "pitch", "step", "pixels", "channels", *self.limits)
-        self.register(
-            "conv", conv, (CONV_UNIT, _conv_shape), instructions, code_bytes,
-            sizes=sizes, in_order=("result_d0", 2),
-            struct=Struct("ec_conv_mve_sizes", sizes[: len(sizes) - len(self.more)]),
-        )  # fmt: skip
-
-    def register_quads(self) -> None:
-        """The kernel that means `conv_quads`."""
-        struct = Struct(
-            "ec_quads_mve_sizes", ("kernel_h", "pitch", "pixels", "channels", "zero_point")
-        )
-        self.register(
-            "conv_quads", conv_quads, (QUADS_UNIT, _quads_shape), quads_instructions, 380,
-            sizes=struct.members, struct=struct, in_order=("result_d0", QUAD),
-        )  # fmt: skip
+    def _limits(self, kind: Kind) -> tuple[str, ...]:
+        """Of results; int16 has no zero points."""
+        has_zero_points = self.rescaling.result == "int8"
+        return tuple(name for name in kind.limits if has_zero_points or name != "zero_point")
 
 
 for _rescaling in (*RESCALINGS, TFLM16_HIGH, ONNX_TO_16, TFLM16_TO_8):
     _products = Products(_rescaling, f"helium/matrix_{_rescaling.short_dtype}{_rescaling.suffix}.h")
     _less = 6 if _has_biases_first(_rescaling, BYTES) else 0
-    _products.register_dense(partial(dense_instructions, unit=50 - _less), 680)
-    _products.register_conv(steps_instructions if _less else conv_instructions, 890)
-Products(TFLM, "helium/quads_s8.h").register_quads()
+    _products.register(DENSE, partial(dense_instructions, unit=50 - _less), 680)
+    _products.register(CONV, steps_instructions if _less else conv_instructions, 890)
+Products(TFLM, "helium/quads_s8.h").register(QUADS, quads_instructions, 380)
