@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 from textwrap import wrap
@@ -38,6 +38,9 @@ from edgec.codegen.port_text import (
 from edgec.codegen.program import DTYPE_BYTES, Program, ProgramRegions, Step, Version
 from edgec.codegen.runtime_source import needed_functions
 from edgec.codegen.share import SharedFunction, Side, share, share_callees
+from edgec.loop.ir import Call
+from edgec.loop.microkernel import macros_of_calls
+from edgec.loop.rewrite import statements
 from edgec.targets.core import CORES, WORD_BYTES
 
 # Suffixes of the public functions: generated names must not take them.
@@ -315,6 +318,10 @@ def make_text(program: Program) -> EmittedModel:
         )
         for f in needed
     ]
+    macros = macros_of_calls(_calls_of_kernels(program))
+    if macros:
+        lines = (f"#define {name} {value}" for name, value in macros.items())
+        helpers.insert(0, "\n".join(("/* What kernels are fitted to this model by. */", *lines)))
     kernels = [f.name for f in needed if "\nstatic EC_KERNEL " in f.text]
     in_names, out_names = port_names(program)
     text = ModelText(
@@ -422,6 +429,11 @@ def _region_texts(placed: Mapping[str, str]) -> tuple[RegionText, ...]:
         RegionText(region, section_macro("code", region), region.upper())
         for region in sorted(set(placed.values()))
     )
+
+
+def _calls_of_kernels(program: Program) -> Iterator[Call]:
+    for function in (*(step.function for step in program.steps), *program.callees.values()):
+        yield from (stmt for stmt in statements(function.body) if isinstance(stmt, Call))
 
 
 def _crc_call(model: str, weights: Weights) -> str:

@@ -13,7 +13,7 @@ and its meaning may depend on index terms, which are int32 arguments after the s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -68,7 +68,8 @@ class Microkernel:
     it is for; without it a call costs as much as its meaning. `code_bytes` is its code size
     including its callees; 0: negligible. `weight_bits` is the number of bits of a weight in its
     stream. `struct` holds sizes that would exceed eight parameters. `together` is the scope whose
-    threads must all make the call together: they share one thread's meaning.
+    threads must all make the call together: they share one thread's meaning. `macros` gives C
+    macros that fit the kernel to a model, from the sizes of all its calls there.
     """
 
     name: str
@@ -88,6 +89,7 @@ class Microkernel:
     weight_bits: int = 8
     together: SyncScope | None = None
     struct: Struct | None = None
+    macros: Callable[[Sequence[Mapping[str, int]]], Mapping[str, str]] | None = None
 
     def pointers(self, meaning: PrimFunc) -> tuple[Buffer, ...]:
         """The buffers behind the C function's pointers; for a stream, its first source."""
@@ -190,6 +192,27 @@ def stream_of_call(call: Call) -> str:
     return kernel.stream.describe(
         **dict(zip(kernel.sizes, _sizes_of_call(kernel, call), strict=True))
     )
+
+
+def macros_of_calls(calls: Iterable[Call]) -> dict[str, str]:
+    """The C macros by which kernels fit a model with these calls."""
+    found: dict[str, list[dict[str, int]]] = {}
+    for call in calls:
+        kernel = _REGISTRY.get(call.callee)
+        if kernel is None or kernel.macros is None:
+            continue
+        given = [arg for arg in call.args if not isinstance(arg, BufferRef)]
+        sizes = zip(kernel.sizes, given, strict=False)
+        numbers = {name: int(arg.value) for name, arg in sizes if isinstance(arg, Const)}
+        if len(numbers) < len(kernel.sizes):  # one is known when the function runs
+            numbers = {}
+        found.setdefault(kernel.name, []).append(numbers)
+    made: dict[str, str] = {}
+    for name, sizes_of_calls in found.items():
+        macros = _REGISTRY[name].macros
+        if macros is not None and all(sizes_of_calls):
+            made |= macros(sizes_of_calls)
+    return made
 
 
 def struct_of_call(call: Call) -> tuple[Struct, slice] | None:

@@ -222,6 +222,34 @@ def test_four_pixels_by_a_shift_of_all_channels(core, channels):
             )
 
 
+@pytest.fixture(scope="module")
+def fitted(request, tmp_path_factory):
+    """The kernel as a model has it whose layers need a loop of three quads and share shifts."""
+    calls = [{"quads": quads, "shift": SHIFT} for quads in (1, 4, 32)]
+    macros = get_microkernel("ec_matrix_4_s8_dsp").macros(calls)
+    assert macros == {"EC_MATRIX_4_MODEL_ROUND": '"11"', "EC_MATRIX_4_ONE_SHIFT": "1"}
+    macros["EC_MATRIX_4_MODEL_ROUND"] = '"3"'
+    lines = "".join(f"#define {name} {value}\n" for name, value in macros.items())
+    request.param = DSP_BUILDS[0]
+    with dsp_image(request, tmp_path_factory, lines + SOURCE) as simulator:
+        yield simulator
+
+
+def test_four_pixels_by_a_kernel_that_is_fitted_to_a_model(fitted):
+    rng = np.random.default_rng(12)
+    for quads in range(1, 12):
+        x = inputs_of(rng, "matrix_4", quads)
+        constants = shared_tables(rng, 6, quads)
+        check_product(fitted, "matrix_4", quads, 6, -128, x, constants, SHIFT)
+
+
+def test_loops_have_no_more_quads_than_their_rounds_need():
+    macros = get_microkernel("ec_matrix_4_s8_dsp").macros
+    assert macros([{"quads": 16, "shift": 0}, {"quads": 32, "shift": SHIFT}]) == {}
+    assert macros([{"quads": 32, "shift": 0}]) == {"EC_MATRIX_4_MODEL_ROUND": '"11"'}
+    assert macros([{"quads": 1, "shift": 0}]) == {"EC_MATRIX_4_MODEL_ROUND": '"1"'}
+
+
 def shared_tables(rng, channels, quads):
     """Constants of channels that can share a shift; their multipliers are rounded."""
     constants = tables(rng, channels, quads)

@@ -120,11 +120,12 @@ def _planes(nest: Nest) -> list[Schedule]:
 def _short_windows(nest: Nest) -> list[Schedule]:
     """Straight code, and slower, but so that the output follows its input through memory.
 
-    At `time` neighbouring outputs are summed together, which takes more code: not on cores whose
-    kernels leave little to such loops.
+    Neighbouring outputs are summed together, which takes more code: by default only with the DSP
+    extension.
     """
     straight, by_rows = begin(nest), begin(nest)
-    schedule_windows(straight, 4 if nest.is_fast and not nest.core.has_pairs else 1)
+    is_worth_code = nest.is_fast or (nest.core.has_pairs and not nest.is_small)
+    schedule_windows(straight, 4 if is_worth_code else 1)
     schedule_per_element(by_rows)
     return [finish(nest, straight), finish(nest, by_rows)]
 

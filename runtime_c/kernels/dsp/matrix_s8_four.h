@@ -183,6 +183,13 @@
     "cmp r2, #1\n" \
     "beq.w 0b\n"
 
+/* Assembly: how many quads the loop has. A model defines what its layers need. */
+#if defined(EC_MATRIX_4_MODEL_ROUND)
+#define EC_MATRIX_4_ROUND EC_MATRIX_4_MODEL_ROUND
+#else
+#define EC_MATRIX_4_ROUND "15"
+#endif
+
 /* Assembly: the results by gemmlowp's rounding, stored, and on to the next pair: at 7 for any zero point and
  * shift, at 6 by `others`. bits: as for EC_MATRIX_4_ANY. */
 #define EC_MATRIX_4_TFLM(others, bits) \
@@ -194,6 +201,23 @@
     others \
     "8:\n" \
     EC_MATRIX_4_STORE
+
+/* Assembly: where the results are made, by the shift in r5; and these. A model whose layers all share one
+ * shift among channels defines EC_MATRIX_4_ONE_SHIFT. */
+#if defined(EC_MATRIX_4_ONE_SHIFT)
+#define EC_MATRIX_4_CHOOSE "adr.w r10, 6f + 1\n"
+#define EC_MATRIX_4_RESULTS \
+    EC_MATRIX_4_ABOVE("6") \
+    EC_MATRIX_4_SHARED \
+    EC_MATRIX_4_STORE
+#else
+#define EC_MATRIX_4_CHOOSE \
+    "adr.w r10, 7f + 1\n" \
+    "cbz r5, 2f\n" \
+    "adr.w r10, 6f + 1\n" \
+    "2:\n"
+#define EC_MATRIX_4_RESULTS EC_MATRIX_4_TFLM(EC_MATRIX_4_SHARED, "7")
+#endif
 
 /* clang-format on */
 
@@ -249,12 +273,9 @@ static EC_KERNEL void ec_matrix_4_by_s8_dsp(const int8_t *x, const int32_t *stre
 #if EC_DSP_ASM
     /* clang-format off */
     EC_MATRIX_4_RUN(shift,
-        EC_MATRIX_4_SUMS("adr.w r10, 7f + 1\n"
-                         "cbz r5, 2f\n"
-                         "adr.w r10, 6f + 1\n"
-                         "2:\n",
-                         EC_MATRIX_4_FIRST, EC_MATRIX_4_QUAD, "70", "15")
-        EC_MATRIX_4_TFLM(EC_MATRIX_4_SHARED, "7"),
+        EC_MATRIX_4_SUMS(EC_MATRIX_4_CHOOSE, EC_MATRIX_4_FIRST, EC_MATRIX_4_QUAD, "70",
+                         EC_MATRIX_4_ROUND)
+        EC_MATRIX_4_RESULTS,
         "memory");
     /* clang-format on */
 #else

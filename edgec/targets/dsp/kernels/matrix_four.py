@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 
@@ -36,6 +36,21 @@ _OFFSET = 128
 PLACES, INT4_PLACES = 36, 31
 #: Constants of channels that share a shift, and what they are without their lowest bits.
 _SHARED = {"shared_multiplier": "multiplier", "shared_constant": "wide_constant"}
+
+
+#: The most quads in the loop of the kernel: more are done in rounds.
+MOST_ROUND = 15
+
+
+def four_macros(calls: Sequence[Mapping[str, int]]) -> dict[str, str]:
+    """A loop with no more quads than as many rounds need, and no code for shifts of channels."""
+    after_first = [call["quads"] - 1 for call in calls]
+    rounds = [(quads, -(-quads // MOST_ROUND)) for quads in after_first if quads]
+    quads = max((-(-quads // count) for quads, count in rounds), default=1)
+    made = {"EC_MATRIX_4_MODEL_ROUND": f'"{quads}"'} if quads < MOST_ROUND else {}
+    if all(call["shift"] for call in calls):
+        made["EC_MATRIX_4_ONE_SHIFT"] = "1"
+    return made
 
 
 def four_pixels(rescaling: Rescaling, quads: int, channels: int, zero_point: int = 0) -> PrimFunc:

@@ -24,6 +24,7 @@ from edgec.targets.dsp.kernels.matrix import (
 from edgec.targets.dsp.kernels.matrix_four import (
     four_groups_stream,
     four_int4_stream,
+    four_macros,
     four_pixels,
     four_stream,
 )
@@ -147,5 +148,6 @@ for _products, _rescaling, _stored, _cost, _code_bytes in TABLE:
             instructions=_cost,
             code_bytes=_code_bytes,
             weight_bits=4 if _stored in (INT4, GROUPS) else 8,
+            macros=four_macros if _shift else None,
         )
     )
