@@ -6,6 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from onnx_builder import OnnxBuilder
 from tflite_builder import TfliteBuilder
 
 import edgec
@@ -59,3 +60,15 @@ def test_neighbouring_outputs_share_inputs(name: str, tmp_path: Path) -> None:
         instructions.append(result.instructions)
     fast, usual = instructions
     assert fast < usual if name not in ("prime", "one") else fast <= usual
+
+
+def test_outputs_whose_taps_differ_are_summed_one_by_one(tmp_path: Path) -> None:
+    """One row between padding: the first output has its lower taps, the second its upper ones."""
+    builder = OnnxBuilder(3, (1, 2, 1, 2))
+    w = builder.constant(builder.rng.normal(size=(2, 1, 2, 2)).astype(np.float32), "w")
+    y = builder.add("Conv", ["x", w], group=2, pads=[1, 0, 1, 0])
+    path = builder.save(y, tmp_path / "row.onnx")
+    (x,) = generate_inputs(1, [((1, 2, 1, 2), "float32")])
+    (expected,) = interpret(import_model(path).main, [x])
+    with edgec.compile(path, board="host", optimize="time", float_sums="ordered") as model:
+        np.testing.assert_array_equal(model.run_all([x]).outputs[0], expected)

@@ -123,11 +123,22 @@ def _short_windows(nest: Nest) -> list[Schedule]:
     Neighbouring outputs are summed together, which takes more code: by default only with the DSP
     extension.
     """
-    straight, by_rows = begin(nest), begin(nest)
-    is_worth_code = nest.is_fast or (nest.core.has_pairs and not nest.is_small)
-    schedule_windows(straight, 4 if is_worth_code else 1)
+    by_rows = begin(nest)
     schedule_per_element(by_rows)
-    return [finish(nest, straight), finish(nest, by_rows)]
+    return [finish(nest, _straight_windows(nest)), finish(nest, by_rows)]
+
+
+def _straight_windows(nest: Nest) -> Schedule:
+    schedule = begin(nest)
+    if nest.is_fast or (nest.core.has_pairs and not nest.is_small):
+        try:
+            schedule_windows(schedule, 4)
+        except ScheduleError:  # neighbours have other taps: an image smaller than its padding
+            schedule = begin(nest)
+        else:
+            return schedule
+    schedule_windows(schedule)
+    return schedule
 
 
 def _per_element(nest: Nest, schedule: Schedule) -> None:
