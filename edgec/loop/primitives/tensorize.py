@@ -278,8 +278,9 @@ class _Match:
             return f"{found.name} at {outer} does not step like {meant.name} at {inner}"
         first = tuple(index.substitute(self.starts) for index in found_indices)
         offset = inner.substitute(self.starts)
-        first = (*first[:-1], first[-1] - offset)
-        first = _tidied(found, first)
+        if not first:
+            return f"{found.name} has no dimension that a kernel can step along"
+        first = _tidied(found, (*first[:-1], first[-1] - offset))
         base = BufferRef(found, first)
         known = self.bases.setdefault(meant, base)
         if known.buffer != found or (

@@ -8,6 +8,7 @@ from edgec.loop.schedule import Schedule
 from edgec.loop.window import Window
 from edgec.targets.common.nests import (
     decompose,
+    decompose_at,
     find_param,
     gather_temporaries,
     largest_divisor,
@@ -129,8 +130,9 @@ def _schedule_products(
         gather_temporaries(schedule, block)
     spatial = len(weights.shape) == 4
     taps = ["acc_kh", "acc_kw", "acc_ic"] if spatial else ["acc_k"]
+    starts = "acc_c_init"
     if channels > 1:
-        schedule.decompose_reduction("acc", "acc_c")
+        starts = decompose_at(schedule, "acc", "acc_c")
         schedule.reorder(*taps, "acc_c")
     else:  # an odd number of channels: one at a time
         decompose(schedule, "acc")
@@ -143,7 +145,7 @@ def _schedule_products(
         packing = "OHWI -> O/{0} H W I O%{0}" if spatial else "OI -> O/{0} I O%{0}"
         schedule.transform_layout("w", packing.format(channels))
         schedule.unroll("acc_c")
-        schedule.unroll("acc_c_init")
+        schedule.unroll(starts)
         schedule.unroll(lane)
     if factor > 1:
         schedule.unroll(inputs)

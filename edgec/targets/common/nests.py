@@ -45,3 +45,12 @@ def decompose(schedule: Schedule, block: str) -> None:
     found, _ = find_block(schedule.func, block)
     if reduce_vars(found) and found.init is not None:
         schedule.decompose_reduction(block)
+
+
+def decompose_at(schedule: Schedule, block: str, loop: str) -> str:
+    """As `decompose`, the new nest beside `loop`; returns the loop of the new nest for that axis."""
+    found, _ = find_block(schedule.func, block)
+    if found.init is None:
+        return f"{block}_init{loop.removeprefix(block)}"
+    schedule.decompose_reduction(block, loop)
+    return f"{loop}_init"

@@ -172,7 +172,8 @@ def schedule_product(nest: Nest, stored: str, overlaps: bool = False) -> Schedul
         return None
     if is_block and not by_four and _is_for_four(nest, chosen, pixels):
         return None
-    has_ends = is_block and nest.in_rows and chosen.rescaling is TFLM and not by_four
+    by_threes = is_block and not (by_four or stored)
+    has_ends = by_threes and nest.in_rows and chosen.rescaling is TFLM
     by_two = pixels_by_two(pixels) if has_ends else 0
     if overlaps and not by_two:
         return None
