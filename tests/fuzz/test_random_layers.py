@@ -8,8 +8,8 @@ from random_layers import BOARDS, DTYPES, check, compiled, failures
 #: Models that are compiled, and models that run, of each dtype; `make test-full` tries more.
 COMPILED, RUN = 60, 3
 MORE_COMPILED, MORE_RUN = 2000, 100
-#: Seeds of int8 that were refused: windows in the padding alone, neighbours with other taps, rows of
-#: four-bit weights two pixels at a time, one factor for a whole layer.
+#: Seeds of int8 that were refused: windows in the padding alone, neighbours with other taps, rows
+#: of four-bit weights two pixels at a time, one factor for a whole layer.
 FOUND = (45, 95, 234, 541)
 
 
