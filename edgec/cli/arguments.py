@@ -313,7 +313,7 @@ def refuse_compile_options(why: str) -> None:
 def refuse_beside_pool(pool_file: Path | None, *given: object) -> None:
     """Raise UsageError for options that choose the device if a pool chooses it."""
     if pool_file is not None and any(given):
-        raise click.UsageError("the file of --pool says what runs where")
+        raise click.UsageError("the file of --pool chooses the devices")
 
 
 def json_option(command: F) -> F:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 @click.option("--probe", metavar="ID", help="Serial number of the probe, where there are several.")
 @click.option("--traced", is_flag=True,
               help="Flash the variant that shows every value (build with --trace).")  # fmt: skip
-@click.option("--dry-run", is_flag=True, help="Only say what would be run.")
+@click.option("--dry-run", is_flag=True, help="Only print the commands.")
 @json_option
 def command(project: Path, board: str | None, dry_run: bool, as_json: bool, **how: Any) -> None:
     """Write the program of DIR, a folder that `edgec build` made, into a board's flash."""

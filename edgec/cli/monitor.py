@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 @click.command()
 @click.argument("project", type=click.Path(path_type=Path), metavar="[DIR]", required=False)
-@click.option("--port", metavar="P", help="The port; default: the one that leads to the board.")
+@click.option("--port", metavar="P", help="The port; default: the board's port.")
 @click.option("--board", metavar="B", help="Board name, alias or TOML file: for port and speed.")
 @click.option("--baud", type=click.IntRange(min=50), metavar="N", help="Speed; default: the "
               "board's, else 115200.")  # fmt: skip

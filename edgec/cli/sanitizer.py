@@ -54,7 +54,7 @@ def _require_clean(status: int) -> None:
     if status == FOUND or status < 0:
         what = "the sanitizer stopped it" if status == FOUND else f"signal {-status} ended it"
         raise RunFailed(
-            f"the model reaches outside of its memory, or does what C leaves undefined: {what}",
+            f"the model reaches outside of its memory, or has undefined behaviour in C: {what}",
             details=("the report is on standard error, above",),
-            hint="if nobody changed the kernels, this is a bug in edgec",
+            hint="unless the kernels were changed, this is a bug in edgec",
         )

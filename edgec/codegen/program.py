@@ -334,7 +334,7 @@ class Program:
         for state in self.states:
             _require(state.buffer in self.offsets, f"state {state.name!r} has no offset")
             same = not state.after or self.offsets.get(state.after) == self.offsets[state.buffer]
-            _require(same, f"state {state.name!r} does not become what it is in its place")
+            _require(same, f"state {state.name!r} gets its new value in another place")
 
     def _check_places(self) -> None:
         """Every buffer with an offset has a size and lies inside its region."""
@@ -353,7 +353,7 @@ class Program:
             fits = array.size == param.elements and array.dtype.name == param.dtype
             _require(
                 param.scope == "constant" and fits,
-                f"{step.title}: constant {arg!r} is not what {param.name!r} wants",
+                f"{step.title}: constant {arg!r} does not fit {param.name!r}",
             )
         elif arg in self.offsets:
             need = count_bytes(param.dtype, param.shape)

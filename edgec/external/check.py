@@ -154,7 +154,7 @@ class _Use:
         needed = frozenset().union(*(self.needs(foreign) for foreign in self.sources))
         if needed:
             raise KernelRefused(
-                f"{self.title} cannot be compared with what it stands for: nothing here runs"
+                f"{self.title} cannot be compared with the nest that it replaces: nothing here runs"
                 f" {self.core.name}, and it needs {', '.join(sorted(needed))}",
                 hint="leave --kernels out for this core",
             )

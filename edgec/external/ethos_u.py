@@ -93,7 +93,7 @@ class EthosU(Accelerator):
         if key not in self.made:
             self.made[key] = self.compiled(data)
         compiled = self.made[key]
-        file = f"what Vela made for {self.accelerator}"
+        file = f"Vela's result for {self.accelerator}"
         shared = read_model(compiled, file)
         offsets = np.frombuffer(metadata(compiled, OFFSETS), "<i4")[OFFSETS_HEAD:]
         if not any(operator.kind == KIND for operator in shared.main.operators):

@@ -179,7 +179,7 @@ def require_same(opened: Function, fixed: Function, sizes: Sizes) -> None:
     ):
         if not np.allclose(answer, wanted, RTOL, ATOL, equal_nan=True):
             raise ImportFailed(
-                f"{result.name!r} at {words} is not what the model computes there",
+                f"{result.name!r} at {words} differs from the model at that size",
                 details=("one of its constants depends on a size",), hint=HINT,
             )  # fmt: skip
 

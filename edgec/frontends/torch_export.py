@@ -145,7 +145,7 @@ def exported(module: Any, example_inputs: Iterable[Any], **options: Any) -> Any:
         raise ImportFailed(
             f"torch.export cannot export {type(module).__name__}",
             details=tuple(lines[:6]),
-            hint="see torch.export's documentation of what it can trace",
+            hint="see torch.export's documentation of its limits",
         ) from None
     lost = [
         name for each in told for name in _assigned(str(each.message))

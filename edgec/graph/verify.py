@@ -93,9 +93,9 @@ def _verify_states(function: Function, where: str) -> None:
     befores = tuple(state.before for state in function.states)
     afters = tuple(state.after for state in function.states)
     if befores != function.params[len(function.inputs) :]:
-        raise ContractError(f"{where}: the last parameters are not those of its states")
+        raise ContractError(f"{where}: the last parameters are not its states")
     if afters != function.results[len(function.outputs) :]:
-        raise ContractError(f"{where}: the last results are not those of its states")
+        raise ContractError(f"{where}: the last results are not its states")
     for state in function.states:
         if state.before.type != state.after.type:
             raise ContractError(

@@ -119,7 +119,7 @@ def explain_silence(heard: bytes, looped_back: bool, where: str, seconds: float)
     """
     if looped_back:
         return LoopedBack(
-            f"{where} sends back what it is sent",
+            f"{where} echoes the host's own bytes",
             details=("the host's own requests arrive, and no answers",),
             hint="TX and RX are connected to each other, or a modem echoes: check the wiring",
         )

@@ -166,7 +166,7 @@ def why_not_bound(func: PrimFunc) -> Iterator[str]:
     for part in kernel_parts(func):  # each is launched by itself
         launch = launch_of(part) or ONE_THREAD
         if launch.threads > MOST_THREADS:
-            yield f"{launch.threads} threads in a block, of which a GPU has {MOST_THREADS}"
+            yield f"{launch.threads} threads in a block; the limit is {MOST_THREADS}"
         if shared_bytes(part) > MOST_SHARED_BYTES:
             yield f"{shared_bytes(part)} bytes of shared memory, more than {MOST_SHARED_BYTES}"
         yield from _statement_faults(part, launch)

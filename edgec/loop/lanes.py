@@ -107,7 +107,7 @@ def _why_no_vector(loop: For, private: frozenset[Buffer]) -> str:
         elif isinstance(stmt, If):
             terms = (stmt.left, stmt.right)
         if any(loop.var in term.variables() for term in terms):
-            return "what is inside runs for some lanes only"
+            return "its body runs only for some lanes"
     if any(isinstance(stmt, Block) for stmt in inside):
         return ""  # temporaries may still move to registers
     stores = [stmt for stmt in inside if isinstance(stmt, Store)]

@@ -28,7 +28,7 @@ def _import_made(kind: str, since: int) -> None:
     @from_onnx(kind, since)
     def importer(builder: GraphBuilder, raw: RawNode) -> Value:
         for position in range(len(raw.inputs)):
-            raw.constant(position, "what decides on its size")
+            raw.constant(position, "the inputs that determine its size")
         raise ImportFailed("what it makes of constants is too large or cannot be computed")
 
 

@@ -82,7 +82,7 @@ def _check(windows: Windows, indices: Value) -> None:
         and not indices.type.is_float
     )
     if not fits:
-        raise ImportFailed(f"its windows are not those of an operand {list(windows.operand)}")
+        raise ImportFailed(f"its windows do not fit an operand {list(windows.operand)}")
 
 
 def _starts(parts: Parts, windows: Windows, indices: Value) -> dict[int, Value]:

@@ -69,7 +69,7 @@ def _compare(builder: GraphBuilder, raw: RawNode) -> Value:
         stored = [parts.numbers(x, what=f"number{n}") for n, x in enumerate(raw.operands())]
         return parts.op(raw.kind.lower(), stored)
     if max(scales) >= 1:
-        raise ImportFailed(f"scales {scales}: only those below 1 are compared by TFLite")
+        raise ImportFailed(f"scales {scales}: TFLite compares only scales below 1")
     lifted = [
         parts.op("lift", [x], LiftAttrs(COMPARED_BITS, scale), f"real{number}")
         for number, (x, scale) in enumerate(zip(raw.operands(2), scales, strict=True))

@@ -221,11 +221,11 @@ def _build(peer: Peer, source: Path, board: Board, built: Built) -> Path:
     objects = [folder / "model.o", folder / "main.o"]
     for path, target in zip((source, main), objects, strict=True):
         words = toolchain.compile_command(path, target, flags=[OPTIMIZE, "-w"])
-        _run(words, folder, f"what {peer.name} wrote does not compile")
+        _run(words, folder, f"{peer.name}'s C does not compile")
     elf = folder / "peer.elf"
     link = [*toolchain.command, *toolchain.core_flags, *map(str, objects), "-T", str(script)]
     link += ["-nostartfiles", "--specs=nosys.specs", "-Wl,--gc-sections", "-Wl,-e,peer_run", "-lm"]
-    _run([*link, "-o", str(elf)], folder, f"what {peer.name} wrote does not link")
+    _run([*link, "-o", str(elf)], folder, f"{peer.name}'s C does not link")
     return elf
 
 

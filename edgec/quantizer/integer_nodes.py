@@ -246,7 +246,7 @@ class IntegerNodes:
         if source is node.output:
             return f"{node.op.name} has no integer form for several computed inputs"
         if not self.in_integers(source):
-            return "what it reads is in float"
+            return "its inputs are in float"
         return IDLE
 
     def _misfit(self, node: Node, data: Sequence[Value]) -> str | None:
@@ -267,7 +267,7 @@ class IntegerNodes:
         is_free = node.integer_form in (IntegerForm.PRODUCTS, IntegerForm.MATRICES)
         enough = all if _makes_indices(node) else any
         if not is_free and not enough(map(self.in_integers, data)):
-            return "what it reads is in float"
+            return "its inputs are in float"
         is_far = node.op.reads_alike and bool(node.op.steering) and _has_numbers(node)
         return (
             "it selects a constant that may lie far outside the range of other values"
@@ -280,7 +280,7 @@ class IntegerNodes:
             return "its parameters are computed"
         if len(data) > 1 or any(map(self.in_integers, data)):
             return None
-        return "what it reads is in float, and what follows rounds once"
+        return "its inputs are in float, and the next operator rounds once"
 
     def _leave_edges(self) -> None:
         """Remove the integer form of nodes that move floats at the function's edges, and of
@@ -302,9 +302,9 @@ class IntegerNodes:
                 if all(map(self._is_moved_input, node.operands)):
                     self._take_back(node, EDGE)
                 elif not all(known):
-                    self._take_back(node, "what it reads is in float")
+                    self._take_back(node, "its inputs are in float")
             elif self._is_moving(node) and not (any(known) or picks_of_constant(node)):
-                self._take_back(node, "what it reads is in float")
+                self._take_back(node, "its inputs are in float")
 
     def _take_back(self, node: Node, why: str) -> None:
         self._integer.remove(node)

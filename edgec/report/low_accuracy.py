@@ -43,7 +43,7 @@ def inaccurate_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[
     elif recipe["weights"] != "int8":
         advice = f"weights of {recipe['weights']} are coarse: try --weights int8"
     elif recipe["activations"] == "int8":
-        advice = "store in int16 what int8 is too coarse for"
+        advice = "store in int16 the values for which int8 is too coarse"
         command = shlex.join(again)
     else:
         advice = "leave the layers that cause the error in float: --keep-float LAYER"

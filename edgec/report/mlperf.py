@@ -61,14 +61,14 @@ def run_suite(
     held = _held_models(pool, chosen)
     keys = names or [key for key in BENCHMARKS if _holders(held, key)]
     if not keys:
-        raise _nobody_holds("a model of MLPerf Tiny", held, "flash what {} gives")
+        raise _nobody_holds("a model of MLPerf Tiny", held, "flash the output of {}")
     rows = []
     for key in keys:
         fitting = _holders(held, key)
         if not fitting:
             what, hint = (
                 f"the model {BENCHMARKS[key].id}",
-                "flash what {} gives, or choose by --model",
+                "flash the output of {}, or choose by --model",
             )
             raise _nobody_holds(what, held, hint)
         file = stated["models"][key]["file"]

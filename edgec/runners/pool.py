@@ -93,7 +93,7 @@ def load_devices(path: Path) -> tuple[tuple[Device, ...], str]:
         engine = entry.text("engine", "serial" if port else "")
         if engine not in ENGINES:
             raise BoardError(
-                f"{entry.where}: engine is '{engine}', none of {', '.join(ENGINES)}",
+                f"{entry.where}: engine '{engine}' is not one of {', '.join(ENGINES)}",
                 hint="give each device a port or an engine",
             )
         if port is not None and engine != "serial":

@@ -99,5 +99,5 @@ def _run(core: CoreSimulator, name: str, candidate: Candidate, budget: int) -> C
     done, made = call_with(core, name, candidate.arguments, budget)
     for number, (found, given) in enumerate(zip(made, candidate.arguments, strict=True)):
         if given.expected is not None and found != given.expected:
-            raise RunFailed(f"argument {number} of {name} is not what the reference has")
+            raise RunFailed(f"argument {number} of {name} differs from the reference")
     return done

@@ -54,7 +54,7 @@ class Workers:
         if len(done) < len(jobs):
             raise RunFailed(
                 f"workers died {MOST_STARTS} times over the same candidates",
-                hint="what was measured is kept: run the same command again",
+                hint="measurements are kept: run the same command again",
             )
         return [done[i] for i in range(len(jobs))]
 

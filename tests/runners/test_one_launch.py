@@ -356,6 +356,6 @@ def test_blocks_that_wait_for_each_other_fit_on_the_gpu() -> None:
     gpu, parts = GPUS["sm_87"], [parse_func(TURNED)]
     assert list(Crew(gpu.multiprocessors, 65_536).why_not(parts, gpu)) == []
     (why,) = Crew(gpu.multiprocessors + 1, 65_536).why_not(parts, gpu)
-    assert why == "9 blocks wait for each other, of which 8 fit"
+    assert why == "9 blocks wait for each other, but only 8 fit"
     (why,) = Crew(2, 40).why_not(parts, gpu)
     assert "needs 48 bytes of shared memory, and 40 are left" in why

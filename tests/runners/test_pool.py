@@ -52,8 +52,8 @@ def test_file(tmp_path: Path) -> None:
     [
         ("", "has no"),
         ("device = 3", "not a list of tables"),
-        ("[[device]]\ncount = 2", "engine is ''"),
-        ('[[device]]\nengine = "moon"', "engine is 'moon'"),
+        ("[[device]]\ncount = 2", "engine ''"),
+        ('[[device]]\nengine = "moon"', "engine 'moon'"),
         ('[[device]]\nport = "x"\nengine = "qemu"', "a port is for the engine serial"),
         ('[[device]]\nport = "x"\ncount = 2', "count is 2, not from 1 to 1"),
         ('[[device]]\nengine = "host"\ncount = 1000000000', "not from 1 to 1000"),

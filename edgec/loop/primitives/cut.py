@@ -74,7 +74,9 @@ def cut(
     nests = [s for s in tops if s is not target and writes(s) & buffers.keys()]
     for nest in nests:
         if writes(nest) - buffers.keys() or tops.index(nest) > tops.index(target):
-            raise ScheduleError(f"cut: loop {loop} does not follow what {', '.join(blocks)} make")
+            raise ScheduleError(
+                f"cut: loop {loop} does not follow the results of {', '.join(blocks)} make"
+            )
     if writes(target) & buffers.keys():
         raise ScheduleError(f"cut: loop {loop} is one of {', '.join(blocks)}")
     copies = [_copied(nest, buffers, suffix) for nest in (*nests, target)]

@@ -76,7 +76,7 @@ def floor_sum(func: PrimFunc, block: str) -> tuple[PrimFunc, FlooredSum]:
         raise ScheduleError(f"floor_sum: {block} is not a sum of two int8")
     numbers = find_same_floored(total.linear, total.minimum, total.maximum)
     if numbers is None:
-        raise ScheduleError(f"floor_sum: no numbers give the same as those of {block}")
+        raise ScheduleError(f"floor_sum: no numbers have the same results as {block}")
     factors = (total.left, numbers.first), (total.right, numbers.second)
     left, right = (int32((int64(ExprValue(x)) * factor) >> 8) for x, factor in factors)
     upper = (left + numbers.constant + right) >> 16

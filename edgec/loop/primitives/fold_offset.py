@@ -41,7 +41,7 @@ def fold_offset(func: PrimFunc, block: str, buffer: str) -> tuple[PrimFunc, Pack
     steps = {axis.var for axis in term.block.axes if axis.kind == "reduce"}
     others = [index for axis, index in enumerate(weight.indices) if axis not in own]
     if len(own) != 1 or any(not index.variables() <= steps for index in others):
-        raise ScheduleError(f"fold_offset: the weights of {block} are not those of an output")
+        raise ScheduleError(f"fold_offset: the weights of {block} do not belong to an output")
     outputs = {var for a in term.block.axes if a.kind != "reduce" for var in a.binding.variables()}
     moved = [a for a in term.block.axes if a.kind == "reduce" and a.binding.variables() & outputs]
     is_guarded = any(isinstance(stmt, If) for stmt in term.above)

@@ -153,7 +153,7 @@ class _Sharing:
             return self._spread(stmt)
         if isinstance(stmt, For):
             return replace(stmt, body=self.stmt(stmt.body))
-        raise ScheduleError("share_rows: data decide what runs")
+        raise ScheduleError("share_rows: control flow depends on data")
 
     def _spread(self, loop: For) -> Stmt:
         """The steps of a loop, or of a longer one directly inside, among threads."""

@@ -112,5 +112,5 @@ def _ready(root: Stmt, producer: For, consumer: For, rows: frozenset[Buffer]) ->
     for at in range(1, len(ready)):
         ready[at] = max(ready[at], ready[at - 1])
     if step + 1 != _steps(producer) or max(ready) > step:
-        raise ScheduleError(f"slide: what loop {name} makes is not complete at its last step")
+        raise ScheduleError(f"slide: the result of loop {name} is incomplete at its last step")
     return ready

@@ -296,7 +296,7 @@ def _require_outside(term: SumTerm) -> None:
         used = {var for found in terms for var in found.variables()} - {loop.var}
         outer = sorted(used, key=lambda var: var.name)
         if len(moved) != 1 or prod(v.stop - v.start for v in outer) > MOST_WINDOWS:
-            raise ScheduleError(f"{term.primitive}: loop {loop.var} leaves out what is not known")
+            raise ScheduleError(f"{term.primitive}: loop {loop.var} skips unknown elements")
         extent = term.source.shape[moved[0]]
         for place in product(*(range(v.start, v.stop) for v in outer)):
             values = {var.name: value for var, value in zip(outer, place, strict=True)}
@@ -304,7 +304,7 @@ def _require_outside(term: SumTerm) -> None:
             for step in range(loop.var.start, loop.var.stop):
                 at = indices[moved[0]].evaluate({**values, loop.var.name: step})
                 if (step in run) != (0 <= at < extent):
-                    raise ScheduleError(f"{term.primitive}: loop {loop.var} leaves out what counts")
+                    raise ScheduleError(f"{term.primitive}: loop {loop.var} skips elements inside")
 
 
 def _whole(func: PrimFunc, term: SumTerm, block: Block) -> PrimFunc:

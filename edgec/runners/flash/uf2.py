@@ -36,7 +36,7 @@ class Uf2(FlashTool):
                 raise FlashFailed(
                     f"{drive} is still there {_RESTART_TIMEOUT_S:.0f} s after the copy",
                     details=("a boot loader that has taken a whole program starts it",),
-                    hint="is `family` in the board's file that of the chip?",
+                    hint="is `family` in the board's file the chip's?",
                 )
             time.sleep(0.1)
         return Flashed(

@@ -77,7 +77,7 @@ class Crew:
         multiprocessor, which the kernel's bound of threads keeps registers for.
         """
         if self.blocks > gpu.multiprocessors:
-            yield f"{self.blocks} blocks wait for each other, of which {gpu.multiprocessors} fit"
+            yield f"{self.blocks} blocks wait for each other, but only {gpu.multiprocessors} fit"
         for part in parts:
             if does_wait(part) and self.groups(part) < 1:
                 yield (

@@ -194,7 +194,7 @@ def test_the_host_hears_itself(project: Built, refused: Callable) -> None:
     os.close(slave)
     thread.join(10)
     os.close(master)
-    assert "sends back what it is sent" in said
+    assert "echoes the host's own bytes" in said
 
 
 def test_a_device_of_another_model(

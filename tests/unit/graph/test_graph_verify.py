@@ -93,9 +93,9 @@ def test_results_are_defined(good: Function) -> None:
 def test_states_are_the_last_parameters_and_results_and_keep_their_type(good: Function) -> None:
     (x,), (y,) = good.params, good.results
     (state,) = good.states
-    with pytest.raises(ContractError, match="the last parameters are not those of its states"):
+    with pytest.raises(ContractError, match="the last parameters are not its states"):
         verify_function(replace(good, states=(replace(state, before=y),)))
-    with pytest.raises(ContractError, match="the last results are not those of its states"):
+    with pytest.raises(ContractError, match="the last results are not its states"):
         verify_function(replace(good, states=(replace(state, after=x),)))
     wide = Value("x", TensorType((4,), "int8"))
     widened = replace(with_node(good, inputs=()), params=(wide,))

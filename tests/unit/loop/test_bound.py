@@ -93,7 +93,7 @@ func sums(x: arena int32[4], y: arena int32[1]) {
         ("thread_x for k", "thread_x for m in 0..1 { } thread_x for k", ""),
         ("thread_x for k in 0..40", "for k in 0..40", "every thread_x stores y at once"),
         ("block_x for i", "for i", ""),
-        ("0..40", "0..1040", "1040 threads in a block, of which a GPU has 1024"),
+        ("0..40", "0..1040", "1040 threads in a block; the limit is 1024"),
         ("shared int32[40]", "shared int32[40000]", "160000 bytes of shared memory"),
         ("thread_x for j in 0..40 {", "thread_x for j in 0..40 { thread_x for q in 0..2 {} ",
          "inside another one bound to thread_x"),
@@ -303,7 +303,7 @@ def test_limits_are_exact() -> None:
     wide = "func f(y: arena int8[9, 999]) { thread_y for i in 0..%d { thread_x for j in 0..128 {"
     for rows in (8, 9):
         found = faults(f"{wide % rows} y[i, j] = 1i8 }} }} }}")
-        assert found == ([] if rows == 8 else ["1152 threads in a block, of which a GPU has 1024"])
+        assert found == ([] if rows == 8 else ["1152 threads in a block; the limit is 1024"])
 
 
 def test_who_stores_at_once() -> None:

@@ -116,7 +116,7 @@ def test_each_missing_barrier_is_found(text: str) -> None:
 @pytest.mark.parametrize(
     ("body", "why"),
     [
-        ("when x[m, 0] { for k in 0..9 { out[m, k] = x[m, k] } }", "data decide what runs"),
+        ("when x[m, 0] { for k in 0..9 { out[m, k] = x[m, k] } }", "control flow depends on data"),
         ("t[0] = x[m, 0] out[m, 0] = t[0]", "nothing that threads could share"),
     ],
 )

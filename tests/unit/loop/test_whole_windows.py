@@ -229,13 +229,13 @@ def half(clips: bool) -> PrimFunc:
 @pytest.mark.parametrize(
     ("clips", "step", "why"),
     [
-        (True, lambda s: s.pad_reads("acc", "x", [0]), "leaves out what counts"),
+        (True, lambda s: s.pad_reads("acc", "x", [0]), "skips elements inside"),
         (False, lambda s: s.pad_reads("acc", "x", [0]), "all windows of acc are whole"),
         (False, lambda s: s.pad_copy("acc", "x", "p", [0], [0]), "all windows of acc are whole"),
         (False, lambda s: s.pad_tiles("acc", "x", "t", [0, -1, -2], [0], [0, 4, 1]), "divide"),
         (False, lambda s: s.pad_tiles("acc", "x", "t", [0, -1], [0], [0, 3, 1]), "not an order"),
         (False, lambda s: s.gather("acc", "w", "col"), "not read of w"),
-        (False, lambda s: s.fold_offset("acc", "x"), "not those of an output"),
+        (False, lambda s: s.fold_offset("acc", "x"), "do not belong to an output"),
         (False, lambda s: s.spread("bias", "acc"), "not a constant of one element"),
         (True, lambda s: s.fuse_axes("acc", ["k"], "m"), "open bounds"),
         (False, lambda s: s.fuse_axes("acc", ["h", "k"], "m"), "not loops of one kind"),

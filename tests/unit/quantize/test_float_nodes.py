@@ -58,7 +58,7 @@ def test_edges_options_and_operators() -> None:
         "x.q": "it reads an input in float",
         "dense.dq": "sums, angle, shares read floats",
         "sums": "cumulate has no integer form",
-        "scaled": "what it reads is in float, and what follows rounds once",
+        "scaled": "its inputs are in float, and the next operator rounds once",
         "angle": "atan2 has no integer form for several computed inputs",
         "shares": "no integers are made of its result, whose last bits count",
     }
@@ -74,7 +74,7 @@ def test_layers_that_the_user_keeps() -> None:
     found = reasons(quantize_function(network(), images(3), Recipe("minmax", keep_float=("second",),
                                       equalize="never")))  # fmt: skip
     assert found["second"] == "the options keep it in float"
-    assert found["relu2"] == "what it reads is in float"
+    assert found["relu2"] == "its inputs are in float"
     assert found["x.nhwc"] == "it moves floats at the model's edge"
     assert {"first", "third", "fourth"}.isdisjoint(found)
 

@@ -50,7 +50,7 @@ def test_nothing_is_rounded_for_an_order_alone() -> None:
     places = [n for n in integer_nodes.function.nodes if n.op.name == "arg_reduce"]
     assert [integer_nodes.is_integer(node) for node in places] == [False, True, False]
     assert [integer_nodes.refusal(node) for node in places] == [
-        "it moves floats at the model's edge", None, "what it reads is in float",
+        "it moves floats at the model's edge", None, "its inputs are in float",
     ]  # fmt: skip
     assert integer_nodes.stored_values() == [x, y]
 

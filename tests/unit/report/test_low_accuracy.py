@@ -36,7 +36,7 @@ def test_one_coarse_output_among_good_ones_is_named() -> None:
     assert low_accuracy_lines(inaccurate) == [
         "warning: integers are too coarse for this model: o1 13.0 dB, less than 20 (an error of"
         " 10 % in amplitude); first to blame: most, less",
-        "hint: store in int16 what int8 is too coarse for:",
+        "hint: store in int16 the values for which int8 is too coarse:",
         "  edgec quantize 'a model.onnx' --activations mixed",
     ]
 
