@@ -249,7 +249,7 @@ def random_bytes(data: bytes) -> bytes:
         (lambda data: b"uart:~$ " * (data[:2] == b"\r\n"), errors.ForeignFirmware, "uart:~$"),
         (lambda data: b"m-ready\r\n" * (b"%" in data), errors.ForeignFirmware, "MLPerf Tiny"),
         (random_bytes, errors.WrongBaudRate, "wrong baud rate"),
-        (lambda data: data, errors.LoopedBack, "sends back"),
+        (lambda data: data, errors.LoopedBack, "echoes the host"),
         (lambda data: Frame(0x81, 1, version=0xE2).pack(), errors.WrongVersion, "version 2"),
     ],
 )

@@ -239,7 +239,7 @@ def test_what_is_no_vector_is_refused() -> None:
     early = Seq((store(x, (i,), int32(1)), store(y, (i,), int32(2))))
     assert "before its last statement" in refused("vectorized", early, i, x, y)
     some = loop(k, store(x, (i,), int32(1)), "serial", 0, as_term(i))
-    assert "some lanes only" in refused("vectorized", some, i, x)
+    assert "only for some lanes" in refused("vectorized", some, i, x)
     called = Call("f", (BufferRef(x, (as_term(i),)),))
     assert "calls f" in refused("vectorized", called, i, x)
 

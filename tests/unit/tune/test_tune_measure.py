@@ -51,7 +51,7 @@ def test_figures_do_not_depend_on_company_and_wrong_candidates_have_none() -> No
     assert outcomes[0].figures is not None and outcomes[1].figures is not None
     assert outcomes[0].figures.instructions < outcomes[0].figures.cycles
     assert outcomes[1].figures.scratch_bytes == one.variant.scratch_bytes > 0
-    assert "not what the reference has" in outcomes[2].error
+    assert "differs from the reference" in outcomes[2].error
     assert "writes" in outcomes[3].error or "past" in outcomes[3].error
     assert all(outcome.figures is None for outcome in outcomes[2:])
     alone = measure(job(space.candidate(one, 0)))
