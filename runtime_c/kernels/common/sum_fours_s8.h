@@ -34,9 +34,9 @@ static EC_KERNEL void ec_pack_fours_s8(int8_t *to, const int8_t *x, int32_t dept
 
 /* A bias of four pixels. */
 #define EC_FOURS_BEGIN(sum, bias)              \
-    uint32_t sum##s = 257u * (uint32_t)(bias); \
-    uint32_t sum##t = sum##s;                  \
-    uint32_t sum##u = sum##s
+    uint32_t sum##t = 257u * (uint32_t)(bias); \
+    uint32_t sum##u = sum##t;                  \
+    uint32_t sum##s = sum##t
 
 /* Loads after it stay there, and these sums are made before. */
 #if defined(__GNUC__)
@@ -49,17 +49,17 @@ static EC_KERNEL void ec_pack_fours_s8(int8_t *to, const int8_t *x, int32_t dept
 #define EC_FOURS_BY(sum, weight)                          \
     do {                                                  \
         const uint32_t one = (uint32_t)(int32_t)(weight); \
-        sum##s += s * one;                                \
         sum##t += t * one;                                \
         sum##u += u * one;                                \
+        sum##s += s * one;                                \
         EC_FOURS_IN_ORDER(sum##s, sum##t, sum##u);        \
     } while (0)
 
 /* The words of input k of four pixels. */
 #define EC_FOURS_INPUT(k)                                           \
-    const uint32_t s = (uint32_t)ec_load_aligned(x + 12 * (k));     \
     const uint32_t t = (uint32_t)ec_load_aligned(x + 12 * (k) + 4); \
-    const uint32_t u = (uint32_t)ec_load_aligned(x + 12 * (k) + 8)
+    const uint32_t u = (uint32_t)ec_load_aligned(x + 12 * (k) + 8); \
+    const uint32_t s = (uint32_t)ec_load_aligned(x + 12 * (k))
 
 /* Input k by the weights of four channels. */
 #define EC_FOURS_OF_4(k)                \
