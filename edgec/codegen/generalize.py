@@ -7,8 +7,8 @@ With its own integers put back, the common function is the text that each of the
 changes but speed. Only integers of type int32_t are taken: indices, bounds of loops and
 conditions, arguments of functions that want that type, and operands of sums and products. A struct
 of sizes becomes one parameter, a pointer to one of the constants beside the function. Where time
-counts, only structs do, and only those that no more is done with than to pass them on to functions
-that know nothing of their callers: compilers fold the numbers of others.
+counts, only structs become parameters, and only if the function just passes them on to functions
+that are not inlined: the compiler folds all other numbers into the code.
 """
 
 from __future__ import annotations

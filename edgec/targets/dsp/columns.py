@@ -1,9 +1,9 @@
-"""First steps of products: what each pixel sums, gathered as pairs of int16, or of int8 for kernels
-that pack those of four pixels.
+"""First steps of products: the inputs of each pixel, gathered as pairs of int16, or as int8 for
+kernels that pack four pixels.
 
-Input k = 4 * q + 2 * r + s of a pixel is element r of the pair s of the quad q, because that is
-what SXTB16 makes of four int8. Weights are in the same order. Where the inputs are no whole number
-of quads, zeros are added to both.
+Input k = 4 * q + 2 * r + s of a pixel is element r of the pair s of the quad q: SXTB16 makes this
+order of four int8. Weights are in the same order. Both end in zeros where the number of inputs is
+not a multiple of four.
 """
 
 from __future__ import annotations

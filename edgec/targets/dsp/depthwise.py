@@ -83,7 +83,7 @@ def column_schedules(nest: Nest) -> list[Schedule]:
 
 
 def has_thin_edges(window: Window, shape: tuple[int, ...]) -> bool:
-    """Whether what is outside of the input is at most one row or column at each side."""
+    """Whether windows reach at most one row or column past each side of the input."""
     sides = zip(window.corner, window.shape[:2], shape[1:3], window.stride, strict=True)
     return all(
         before <= 1 and (outs - 1) * stride + 3 <= before + extent + 1

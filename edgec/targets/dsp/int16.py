@@ -21,8 +21,8 @@ from edgec.targets.rule import Nest
 def schedule_shorts(nest: Nest) -> list[Schedule]:
     """A product in a call for each pixel; empty where the kernels cannot do it.
 
-    Kernels of the DSP extension take inputs that are no multiple of four for time alone: they are
-    faster than loops, but take more code.
+    Kernels for inputs that are not a multiple of four are used at `time` only: they are faster than
+    loops, but take more code.
     """
     func, tables, window = nest.func, nest.tables, nest.window
     *_, pixel, last = output_loops(func, "out", "out")

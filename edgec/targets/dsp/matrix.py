@@ -38,8 +38,8 @@ from edgec.targets.rule import Nest
 
 #: What the names of loops over the last pixels of a row end in.
 END = "_end"
-#: The most pixels that kernels of three pixels are tried for beside those of four. Four pixels at a
-#: time may compute more of so few pixels twice, because the last block overlaps the one before.
+#: Up to this many pixels, kernels of three pixels are tried beside kernels of four. Of few pixels,
+#: four at a time may compute more twice, because the last block overlaps the one before.
 MOST_BY_THREE = 6
 #: Kernels that gather windows byte by byte, by how many pixels they take and the most inputs of a
 #: window, the smallest first: the copies that they make are on the stack.
@@ -103,7 +103,7 @@ def _with_all_weights(nest: Nest, scheduled: Callable[[str], Schedule | None]) -
 class _Chosen:
     """The arguments of a product kernel.
 
-    stored: what its name says of its weights and scales. sizes: all but that of the inputs.
+    stored: the part of its name for weights and scales. sizes: all but the number of inputs.
     """
 
     rescaling: Rescaling
@@ -213,9 +213,9 @@ def _takes_four(nest: Nest, chosen: _Chosen) -> bool:
 
 
 def _is_for_four(nest: Nest, chosen: _Chosen, pixels: int) -> bool:
-    """Whether a kernel of three pixels would be one more, for too little.
+    """Whether to refuse a kernel of three pixels, because it would save too little for its code.
 
-    Others of the model take four at a time, as they do where rows of three are no rows.
+    Other layers of the model take four pixels at a time, so that kernel is there anyway.
     """
     has_kernel = _takes_four(nest, chosen) and not nest.options.no_asm and is_worth_four(nest)
     return has_kernel and (nest.in_rows or pixels > MOST_BY_THREE)

@@ -14,7 +14,7 @@ from edgec.targets.dsp.matrix import fits_any_shift
 from edgec.targets.rule import Nest
 
 #: The two products of a step: the sums, the number after the names of their constants, the row that
-#: they are of, the block that makes gates, and whether these are added to what is there.
+#: is multiplied, the block that makes gates, and whether gates are added to earlier ones.
 SHARES = (("given", "2", "now", "given_gates", 0), ("own", "", "row", "gates", 1))
 #: Inputs that the kernel without vectors takes at once.
 QUAD = 4

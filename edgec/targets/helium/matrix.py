@@ -311,7 +311,7 @@ def _column_rows(schedule: Schedule, limits: Limits, window: Window | None, rows
 
 
 def _pad_rows(schedule: Schedule, window: Window, rows: int) -> Window:
-    """Make the padded copy for some rows of the output; the window over what is read."""
+    """Make the padded copy for some rows of the output; returns the window over the rows read."""
     inner = window
     outer, row = "out_d1", "out_d1"
     if rows > 1:

@@ -1,6 +1,6 @@
 """Rows of float32 convolutions (`runtime_c/kernels/cortex_m/`): their meaning and streams.
 
-All kernels read one stream, unit after unit of four channels, of which the last may have fewer:
+All kernels read one stream, unit after unit of four channels; the last unit may have fewer:
 the biases of a unit, then for each input of a window the weights of its channels. Weights may be
 stored in fewer bytes: as float16, or as int8 that count the steps of their channel, which stand
 after the biases. Those of four bits are in units of eight channels, the last one as well, and
@@ -100,7 +100,7 @@ class RowSizes:
 def conv_row(row: TermLike, in_channels: int, **sizes: int) -> PrimFunc:
     """out[p, o] = limited bias[o] + x[...] * w[o, kh, kw, i] over the window of (row, p).
 
-    sizes: those of `RowSizes`.
+    sizes: the fields of `RowSizes`.
     """
     n = RowSizes(**sizes)
     x = Buffer("x", (n.height, n.width, in_channels), "float32", "arena")
@@ -198,7 +198,7 @@ class FloatForm:
     words: str = "float32"
 
     def stream(self, inputs: Callable[..., int] | None = None) -> Stream:
-        """Bias, steps and weights in the order of use. inputs: those of a channel, by sizes."""
+        """Bias, steps and weights in the order of use. inputs: how many a channel has."""
         fields = partial(self._fields, inputs or _inputs)
         return Stream((*self.heads, "w"), fields, dtype=self.words)
 
@@ -223,7 +223,7 @@ class FloatForm:
 class _Int4Form:
     """Units of eight channels: biases and steps of four and of four, and four bytes for an input.
 
-    Their low halves hold the weights of the first four channels, the high ones those of the others.
+    The low half of a byte holds a weight of the first four channels, the high half one of the last.
     Before the inputs of a group there may be what their steps are multiplied by, as one more input:
     a power of two less its sign, and steps then have the other sign.
     """

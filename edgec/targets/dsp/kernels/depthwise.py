@@ -27,7 +27,7 @@ Array = npt.NDArray[Any]
 
 #: Sums are given as 256 times themselves; of the shift, the bits of a word leave so much.
 MOST_SUM, MOST_SHIFT = 1 << 23, 16
-#: Of the outputs, with gemmlowp's rounding: what is below it is limited away.
+#: Of the outputs, with gemmlowp's rounding: smaller results are limited to it.
 ZERO_POINT = -128
 #: Sums are this many times the accumulators.
 _TIMES = 256
@@ -160,7 +160,7 @@ def _restore(found: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
     return {**found, "bias": both // _TIMES, "shift": -(both % _TIMES)}
 
 
-#: Instructions for two rows of two columns, and for those of one.
+#: Instructions for two rows of two columns, and for two rows of one column.
 _COSTS: Mapping[Rescaling, tuple[int, int]] = {TFLM: (52, 32), ONNX: (66, 39), ONNX_TO_16: (74, 43)}
 
 

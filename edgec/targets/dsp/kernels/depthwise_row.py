@@ -78,7 +78,7 @@ def _fields(channels: int, **_: int) -> list[Field]:
 
 
 def add_zero_point(arrays: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
-    """With C, what is added before a shift: half of what is shifted out, and -128 shifted."""
+    """Adds C, the constant before a shift: half of the last bit that stays, and -128 shifted."""
     return {**arrays, "constant": 64 - (255 << (6 - arrays["shift"].astype(np.int64)))}
 
 

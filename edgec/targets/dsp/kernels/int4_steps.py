@@ -35,7 +35,7 @@ def step_of(w: Array, multiple: int) -> int:
 
 
 def step_factors(lanes: Array, steps: int) -> Field:
-    """A byte for each channel, those of a step together; in whole words."""
+    """A byte for each step and channel, step by step, padded to whole words."""
     at = rows_at(lanes, steps).transpose(0, 2, 1).reshape(len(lanes), -1)
     more = ((0, 0), (0, -at.shape[1] % 4))
     return Field("step_factor", np.pad(at, more, constant_values=-1), "uint8")

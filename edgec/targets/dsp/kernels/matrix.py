@@ -75,7 +75,7 @@ def matrix_plain(
 
 
 def can_share_words(w: Array) -> npt.NDArray[np.bool_]:
-    """[a, b]: whether weights of channel a and 256 times those of b fit into half-words together.
+    """[a, b]: whether a weight of channel a plus 256 times one of b always fits into a half-word.
 
     w: int8 [O, ...]. Half-words hold -2^15 at least: b may be -128 only where a is not negative.
     """
@@ -85,7 +85,7 @@ def can_share_words(w: Array) -> npt.NDArray[np.bool_]:
     return fits
 
 
-#: The sums of a pair: of the first channel, and with 256 times that of the second one.
+#: The sums of a pair: the first channel's, and the first's plus 256 times the second's.
 _PAIR_SUMS = np.array([[1, 0], [1, 256]])
 
 
@@ -184,8 +184,8 @@ def scale_fields(
 def add_constants(
     arrays: Mapping[str, Array], zero_point: int = 0, **_: int
 ) -> Mapping[str, Array]:
-    """With C of each channel, what is added before a shift: half of what is shifted out, and the
-    zero point; and the same for sums of 256 times themselves.
+    """Adds C of each channel, the constant before a shift: half of the last bit that stays, and the
+    zero point; and the same constant for 256 times the sums.
     """
     if "shift" not in arrays:
         return arrays
@@ -197,7 +197,7 @@ def add_constants(
 def product_stream(
     rescaling: Rescaling, unit: int, is_plain: bool = False, head: Sequence[Field] = ()
 ) -> Stream:
-    """A stream for sizes with quads, or octets; head: what is before all units."""
+    """A stream for sizes with quads, or octets. head: the fields before all units."""
 
     def fields(
         channels: int, zero_point: int = 0, quads: int = 0, octets: int = 0, **_: int

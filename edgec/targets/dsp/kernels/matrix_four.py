@@ -23,8 +23,8 @@ from edgec.targets.dsp.kernels.matrix import (
 )
 from edgec.targets.dsp.shared_shift import LEAST, MOST_LOST
 
-#: How many pixels, and how many there is room for: only these kernels know how inputs are packed,
-#: three half-words for those of four pixels.
+#: Pixels that are packed together, and the half-words per input that packed pixels may take: only
+#: these kernels know the packing.
 FOUR, ROOM = 4, 6
 #: How often a sum has a bias: once and 256 times, or in the other order; and what undoes that.
 _TIMES = 257

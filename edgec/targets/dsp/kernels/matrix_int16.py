@@ -1,7 +1,7 @@
 """Matrix products of int16 and int8, pixel by pixel.
 
-They are in `matrix_s16.h` of the folders `dsp` and `helium` of `runtime_c/kernels/`. Those of `dsp`
-take four inputs at a time, and have variants for what is left of others.
+They are in `matrix_s16.h` of the folders `dsp` and `helium` of `runtime_c/kernels/`. Kernels of
+`dsp` take four inputs at a time, and have variants for one to three further inputs.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def shifted_down(lanes: Array) -> list[Field]:
 
 
 def add_halves(arrays: Mapping[str, Array], **_: int) -> Mapping[str, Array]:
-    """With half of what is shifted out."""
+    """Adds half of the last bit that stays after a shift."""
     return {**arrays, "half": 1 << (arrays["shift"].astype(np.int64) - 1)}
 
 
@@ -138,7 +138,7 @@ def _instructions(sums: Sums, channels: int, **sizes: int) -> float:
 
 
 def _register(sums: Sums, result: str, code_bytes: int) -> None:
-    """sizes: without a zero point, that of the struct is 0."""
+    """Where the sizes have no zero point, the struct's is 0."""
     sizes = ("kernel_h", "kernel_w", "in_channels", "channels", *sums.limits(result))
     # Kernels for whole words of inputs take numbers: a struct makes kws_int16 larger on Cortex-M4.
     in_struct = sums.unit == "mve" or sums.has_tail

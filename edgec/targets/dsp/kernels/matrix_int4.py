@@ -35,7 +35,7 @@ class _Unit:
     """How the channels that share a stream's unit lie in it.
 
     order: of [unit, channel, quad, s, r], half-words of digits of the last axes. low_bits: the
-    lowest bit of each digit. offsets: what is added to it. factors: the kernel's sum of a channel
+    lowest bit of each digit. offsets: are added to it. factors: the kernel's sum of a channel
     is this many times the channel's sum. totals: which channels' biases, times their factors, each
     word before the weights holds.
     """

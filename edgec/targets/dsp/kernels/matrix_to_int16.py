@@ -1,4 +1,4 @@
-"""Matrix products of int8 with results of int16: those of both files `matrix_s8_to_s16.h`.
+"""Matrix products of int8 with results of int16, in both files `matrix_s8_to_s16.h`.
 
 Factors that rescale are the same for each four channels: the four gates of a recurrent layer, or
 all channels of one tensor. They stand once, before all else in a stream.
@@ -45,7 +45,7 @@ def matrix_1_plain_to_int16(quads: int, channels: int, added: int) -> PrimFunc:
 
 
 def _prepare(arrays: Mapping[str, Array], channels: int, **_: int) -> Mapping[str, Array]:
-    """With M, C, e, the shift of the sum and that of its sign, of each of four channels."""
+    """Adds M, C, e, the shift of the sum and the shift of its sign, for each of four channels."""
     shift = arrays["shift"].astype(np.int64)
     exponent, up = np.maximum(-shift, 0), np.maximum(shift, 0) + 1
     up = np.where(np.arange(FACTORS) % 2, 8 - up, up)

@@ -127,11 +127,11 @@ def _taps_instructions(pixels: int, **sizes: int) -> float:
 
 
 def _of_rows(at_once: int, call: float, each: float, rest: float) -> Callable[..., float]:
-    """Instructions for one row: `each` for a full step of inputs, `rest` for what is left."""
+    """Instructions for one row: `each` for a full step of inputs, `rest` for a shorter last one."""
     return lambda depth: call + each * (depth // at_once) + (rest if depth % at_once else 0)
 
 
-#: Kernels of the DSP extension, the windows' after those of rows.
+#: Kernels of the DSP extension: first for rows, then for windows.
 _ROWS: tuple[tuple[str, Callable[..., PrimFunc], Callable[..., float]], ...] = (
     ("ec_pack_rows_2_s8_dsp", partial(pack_rows, 2), _of_rows(4, 30, 11, 25)),
     ("ec_pack_rows_3_s8_dsp", partial(pack_rows, 3), _of_rows(4, 30, 11, 30)),

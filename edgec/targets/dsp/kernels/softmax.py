@@ -40,7 +40,7 @@ DIFFERENCES = 256
 def _reduction(
     b: Definition, out: Tensor, count: int, update: Callable[[Value, Any], Value]
 ) -> PrimFunc:
-    """out[0] = update(out[0], k) for k < count: what is after the start of a reduction."""
+    """out[0] = update(out[0], k) for k < count: a reduction after its start."""
     k = Var("k", 0, count)
     first = as_term(0)
     value = update(out[0], k)

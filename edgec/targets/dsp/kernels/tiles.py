@@ -17,8 +17,8 @@ from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, TFLM, Resca
 from edgec.targets.common.kernels.sums import Results, rescaled_sums
 from edgec.targets.dsp.kernels.matrix import PAIR, add_constants, scale_fields
 
-#: Pixels of outputs that are computed together; input channels come in this many, up to so many:
-#: transformed inputs are on the stack.
+#: Pixels of outputs that are computed together. Input channels are a multiple of INPUTS, and at
+#: most MOST_INPUTS, because transformed inputs are on the stack.
 WIDTH, INPUTS, MOST_INPUTS = 8, 8, 64
 #: How many rows of transformed inputs there is room for, times their channels.
 _ROOM = 3 * MOST_INPUTS
@@ -43,7 +43,7 @@ def tiles(
 ) -> PrimFunc:
     """out[h, p, o] = requantized bias[o] + sum of x[h + kh, p + kw, i] * w[o, kh, kw, i].
 
-    image: the height and width of x, where windows begin, and what is outside of x.
+    image: the height and width of x, where windows begin, and the value outside of x.
     """
     window = _window(in_channels, rows, pixels, **image)
     b = Definition("tiles")

@@ -44,8 +44,8 @@ def depthwise_windows(
 ) -> PrimFunc:
     """out[p, c] = requantized sum of the inputs of channel c in the window of pixel `pixel` + p.
 
-    least, most: the smallest and largest result, if not those of their dtype. each: outputs of each
-    input channel; c is then that of the output.
+    least, most: the smallest and largest result; by default the limits of their dtype. each:
+    outputs of each input channel; c then counts output channels.
     """
     window = Window.from_sizes(sizes)
     (kernel_h, kernel_w), inputs = window.kernel, window.shape[2]

@@ -30,7 +30,7 @@ def _instructions(**sizes: int) -> float:
     return 60 + window.out_width * (90 + window.shape[2] // CHANNELS * each)
 
 
-#: The products in the names of kernels; those of WINDOWS with results of int16 know but two ranges.
+#: The products in the names of kernels. WINDOWS with results of int16 support two ranges only.
 WINDOWS, LIMITED = "depthwise_windows", "depthwise_windows_limited"
 for _products, _rescaling, _ends, _aligned in (
     (WINDOWS, TFLM16_HIGH, ("least",), ("out", "x", "bias")),

@@ -1,6 +1,6 @@
 """Depthwise convolution on MVE whose inputs or results are int16.
 
-They are in `runtime_c/kernels/helium/depthwise_s16.h`, those that read int8 in
+They are in `runtime_c/kernels/helium/depthwise_s16.h`; kernels that read int8 are in
 `runtime_c/kernels/helium/depthwise_s16_of_s8_onnx.h`.
 """
 

@@ -38,7 +38,7 @@ def sum_real_channels(
 ) -> PrimFunc:
     """out[c] = the sum of (x[h, w, c] - zero_point) * s over h and w, in floats, in this order.
 
-    scale_bits: those of the float s, as an int32.
+    scale_bits: the bits of the float s, as an int32.
     """
     scale = float(np.int32(scale_bits).view(np.float32))
     return sum_of_channels(

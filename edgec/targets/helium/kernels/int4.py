@@ -1,8 +1,8 @@
 """Matrix products of int8 on MVE by int4 weights: streams.
 
 They are in the files `matrix_s8_int4.h` and `matrix_s8_onnx.h` of
-`runtime_c/kernels/helium/`, and mean what those of `edgec.targets.helium.kernels.matrix` mean.
-Their streams are the same, but that a vector of 16 bytes is a slice of two channels. Those of
+`runtime_c/kernels/helium/`, and have the meanings of `edgec.targets.helium.kernels.matrix`.
+Their streams are the same, except that a vector of 16 bytes is a slice of two channels. Kernels of
 `matrix_s8_onnx_groups.h` take numbers of four bits with a shift for some slices of a channel.
 """
 
@@ -33,7 +33,7 @@ from edgec.targets.helium.kernels.matrix import (
 
 Array = npt.NDArray[Any]
 
-#: What the names of these kernels have after that of the products.
+#: The part of a kernel's name after its products.
 INT4, GROUPS = "_s4", "_groups"
 #: Slices that share a shift, at most.
 MOST_STEP = 4

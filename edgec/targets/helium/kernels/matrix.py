@@ -2,8 +2,8 @@
 
 They are in the files of `runtime_c/kernels/helium/` that begin with `matrix_`. Kernels read one
 stream: per unit of channels the weights in slices of 16 bytes of inputs, then bias, multiplier and
-shift, or bias and scale, of each channel. A run of inputs that is no whole number of slices begins
-inside its first one, after lanes that are not used.
+shift, or bias and scale, of each channel. Where inputs do not fill whole slices, they begin inside
+the first slice, after lanes that are not used.
 """
 
 from __future__ import annotations
@@ -232,7 +232,7 @@ def steps_instructions(
     zero_point: int,
     **_: int,
 ) -> float:
-    """The same where what is done for a sum is a list of steps."""
+    """The same for kernels that follow a list of steps for each sum."""
     whole, rest = divmod(kernel_w * in_channels, SLICE)
     rounds = -(-whole // 4)
     each = 20 + kernel_h * (14 * whole + rounds + 16 * bool(rest) + 3)
@@ -252,9 +252,9 @@ def quads_instructions(
 class Kind:
     """Products of one meaning.
 
-    name: in the names of kernels. unit, shape: of their stream. sizes: those of a kernel before its
-    limits. struct: what holds all of them, where they are many. pixels: that are done at a time,
-    where there are several.
+    name: the part of a kernel's name. unit, shape: of its stream. sizes: its sizes before the
+    limits. struct: the C struct of the sizes, if there are many. pixels: how many it computes at a
+    time, if several.
     """
 
     name: str

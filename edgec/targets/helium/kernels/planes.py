@@ -28,7 +28,7 @@ Array = npt.NDArray[Any]
 
 #: Channels that are packed, and summed, at once.
 LANES = 4
-#: Of outputs: what is below it is limited away, and ties of negative sums with it.
+#: Of outputs: smaller results are limited to it, so ties of negative sums need no care.
 ZERO_POINT = -128
 #: Shifts are at least this: the kernel has results in the highest bytes of words.
 LEAST_SHIFT = -24
