@@ -75,10 +75,10 @@ def products(variant: Variant) -> set[str]:
 
 
 CASES = [
-    (("dense", (9, 24), None), (1, 24), DENSE),
-    (("dense", (17, 33), None), (1, 33), DENSE),
+    (("dense", (9, 120), None), (1, 120), DENSE),
+    (("dense", (33, 33), None), (1, 33), DENSE),
     (("dense", (5, 10), None), (3, 10), CONV),
-    (("conv2d", (12, 1, 1, 20), None), (1, 1, 1, 20), DENSE),
+    (("conv2d", (12, 1, 1, 90), None), (1, 1, 1, 90), DENSE),
     (("conv2d", (6, 1, 1, 8), None), (1, 3, 5, 8), CONV),
     (("conv2d", (8, 3, 3, 16), Conv2dAttrs(padding=SAME)), (1, 5, 6, 16), CONV),
     (("conv2d", (6, 1, 1, 16), Conv2dAttrs((2, 2))), (1, 6, 6, 16), CONV),
@@ -105,7 +105,7 @@ def test_both_kernels_mean_the_same(case: int, rounding: str) -> None:
 
 
 GROUPS = [
-    (("dense", (9, 96), None), (1, 96), 32, "ec_dense_groups_onnx_s8_mve", 2),
+    (("dense", (12, 96), None), (1, 96), 32, "ec_dense_groups_onnx_s8_mve", 2),
     (("dense", (5, 48), None), (3, 48), 16, "ec_conv_groups_onnx_s8_mve", 1),
     (("conv2d", (6, 1, 1, 64), None), (1, 3, 5, 64), 64, "ec_conv_groups_onnx_s8_mve", 4),
     (("conv2d", (8, 3, 3, 64), Conv2dAttrs(padding=SAME)), (1, 5, 6, 64), 32,
