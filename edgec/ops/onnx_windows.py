@@ -97,7 +97,8 @@ def _conv(builder: GraphBuilder, raw: RawNode) -> Value:
     if groups < 1 or depth * groups != channels or outputs % groups:
         raise ImportFailed(f"{groups} groups of {channels} channels with weights {weights.type}")
     stride, dilation, padding = onnx_window(raw, x.type.shape[2:], (height, width))
-    nhwc = channels_last(builder, x)
+    most = ((height - 1) * dilation[0], (width - 1) * dilation[1])
+    nhwc, padding = _padded(builder, raw, channels_last(builder, x), padding, most)
     bias = bias_of(builder, raw, outputs, "float32")
     if groups not in (1, channels):
         attrs = Conv2dAttrs(stride, dilation, padding)
@@ -118,6 +119,23 @@ def _conv(builder: GraphBuilder, raw: RawNode) -> Value:
             DepthwiseConv2dAttrs(stride, dilation, padding), name=raw.name,
         )  # fmt: skip
     return channels_first(builder, result, raw)
+
+
+def _padded(
+    builder: GraphBuilder, raw: RawNode, nhwc: Value, padding: Padding, most: Pair
+) -> tuple[Value, Padding]:
+    """The input and the padding that is left: a copy has what exceeds `most` along an axis.
+
+    Windows that lie in the padding alone are the bias; `conv2d` knows none.
+    """
+    own = tuple((min(a, n), min(b, n)) for (a, b), n in zip(padding, most, strict=True))
+    kept: Padding = (own[0], own[1])
+    if kept == padding or min(map(min, padding)) < 0:
+        return nhwc, padding
+    more = [(a - c, b - d) for (a, b), (c, d) in zip(padding, kept, strict=True)]
+    around = PadAttrs(((0, 0), *more, (0, 0)))
+    name, sources = f"{raw.name}/pad", (raw.name,)
+    return builder.op("pad", [nhwc], around, name=name, sources=sources), kept
 
 
 def _groups(
@@ -169,6 +187,7 @@ def _is_image(raw: RawNode) -> bool:
 
 def _max_pool(builder: GraphBuilder, raw: RawNode) -> Value:
     kernel, stride, padding = _pool_window(raw)
+    _check_padding(kernel, padding)
     x = channels_last(builder, raw.operand(0))
     attrs = MaxPool2dAttrs(kernel, stride, padding)
     return channels_first(builder, builder.op("max_pool2d", [x], attrs, name=raw.name), raw)
@@ -192,6 +211,7 @@ def _average_pool(builder: GraphBuilder, raw: RawNode) -> Value:
         # The divisor does not count the padding that `ceil_mode` adds at the end.
         rest = [after - own for (_, after), (_, own) in zip(padding, given, strict=True)]
         padding = ((0, rest[0]), (0, rest[1]))
+    _check_padding(kernel, padding)
     attrs = AvgPool2dAttrs(kernel, stride, padding)
     return channels_first(builder, builder.op("avg_pool2d", [x], attrs, name=raw.name), raw)
 
@@ -205,6 +225,17 @@ def _pool_window(raw: RawNode) -> tuple[Pair, Pair, Padding]:
     if dilation != (1, 1):
         raise ImportFailed("dilated pooling is not supported")
     return window, stride, padding
+
+
+def _check_padding(kernel: Pair, padding: Padding) -> None:
+    """Refuse windows that would have no element of the input."""
+    for extent, pair in zip(kernel, padding, strict=True):
+        if max(pair) >= extent:
+            raise ImportFailed(
+                f"padding {pair} is as wide as the window ({extent}): a window would have no"
+                " element of the input, and ONNX Runtime refuses it, too; pad less, or use a"
+                " Pad node"
+            )
 
 
 def _given_padding(raw: RawNode, padding: Padding) -> Padding:

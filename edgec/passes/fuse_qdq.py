@@ -13,8 +13,8 @@ output, and rounding `onnx`:
 4. average pooling: the integer average pooling.
 5. quantize(dequantize(x)) with the same parameters is x; with others it is an integer requantize,
    or a table of int8 to int8.
-6. A reshape or transpose moves before the dequantize that it reads, and after the quantize of a
-   convolution or dense layer.
+6. A reshape, transpose or pad with zeros moves before the dequantize that it reads, and a reshape
+   or transpose after the quantize of a convolution or dense layer.
 7. A float long short-term memory whose operands and sequence are quantized as TFLite's are: the
    integer one (`edgec.passes.fuse_lstm`).
 8. Element-wise nodes of one int8 value: a table (`edgec.passes.tabulate`).
@@ -73,7 +73,7 @@ def fuse_qdq(function: Function, rounding: Rounding = "onnx") -> Function:
 def _visit(
     rewriter: Rewriter, node: Node, inputs: tuple[Value, ...], rounding: Rounding
 ) -> Sequence[Value] | None:
-    if node.op.rearranges:
+    if node.op.rearranges or _pads_zeros(node):
         return _move_integers(rewriter, node, inputs[0])
     if node.integer_form is IntegerForm.ORDER:
         return _ordered(rewriter, node, inputs)
@@ -391,6 +391,13 @@ def _in_int16(rewriter: Rewriter, stored: Value, dequantize: Node) -> tuple[Valu
     return wide, replace(dequantize, inputs=(wide,))
 
 
+def _pads_zeros(node: Node) -> bool:
+    """Whether a node pads with the number that a zero point is stored for."""
+    if node.op.movement is not Movement.PAD:
+        return False
+    return bool(node.attrs.value == 0 and not np.signbit(node.attrs.value))
+
+
 def _move_integers(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Value] | None:
     """reshape(dequantize(x)) as dequantize(reshape(x)), so that later nodes find integers."""
     stored = _integer(rewriter, value)
@@ -404,7 +411,10 @@ def _move_integers(rewriter: Rewriter, node: Node, value: Value) -> Sequence[Val
         data = stored.data.reshape(node.output.type.shape)
         moved = builder.constant(f"{node.name}.stored", data, stored.type.quant)
     else:
-        moved = builder.op(node.op, [stored], node.attrs, name=node.name, sources=node.sources)
+        attrs = node.attrs
+        if node.op.movement is Movement.PAD:
+            attrs = replace(attrs, value=stored.type.quant.zero_point[0])
+        moved = builder.op(node.op, [stored], attrs, name=node.name, sources=node.sources)
     return rewriter.remake(node, [moved], op=Dequantize, name=f"{node.name}/dequantize")
 
 

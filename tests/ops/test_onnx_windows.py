@@ -41,6 +41,24 @@ def test_one_axis(groups: int, tmp_path: Path) -> None:
           strides=[2])  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("kernel", "groups", "attributes"),
+    [
+        ((3, 3), 1, {"pads": [2, 3, 3, 4]}),
+        ((1, 1), 1, {"pads": [1, 0, 2, 1]}),
+        ((2, 3), 4, {"pads": [0, 5, 2, 1], "dilations": [2, 2]}),
+        ((3, 2), 2, {"pads": [3, 1, 3, 2], "strides": [2, 3]}),
+    ],
+)
+def test_padding_as_wide_as_the_window(
+    kernel: tuple[int, int], groups: int, attributes: dict[str, Any], tmp_path: Path
+) -> None:
+    """Outputs of windows in the padding alone are the bias."""
+    given = {"w": weights(4, 4 // groups, *kernel), "b": weights(4)}
+    check(tmp_path / "m.onnx", "Conv", float_values((1, 4, 5, 6)), given, group=groups,
+          **attributes)  # fmt: skip
+
+
 POOLS = [
     {"kernel_shape": [3, 3], "strides": [2, 2], "ceil_mode": 1},
     {"kernel_shape": [3, 2], "strides": [2, 3], "pads": [1, 0, 1, 1], "ceil_mode": 1},
@@ -80,6 +98,8 @@ def test_pools_over_everything(kind: str, shape: tuple[int, ...], tmp_path: Path
         ("Conv", {"w": weights(4, 2, 3, 3)}, {"group": 4}, "4 groups of 4 channels"),
         ("MaxPool", {}, {"kernel_shape": [2], "dilations": [2, 2]}, "windows of [2] over"),
         ("AveragePool", {}, {"kernel_shape": [2]}, "kernel_shape (2,)"),
+        ("MaxPool", {}, {"kernel_shape": [3, 3], "pads": [0, 3, 0, 0]}, "ONNX Runtime refuses it"),
+        ("AveragePool", {}, {"kernel_shape": [2, 2], "pads": [0, 0, 2, 0]}, "use a Pad node"),
     ],
 )
 def test_what_is_not_supported_is_refused(

@@ -100,6 +100,20 @@ def test_what_moves_integers(kind: str, tmp_path: Path) -> None:
     assert names(passed) == [kind.lower()]
 
 
+@pytest.mark.parametrize("pads", [(2, 3, 3, 2), (1, 1, 1, 1)], ids=str)
+def test_zeros_around_integers(pads: tuple[int, ...], tmp_path: Path) -> None:
+    """Padding that a convolution has no room for, and a Pad before it, are of integers."""
+    model = OnnxBuilder(1, (1, 3, 5, 6))
+    x = model.qdq("x", 0.03, -11)
+    weights, bias, _ = model.weights((4, 3, 3, 3), 0.03)
+    around = model.constant(np.asarray((0, 0, 1, 0, 0, 0, 0, 2), INTS), "around")
+    made = model.add("Conv", [model.add("Pad", [x, around]), weights, bias], pads=pads)
+    y = model.qdq(made, 0.2, 3)
+    passed = passed_and_checked(model, y, tmp_path / "m.onnx", 1)
+    assert set(names(passed)) == {"pad", "transpose", "conv2d"}
+    assert all(not v.type.is_float for node in passed.nodes[1:-1] for v in node.outputs)
+
+
 def concatenated(model: OnnxBuilder, others: tuple[float, int], with_tail: bool = True) -> str:
     x = model.qdq("x", 0.03, -11)
     parameters = model.nodes[-1].input[1:]
