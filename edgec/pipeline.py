@@ -187,12 +187,12 @@ def _for_core(options: Options, core: Core) -> Options:
     if options.float_sums == "free" and core.is_embedded:
         raise EdgecError(
             f"{core.name} cannot reorder sums of floats",
-            hint="only PCs, 64-bit Arm and GPUs can: leave the option out",
+            hint="only PCs, 64-bit Arm and GPUs can: omit the option",
         )
     if options.threads > 1 and core.is_embedded:
         raise EdgecError(
             f"{core.name} runs one thread",
-            hint="threads are for this computer and Linux boards: leave the option out",
+            hint="threads are for this computer and Linux boards: omit the option",
         )
     if core.has_gpu:
         return _for_gpu(options, core)
@@ -241,7 +241,7 @@ def _for_gpu(options: Options, core: Core) -> Options:
         if is_given:
             raise EdgecError(
                 f"{core.name} runs the model on its GPU, which has no {what}",
-                hint="leave the option out, or build for the processor",
+                hint="omit the option, or build for the processor",
             )
     return replace(options, optimize="time")
 

@@ -72,9 +72,7 @@ def checked_config(values: dict[str, int | str], where: str) -> dict[str, int]:
                 f"{where}: {key!r} is not a setting", hint="capitals, digits and underscores"
             )
         if not isinstance(value, int) or not 0 <= value <= _MOST_CONFIG:
-            raise BoardError(
-                f"{where}: {key} is {value!r}, not a whole number of 32 bits without a sign"
-            )
+            raise BoardError(f"{where}: {key} is {value!r}, not an unsigned 32-bit integer")
     return {key: value for key, value in values.items() if isinstance(value, int)}
 
 

@@ -46,7 +46,7 @@ class Table:
         """Return a number that is not negative, whole or not."""
         value = self.raw(key, default)
         if isinstance(value, bool) or not isinstance(value, int | float) or not value >= 0:
-            raise BoardError(f"{self.where}: '{key}' is {value!r}, not a number from 0 on")
+            raise BoardError(f"{self.where}: '{key}' is {value!r}, not a number of at least 0")
         return float(value)
 
     def boolean(self, key: str, default: Any = _REQUIRED) -> bool:

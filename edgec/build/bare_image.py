@@ -107,7 +107,7 @@ def _run(toolchain: Toolchain, command: Sequence[str], folder: Path) -> None:
     if done.returncode:
         lines = (done.stdout + done.stderr).strip().splitlines()
         raise BuildFailed(
-            "the C compiler refused a function by itself",
+            "the C compiler refused a function in a file of its own",
             details=tuple(lines[:6]),
-            hint="see the C file; of a candidate of `edgec tune` this is a bug in edgec",
+            hint="see the C file; if `edgec tune` made it, this is a bug in edgec",
         )

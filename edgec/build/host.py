@@ -97,7 +97,7 @@ def require_openmp(toolchain: Toolchain) -> None:
         return
     raise ToolMissing(
         f"the compiler '{toolchain.name}' ({toolchain.version}) has no OpenMP, which threads need",
-        hint="use gcc (--compiler gcc), install LLVM's libomp beside clang, or leave --threads out",
+        hint="use gcc (--compiler gcc), install LLVM's libomp beside clang, or omit --threads",
     )
 
 

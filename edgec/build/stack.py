@@ -187,10 +187,10 @@ class _Analysis:
             lines.append(
                 f"{callers} may call through a pointer any of: {targets}"
                 if targets
-                else f"{callers} call through a pointer, and no function's address is held"
+                else f"{callers} call through a pointer, and no function's address is stored"
             )
         lines += [
-            f"{name} is assumed not to reach itself through a pointer"
+            f"{name} is assumed not to call itself through a pointer"
             for name in self.pointer_cycles
         ]
         return tuple(lines)

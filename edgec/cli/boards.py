@@ -69,7 +69,7 @@ def new(
         raise click.UsageError(f"{path}: a board's file ends in .toml")
     text = new_board_text(NewBoard(name, like, **facts, config=config))
     if path.exists():
-        raise EdgecError(f"{path} is there already", hint="choose another --output, or remove it")
+        raise EdgecError(f"{path} exists already", hint="choose another --output, or remove it")
     with staged_file(path, hint="choose another --output") as temporary:
         temporary.write_text(text, encoding="utf-8")
     if as_json:

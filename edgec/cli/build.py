@@ -50,7 +50,7 @@ QUANTIZED_NAME = "quantized.onnx"
 @click.option("--max-stack", "max_stack_bytes", type=SIZE, metavar="SIZE",
               help="Fail over this much stack (status 3).")  # fmt: skip
 @click.option("--max-instructions", type=click.IntRange(1), metavar="N",
-              help="Fail over this many for one inference, counted on the simulated core"
+              help="Fail over this many instructions of one inference on the simulated core"
               " (status 3).")  # fmt: skip
 @click.option("--trace", "traced", is_flag=True,
               help="Also build the variant that shows every value, for profiles.")  # fmt: skip
@@ -64,7 +64,7 @@ QUANTIZED_NAME = "quantized.onnx"
 @click.option("--calibration", type=click.Path(path_type=Path), metavar="SOURCE",
               help="First make a float MODEL int8 with these samples.")  # fmt: skip
 @click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
-              help="What black and white are to the model, for images.")  # fmt: skip
+              help="For images: the model's values for black and white.")  # fmt: skip
 @compile_options
 @json_option
 def command(model: Path, board: str | None, target: str | None, **given: Any) -> Path:

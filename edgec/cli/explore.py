@@ -44,7 +44,7 @@ LEVELS: tuple[Optimize, ...] = ("time", "balanced", "size")
 @click.option("--form", "form", type=click.Choice(["int8", "int16", "int4"]), multiple=True,
               help="With --calibration, one form (repeatable); default: all.")  # fmt: skip
 @click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
-              help="What black and white are to the model, for images.")  # fmt: skip
+              help="For images: the model's values for black and white.")  # fmt: skip
 @click.option("--html", "page", type=click.Path(path_type=Path), metavar="FILE",
               help="Also write a page to filter and sort the builds.")  # fmt: skip
 @click.option("--workers", type=click.IntRange(1), metavar="N",
@@ -68,7 +68,7 @@ def command(model: Path | None, page: Path | None, as_json: bool, **given: Any) 
     samples = _sample_words(given["calibration"], given["pixels"])
     if is_served:
         if page is not None or as_json:
-            raise click.UsageError("--serve shows its own page: leave --html and --json out")
+            raise click.UsageError("--serve shows its own page: omit --html and --json")
         if not most_bytes:
             raise click.UsageError("--max-upload 0 takes no file: give a size such as 64M")
         plan = _planner(quiet=True, **given)

@@ -38,7 +38,7 @@ _LABELS = {"package_version": "version", "vendor": "vendor", "url": "url"}
 @click.argument("model", type=MODEL)
 @click.option("--format", "format_name", required=True,
               type=click.Choice((*FORMAT_NAMES, *GRAPH_NAMES)),
-              help="What the package is for, or a file of the graph: tosa, onnx.")  # fmt: skip
+              help="The kind of package, or of graph file: tosa, onnx.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), required=True, metavar="PATH",
               help="Folder of the package, or file; written whole or not at all.")  # fmt: skip
 @click.option(
@@ -50,7 +50,7 @@ _LABELS = {"package_version": "version", "vendor": "vendor", "url": "url"}
 @click.option("--package-version", default="1.0.0", show_default=True, metavar="X.Y.Z",
               help="Version of the package.")  # fmt: skip
 @click.option("--vendor", default="edgec", show_default=True, metavar="NAME",
-              help="Who the package says it is from.")  # fmt: skip
+              help="Author that the package names.")  # fmt: skip
 @click.option("--url", default="https://example.org", show_default=True, metavar="URL",
               help="Home page that the package names.")  # fmt: skip
 @compile_options

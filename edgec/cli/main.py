@@ -38,7 +38,7 @@ COMMANDS = {
     "ops": "List the operators that are supported, and how each format names them.",
     "boards": "List the boards, or show one.",
     "debug": "Debug a project's program with GDB, emulated or on its board.",
-    "monitor": "Show what a serial port says.",
+    "monitor": "Show what a serial port receives.",
     "doctor": "Check which tools and packages are installed, and say how to install missing ones.",
     "report": "Show what a build costs and why, or compare two, as text, JSON or HTML.",
     "explore": "Build a model for many boards and options, and compare them.",
@@ -144,7 +144,10 @@ def _environment_error(error: OSError) -> EdgecError | None:
 
 
 def _missing_package(package: str) -> EdgecError | None:
-    missing, hint = f"the Python package {package} is not installed", "`edgec doctor` says what is"
+    missing, hint = (
+        f"the Python package {package} is not installed",
+        "`edgec doctor` lists what is installed",
+    )
     return None if package == "edgec" else EdgecError(missing, hint=hint)
 
 

@@ -58,7 +58,7 @@ class _WithWords(click.Command):
 @click.option("--samples", "most", type=click.IntRange(min=1), metavar="N",
               help="Use only the first N samples.")  # fmt: skip
 @click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
-              help="What black and white are to the model, for images.")  # fmt: skip
+              help="For images: the model's values for black and white.")  # fmt: skip
 @click.option("--weights", type=click.Choice(["int8", "int4", "mixed", "float16"]), default="int8",
               show_default=True, help="How weights are stored; mixed: chosen layer by layer, for"
               " the least loss within the limits; float16: all else stays float.")  # fmt: skip
@@ -98,17 +98,17 @@ class _WithWords(click.Command):
 @click.option("--keep-biases", is_flag=True,
               help="Do not correct biases for the rounding of weights.")  # fmt: skip
 @click.option("--test", "test_source", type=FILE, metavar="SOURCE",
-              help="Other samples to compare with the float model; default the same.")  # fmt: skip
+              help="Samples to compare with the float model; default: the same.")  # fmt: skip
 @click.option("--labels", "labels_file", type=FILE, metavar="FILE",
-              help="An .npy of the right class of each compared sample.")  # fmt: skip
+              help="An .npy with the right class of each compared sample.")  # fmt: skip
 @click.option("--no-blame", is_flag=True,
-              help="Do not measure which layers lose most.")  # fmt: skip
+              help="Do not measure which layers cause the error.")  # fmt: skip
 @click.option("--html", "page", type=click.Path(path_type=Path, dir_okay=False),
               metavar="OUT.html", help="Write one self-contained page.")  # fmt: skip
 @click.option("--input-shape", type=INPUT_SHAPE, multiple=True,
               help="Shape of an ONNX input that is left open.")  # fmt: skip
 @click.option("--input-value", type=INPUT_VALUE, multiple=True,
-              help="A constant value for an ONNX input, which is then no input.")  # fmt: skip
+              help="Replace an ONNX input by this constant.")  # fmt: skip
 @custom_ops_option
 @compile_budget_option
 @json_option

@@ -42,7 +42,7 @@ from edgec.cli.shown_inputs import check_picture, show_inputs
               help="Input data: .npy, .npz, .csv, .wav or a picture; once for each "
               "input.")  # fmt: skip
 @click.option("--pixels", type=PIXELS, default="0:1", show_default=True, metavar="BLACK:WHITE",
-              help="What black and white are to the model, for pictures.")  # fmt: skip
+              help="For pictures: the model's values for black and white.")  # fmt: skip
 @click.option("--labels", "labels_file", type=click.Path(path_type=Path), metavar="FILE",
               help="Names of the classes, a line each: show the likeliest.")  # fmt: skip
 @click.option("--features", type=click.Path(path_type=Path, dir_okay=False), metavar="F.toml",

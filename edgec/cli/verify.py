@@ -200,8 +200,8 @@ def _print(report: dict[str, Any], board: str) -> None:
     if report["rounded_steps"]:
         steps = [f"{plural(n, 'step')} of {d}" for d, n in sorted(report["rounded_steps"].items())]
         lines += prose(
-            f"{report['reference']} computes some integers in floats and rounds otherwise: what"
-            f" comes of that may differ by up to {', '.join(steps)}"
+            f"{report['reference']} computes some integers in floats and rounds differently:"
+            f" values that depend on them may differ by up to {', '.join(steps)}"
         )
     first = report["first_difference"]
     if first:

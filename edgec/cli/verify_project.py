@@ -45,7 +45,8 @@ def refuse_another(built: Manifest, manifest: Manifest, model: Path) -> None:
 
     if built.build_hash != manifest.build_hash:
         raise EdgecError(
-            f"{model} gives other C than the project has: one of them has changed",
+            f"{model} compiles to other C than the project has: the model or the project has"
+            " changed",
             hint="build the project again, or give the model file itself",
         )
 

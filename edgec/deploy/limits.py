@@ -140,11 +140,15 @@ def with_ways_out(
     if not tried:
         return error
     keeping = [way for way in tried if not way.excess]
-    head = "ways out, the cheapest first:" if keeping else "no way out was found; the nearest:"
+    head = (
+        "options that keep the limits, the cheapest first:"
+        if keeping
+        else "no tried options keep the limits; the nearest:"
+    )
     lines = [
         _described(way) for way in sorted(keeping or tried, key=lambda way: way.rank)[:MOST_WAYS]
     ]
-    hint = "take one of these ways, or raise the limit" if keeping else "raise the limit"
+    hint = "build with one of these options, or raise the limit" if keeping else "raise the limit"
     result = BudgetExceeded(error.message, details=(*error.details, head, *lines), hint=hint)
     result.over = error.over
     return result

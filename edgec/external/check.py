@@ -156,7 +156,7 @@ class _Use:
             raise KernelRefused(
                 f"{self.title} cannot be compared with the nest that it replaces: nothing here runs"
                 f" {self.core.name}, and it needs {', '.join(sorted(needed))}",
-                hint="leave --kernels out for this core",
+                hint="omit --kernels for this core",
             )
         return self.on_host(host_core(), folder, text, files, arguments)
 
@@ -218,7 +218,9 @@ class _Use:
             raise KernelRefused(f"{self.title} crashed: {why.strip()}")
         with np.load(made) as results:
             if not all(results[f"guard_{number}"] for number in range(len(cases))):
-                raise KernelRefused(f"{self.title} writes outside of its outputs and its room")
+                raise KernelRefused(
+                    f"{self.title} writes outside of its outputs and its scratch memory"
+                )
             return [
                 {name[:-4]: results[f"{number}_{name}"] for name in case if name.endswith("_out")}
                 for number, case in enumerate(cases)
@@ -261,7 +263,8 @@ class _Use:
             place = tuple(int(i) for i in np.argwhere(wrong)[0])
             raise KernelRefused(
                 f"{self.title} answers wrongly: element {list(place)} is"
-                f" {made[name].reshape(array.shape)[place]}, its meaning has {array[place]}",
+                f" {made[name].reshape(array.shape)[place]},"
+                f" but the nest that it replaces gives {array[place]}",
                 details=(f"{int(wrong.sum())} of {array.size} elements differ",),
                 hint="correct the kernel, or let its `use` refuse such nests",
             )

@@ -144,8 +144,9 @@ def _features(path: Path, data: Mapping[str, Any], rate: int, step: int) -> Feat
            and f.name in words},
     )  # fmt: skip
     wrong = {
-        f"a window of {window} samples needs an fft of {' or '.join(map(str, LENGTHS))} samples "
-        f"that is as long, not {found.fft}": found.fft not in LENGTHS or found.fft < window,
+        f"a window of {window} samples needs an fft of {' or '.join(map(str, LENGTHS))} samples, "
+        f"and at least the window's length, not {found.fft}":
+            found.fft not in LENGTHS or found.fft < window,
         f"high_hz = {high_hz:g} is not between low_hz and half of the rate, {rate / 2:g}":
             not found.low_hz < high_hz <= rate / 2,
         "coefficients are for the kind mfcc": not is_mfcc and "coefficients" in data,

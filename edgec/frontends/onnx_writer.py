@@ -250,7 +250,7 @@ class OnnxWriter:
             self._define(param, False, tensor)
         self._write(body.nodes)
         if any(map(self.open_axes, body.results)):
-            raise ImportFailed("a body makes values whose sizes data decide")
+            raise ImportFailed("a body computes values whose sizes depend on data")
         return [self.own(result) for result in body.results]
 
     def graph(

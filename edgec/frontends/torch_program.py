@@ -230,7 +230,7 @@ class ProgramImporter:
             reason = "there is no importer" + (" for complex numbers" if is_complex else "")
             if "nondeterministic_seeded" in tags:
                 reason = (
-                    "edgec compiles no random numbers: leave them out when the module is in .eval()"
+                    "edgec compiles no random numbers: the module must not need them after .eval()"
                 )
             self.problems.append(f"{name}  {self.location(node, layer)}: {reason}")
 

@@ -95,7 +95,7 @@ def check_limits(function: Function, budget: Budget = DEFAULT_BUDGET) -> None:
             raise TooLarge(
                 f"{value.name!r} has {len(value.type.shape)} dimensions; at most {MOST_AXES} are"
                 " possible",
-                hint="the file may be damaged: no operator needs as many",
+                hint="the file may be damaged: no operator needs more",
             )
     problems = [
         f'input "{param.name}" has {param.type.elements:,} elements'

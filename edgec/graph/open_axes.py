@@ -1,8 +1,8 @@
-"""Axes whose used length depends on data: every value has its largest size.
+"""Check axes whose used length depends on data. Memory is reserved for the longest length.
 
-Elements after the used length are undefined. So only operators whose results keep the axis may read
-such a value: each index depends on the same index of the input (`Operator.axis_after`).
-`Operator.filled_axis` defines all elements of the axis.
+Elements after the used length are undefined. So an operator may read such a value only if each
+index of its result depends on the same index of the input alone (`Operator.axis_after`), or if it
+defines all elements of the axis (`Operator.filled_axis`).
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ from edgec.errors import TypeMismatch
 from edgec.graph.ir import Node, Value
 from edgec.graph.operator import Operator
 
-#: By value and axis the value, one int32, that says how many first indices are in use.
+#: For each value and axis: the value, one int32, that counts the used indices from the first on.
 OpenAxes = dict[Value, dict[int, Value]]
 
 
 def axes_after(node: Node, known: Mapping[Value, Mapping[int, Value]]) -> dict[int, Value]:
-    """The axes of a node's results whose size depends on data.
+    """Return the axes of a node's results whose size depends on data.
 
-    known: of its inputs. Raises TypeMismatch for a node that needs all of such an axis, or whose
-    inputs share an axis with possibly different sizes.
+    known: such axes of all values before it. Raises TypeMismatch for a node that needs all
+    elements of such an axis, or whose inputs may have different sizes of one axis.
     """
     if any(body.counts for body in node.bodies):
-        raise TypeMismatch("a body makes values whose sizes data decide")
+        raise TypeMismatch("a body computes values whose sizes depend on data")
     found: dict[int, Value] = {}
     for position, value in enumerate(node.inputs):
         for axis, number in known.get(value, {}).items():
@@ -33,7 +33,7 @@ def axes_after(node: Node, known: Mapping[Value, Mapping[int, Value]]) -> dict[i
                 continue
             after = _axis_after(node, position, axis)
             if found.setdefault(after, number) is not number:
-                raise TypeMismatch(f"data decide two sizes of axis {after} of its result")
+                raise TypeMismatch(f"axis {after} of its result has two sizes that depend on data")
     if found:
         _require_met(node, known, found)
     return found
@@ -59,8 +59,8 @@ def _require_met(
             is_met = extent != 1 and axis not in known.get(value, {})
             if is_met and _after(node, position, axis) in found:
                 raise TypeMismatch(
-                    f"axis {axis} of {value} has {extent} elements, and data decide how many that"
-                    " of another input has"
+                    f"axis {axis} of {value} has {extent} elements, but another input has a number"
+                    " that depends on data"
                 )
 
 

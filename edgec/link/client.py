@@ -117,12 +117,13 @@ class LinkClient(TransportOwner):
         name = self._transport.name
         if key is None and identity.has_key:
             raise NotProven(
-                f"the device at {name} answers only to who has its key, and the project has none",
+                f"the device at {name} answers only to projects with its key, and this project has"
+                " no key",
                 hint="build the project with --link-key and the key that the device has",
             )
         if key is not None and not identity.has_key:
             raise NotProven(
-                f"the device at {name} has no key, and the project has one",
+                f"the device at {name} has no key, but the project has one",
                 hint="flash the project that edgec built; or somebody answers in its place",
             )
         if key is not None:

@@ -13,7 +13,7 @@ _OPEN_HINTS = {
     errno.ENODEV: "is the board plugged in? `edgec doctor` lists the ports",
     errno.EACCES: "you may not use it: `edgec doctor` says how to get the right to",
     errno.EPERM: "you may not use it: `edgec doctor` says how to get the right to",
-    errno.EBUSY: "another program holds it: end that first",
+    errno.EBUSY: "another program uses the port: end that program first",
     errno.ENOTTY: "it is not a serial port; `edgec doctor` lists the serial ports",
     errno.EISDIR: "it is not a serial port; `edgec doctor` lists the serial ports",
 }

@@ -43,12 +43,12 @@ _MEANINGS: dict[int, str] = {
     Code.UNKNOWN: "it does not know this command",
     Code.LENGTH: "the request has a wrong length",
     Code.INDEX: "the model has no such input or output",
-    Code.RANGE: "the data leaves the tensor, or the tensor is not there",
-    Code.STOPPED: "a traced run stands still",
-    Code.NOT_STOPPED: "no traced run stands still there",
+    Code.RANGE: "the data exceeds the tensor, or the tensor does not exist",
+    Code.STOPPED: "a traced run is paused",
+    Code.NOT_STOPPED: "no traced run is paused at this event",
     Code.UNSUPPORTED: "its program was built without it",
     Code.VERSION: "it speaks another version of the protocol",
-    Code.LOCKED: "it has a key, and the request no seal of it, or acted already",
+    Code.LOCKED: "it has a key; the request has no valid seal, or was sent before",
 }
 _UNSEALED = (Command.HELLO, Command.CHALLENGE)
 

@@ -59,7 +59,7 @@ class Fault:
     def explain(self, locate: Locate | None = None) -> tuple[str, ...]:
         """Return where it happened, one line for each address."""
         if self.sp is not None:
-            return (f"the stack has left its memory: sp 0x{self.sp:08x}",)
+            return (f"the stack overflowed its memory: sp 0x{self.sp:08x}",)
         lines = []
         for name, address in (("pc", self.pc), ("lr", self.lr)):
             assert address is not None

@@ -62,7 +62,7 @@ class Monitor:
 def describe(frame: Frame) -> str:
     """Return one line about a frame."""
     if frame.type == DAMAGED_TYPE:
-        return "[link: the device got something damaged]"
+        return "[link: the device received a damaged frame]"
     number = frame.type & ~ANSWER
     name = Command(number).name.lower() if number in set(Command) else f"command {number:02x}"
     kind = "answer to" if frame.type & ANSWER else "request"

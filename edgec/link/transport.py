@@ -127,7 +127,7 @@ class SerialTransport:
         except self._errors as error:
             raise PortUnavailable(
                 f"{self.name} has no line {line.upper()}: {error}",
-                hint="leave `reset` and `boot0` out of the board's file, and press the buttons",
+                hint="remove `reset` and `boot0` from the board's file, and press the buttons",
             ) from error
 
     def _gone(self, error: Exception) -> PortUnavailable:

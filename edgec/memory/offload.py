@@ -79,7 +79,7 @@ def _named(
             raise EdgecError(
                 f"'{name}' cannot be offloaded: control flow, open sizes and C of your own run on"
                 " the processor",
-                hint="leave it out, or use --offload auto",
+                hint="remove its name, or use --offload auto",
             )
         found.update(positions)
     return frozenset(found)

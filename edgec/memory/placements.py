@@ -118,7 +118,7 @@ def _require_region(board: Board, what: str, name: str, kind: Kind) -> None:
     if region.hardware_only:
         raise PlanError(
             f"--place {what}={name}: emulators lack {name}",
-            hint="for hardware alone, take the word hardware_only out of the board's file",
+            hint="for a program on hardware alone, remove hardware_only from the board's file",
         )
 
 

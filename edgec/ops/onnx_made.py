@@ -29,7 +29,7 @@ def _import_made(kind: str, since: int) -> None:
     def importer(builder: GraphBuilder, raw: RawNode) -> Value:
         for position in range(len(raw.inputs)):
             raw.constant(position, "the inputs that determine its size")
-        raise ImportFailed("what it makes of constants is too large or cannot be computed")
+        raise ImportFailed("its result for constants is too large or cannot be computed")
 
 
 for _kind, _since in _MADE.items():

@@ -126,4 +126,4 @@ def _nearest_like(
             for extent, new, places in zip(extents, size, wanted, strict=True)
         ):
             return attrs
-    raise ImportFailed("it rounds places between pixels in a way that is not supported")
+    raise ImportFailed("its rounding of positions between pixels is not supported")

@@ -214,7 +214,7 @@ def _inverse_roots(builder: GraphBuilder, raw: RawNode) -> Value:
     """RSQRT by a table; of a real 0, or less, the largest result."""
     if raw.operand(0).type.dtype == "int16":
         if raw.rounding == "single":
-            raise ImportFailed("LiteRT computes int16 roots otherwise than TFLite Micro")
+            raise ImportFailed("LiteRT and TFLite Micro compute int16 roots differently")
         return append_root(builder, raw, of_rows=False)
     output, declared, (x,) = _require(raw, "int8"), raw.declared(), raw.operands(1)
     scale, zero_point = x.type.scalar_quant()

@@ -1,8 +1,9 @@
-"""Time models on this computer's GPU, in turns with what else runs them there: `edgec bench --gpu`.
+"""Time models on this computer's GPU beside other programs, in turns: `edgec bench --gpu`.
 
-A call has its inputs in the processor's memory and waits for its outputs there. The others: ONNX
-Runtime on CUDA and on TensorRT for an ONNX file, torch.compile (max-autotune, which records CUDA
-graphs) for an exported PyTorch module. Who is absent, or does not take a model, is named once.
+Each call reads its inputs from the processor's memory and waits until its outputs are there. The
+other programs are ONNX Runtime on CUDA and on TensorRT for an ONNX file, and torch.compile
+(max-autotune, which records CUDA graphs) for an exported PyTorch module. A program that is absent
+or cannot run a model is listed with the reason.
 """
 
 from __future__ import annotations
@@ -37,21 +38,21 @@ METHOD = (__doc__ or "").partition("\n\n")[2].replace("\n", " ").strip()
 
 
 def require_gpu() -> None:
-    """Raises ToolMissing where no GPU is to be measured."""
+    """Raises ToolMissing if this computer has no GPU to measure."""
     count = count_gpus()
     if not count:
-        found = "CUDA's driver is not installed" if count is None else "CUDA's driver shows none"
+        found = "CUDA's driver is not installed" if count is None else "CUDA's driver finds none"
         raise ToolMissing(
-            f"bench --gpu measures on an NVIDIA GPU, and {found}",
-            hint="run it on a computer with one; `edgec verify --engine gpu_emulation` checks"
-            " results without, and `edgec build` shows modelled times",
+            f"bench --gpu needs an NVIDIA GPU, and {found}",
+            hint="run it on a computer with a GPU; without one, `edgec verify --engine"
+            " gpu_emulation` checks results, and `edgec build` shows modelled times",
         )
 
 
 def measure_gpu(
     model: Path, seconds: float | None = None, rivals: Mapping[str, Rival] | None = None
 ) -> list[dict[str, Any]]:
-    """Microseconds of one inference by edgec and by each other program; or why it has none."""
+    """Return the microseconds of one inference by edgec and each other program, or the error."""
     with work_folder("bench") as folder:
         built = _ours(model, folder)
         assert built.artefact is not None
@@ -80,7 +81,7 @@ def measure_gpu(
 
 
 def _ours(model: Path, folder: Path) -> Built:
-    """The model built for this GPU, or the newest that is older."""
+    """Build the model for this GPU's architecture, or for the newest older one that edgec knows."""
     board = load_board("cuda_host")
     known = [core for core in CORES.values() if core.has_gpu and core.isa == board.core.isa]
     order = sorted(known, key=lambda core: int(core.gpu_architecture.removeprefix("sm_")))
@@ -90,8 +91,8 @@ def _ours(model: Path, folder: Path) -> Built:
     return deploy(compile_model(model, board.core, Options(), board=board), board, folder / "m")
 
 
-#: Starts a program on a model; returns a call of one inference on these inputs. Raises
-#: ImportError, ValueError or RuntimeError where it is absent or does not take the model.
+#: Loads a model into a program; returns a function that runs one inference on these inputs. Raises
+#: ImportError, ValueError or RuntimeError if the program is absent or cannot run the model.
 Rival = Callable[[Path, Sequence[Array]], Call]
 
 
@@ -114,7 +115,7 @@ def _onnx_runtime(provider: str) -> Rival:
 
 
 def _torch_compile(model: Path, inputs: Sequence[Array]) -> Call:
-    """Inputs go to the GPU and outputs come back in each call, as in ours."""
+    """Each call copies inputs to the GPU and outputs back, as edgec's does."""
     if model.suffix != ".pt2":
         raise ValueError("it runs .pt2 files")
     if importlib.util.find_spec("torch") is None:
@@ -145,7 +146,7 @@ RIVALS: Mapping[str, Rival] = {
 
 
 def gpu_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """One line for each model and program that runs it; ratio: ours to theirs."""
+    """Return one row for each model and program; ratio: edgec's time to the program's."""
     columns = Column("model"), Column("by"), number("us"), number("median"), number("ratio")
     cells = [
         (row["model"], row["by"], *(decimal(row[k], 3) for k in ("us", "median_us", "ratio")))
@@ -155,22 +156,21 @@ def gpu_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 
 def refusals(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The programs that do not run a model, and why; each reason once."""
+    """Return the programs that cannot run a model, once for each reason."""
     by_reason: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if "error" in row:
             by_reason.setdefault((row["by"], row["error"]), []).append(row["model"])
-    return [f"{by}: not {', '.join(of)}: {why}" for (by, why), of in by_reason.items()]
+    return [f"{by} cannot run {', '.join(of)}: {why}" for (by, why), of in by_reason.items()]
 
 
 def print_gpu(rows: Sequence[dict[str, Any]]) -> None:
-    """Print the table, and the programs that do not run a model."""
-    lines = ["One inference on this GPU, from call to result; ratio: ours to theirs", ""]
+    lines = ["One inference on this GPU, from call to result; ratio: edgec's time to theirs", ""]
     echo_lines([*lines, *gpu_table(rows).text(), "", *refusals(rows)])
 
 
 def render_gpu(rows: Sequence[dict[str, Any]]) -> str:
-    """The same as one page, with each program's times as bars."""
+    """Return the same as one page, with a bar for each program's time."""
     names = dict.fromkeys(row["model"] for row in rows)
     charts = [
         (name, "Microseconds of one inference, by program.", column_chart(

@@ -1,11 +1,12 @@
-"""Other generators of C on the same model, compiler, flags and core.
+"""Compare edgec with other generators of C: the same model, compiler, flags and core.
 
-A peer's C is compiled as ours is, with newlib's mathematics, since it calls libm. A small program
-with one array for each input and output calls it once on the simulated core. RAM is those arrays,
-all variables and the stack that was used; flash is all that is stored. Ours is the whole firmware
-image as `edgec build` makes it, with start-up code and the serial link. Of TFLite Micro there are
-the figures of the baselines, for the int8 TFLite file of the same network with CMSIS-NN; of onnx2c
-those for the network in floats at -O3, whose RAM is without inputs and outputs.
+A peer's C is compiled like edgec's, and linked with newlib's libm, which it calls. A small program
+has one array for each input and output, and calls the peer's function once on the simulated core.
+The peer's RAM is these arrays, all variables and the used stack; its flash is all stored bytes.
+edgec's figures are for the whole firmware image of `edgec build`, with start-up code and the serial
+link. The figures of TFLite Micro and of onnx2c in floats come from the baselines file: TFLite Micro
+ran the int8 TFLite file of the same network with CMSIS-NN; onnx2c ran the float network at -O3, and
+its RAM does not count inputs and outputs.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ from edgec.sim.core import CoreSimulator
 
 Array = npt.NDArray[Any]
 
-#: How it is measured, in words.
+#: Text for the page: how the figures are measured.
 METHOD = (__doc__ or "").partition("\n\n")[2].replace("\n", " ").strip()
 #: A Cortex-M4 with 4 MB each of flash and RAM.
 BOARD = "mps2_an386"
@@ -70,7 +71,7 @@ class Peer:
 
 
 def _emx(model: Path, out: Path) -> Sequence[str] | None:
-    """Values on the stack, weights in C: it has no heap and no files. Pointers do not overlap."""
+    """Values are on the stack and weights in C: it has no heap and no files. No pointers alias."""
     if importlib.util.find_spec("emx_onnx_cgen") is None:
         return None
     words = ("compile", str(model), str(out), "--model-name", "model", "--restrict-arrays")
@@ -92,7 +93,7 @@ PEERS = (
 
 
 def installed_peers() -> list[Peer]:
-    """The peers that are there. Raises ToolMissing where none is."""
+    """Return the installed peers. Raises ToolMissing if there is none."""
     here = [peer for peer in PEERS if peer.command(Path(), Path()) is not None]
     if not here:
         raise ToolMissing(
@@ -103,9 +104,9 @@ def installed_peers() -> list[Peer]:
 
 
 def find_peer_models(baselines: Path, names: Sequence[str]) -> list[Path]:
-    """ONNX files of these names or paths; all that lie beside the baselines for none.
+    """Return the ONNX files of these names or paths; without names, all beside the baselines.
 
-    Raises EdgecError for a name that is neither.
+    Raises EdgecError for an unknown name.
     """
     if names and all(Path(name).is_file() for name in names):
         return [Path(name) for name in names]
@@ -123,9 +124,10 @@ def find_peer_models(baselines: Path, names: Sequence[str]) -> list[Path]:
 def measure_peers(
     model: Path, baselines: Path | None = None, options: Options = DEFAULT
 ) -> list[dict[str, Any]]:
-    """A row of ours, then one for each peer: instructions, cycles, bytes, or the error; and the
-    rows of the file `baselines` for the same network. options: the sizes and values of inputs that
-    the file leaves open.
+    """Return a row for edgec, one for each peer, and the rows of `baselines` for the same network.
+
+    A row has instructions, cycles and bytes, or the error. options: sizes and values of the inputs
+    that the model leaves open.
     """
     board = load_board(BOARD)
     with work_folder("peers") as folder:
@@ -160,8 +162,8 @@ def measure_peers(
 
 
 def _stated_rows(baselines: Path | None, model: Path, ours: int) -> list[dict[str, Any]]:
-    """The baselines' figures of TFLite Micro on the int8 TFLite file of a network that is QDQ here,
-    and of onnx2c on the network in floats.
+    """Return the baselines' figures: for a QDQ model, TFLite Micro's on the int8 TFLite file of the
+    network, and for a float model onnx2c's.
     """
     if baselines is None or not baselines.is_file():
         return []
@@ -201,18 +203,18 @@ def _measure(
 
 
 def _write(peer: Peer, model: Path, built: Built, options: Options, folder: Path) -> Path:
-    """A peer's C of the model. Raises EdgecError with the peer's output if it refuses it."""
+    """Write a peer's C for the model. Raises EdgecError with the peer's output if it fails."""
     folder.mkdir()
     shapes = [port.shape for port in built.manifest.inputs]
     pinned = with_inputs(model, shapes, folder / model.name, options.input_values)
     command = peer.command(pinned, folder / "model.c")
     assert command is not None
-    _run(command, folder, f"{peer.name} does not take {model.name}")
+    _run(command, folder, f"{peer.name} cannot compile {model.name}")
     return folder / "model.c"
 
 
 def _build(peer: Peer, source: Path, board: Board, built: Built) -> Path:
-    """The program that calls a peer's function once. Raises EdgecError if it does not compile."""
+    """Build a program that calls a peer's function once. Raises EdgecError if that fails."""
     folder = source.parent
     main, script = folder / "main.c", folder / "link.ld"
     main.write_text(_main_text(peer, built), encoding="utf-8")
@@ -250,7 +252,7 @@ def _run(command: Sequence[str], folder: Path, problem: str) -> None:
 
 
 def _difference(theirs: Sequence[Array], ours: Sequence[Array]) -> float:
-    """The largest difference of any output element."""
+    """Return the largest difference of any output element."""
     pairs = zip(theirs, ours, strict=True)
     return max(
         (float(np.abs(a.astype(np.float64) - b.astype(np.float64).ravel()).max(initial=0))
@@ -259,6 +261,6 @@ def _difference(theirs: Sequence[Array], ours: Sequence[Array]) -> float:
 
 
 def versions(rows: Sequence[dict[str, Any]]) -> str:
-    """The peers and their versions, and the compiler's."""
+    """Return the names and versions of the peers and the compiler."""
     found = {f"{row['by']} {row['version']}" for row in rows if "version" in row}
     return ", ".join([*sorted(found), find_toolchain(load_board(BOARD).core, "gcc").version])

@@ -72,7 +72,7 @@ def _refusal(old: Node, integer_nodes: IntegerNodes, asked: Collection[Node]) ->
     """Of a node of the float function."""
     has_int8 = "int16" not in old.op.integer_dtypes
     if has_int8 and old in integer_nodes.kept and old not in asked:
-        return "its integer form is of int8 alone"
+        return "its integer form exists for int8 only"
     refusal = integer_nodes.refusal(old)
     is_needed = refusal == IDLE and integer_nodes.is_needed(old.output)
     return UNTABLED if is_needed else refusal or BEYOND
@@ -93,7 +93,7 @@ def _stored(node: Node, integers: Function) -> str:
 def _restored(node: Node, integers: Function) -> str:
     """For a dequantize: the readers of its floats."""
     if any(value in integers.results for value in node.outputs):
-        return "it makes an output of floats"
+        return "it computes a float output of the model"
     readers = integers.consumers().get(node.outputs[0], [])
     names = list(dict.fromkeys(reader.name for reader in readers))
     return f"{', '.join(names)} read{'s' * (len(names) == 1)} floats"

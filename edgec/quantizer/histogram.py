@@ -44,8 +44,8 @@ class Histogram:
         low, high = float(flat.min()), float(flat.max())
         if not (math.isfinite(low) and math.isfinite(high)):
             raise EdgecError(
-                "a sample makes a NaN or an infinity",
-                hint="look for a damaged sample, or for one that is scaled in another way",
+                "a sample leads to a NaN or an infinity",
+                hint="look for a damaged sample, or for one with another scaling",
             )
         seen = self.total > 0
         self.lowest = min(self.lowest, low) if seen else low

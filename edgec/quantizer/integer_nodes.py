@@ -84,7 +84,7 @@ def _has_numbers(node: Node) -> bool:
 def _strange_operands(node: Node) -> str | None:
     """Why a node's operands and results have no integer form; None if they have."""
     if not node.operands and not picks_of_constant(node):
-        return "it is of constants alone"
+        return "all its inputs are constants"
     if has_infinity(node):
         return "it reads a constant that is not a number"
     made = () if _makes_indices(node) else node.outputs
@@ -288,7 +288,7 @@ class IntegerNodes:
         """
         for node in reversed(self.function.nodes):
             if node in self._integer and node.op.normalizes and not self.is_needed(node.output):
-                self._take_back(node, "no integers are made of its result, whose last bits count")
+                self._take_back(node, "its result is an output, and the last bits of it matter")
             if not self._is_moving(node):
                 continue
             is_split = node.op.movement is Movement.PART and self._moves_input(node)

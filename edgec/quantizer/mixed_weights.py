@@ -70,7 +70,7 @@ def mix(
 ) -> Mixed:
     """Choose the bits of every layer's weights.
 
-    made: the int8 model. most_weights_bytes: of stored weights, two of four bits to a byte.
+    made: the int8 model. most_weights_bytes: of stored weights, two int4 weights to a byte.
     measure: whose limits a build is to keep. progress: called for each part of the samples. Raises
     BudgetExceeded with the nearest point if no assignment keeps the limits.
     """
@@ -132,7 +132,7 @@ class _Search:
             least = min(self.stored.values())
             raise BudgetExceeded(
                 f"the weights do not fit in {most:,} bytes",
-                details=(f"nearest: all layers in four bits, {least:,} bytes of weights",),
+                details=(f"nearest: all layers in int4, {least:,} bytes of weights",),
                 hint="allow more, or start from a smaller model",
             )
         if self.builds is None:
@@ -153,7 +153,7 @@ class _Search:
         if point is None:
             point = min(points, key=lambda p: p.size_bytes)
             if builds.over(point):
-                message = "no mix of weights of four and eight bits keeps the limits"
+                message = "no mix of int4 and int8 weights keeps the limits"
                 raise builds.failure(message, point)
             left = (builds.limits.flash_bytes or 0) - builds.build(point).figures.flash_bytes
             larger = [p for p in points if p.size_bytes <= point.size_bytes + left]
@@ -190,7 +190,7 @@ class _Search:
 
 def _title(point: Point) -> str:
     short = sum(BITS[option] == 4 for option in point.chosen)
-    return f"{short} of {len(point.chosen)} layers in four bits"
+    return f"{short} of {len(point.chosen)} layers in int4"
 
 
 def stored_bytes(node: Node, bits: int, group: int = 0) -> int:

@@ -119,7 +119,7 @@ class Recipe:
             whole = "activations int16" if others == "int16" else "a model that stays in float"
             raise EdgecError(
                 f"int16 layers ({', '.join(self.int16)}) cannot be combined with {whole}",
-                hint="single int16 layers need int8 values elsewhere: leave out either option",
+                hint="single int16 layers need int8 values elsewhere: omit one of the options",
             )
 
     def integer_nodes(self, function: Function) -> IntegerNodes:

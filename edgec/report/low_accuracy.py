@@ -35,9 +35,9 @@ def inaccurate_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[
         return None  # as near as asked for
     command = ""
     if values is not None and values["build"] is not None:
-        advice = "the limits allow no smaller error: raise them, or leave layers in float"
+        advice = "no mix within the limits has a smaller error: raise them, or keep layers in float"
     elif values is not None:
-        advice = "mixed values keep their goal on samples held out: calibrate with more samples"
+        advice = "mixed values meet their goal on the held-out samples: calibrate with more samples"
     elif recipe["weights"] == "float16":
         advice = "float16 cannot represent these weights: build the float model"
     elif recipe["weights"] != "int8":
@@ -46,7 +46,7 @@ def inaccurate_outputs(report: Mapping[str, Any], again: Sequence[str]) -> dict[
         advice = "store in int16 the values for which int8 is too coarse"
         command = shlex.join(again)
     else:
-        advice = "leave the layers that cause the error in float: --keep-float LAYER"
+        advice = "keep the layers that cause the error in float: --keep-float LAYER"
     return {
         "least_db": LOW_SQNR_DB,
         "outputs": low,
@@ -64,7 +64,7 @@ def low_accuracy_warning(sqnr_db: float) -> str | None:
     if sqnr_db >= LOW_SQNR_DB:
         return None
     return (
-        f"warning: int8 is too coarse for this model: {sqnr_db:.1f} dB on samples held out;"
+        f"warning: int8 is too coarse for this model: {sqnr_db:.1f} dB on held-out samples;"
         " `edgec quantize --activations mixed` makes a more accurate model to build"
     )
 

@@ -125,7 +125,7 @@ def shown_values(report: Mapping[str, Any]) -> ShownMix:
         f"{kinds.count('int16')} of {plural(len(kinds), 'layer')} in int16,"
         f" {kinds.count('float')} in float: {report['values_bytes']:,} bytes of values,"
         f" {share:.1f} % of int8; {100 * report['wide_products']:.1f} % of the products read them;"
-        f" {report['sqnr_db']:.1f} dB on samples held out,{goal}"
+        f" {report['sqnr_db']:.1f} dB on held-out samples,{goal}"
         f" all in int8 {report['int8_sqnr_db']:.1f}{build}"
     )
     points = [

@@ -17,7 +17,7 @@ from edgec.report.terminal import echo_lines
 
 
 def peers_table(rows: Sequence[dict[str, Any]]) -> Table:
-    """One line for each model and generator that takes it."""
+    """Return one row for each model and generator that can compile it."""
     columns = (
         Column("model"), Column("by"), number("instructions"), number("ratio"),
         number("Mcycles", 4), number("RAM"), number("flash"), number("differs"),
@@ -35,20 +35,19 @@ def peers_table(rows: Sequence[dict[str, Any]]) -> Table:
 
 
 def refusals(rows: Sequence[dict[str, Any]]) -> list[str]:
-    """The programs that do not run a model, and why."""
+    """Return the programs that cannot run a model, each with the reason."""
     return [f"{row['model']} by {row['by']}: {row['error']}" for row in rows if "error" in row]
 
 
 def print_peers(rows: Sequence[dict[str, Any]], versions: str) -> None:
-    """Print the table, and the programs that do not run a model."""
-    lines = ["One inference on a Cortex-M4, gcc -O2; ratio: ours to theirs", ""]
+    lines = ["One inference on a Cortex-M4, gcc -O2; ratio: edgec's instructions to theirs", ""]
     echo_lines([*lines, *peers_table(rows).text(), "", *refusals(rows), versions])
 
 
 def render_peers(rows: Sequence[dict[str, Any]], method: str, versions: str) -> str:
-    """The same as one page, with bars of theirs relative to ours."""
+    """Return the same as one page, with each peer's figures as multiples of edgec's."""
     charts = [
-        (title, f"What {peer} takes for each {unit} of ours. Above 1, ours takes less.",
+        (title, f"{peer}'s {unit}s for each {unit} of edgec. Above 1, edgec takes less.",
          _chart(rows, peer, key))
         for peer in dict.fromkeys(row["by"] for row in rows if row["by"] != "edgec")
         for title, unit, key in (
@@ -66,7 +65,7 @@ def render_peers(rows: Sequence[dict[str, Any]], method: str, versions: str) -> 
 
 
 def _chart(rows: Sequence[dict[str, Any]], peer: str, key: str) -> Markup:
-    """For each model that both take, theirs as a multiple of ours."""
+    """Draw the peer's figure as a multiple of edgec's, for each model that both compile."""
     ours = {row["model"]: row[key] for row in rows if row["by"] == "edgec" and key in row}
     columns = [
         ChartColumn(row["model"], f"{row['model']}: {row[key] / ours[row['model']]:.2f}",

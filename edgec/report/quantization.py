@@ -1,4 +1,4 @@
-"""The report of `edgec quantize`: as an object for JSON, as text, and as one HTML page."""
+"""Show the report of `edgec quantize` as text and as one HTML page."""
 
 from __future__ import annotations
 
@@ -23,25 +23,23 @@ from edgec.report.table import Column as TableColumn
 from edgec.report.table import Table, number, prose
 from edgec.report.terminal import echo_lines
 
-#: Number of layers to blame that the page names.
+#: The page names this number of layers with the largest part of the error.
 MOST_BLAMED_ROWS = 12
 #: Size of a histogram's drawing.
 WIDTH, HEIGHT = 280.0, 84.0
 
 
 def print_quantization(report: Mapping[str, Any]) -> None:
-    """The table of all values, and the totals."""
+    """Print the table of all values, and the totals."""
     lines = _table(report).text()
-    lines += ["", "what stays in float:", *_float_table(report).text()]
+    lines += ["", "nodes that stay in float:", *_float_table(report).text()]
     said = [
-        f"outputs: {_outputs(report)}; the same answer as in float for"
+        f"outputs: {_outputs(report)}; the same answer as the float model for"
         f" {100 * report['agreement']:.2f} % of {plural(report['samples'], 'sample')}"
-        f"{'' if report['is_tested'] else ' that it was calibrated on'}"
+        f"{'' if report['is_tested'] else ', the calibration samples'}"
     ]
     if report["held_out_sqnr_db"] is not None:
-        said.append(
-            f"on samples not calibrated on: {report['held_out_sqnr_db']:.1f} dB, before softmax"
-        )
+        said.append(f"held-out samples: {report['held_out_sqnr_db']:.1f} dB before softmax")
     if report["accuracy"] is not None:
         said.append(
             f"accuracy: {100 * report['float_accuracy']:.2f} % in float,"
@@ -55,9 +53,9 @@ def print_quantization(report: Mapping[str, Any]) -> None:
         )
     if report["candidates"]:
         taken, *others = (_way(trial) for trial in report["candidates"])
-        said.append(f"taken: {taken} on samples held out; next {others[0]}")
+        said.append(f"chosen on held-out samples: {taken}; second best: {others[0]}")
     if report["corrected_biases"]:
-        said.append("biases are corrected: layers keep their means on calibration samples")
+        said.append("biases are corrected: each layer keeps its mean on the calibration samples")
     lines += ["", *(line for sentence in said for line in prose(sentence))]
     lines += _mix_lines(report)
     lines.append(f"written to {report['output']}")
@@ -67,7 +65,7 @@ def print_quantization(report: Mapping[str, Any]) -> None:
 
 
 def _mix_lines(report: Mapping[str, Any]) -> list[str]:
-    """The mixes of weights and of values, as far as there are."""
+    """Return lines about mixed weights and mixed values, if the options ask for them."""
     lines: list[str] = []
     if report["precision"] is not None:
         lines += shown_precision(report["precision"]).lines("weights")
@@ -101,7 +99,7 @@ def _table(report: Mapping[str, Any]) -> Table:
 
 
 def _float_table(report: Mapping[str, Any]) -> Table:
-    """The nodes that read or make floats, and why."""
+    """Return the nodes that read or compute floats, each with the reason."""
     columns = (
         TableColumn("node", least=16, cut="start"), TableColumn("operator", optional=1),
         TableColumn("why", least=24),
@@ -114,15 +112,15 @@ def _float_table(report: Mapping[str, Any]) -> Table:
 
 
 def _outputs(report: Mapping[str, Any]) -> str:
-    """Signal to noise of all outputs, and of each where there are several."""
+    """Return the signal-to-noise ratio of all outputs, and of each if there are several."""
     whole = f"{report['output_sqnr_db']:.1f} dB"
     each = [f"{short_title(row['name'])} {row['sqnr_db']:.1f}" for row in report["outputs"]]
     return f"{whole} ({', '.join(each)})" if len(each) > 1 else whole
 
 
 def _way(trial: Mapping[str, Any]) -> str:
-    """A way that was tried, in words."""
-    channels = "channels equalized" if trial["equalized"] else "channels as they are"
+    """Describe a combination of settings that was tried."""
+    channels = "channels equalized" if trial["equalized"] else "channels not equalized"
     return f"ranges by {trial['observer']}, {channels} ({trial['sqnr_db']:.1f} dB)"
 
 
@@ -132,7 +130,7 @@ def _by_blame(report: Mapping[str, Any]) -> list[Mapping[str, Any]]:
 
 
 def render_quantization(report: Mapping[str, Any]) -> str:
-    """The page of `edgec quantize`'s object; it needs nothing else."""
+    """Return the page for the JSON object of `edgec quantize`. It is one self-contained file."""
     blamed = _by_blame(report)[:MOST_BLAMED_ROWS]
     largest = max((row["blame"] for row in blamed), default=0.0)
     rows = [_shown(row) for row in report["rows"]]
@@ -166,7 +164,7 @@ def render_quantization(report: Mapping[str, Any]) -> str:
                 *((key.replace("_", " "), _word(value)) for key, value in report["recipe"].items()),
                 *(
                     (
-                        "tried on samples held out" if place else "taken, on samples held out",
+                        "tried on held-out samples" if place else "chosen on held-out samples",
                         _way(t),
                     )
                     for place, t in enumerate(report["candidates"])
@@ -197,7 +195,7 @@ def _tiles(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     ]  # fmt: skip
     if report["held_out_sqnr_db"] is not None:
         db = f"{report['held_out_sqnr_db']:.1f} dB"
-        tiles.insert(1, ("not calibrated on", db, "signal to noise before softmax"))
+        tiles.insert(1, ("held-out samples", db, "signal to noise before softmax"))
     if report["accuracy"] is not None:
         points = 100 * (report["accuracy"] - report["float_accuracy"])
         tiles += [
@@ -231,7 +229,7 @@ def _shown(row: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _histogram(row: Mapping[str, Any]) -> Markup:
-    """A histogram of calibration on a scale that includes the integers' range."""
+    """Draw a value's histogram on the calibration samples, and the range of its integers."""
     bars = row["histogram"]
     first, last = min(bars["low"], row["low"]), max(bars["high"], row["high"])
     scale = (WIDTH - 4) / (last - first) if last > first else 0.0

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 _DRIVERS = {
     "block": "one launch: all kernels as one block of threads",
-    "grid": "one launch: all kernels as one grid, whose blocks wait for each other",
+    "grid": "one launch: all kernels run as one grid, and its blocks wait for each other",
 }
 
 

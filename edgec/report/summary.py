@@ -226,5 +226,5 @@ def _front_lines(front: list[dict[str, Any]], is_complete: bool) -> list[str]:
     ]
     lines = [f"arena against instructions, estimated, * taken: {', '.join(points)}"]
     if not is_complete:
-        lines.append("the longest sequences of layers were not tried: there are too many")
+        lines.append("edgec did not try the longest sequences of layers: there are too many")
     return lines

@@ -1,4 +1,4 @@
-"""Input arrays: from files, in a port's shape and dtype."""
+"""Read input arrays from files, and check their shapes and dtypes."""
 
 from __future__ import annotations
 
@@ -16,13 +16,13 @@ from edgec.resources import plain_file
 if TYPE_CHECKING:
     from edgec.runners.media_files import Hear
 
-#: How a NumPy file of either kind starts; np.load takes anything else for a pickle.
+#: The first bytes of .npy and .npz files; np.load would read any other file as a pickle.
 _NPY, _NPZ = b"\x93NUMPY", b"PK"
 
 #: A larger .npz must not have a higher compression ratio than this.
 MOST_BYTES, MOST_EXPANSION = 1 << 28, 20
 
-#: Exceptions of np.load for damaged files, depending on the damage.
+#: np.load raises one of these for a damaged file.
 _DAMAGED = (ValueError, TypeError, EOFError, zipfile.BadZipFile, zlib.error, RuntimeError,
             MemoryError)  # fmt: skip
 
@@ -43,12 +43,12 @@ class Port(Protocol):
 
 
 def describe_port(port: Port) -> str:
-    """The type of an input in messages: `x: int8[1, 8]`."""
+    """Return the type of an input for messages: `x: int8[1, 8]`."""
     return f"{port.name}: {port.dtype}{list(port.shape)}"
 
 
 def load_arrays(path: Path) -> dict[str, Any]:
-    """Every array of an .npz by its name; the array of an .npy by the empty name.
+    """Return every array of an .npz by its name, or the array of an .npy by the empty name.
 
     Raises EdgecError for a file that is absent, damaged, of another kind, or holds objects.
     """
@@ -74,11 +74,11 @@ def load_arrays(path: Path) -> dict[str, Any]:
 
 
 def _members(archive: Any) -> dict[str, Any]:
-    """The arrays of an .npz. Raises ValueError for other members, or too high compression."""
+    """Return the arrays of an .npz. Raises ValueError for other members or too high compression."""
     packed = sum(entry.compress_size for entry in archive.zip.infolist())
     size = sum(entry.file_size for entry in archive.zip.infolist())
     if size > max(MOST_BYTES, MOST_EXPANSION * packed):
-        raise ValueError(f"its {packed:,} bytes expand to {size:,}")
+        raise ValueError(f"its {packed:,} compressed bytes expand to {size:,}")
     arrays = {name: archive[name] for name in archive.files}
     for name, array in arrays.items():
         if not isinstance(array, np.ndarray):
@@ -93,13 +93,13 @@ def read_steps(
     pixels: tuple[float, float] = (0.0, 1.0),
     hear: Hear | None = None,
 ) -> list[list[Any]]:
-    """Arrays for the model's inputs from `x.npy`, `x.npz` or `name=x.npy` words.
+    """Return arrays for the model's inputs from words like `x.npy`, `x.npz` or `name=x.npy`.
 
-    A picture, a WAV or a CSV file instead is read by `edgec.runners.media_files`; hear makes the
-    features of a sound in place of its samples. An array without a name goes to the first input
-    that has none yet. An .npz may hold more than the inputs; NAME=FILE.npz takes its array of that
-    name, or its only one. With several steps the first axis of each array counts them. Raises
-    EdgecError for names that no input has, inputs without an array, and arrays that do not fit.
+    `edgec.runners.media_files` reads pictures, WAV and CSV files; hear computes features of a
+    sound. An array without a name goes to the first input that has no array yet. An .npz may have
+    arrays that no input needs; NAME=FILE.npz takes the array NAME of the file, or its only array.
+    With several steps, the first axis of each array is the step. Raises EdgecError for names that
+    no input has, inputs without an array, and arrays that do not fit.
     """
     given: dict[str, Any] = {}
     for word in words:
@@ -120,9 +120,9 @@ def read_steps(
         array = given[port.name]
         if not array.ndim or len(array) != steps:
             raise EdgecError(
-                f"input {port.name}: {steps} steps need a first axis of {steps}, the array is"
-                f" {array.dtype.name}{list(array.shape)}",
-                hint=f"one step is {describe_port(port)}",
+                f"input {port.name}: {steps} steps need an array whose first axis has {steps}"
+                f" elements, this one is {array.dtype.name}{list(array.shape)}",
+                hint=f"each step needs {describe_port(port)}",
             )
     return [[fit_input(given[port.name][step], port) for port in ports] for step in range(steps)]
 
@@ -134,7 +134,7 @@ def _named_arrays(
     steps: int,
     media: tuple[tuple[float, float], Hear | None],
 ) -> dict[str, Any]:
-    """The arrays of one word of the command line, by the name of the input."""
+    """Return the arrays of one word of the command line, by the name of the input."""
     from edgec.runners.media_files import MEDIA, read_media
 
     known = [port.name for port in ports]
@@ -165,9 +165,9 @@ def _named_arrays(
 
 
 def _name_and_path(word: str, known: Sequence[str]) -> tuple[str, Path]:
-    """The name of an input, or "", and the file of a word. Raises EdgecError for another name.
+    """Split a word into an input's name, or "", and a file. Raises EdgecError for an unknown name.
 
-    An input's own name may hold "=", and so may a path: the longest name that is known wins.
+    The name of an input and a path may both have a "=": the longest known name is taken.
     """
     name = max((n for n in known if word.startswith(f"{n}=")), key=len, default="")
     path = Path(word[len(name) + 1 :] if name else word)
@@ -180,11 +180,11 @@ def _name_and_path(word: str, known: Sequence[str]) -> tuple[str, Path]:
 
 
 def fit_input(array: Any, port: Port) -> Any:
-    """The array in the port's shape.
+    """Return the array in the port's shape.
 
-    Leading axes of extent 1 may be left out or added, and one flat axis is taken as C order.
-    Open sizes stay as they are: the session knows their ranges.
-    Raises EdgecError for another dtype or shape: an input in another layout must not pass.
+    The array may lack leading axes of extent 1, have more of them, or be flat in C order. The
+    session checks open sizes, since it knows their ranges.
+    Raises EdgecError for another dtype or shape, such as another layout.
     """
     shape = _closed_shape(array.shape, port)
     count = int(np.prod(shape, dtype=np.int64))
@@ -195,7 +195,7 @@ def fit_input(array: Any, port: Port) -> Any:
         if array.dtype.name != port.dtype:
             hint = f"convert it, for example with x.astype({port.dtype!r})"
         elif array.size == count:
-            hint = "it has as many elements in another shape: see numpy.transpose, numpy.reshape"
+            hint = "the number of elements is right: see numpy.transpose, numpy.reshape"
         raise EdgecError(
             f"input {port.name}: {port.dtype}{list(shape)} is needed,"
             f" {array.dtype.name}{list(array.shape)} was given",
@@ -205,7 +205,7 @@ def fit_input(array: Any, port: Port) -> Any:
 
 
 def _closed_shape(given: Sequence[int], port: Port) -> tuple[int, ...]:
-    """The port's shape with the passed extents where a size is open."""
+    """Return the port's shape, with the given extents for open sizes."""
     extents = getattr(port, "extents", ())
     if not extents or len(extents) != len(given):
         return tuple(port.shape)
@@ -214,7 +214,7 @@ def _closed_shape(given: Sequence[int], port: Port) -> tuple[int, ...]:
 
 
 def _significant(shape: Sequence[int]) -> tuple[int, ...]:
-    """A shape without its leading axes of extent 1."""
+    """Return a shape without its leading axes of extent 1."""
     start = 0
     while start < len(shape) and shape[start] == 1:
         start += 1

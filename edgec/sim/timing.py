@@ -1,8 +1,7 @@
-"""The cycles of instructions on each simulated core, by its manual, without waits for memory.
+"""The cycles of each instruction on each simulated core, from its manual, without memory waits.
 
-If a manual states a range, `Cycles` has its ends and the usual number, so sums have ends too. Arm
-publishes no timings of the Cortex-M23, M33 and M7: `spread` is the uncertainty of such a core's
-sum.
+If a manual states a range, `Cycles` has its two ends and the usual number, and so has a sum. Arm
+publishes no timings for the Cortex-M23, M33 and M7: `spread` is the uncertainty of a sum there.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ class Cycles(NamedTuple):
 
 
 def exactly(cycles: float) -> Cycles:
-    """Cycles that never differ."""
+    """Return a cost whose three numbers are equal."""
     return Cycles(cycles, cycles, cycles)
 
 
@@ -40,10 +39,10 @@ ONE = exactly(1)
 class Timing:
     """The cycles of instructions on one core.
 
-    costs: of kinds other than one cycle (or 1 + registers for several registers). load: of one
+    costs: the kinds that do not take one cycle (1 + registers, for several registers). load: one
     register; load_next: directly after another single load or store. taken: extra cycles of a taken
-    branch, by kind; pc: extra cycles of loading the PC by POP or LDM. spread: the factors within
-    which a sum is right, beyond the ranges of its parts.
+    branch, by kind; pc: extra cycles of loading the PC by POP or LDM. spread: a sum may be wrong
+    by these factors, in addition to the ranges of its parts.
     """
 
     source: str
@@ -54,7 +53,7 @@ class Timing:
     pc: Cycles
     spread: tuple[float, float] = (1.0, 1.0)
     is_dual: bool = False
-    """Whether it starts two instructions at once, see `edgec.sim.dual_issue`."""
+    """Whether the core starts two instructions at once, see `edgec.sim.dual_issue`."""
 
 
 _BRANCHES = (Kind.BRANCH, Kind.CONDITIONAL_BRANCH, Kind.CALL, Kind.EXCHANGE)
@@ -93,10 +92,10 @@ _CORTEX_M0PLUS = Timing(
     taken=dict.fromkeys(_BRANCHES, ONE) | {Kind.CALL: exactly(2)},
     pc=exactly(2),
 )
-#: Also a pipeline of two stages; divide, which it has in addition to ARMv6-M's code, is not used.
+#: Its pipeline has two stages, too. It adds a divide to ARMv6-M, which edgec's code does not use.
 _CORTEX_M23 = replace(
     _CORTEX_M0PLUS,
-    source="the Cortex-M0+'s, since Arm publishes none of the Cortex-M23, which runs the same code",
+    source="the Cortex-M0+'s: Arm publishes no timings for the Cortex-M23, with the same code",
     spread=(0.9, 1.1),
 )
 _CORTEX_M3 = Timing(
@@ -116,11 +115,11 @@ _CORTEX_M3 = Timing(
 #: (Arm's product pages).
 _CORTEX_M33 = replace(
     CORTEX_M4,
-    source="the Cortex-M4's, since Arm publishes none of the Cortex-M33; pairs of instructions that"
-    " start at once make it up to a fifth faster",
+    source="the Cortex-M4's: Arm publishes no timings for the Cortex-M33, which may be up to 20 %"
+    " faster, since it starts some pairs of instructions at once",
     spread=(0.8, 1.1),
 )
-#: The costs of its other instructions follow from how they are paired: `edgec.sim.dual_issue`.
+#: `edgec.sim.dual_issue` finds the costs of its other instructions from their pairs.
 _CORTEX_M7 = Timing(
     "LLVM's model of the Cortex-M7 (ARMScheduleM7.td), since Arm publishes no timings",
     load=ONE,
@@ -143,4 +142,4 @@ TIMINGS: Mapping[str, Timing] = {
     "cortex-m23": _CORTEX_M23,
     "cortex-m33": _CORTEX_M33,
 }
-"""By the core's name. Cores without an entry have no model."""
+"""By the core's name. A core without an entry has no cycle model."""

@@ -33,7 +33,7 @@ def compute(node: Node, operands: Sequence[Any]) -> Any:
             return made
     raise EdgecError(
         f"{node.op.name} {node.name} cannot be trained",
-        hint="leave it out of the module: a softmax, for example, can be a part of the loss",
+        hint="remove it from the module: a softmax, for example, can be a part of the loss",
     )
 
 

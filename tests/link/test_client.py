@@ -191,7 +191,7 @@ def test_hello_ends_a_run_left_standing(connect: Connect) -> None:
     client.reset()
 
     def give_up(stop: Stopped, data: bytes) -> None:
-        with pytest.raises(errors.Refused, match="stands still"):
+        with pytest.raises(errors.Refused, match="is paused"):
             client.run()
         raise KeyboardInterrupt
 
@@ -212,7 +212,7 @@ def test_untraced_program_refuses_stops(connect: Connect) -> None:
 def test_refusals_are_named(connect: Connect) -> None:
     client = connect()
     client.hello()
-    with pytest.raises(errors.Refused, match=r"'write'.*leaves the tensor"):
+    with pytest.raises(errors.Refused, match=r"'write'.*exceeds the tensor"):
         client.write_input(1, bytes(6))
     with pytest.raises(errors.Refused, match="no such input") as caught:
         client.read(Kind.OUTPUT, 7, 1)

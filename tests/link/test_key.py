@@ -224,9 +224,9 @@ def test_a_recorded_session_does_not_come_back(memory_device: MemoryDevice) -> N
 def test_a_wrong_key_or_none(connect: Callable[..., LinkClient], key: bytes | None) -> None:
     client = connect()
     identity = client.hello()
-    with pytest.raises(NotProven, match=r"does not hold|only to who has"):
+    with pytest.raises(NotProven, match=r"does not hold|only to projects with its key"):
         client.prove(identity, key)
-    with pytest.raises(Refused, match="no seal"):
+    with pytest.raises(Refused, match="no valid seal"):
         client.run()
 
 

@@ -21,7 +21,7 @@ def test_text_comes_by_lines() -> None:
 def test_frames_are_named() -> None:
     frames = Frame(0x01, 7).pack() + Frame(0x86, 7, b"\n" * 300).pack() + Frame(0xFF, 0).pack()
     expected = ["[link: request hello, 0 bytes]", "[link: answer to run, 300 bytes]",
-                "[link: the device got something damaged]"]  # fmt: skip
+                "[link: the device received a damaged frame]"]  # fmt: skip
     assert Monitor().feed(b"hi\n" + frames + b"bye\n") == ["hi", *expected, "bye"]
     # However the bytes are cut.
     chance = random.Random(2)
@@ -64,7 +64,7 @@ def test_faults_are_explained(number: str, name: str) -> None:
     ]
     assert Monitor().feed(b"fault 00000003 stack overflow, sp 1ffffff0\r\n")[1:] == [
         "[the program stopped by a HardFault]",
-        "[the stack has left its memory: sp 0x1ffffff0]",
+        "[the stack overflowed its memory: sp 0x1ffffff0]",
     ]
 
 

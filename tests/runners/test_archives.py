@@ -25,7 +25,7 @@ def test_an_archive_that_expands_beyond_measure(tmp_path: Path) -> None:
     path = tmp_path / "x.npz"
     np.savez_compressed(path, x=np.zeros(300 << 18, np.float32))
     assert path.stat().st_size < 1 << 20
-    with pytest.raises(EdgecError, match=r"bytes expand to 314,[0-9,]+"):
+    with pytest.raises(EdgecError, match=r"compressed bytes expand to 314,[0-9,]+"):
         inputs.load_arrays(path)
 
 

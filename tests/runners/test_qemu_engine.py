@@ -322,5 +322,5 @@ def test_a_link_with_a_key(
     with pytest.raises(NotProven, match="does not hold the project's key"):
         open_session("qemu", built)
     header.unlink()
-    with pytest.raises(NotProven, match="the project has none"):
+    with pytest.raises(NotProven, match="this project has no key"):
         open_session("qemu", built)

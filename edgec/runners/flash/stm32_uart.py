@@ -17,8 +17,8 @@ _BOOT_S = 0.1  # AN2606: from reset until the loader listens, at most some tens 
 class ControlLines:
     """DTR and RTS, where a board connects them to reset and BOOT0.
 
-    A setting is the line's name; a "!" before it means that the line is off, not on, while the
-    chip is held in reset or while BOOT0 is high. No setting: the user presses the buttons.
+    A setting is the line's name. The line is on while the chip is held in reset, or while BOOT0 is
+    high; with a "!" before the name it is off then. No setting: the user presses the buttons.
     """
 
     def __init__(self, reset: str, boot0: str, where: str) -> None:
@@ -37,7 +37,7 @@ class ControlLines:
         }
 
     def restart(self, transport: SerialTransport, *, boot0: bool) -> bool:
-        """Restart the chip with BOOT0 as asked; False if no line is connected to its reset."""
+        """Restart the chip with this level of BOOT0; False if no line is connected to its reset."""
         if not self._parts["reset"]:
             return False
         for is_held in (True, False):
@@ -50,8 +50,8 @@ class ControlLines:
 
 class Stm32Uart(FlashTool):
     """Keys: `sectors`, such as "4x16K 64K 7x128K"; `product_id`, the chip's number (AN2606);
-    `pins`, where its boot loader listens, for people; `reset` and `boot0`, the lines of
-    `ControlLines`; `parity`, even (as the chip has it) or none (adapters that have no parity)."""
+    `pins`, of its boot loader's UART, for a hint; `reset` and `boot0`, the lines of
+    `ControlLines`; `parity`, even (the chip's own) or none (for adapters without parity)."""
 
     name = "stm32-uart"
     keys = frozenset({"sectors", "product_id", "pins", "reset", "boot0", "parity"})
@@ -76,7 +76,7 @@ class Stm32Uart(FlashTool):
             lines.restart(transport, boot0=True)
             loader = BootLoader(transport)
             pins = job.options.get("pins")
-            hint = "set BOOT0 to 1 and press reset" + (f"; it listens on {pins}" if pins else "")
+            hint = "set BOOT0 to 1 and press reset" + (f"; its UART is on {pins}" if pins else "")
             identity = loader.connect(hint=hint)
             self._check_chip(job, identity.product_id)
             done = ImageWriter(loader, job.image, sectors, progress).write()
@@ -86,7 +86,7 @@ class Stm32Uart(FlashTool):
             transport.close()
         notes = []
         if done.was_interrupted:
-            notes.append("an earlier write had been interrupted: all was written again")
+            notes.append("an earlier write was interrupted: the whole image was written again")
         if done.redone_sectors:
             notes.append(f"{done.redone_sectors} sectors had to be written again")
         if loader.repeated:
@@ -97,7 +97,7 @@ class Stm32Uart(FlashTool):
         wanted = int(job.options.get("product_id", "0"), 0)
         if wanted and wanted != found:
             raise FlashFailed(
-                f"the chip at {job.port} has product ID 0x{found:03x}, that of {job.board.name} "
-                f"is 0x{wanted:03x}",
-                hint="another board is connected, or --port is another board's",
+                f"the chip at {job.port} has product ID 0x{found:03x}, but {job.board.name} has"
+                f" 0x{wanted:03x}",
+                hint="another board is connected, or --port names another board's port",
             )

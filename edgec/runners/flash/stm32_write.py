@@ -1,12 +1,12 @@
-"""Write an image through the STM32 boot loader so that it is either right or does not start.
+"""Write an image through the STM32 boot loader; a board never starts half of a program.
 
 1. Read the first block: if it is blank and the rest is not, an earlier write was interrupted. The
    flash is erased in either case.
-2. Sectors are erased and written one by one. A block whose write may have failed is read: it is
-   right, or still blank and written again, or its sector is erased and written again.
-3. Everything is read back and compared; a sector that differs is done again.
-4. The first block, with the vector table, is written and compared last: a board that loses power
-   earlier finds no program instead of half of one.
+2. Erase and write the sectors one by one. If the write of a block may have failed, read the block:
+   keep right data, write a blank block again, else erase and write its sector again.
+3. Read everything back and compare it; erase and write each sector that differs again.
+4. Write and compare the first block, with the vector table, last: a board that loses power earlier
+   finds no program instead of half of one.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _ENTRY = re.compile(r"^(?:(\d+)x)?(\d+[KM]?)$")
 
 @dataclass(frozen=True)
 class Sector:
-    """A piece of flash that is erased as a whole, by its number."""
+    """A part of the flash that is erased as a whole, by its number."""
 
     number: int
     address: int
@@ -39,20 +39,20 @@ class Sector:
 
 @dataclass(frozen=True)
 class Written:
-    """How it went: sectors that had to be done again, and whether an earlier write was cut off."""
+    """The sectors that were written again, and whether an earlier write was interrupted."""
 
     redone_sectors: int
     was_interrupted: bool
 
 
 def parse_sectors(text: str, origin: int, where: str) -> tuple[Sector, ...]:
-    """Read "4x16K 64K 7x128K": sectors one after the other from `origin`. Raises BoardError."""
+    """Parse "4x16K 64K 7x128K": consecutive sectors from `origin`. Raises BoardError."""
     sectors: list[Sector] = []
     at = origin
     for word in text.split():
         match = _ENTRY.match(word)
         if match is None:
-            raise BoardError(f"{where}: '{word}' is not a sector size", hint='write "4x16K 64K"')
+            raise BoardError(f"{where}: '{word}' is not a sector size", hint='example: "4x16K 64K"')
         for _ in range(int(match[1] or 1)):
             length = parse_size(match[2], where)
             sectors.append(Sector(len(sectors), at, length))
@@ -82,7 +82,7 @@ class ImageWriter:
         for address in sorted(self._blocks):
             home = next((s for s in sectors if s.address <= address < s.address + s.length), None)
             if home is None:
-                raise BoardError(f"the board's sectors do not reach address 0x{address:08x}")
+                raise BoardError(f"address 0x{address:08x} is in no flash sector of the board")
             self._sectors.setdefault(home, []).append(address)
         self._first = image.start // MOST_BYTES * MOST_BYTES
         self._first_sector = next(s for s, own in self._sectors.items() if self._first in own)
@@ -101,9 +101,9 @@ class ImageWriter:
                 return Written(redone, interrupted)
             pending = [self._first_sector]
         raise BootLoaderError(
-            f"flash sector {pending[0].number} at 0x{pending[0].address:08x} does not hold what "
-            "was written",
-            details=(f"it was erased and written {_ROUNDS} times",),
+            f"flash sector {pending[0].number} at 0x{pending[0].address:08x} differs from the"
+            " written data",
+            details=(f"edgec erased and wrote it {_ROUNDS} times",),
             hint="the flash is worn out or write-protected: see the chip's option bytes",
         )
 
@@ -114,7 +114,7 @@ class ImageWriter:
         return any(self._loader.read(a, 16) != _blank(16) for a in others if a != self._first)
 
     def _fill(self, sector: Sector) -> int:
-        """Erase a sector and write its blocks; returns how often that was begun."""
+        """Erase a sector and write its blocks; returns the number of attempts."""
         for begun in range(1, _ROUNDS + 1):
             self._loader.erase([sector.number])
             if all(self._write_block(address) for address in self._own(sector)):
@@ -149,7 +149,7 @@ class ImageWriter:
         return all(self._reads(address) for address in self._own(sector))
 
     def _reads(self, address: int) -> bool:
-        """Whether a block holds its data; read a second time, since reads have no checksum."""
+        """Whether a block has its data. A difference is read again: reads have no checksum."""
         wanted = self._blocks[address]
         return any(self._loader.read(address, MOST_BYTES) == wanted for _ in range(2))
 

@@ -242,7 +242,7 @@ def test_pointer_to_nothing_known_has_no_bound(build: Build, compiler: str) -> N
         flags=["-Wno-pedantic"],
     )
     assert image.stack_bytes is None
-    assert "no function's address is held" in image.stack_notes[0]
+    assert "no function's address is stored" in image.stack_notes[0]
 
 
 def test_too_much_flash_names_the_biggest(build: Build, tmp_path: Path) -> None:

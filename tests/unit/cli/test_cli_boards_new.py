@@ -84,7 +84,7 @@ def test_a_title_may_hold_any_character(edgec: Callable, folder: Path) -> None:
 
 def test_a_file_that_is_there_is_kept(refused: Callable, folder: Path) -> None:
     (folder / "mine.toml").write_text("precious")
-    assert "is there already" in refused("boards", "new", "mine", "--like", "stm32")
+    assert "exists already" in refused("boards", "new", "mine", "--like", "stm32")
     assert (folder / "mine.toml").read_text() == "precious"
 
 

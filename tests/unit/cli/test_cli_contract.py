@@ -122,7 +122,7 @@ def test_steps_in_a_row(dense_model: Path, edgec: Callable, work: Path) -> None:
     one = edgec("run", dense_model, "--board", "host", "--json").json
     assert one["steps"] == 1 and one["output_fnv1a"] == outputs_fnv1a32(steps[:1])
     wrong = edgec("run", dense_model, "--board", "host", "--input", "x.npy", "--steps", 4)
-    assert wrong.status == 1 and "4 steps need a first axis of 4" in wrong.err
+    assert wrong.status == 1 and "4 steps need an array whose first axis has 4" in wrong.err
     assert "3 in a row" in edgec("run", dense_model, "--board", "host", "--steps", 3).out
 
 

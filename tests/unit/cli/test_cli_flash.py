@@ -53,7 +53,7 @@ def test_flash_over_the_stm32_boot_loader(
     other = SimulatedStm32(SECTORS, product_id=0x421)
     with on_pty(other) as port:
         said = refused("flash", project, "--port", port, "--board", board_file)
-    assert "has product ID 0x421, that of netduinoplus2 is 0x413" in said
+    assert "has product ID 0x421, but netduinoplus2 has 0x413" in said
     assert set(other.flash) == {0xFF}
 
 

@@ -38,14 +38,14 @@ def test_ways_out_are_named(dense_model: Path, edgec: Callable, work: Path) -> N
     ran = edgec("build", dense_model, "--board", BOARD, "-o", "out", "--max-flash", "1K")
     assert ran.status == 3
     lines = ran.err.splitlines()
-    start = lines.index("  no way out was found; the nearest:")
+    start = lines.index("  no tried options keep the limits; the nearest:")
     ways = [line for line in lines[start + 1 :] if line.startswith("    --")]
     assert len(ways) == 3
     assert all("RAM " in way and "flash " in way and "instructions" in way for way in ways)
     # What the linker needs beside the model is there in any case.
     flash = int(ways[0].split("flash ")[1].split(",  ")[0].replace(",", "").split()[0])
     ran = edgec("build", dense_model, "--board", BOARD, "-o", "out", "--max-flash", flash - 1)
-    assert ran.status == 3 or "ways out" not in ran.err
+    assert ran.status == 3 or "options that keep the limits" not in ran.err
     assert names(work) == set() or ran.status == 0
 
 
@@ -133,7 +133,7 @@ def ways_of(text: str) -> list[tuple[list[str], dict[str, int]]]:
     if text.startswith("{"):  # with --json
         text = "\n".join(f"  {line}" for line in json.loads(text)["error"]["details"])
     lines = text.splitlines()
-    start = lines.index("  ways out, the cheapest first:")
+    start = lines.index("  options that keep the limits, the cheapest first:")
     ways = []
     for line in lines[start + 1 :]:
         if line.startswith("    --"):
@@ -190,7 +190,7 @@ def test_a_way_out_of_a_limit_of_ram(dense_model: Path, edgec: Callable, work: P
     most = edgec("build", dense_model, *target, *caller).json["arena_bytes"]
     ran = edgec("build", dense_model, *target, "--max-ram", most)
     assert ran.status == 3
-    assert "take one of these ways, or raise the limit" in ran.err
+    assert "build with one of these options, or raise the limit" in ran.err
     ways = ways_of(ran.err)
     assert list(caller) in [words for words, _ in ways]
     for words, figures in ways:
@@ -209,7 +209,7 @@ def test_limits_together(edgec: Callable, work: Path) -> None:
     assert ran.status == 3
     assert all(figures["flash"] <= small["flash_bytes"] for _, figures in ways_of(ran.err))
     ran = edgec("build", DIGITS, *target, *flash, "--max-instructions", 1000)
-    assert ran.status == 3 and "no way out was found; the nearest:" in ran.err
+    assert ran.status == 3 and "no tried options keep the limits; the nearest:" in ran.err
     assert "flash: " in ran.err and "instructions: " in ran.err
     roomy = ("--max-ram", "64K", "--max-flash", "1M", "--max-stack", "4K",
              "--max-instructions", 10_000_000)  # fmt: skip

@@ -39,7 +39,7 @@ def test_a_part_of_the_weights(quantize: Callable, tmp_path: Path) -> None:
     losses = [point["loss"] for point in found["front"]]
     assert losses == sorted(losses, reverse=True) and losses[-1] == 0.0
     text = page.read_text("utf-8")
-    assert "Weights of four and eight bits" in text and text.count("in int4") >= len(losses)
+    assert "Weights of int4 and int8" in text and text.count("in int4") >= len(losses)
     assert ran.json["agreement"] > 0.95
 
 
@@ -80,7 +80,7 @@ def test_limits_of_a_build(quantize: Callable, edgec: Callable, tmp_path: Path) 
 
 def test_what_cannot_be_is_said(quantize: Callable) -> None:
     ran = quantize("--weights", "mixed", "--max-weights", "100")
-    assert ran.status == 3 and "nearest: all layers in four bits" in ran.err
+    assert ran.status == 3 and "nearest: all layers in int4" in ran.err
     for words in (
         ("--weights", "mixed"), ("--max-weights", "60%"), ("--weights", "mixed", "--max-flash", 9),
         ("--weights", "mixed", "--max-weights", "0%"), ("--weights", "int4", "--board", "sim_m0"),

@@ -142,7 +142,7 @@ def test_the_port_is_held_by_one_program(
     transport = SerialTransport(board_port, 115200)
     said = refused("run", project.project, "--port", board_port)
     transport.close()
-    assert "another program holds it" in said
+    assert "another program uses the port" in said
 
 
 @pytest.mark.parametrize(

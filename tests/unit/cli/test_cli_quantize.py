@@ -80,13 +80,13 @@ def test_images_and_a_page(edgec: Callable, samples: Path) -> None:
     assert ran.status == 0, ran.err
     assert "most of the error: " in ran.out and "page written to" in ran.out
     page = (samples / "q.html").read_text("utf-8")
-    assert "what stays in float:" in ran.out and "What stays in float" in page
+    assert "nodes that stay in float:" in ran.out and "Nodes that stay in float" in page
     assert "Layers to blame" in page and "<script" not in page and "http" not in page
     assert page.count('aria-label="histogram of') >= 6
     assert "accuracy in float" in page
-    assert "channels as they are" in ran.out and "channels equalized" not in ran.out + page
-    assert page.count("tried on samples held out") == 4
-    assert "not calibrated on" in page and "on samples not calibrated on: " in ran.out
+    assert "channels not equalized" in ran.out and "channels equalized" not in ran.out + page
+    assert page.count("tried on held-out samples") == 4
+    assert "held-out samples" in page and "held-out samples: " in ran.out
 
 
 def test_the_table_names_the_worst_layers(edgec: Callable, samples: Path) -> None:

@@ -22,7 +22,7 @@ def test_a_folder_knows_its_model_board_and_options(
     assert edgec("verify", "out", "--optimize", "time").status == 2, "the folder says that"
     # Another model of that name is not what was built.
     shutil.copy(DIGITS.with_name("digits_float.onnx"), work / "digits.onnx")
-    assert "one of them has changed" in refused("verify", "out", "--random", "1")
+    assert "the model or the project has changed" in refused("verify", "out", "--random", "1")
     (work / "digits.onnx").unlink()
     said = refused("verify", "out")
     assert "built from digits.onnx, which is not found" in said and "give the model file" in said

@@ -40,7 +40,7 @@ def test_int16_is_near_what_onnx_runtime_computes_in_floats(
         ran = edgec(*options, "--json")
         assert ran.status == 0 and ran.json["beyond"] == 0, ran.json["first_difference"]
         assert bool(ran.json["mismatches"]) == bool(steps) and ran.json["rounded_steps"] == steps
-        told = "and rounds otherwise: what comes of that may differ"
+        told = "and rounds differently: values that depend on them may differ"
         assert (f"{told} by up to 17 steps of int16" in edgec(*options).out) == bool(steps)
 
 

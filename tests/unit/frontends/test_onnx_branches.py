@@ -116,7 +116,7 @@ def test_damage_is_named(tmp_path: Path) -> None:
         del attribute.g.node[:]
     for broken, why in (
         (nodes, "its then_branch is not one graph with 0 inputs"),
-        (huge, "what it makes of constants is too large or cannot be computed"),
+        (huge, "its result for constants is too large or cannot be computed"),
         (empty, "its output 'more' is never computed"),
     ):
         with pytest.raises(ImportFailed) as refused:

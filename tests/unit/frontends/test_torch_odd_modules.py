@@ -222,7 +222,7 @@ def test_results_as_long_as_data_decide(function: Callable[..., Any]) -> None:
         ),
         (lambda m, x: x.nonzero().shape[0] * x, "a size that is known only at run time"),
         (lambda m, x: torch.cat([x[x > 0], x[x < 0]]), "dimension 0 of a result is open"),
-        (lambda m, x: x[x > 0] + x[x < 0], "data decide two sizes"),
+        (lambda m, x: x[x > 0] + x[x < 0], "two sizes that depend on data"),
     ],
 )
 def test_what_needs_to_know_the_length_is_refused(

@@ -55,7 +55,7 @@ def test_command(stand_in: None, tmp_path: Path) -> None:
     done = CliRunner().invoke(cli, ["bench", "--gpu", "--model", path, "--html", str(page)])
     assert done.exit_code == 0, done.output
     assert "m.onnx  edgec" in done.stdout
-    assert "torch.compile: not m.onnx: it runs .pt2 files" in done.stdout
+    assert "torch.compile cannot run m.onnx: it runs .pt2 files" in done.stdout
     assert done.stdout.count("has no TensorrtExecutionProvider") == 1
     assert "<svg" in page.read_text("utf-8") and "on a GPU" in page.read_text("utf-8")
     done = CliRunner().invoke(cli, ["bench", "--gpu", "--model", path, "--json"])
@@ -111,7 +111,7 @@ def test_without_a_gpu_one_error_says_so(monkeypatch: pytest.MonkeyPatch) -> Non
     assert "CUDA's driver is not installed" in done.exception.message
     assert "gpu_emulation" in done.exception.hint
     monkeypatch.setattr(ctypes, "CDLL", lambda name: _Driver(0))
-    with pytest.raises(ToolMissing, match="CUDA's driver shows none"):
+    with pytest.raises(ToolMissing, match="CUDA's driver finds none"):
         gpu_bench.require_gpu()
     monkeypatch.setattr(ctypes, "CDLL", lambda name: _Driver(1))
     gpu_bench.require_gpu()

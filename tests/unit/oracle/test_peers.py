@@ -88,8 +88,8 @@ def test_a_peer_that_refuses_a_model_is_named(model: Path, monkeypatch: pytest.M
     none = peers.Peer("none", lambda model, out: ("false",), "model", lambda: "1")
     monkeypatch.setattr(peers, "PEERS", (none,))
     rows = measure_peers(model)
-    assert "instructions" in rows[0] and "none does not take dense.onnx" in rows[1]["error"]
-    assert "none does not take dense.onnx" in render_peers(rows, peers.METHOD, versions(rows))
+    assert "instructions" in rows[0] and "none cannot compile dense.onnx" in rows[1]["error"]
+    assert "none cannot compile dense.onnx" in render_peers(rows, peers.METHOD, versions(rows))
 
 
 def test_stated_figures_stand_beside_the_network_it_was_measured_on(tmp_path: Path) -> None:

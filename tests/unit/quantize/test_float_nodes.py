@@ -60,7 +60,7 @@ def test_edges_options_and_operators() -> None:
         "sums": "cumulate has no integer form",
         "scaled": "its inputs are in float, and the next operator rounds once",
         "angle": "atan2 has no integer form for several computed inputs",
-        "shares": "no integers are made of its result, whose last bits count",
+        "shares": "its result is an output, and the last bits of it matter",
     }
 
 

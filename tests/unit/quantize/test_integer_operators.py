@@ -210,7 +210,7 @@ def test_what_has_int8_alone_stays_in_float_beside_int16(tmp_path: Path) -> None
     assert made.explain(samples).output_sqnr_db > 26
     wide = quantize_model(path, samples, replace(recipe, activations="int16"))
     reasons = {node.operator: node.reason for node in wide.float_nodes()}
-    assert reasons["log_softmax"] == "its integer form is of int8 alone"
+    assert reasons["log_softmax"] == "its integer form exists for int8 only"
 
 
 def test_constants_far_from_all_else_stay_in_float(tmp_path: Path) -> None:

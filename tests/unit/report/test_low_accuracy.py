@@ -51,7 +51,7 @@ def test_the_hint_fits_what_was_asked_for() -> None:
         ({"activations": "mixed", "goal_db": 30.0}, "more samples"),
         (
             {"activations": "mixed", "build": {"ram_bytes": 4000}},
-            "the limits allow no smaller error",
+            "no mix within the limits has a smaller error",
         ),
         ({"weights": "int4"}, "--weights int8"),
         ({"weights": "float16"}, "build the float model"),
