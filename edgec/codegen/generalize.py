@@ -152,7 +152,7 @@ def _is_read(function: CFunction, constant: str) -> bool:
     for line in function.lines:
         called = re.match(r" *(\w+)\(", line)
         kernel = runtime_functions().get(called[1]) if called is not None else None
-        is_passed = kernel is not None and "EC_KERNEL" in kernel.text
+        is_passed = kernel is not None and re.search(r"static EC_(KERNEL|SHARED)", kernel.text)
         if re.search(rf"\b{constant}\b", line) and not (is_passed or CONSTANT.fullmatch(line)):
             return True
     return False

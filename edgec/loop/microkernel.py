@@ -61,7 +61,9 @@ class Microkernel:
     names the meaning's outermost loop and a number: the kernel takes this many of its steps at a
     time, in any order among these (with `reads_first`: all reads of these before their writes),
     and goes through all in the order of the loop. `starts(**sizes)` says with which steps it
-    begins anew, where these are not the multiples of the number; not with `reads_first`.
+    begins anew, where these are not the multiples of the number; not with `reads_first`. `inner`
+    names the loop inside: of the steps taken at a time, the kernel goes through this one in order,
+    and reads for each of its steps before it writes what that makes.
 
     `indices` are names of int32 arguments, after the sizes, that a schedule passes as index terms;
     `meaning` takes them as it takes sizes. `instructions(**sizes)` estimates one call on the cores
@@ -82,6 +84,7 @@ class Microkernel:
     reads_first: bool = False
     in_order: tuple[str, int] | None = None
     starts: Callable[..., Sequence[int]] | None = None
+    inner: str = ""
     indices: tuple[str, ...] = ()
     stream: Stream | None = None
     instructions: Callable[..., float] | None = None

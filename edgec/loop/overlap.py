@@ -65,6 +65,8 @@ NEVER = np.int64(1) << 60  # a byte beyond every buffer
 # Iterations looked at in one array, and in one function: beyond, loops are taken as a whole.
 BATCH = 1 << 18
 MOST_ITERATIONS = 1 << 24
+# Steps of a microkernel that are looked at one by one.
+MOST_STEPS = 1 << 19
 #: Inputs that are looked at; each costs a walk through a nest as long as there are inputs.
 MOST_INPUTS = 64
 #: Open sizes for which a function is checked one by one.
@@ -224,12 +226,41 @@ def _nothing(count: int) -> _Summary:
 class _Order:
     """A microkernel's outermost loop, the steps [groups, at once], whether reads are first.
 
-    A group that is short of steps does its last one again, as often as it is.
+    A group that is short of steps does its last one again, as often as it is. inner: the loop
+    inside that each group goes through in order, with reads first.
     """
 
     loop: For
     groups: IntArray
     reads_first: bool
+    inner: For | None = None
+
+    @property
+    def shape(self) -> tuple[int, int, int]:
+        """Groups, steps of the loop inside, and steps at once."""
+        inside = 1 if self.inner is None else _extent(self.inner) or 0
+        return self.groups.shape[0], inside, self.groups.shape[1]
+
+    def steps(self, outer: _Steps) -> _Steps:
+        """Every step of every group, for each execution of the call."""
+        groups, inside, at_once = self.shape
+        each = groups * inside * at_once
+        values = {
+            var: (np.repeat(low, each), np.repeat(high, each))
+            for var, (low, high) in outer.values.items()
+        }
+        steps = np.repeat(self.groups[:, None], inside, axis=1).reshape(-1)
+        at = (_interval(self.loop.start, outer)[0][:, None] + steps).reshape(-1)
+        values[self.loop.var] = at, at
+        if self.inner is not None:
+            inner = np.tile(np.repeat(np.arange(inside), at_once), outer.count * groups)
+            inner += self.inner.start.offset
+            values[self.inner.var] = inner, inner
+        return _Steps(values, len(at), in_order=False)
+
+
+def _extent(loop: For) -> int | None:
+    return (loop.stop - loop.start).constant
 
 
 class _Walk:
@@ -371,14 +402,9 @@ class _Walk:
         kernel, meaning = found
         body = lower_blocks(meaning.body)
         if kernel.in_order is not None and isinstance(body, For):
-            loop, at_once = kernel.in_order
-            extent = (body.stop - body.start).constant
-            known = extent is not None and extent * steps.count <= BATCH
-            if body.var.name == loop and extent is not None and known:
-                params = kernel.pointers(meaning)
-                groups = _groups(kernel, call, extent, at_once)
-                order = _Order(body, groups, kernel.reads_first)
-                return self.ordered_call(params, pointers, order, steps)
+            for order in _orders(kernel, call, body):
+                if prod(order.shape) * steps.count <= MOST_STEPS:
+                    return self.ordered_call(kernel.pointers(meaning), pointers, order, steps)
         for param, pointer in zip(kernel.pointers(meaning), pointers, strict=True):
             if pointer.buffer not in (self.input, self.output):
                 continue
@@ -390,7 +416,8 @@ class _Walk:
                 base = _end(pointer.buffer, flat_address(pointer.buffer, pointer.indices), 0, steps)
                 write = np.maximum(write, base + inside.write)
         whole = _Summary(read, write, np.full(steps.count, -NEVER))
-        return whole if kernel.reads_first else whole.mixed()
+        is_whole = kernel.reads_first and kernel.in_order is None
+        return whole if is_whole else whole.mixed()
 
     def boxes(
         self, pointers: list[BufferRef], read: IntArray, write: IntArray, steps: _Steps
@@ -410,37 +437,38 @@ class _Walk:
         self, params: tuple[Buffer, ...], pointers: list[BufferRef], order: _Order, steps: _Steps
     ) -> _Summary:
         """A microkernel that goes through its outermost loop, some steps at a time."""
-        loop, (groups, at_once) = order.loop, order.groups.shape
-        extent = (loop.stop - loop.start).constant
-        assert extent is not None
-        at = (_interval(loop.start, steps)[0][:, None] + order.groups.reshape(-1)).reshape(-1)
-        values = {
-            var: (np.repeat(low, groups * at_once), np.repeat(high, groups * at_once))
-            for var, (low, high) in steps.values.items()
-        }
-        inner = _Steps({**values, loop.var: (at, at)}, len(at), in_order=False)
-        read, write = np.full(len(at), NEVER), np.full(len(at), -NEVER)
+        groups, inside, at_once = order.shape
+        inner = order.steps(steps)
+        body = order.loop.body if order.inner is None else order.inner.body
+        read, write = np.full(inner.count, NEVER), np.full(inner.count, -NEVER)
         for param, pointer in zip(params, pointers, strict=True):
             if pointer.buffer not in (self.input, self.output):
                 continue
             flat = flat_address(pointer.buffer, pointer.indices)
-            inside = _Walk(param, param).summary(loop.body, inner)
+            found = _Walk(param, param).summary(body, inner)
             if pointer.buffer == self.input:
-                base = np.repeat(_start(pointer.buffer, flat, steps), groups * at_once)
-                read = np.minimum(read, base + inside.read)
+                base = np.repeat(_start(pointer.buffer, flat, steps), prod(order.shape))
+                read = np.minimum(read, base + found.read)
             else:
-                base = np.repeat(_end(pointer.buffer, flat, 0, steps), groups * at_once)
-                write = np.maximum(write, base + inside.write)
-        first = read.reshape(-1, at_once).min(axis=1)
-        last = write.reshape(-1, at_once).max(axis=1)
-        group = _Summary(first, last, np.full(len(first), -NEVER))
+                base = np.repeat(_end(pointer.buffer, flat, 0, steps), prod(order.shape))
+                write = np.maximum(write, base + found.write)
+        again = order.groups == np.roll(order.groups, 1, axis=1)
+        again[:, 0] = False
+        read = np.where(again[:, None], NEVER, read.reshape(-1, *order.shape))
+        write = np.where(again[:, None], -NEVER, write.reshape(-1, *order.shape))
+        group = _nothing(read.size // at_once)
+        group = replace(
+            group, read=read.min(axis=3).reshape(-1), write=write.max(axis=3).reshape(-1)
+        )
         if not order.reads_first:
-            return _in_sequence(group.mixed(), steps.count, groups)
+            return _in_sequence(group.mixed(), steps.count, groups * inside)
         # Nothing closer than the meaning itself, which takes one step at a time.
-        single = _Summary(*(a.reshape(steps.count, -1)[:, :extent].reshape(-1) for a in
-                            (read, write, np.full(len(read), -NEVER))))  # fmt: skip
-        by_steps = _in_sequence(single, steps.count, extent)
-        by_groups = _in_sequence(group, steps.count, groups)
+        single = replace(
+            _nothing(read.size),
+            read=read.swapaxes(2, 3).reshape(-1), write=write.swapaxes(2, 3).reshape(-1),
+        )  # fmt: skip
+        by_steps = _in_sequence(single, steps.count, prod(order.shape))
+        by_groups = _in_sequence(group, steps.count, groups * inside)
         return replace(by_groups, distance=np.maximum(by_groups.distance, by_steps.distance))
 
 
@@ -452,6 +480,18 @@ def _in_sequence(body: _Summary, count: int, size: int) -> _Summary:
         before = np.maximum.accumulate(write[:, :-1], axis=1)
         distance = np.maximum(distance, (before - read[:, 1:]).max(axis=1))
     return _Summary(read.min(axis=1), write.max(axis=1), distance)
+
+
+def _orders(kernel: Microkernel, call: Call, body: For) -> Iterator[_Order]:
+    """What is known of a kernel's order, the most first; nothing if its meaning has other loops."""
+    assert kernel.in_order is not None
+    (loop, at_once), extent, inner = kernel.in_order, _extent(body), body.body
+    if body.var.name != loop or extent is None:
+        return
+    groups = _groups(kernel, call, extent, at_once)
+    if isinstance(inner, For) and inner.var.name == kernel.inner and _extent(inner) is not None:
+        yield _Order(body, groups, True, inner)
+    yield _Order(body, groups, kernel.reads_first)
 
 
 def _groups(kernel: Microkernel, call: Call, extent: int, at_once: int) -> IntArray:

@@ -49,7 +49,10 @@ def call_of(name: str) -> str:
     numbers = [f"n[{i}]" for i in range(len((*kernel.sizes, *kernel.indices)))]
     if kernel.struct is None:
         return f"{name}(out, x, s, {', '.join(numbers)});"
-    held = ", ".join(f".{m} = n[{i}]" for i, m in enumerate(kernel.struct.members))
+    held = ", ".join(
+        f".{m} = {'' if m == 'high' else '(int16_t)'}n[{i}]"
+        for i, m in enumerate(kernel.struct.members)
+    )
     more = numbers[len(kernel.struct.members) :]
     value = f"const {kernel.struct.name} sizes = {{{held}}};"
     return f"{value} {name}(out, x, s, &sizes, {', '.join(more)});"
@@ -253,6 +256,43 @@ def test_on_cores_with_an_fpu(core, special):
     for position, numbers, arrays in cases(special, 5):
         got = run_on_core(core, f"call_{KERNELS[position]}", arrays[0], arrays[1:], numbers)
         assert_same(got, expected(position, numbers, arrays), (position, numbers))
+
+
+def test_units_that_are_fitted_to_a_model(tmp_path: Path) -> None:
+    """Without code for upper limits and for four pixels."""
+    of_units = [c for c in cases(False, 6) if KERNELS[c[0]] in UNITS and c[1][-3] < 2]
+    macros = dict[str, str]()
+    for name in UNITS:
+        macros |= _macros(
+            name, [dict(pixels=3, width=9, bounds=1), dict(pixels=2, width=9, bounds=0)]
+        )
+    assert len(macros) == 4
+    lines = "".join(f"#define {name} {value}\n" for name, value in macros.items())
+    calls = "".join(CALLS[name] for name in UNITS)
+    text = START + lines + SOURCE + calls
+    core = CoreSimulator(build_image(tmp_path, text, "cortex-m4", "gcc", ("-O2",)), "cortex-m4")
+    assert of_units
+    for position, numbers, arrays in of_units:
+        got = run_on_core(core, f"call_{KERNELS[position]}", arrays[0], arrays[1:], numbers)
+        assert_same(got, expected(position, numbers, arrays), (position, numbers))
+
+
+def _macros(name: str, calls: list[dict[str, int]]) -> dict[str, str]:
+    """Of rows of 3x3 windows with these numbers."""
+    kernel = get_microkernel(name)
+    usual = {**dict.fromkeys(kernel.sizes, 1), "kernel_h": 3, "kernel_w": 3, "height": 9}
+    assert kernel.macros is not None
+    return dict(kernel.macros([{**usual, **call} for call in calls]))
+
+
+@pytest.mark.parametrize("name", UNITS)
+def test_kernels_of_units_are_fitted_to_what_a_model_needs(name: str) -> None:
+    prefix = name.upper().removesuffix("_F32")
+    few, whole = dict(pixels=3, width=9, bounds=1), dict(pixels=9, width=9, bounds=3)
+    assert set(_macros(name, [few])) == {f"{prefix}_NO_UPPER", f"{prefix}_ONE"}
+    assert _macros(name, [few, whole]) == {}
+    assert set(_macros(name, [few, {**whole, "bounds": 0}])) == {f"{prefix}_NO_UPPER"}
+    assert set(_macros(name, [few, {**few, "bounds": 2}])) == {f"{prefix}_ONE"}
 
 
 @pytest.mark.parametrize("special", [False, True])

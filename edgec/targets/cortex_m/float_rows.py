@@ -28,6 +28,7 @@ from edgec.targets.cortex_m.kernels.float_rows import (
     DEPTHWISE_UNITS,
     LOWER,
     MOST_SHIFT,
+    MOST_SIZE,
     UNIT,
     UPPER,
     float_bits,
@@ -89,8 +90,10 @@ def replaces_loops(nest: Nest, found: list[Schedule]) -> bool:
 
 def float_schedules(nest: Nest) -> list[Schedule]:
     """A call for each row of outputs; empty where the kernels cannot do it."""
-    kernels = (DEPTHWISE, DEPTHWISE_UNITS) if _is_depthwise(nest) else (CONV, CONV_UNITS)
-    found = _schedules(nest, Schedule(nest.func), kernels[_is_in_units(nest)])
+    kernels = (DEPTHWISE_UNITS, DEPTHWISE) if _is_depthwise(nest) else (CONV_UNITS, CONV)
+    found: list[Schedule] = []
+    for kernel in kernels if _is_in_units(nest) else kernels[1:]:
+        found = found or _schedules(nest, Schedule(nest.func), kernel)
     if nest.window is None and _is_one_row(nest):
         found = _schedules(nest, Schedule(nest.func), DENSE) or found
     return found
@@ -186,7 +189,7 @@ def _dense(schedule: Schedule, limits: dict[str, int], kernel: str) -> None:
         schedule.tensorize("out_d1", kernel, {"depth": depth, "channels": channels, **limits})
         return
     loop = "out_d0" if pixels > 1 else "out_d1"
-    schedule.tensorize(loop, kernel, _pixels(pixels, depth, channels) | limits, {"row": "0"})
+    _call(schedule, loop, kernel, _pixels(pixels, depth, channels) | limits, "0")
 
 
 def _rows(nest: Nest, schedule: Schedule, limits: dict[str, int], kernel: str) -> None:
@@ -200,7 +203,7 @@ def _rows(nest: Nest, schedule: Schedule, limits: dict[str, int], kernel: str) -
         loop = schedule.fuse("out_d1", "out_d2")
         schedule.simplify()
         sizes = _pixels(height * width, window.shape[2], channels)
-        schedule.tensorize(loop, kernel, sizes | limits, {"row": "0"})
+        _call(schedule, loop, kernel, sizes | limits, "0")
         return
     schedule.simplify()
     (kernel_h, kernel_w), (dilation_h, dilation_w) = window.kernel, window.dilation
@@ -220,6 +223,15 @@ def _rows(nest: Nest, schedule: Schedule, limits: dict[str, int], kernel: str) -
         sizes["in_channels"] = window.shape[2]
     loop = "out_d2" if width > 1 else "out_d3"
     row = "out_d1" if height > 1 else "0"
+    _call(schedule, loop, kernel, sizes, row)
+
+
+def _call(schedule: Schedule, loop: str, kernel: str, sizes: dict[str, int], row: str) -> None:
+    """A call in place of a loop. Raises ScheduleError where its struct cannot hold a size."""
+    if kernel in (CONV_UNITS, DEPTHWISE_UNITS):
+        held = [abs(size) for name, size in sizes.items() if name != "high"]
+        if max(held) > MOST_SIZE:
+            raise ScheduleError(f"a size of {max(held)} does not fit in 16 bits")
     schedule.tensorize(loop, kernel, sizes, {"row": row})
 
 

@@ -19,9 +19,10 @@
  * its first taps are at (row * stride_h - top, p * stride_w - left). bounds: 1 if results are at least 0,
  * plus 2 if there is an upper limit, which is not below 0; high is the bits of this float. */
 typedef struct {
-    int32_t height, width, in_channels;
-    int32_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
-    int32_t top, left, pixels, channels, bounds, high;
+    int16_t height, width, in_channels;
+    int16_t kernel_h, kernel_w, stride_h, stride_w, dilation_h, dilation_w;
+    int16_t top, left, pixels, channels, bounds;
+    int32_t high;
 } ec_row_of_units_sizes;
 
 /* Pixels whose windows have equally many taps. x: the first input of the first pixel, `pixel` bytes
@@ -106,6 +107,39 @@ typedef struct {
     "3:\n" \
     "lsls r2, r1, #31\n"
 
+/* Assembly: nothing is limited from above. Leaves bounds in r1. */
+#define EC_NO_UPPER_F32_FPU(sums) \
+    "ldr r1, [r0, #48]\n" \
+    "lsls r2, r1, #31\n"
+
+/* What limits sums of convolutions. A model whose layers have no upper limit defines EC_CONV_UNITS_NO_UPPER. */
+#if defined(EC_CONV_UNITS_NO_UPPER)
+#define EC_CONV_LIMIT_F32_FPU EC_NO_UPPER_F32_FPU
+#else
+#define EC_CONV_LIMIT_F32_FPU EC_LIMIT_F32_FPU
+#endif
+
+/* The same of depthwise convolutions. */
+#if defined(EC_DEPTHWISE_UNITS_NO_UPPER)
+#define EC_DEPTHWISE_LIMIT_F32_FPU EC_NO_UPPER_F32_FPU
+#else
+#define EC_DEPTHWISE_LIMIT_F32_FPU EC_LIMIT_F32_FPU
+#endif
+
+/* The most pixels at once. A model defines EC_CONV_UNITS_ONE if no layer has four with whole windows. */
+#if defined(EC_CONV_UNITS_ONE)
+#define EC_CONV_UNITS_PIXELS 1
+#else
+#define EC_CONV_UNITS_PIXELS 4
+#endif
+
+/* The same of depthwise convolutions. */
+#if defined(EC_DEPTHWISE_UNITS_ONE)
+#define EC_DEPTHWISE_UNITS_PIXELS 1
+#else
+#define EC_DEPTHWISE_UNITS_PIXELS 4
+#endif
+
 /* Assembly: four sums, limited by 0 from below, at r12. All bits of what has a sign are cleared: as the
  * biases are not -0, no sum is, and a NaN has no sign. */
 #define EC_STORE_LIMITED_F32_FPU(a, b, c, d) \
@@ -134,8 +168,8 @@ typedef struct {
     ".endr\n"
 
 /* Assembly: their results. */
-#define EC_END_FOUR_F32_FPU \
-    EC_LIMIT_F32_FPU("s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15") \
+#define EC_END_FOUR_F32_FPU(limit) \
+    limit("s0, s1, s2, s3, s4, s5, s6, s7, s8, s9, s10, s11, s12, s13, s14, s15") \
     "ldr lr, [r0, #40]\n" \
     "mov r12, r9\n" \
     "add r9, r9, #16\n" \
@@ -234,8 +268,8 @@ typedef struct {
 /* Assembly: its pointer at the next run. */
 #define EC_SKIP_ONE_F32_FPU "add r2, r2, r12\n"
 /* Assembly: its results. */
-#define EC_END_ONE_F32_FPU \
-    EC_LIMIT_F32_FPU("s0, s1, s2, s3") \
+#define EC_END_ONE_F32_FPU(limit) \
+    limit("s0, s1, s2, s3") \
     "mov r12, r9\n" \
     "add r9, r9, #16\n" \
     "bne 4f\n" \
@@ -267,6 +301,7 @@ static inline EC_UNUSED void ec_units_in_c_f32(const ec_units_f32_sizes *n, int3
     const float *x = n->x;
     const float *unit = n->stream;
     for (float *out = n->out; out != n->end; out += 4, unit += n->unit / 4, x += 4 * own) {
+        float sums[16];
         for (int32_t i = 0; i < 4 * pixels; ++i) {
             const int32_t c = i % 4;
             const float *from = x + i / 4 * (n->pixel / 4) + own * c;
@@ -283,7 +318,10 @@ static inline EC_UNUSED void ec_units_in_c_f32(const ec_units_f32_sizes *n, int3
             }
             sum = (n->bounds & 1) != 0 && sum < 0.0f ? 0.0f : sum;
             sum = (n->bounds & 2) != 0 && n->high < sum ? n->high : sum;
-            out[i / 4 * (n->pitch / 4) + c] = sum;
+            sums[i] = sum;
+        }
+        for (int32_t i = 0; i < 4 * pixels; ++i) {
+            out[i / 4 * (n->pitch / 4) + i % 4] = sums[i];
         }
     }
 }
@@ -292,31 +330,34 @@ static inline EC_UNUSED void ec_units_in_c_f32(const ec_units_f32_sizes *n, int3
 static EC_KERNEL void ec_conv_four_units_f32(ec_units_f32_sizes *units) {
     EC_RUN_UNITS_F32(units, 4, 0, EC_BEGIN_FOUR_F32_FPU,
                      EC_SHARED_RUN_F32_FPU(EC_FOUR_PIXELS_F32_FPU), EC_SKIP_FOUR_F32_FPU,
-                     EC_END_FOUR_F32_FPU);
+                     EC_END_FOUR_F32_FPU(EC_CONV_LIMIT_F32_FPU));
 }
 
 /* One pixel whose channels share inputs. */
 static EC_KERNEL void ec_conv_one_units_f32(ec_units_f32_sizes *units) {
     EC_RUN_UNITS_F32(units, 1, 0, EC_BEGIN_ONE_F32_FPU, EC_SHARED_RUN_F32_FPU(EC_ONE_PIXEL_F32_FPU),
-                     EC_SKIP_ONE_F32_FPU, EC_END_ONE_F32_FPU);
+                     EC_SKIP_ONE_F32_FPU, EC_END_ONE_F32_FPU(EC_CONV_LIMIT_F32_FPU));
 }
 
 /* Four pixels whose channels have inputs of their own. */
 static EC_KERNEL void ec_depthwise_four_units_f32(ec_units_f32_sizes *units) {
     EC_RUN_UNITS_F32(units, 4, 1, EC_BEGIN_FOUR_F32_FPU, EC_OWN_RUN_F32_FPU(EC_FOUR_PIXELS_F32_FPU),
-                     EC_SKIP_FOUR_F32_FPU, EC_END_FOUR_F32_FPU EC_NEXT_INPUTS_F32_FPU);
+                     EC_SKIP_FOUR_F32_FPU,
+                     EC_END_FOUR_F32_FPU(EC_DEPTHWISE_LIMIT_F32_FPU) EC_NEXT_INPUTS_F32_FPU);
 }
 
 /* One pixel whose channels have inputs of their own. */
 static EC_KERNEL void ec_depthwise_one_units_f32(ec_units_f32_sizes *units) {
     EC_RUN_UNITS_F32(units, 1, 1, EC_BEGIN_ONE_F32_FPU, EC_OWN_RUN_F32_FPU(EC_ONE_PIXEL_F32_FPU),
-                     EC_SKIP_ONE_F32_FPU, EC_END_ONE_F32_FPU EC_NEXT_INPUTS_F32_FPU);
+                     EC_SKIP_ONE_F32_FPU,
+                     EC_END_ONE_F32_FPU(EC_DEPTHWISE_LIMIT_F32_FPU) EC_NEXT_INPUTS_F32_FPU);
 }
 
-/* A row of outputs: what lies outside of x is left out, and pixels are computed in order. own: as above. */
+/* A row of outputs: what lies outside of x is left out, and pixels are computed in order. own: as above.
+ * at_once: four pixels may be taken at once, or only one. */
 static inline EC_INLINE void ec_row_of_units_f32(float *out, const float *x, const float *stream,
                                                  const ec_row_of_units_sizes *n, int32_t row,
-                                                 int32_t own) {
+                                                 int32_t own, int32_t at_once) {
     const int32_t across = own != 0 ? n->channels : n->in_channels;
     const int32_t depth = own != 0 ? 1 : n->in_channels;
     const int32_t apart = own != 0 ? n->dilation_w : 1;
@@ -341,7 +382,8 @@ static inline EC_INLINE void ec_row_of_units_f32(float *out, const float *x, con
         const int32_t column = p * n->stride_w - n->left;
         const int32_t last = column + 3 * n->stride_w + (n->kernel_w - 1) * apart;
         ec_clip_taps(&from, &to, column, n->kernel_w, apart, n->width);
-        const int32_t is_whole = to - from == n->kernel_w && n->pixels - p >= 4 && last < n->width;
+        const int32_t is_whole =
+            at_once == 4 && to - from == n->kernel_w && n->pixels - p >= 4 && last < n->width;
         const int32_t some = is_whole != 0 ? 4 : 1;
         units.x = rows + (column + from * apart) * across;
         units.inputs = (to - from) * depth;
@@ -369,13 +411,13 @@ static inline EC_INLINE void ec_row_of_units_f32(float *out, const float *x, con
  * of x. Nothing is read but x, within its rows, and the stream. */
 static EC_SHARED void ec_conv_units_f32(float *out, const float *x, const float *stream,
                                         const ec_row_of_units_sizes *n, int32_t row) {
-    ec_row_of_units_f32(out, x, stream, n, row, 0);
+    ec_row_of_units_f32(out, x, stream, n, row, 0, EC_CONV_UNITS_PIXELS);
 }
 
 /* The same where each channel of x has windows of its own. */
 static EC_SHARED void ec_depthwise_units_f32(float *out, const float *x, const float *stream,
                                              const ec_row_of_units_sizes *n, int32_t row) {
-    ec_row_of_units_f32(out, x, stream, n, row, 1);
+    ec_row_of_units_f32(out, x, stream, n, row, 1, EC_DEPTHWISE_UNITS_PIXELS);
 }
 
 #endif /* EC_FPU_UNITS_F32_H */

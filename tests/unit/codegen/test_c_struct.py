@@ -110,6 +110,8 @@ def test_where_time_counts_only_structs_that_are_passed_on_are_parameters() -> N
     assert general.function.params[-1] == "const ec_window_sizes *window_sizes"
     assert general.function.lines[0] == call
     assert len(generalize(functions("    out[%d] = 0;"), by_structs=True)) == 2
+    (shared,) = generalize(functions("    ec_conv_units_f32(out, x, w, window_sizes, 0);"), True)
+    assert shared.function.params[-1] == "const ec_window_sizes *window_sizes"
     read = "    ec_pack_windows_4_s8_dsp(out, x, window_sizes, 4);"
     assert len(generalize(functions(read), by_structs=True)) == 2
 

@@ -183,7 +183,18 @@ def late4() -> PrimFunc:
     )
 
 
+def pairs4() -> PrimFunc:
+    return parse_func(
+        "func pairs4(to: arena int8[8], x: arena int8[8]) {\n"
+        "for i in 0..4 { for c in 0..2 { to[2*i + c] = x[2*i + c] } }\n}\n"
+    )
+
+
 KERNELS = (
+    Microkernel("test_pairs4_by_1", pairs4, in_order=("i", 1)),
+    Microkernel("test_pairs4_by_1_in_order", pairs4, in_order=("i", 1), inner="c"),
+    Microkernel("test_pairs4_by_3_in_order", pairs4, in_order=("i", 3), inner="c"),
+    Microkernel("test_pairs4_of_another_loop", pairs4, in_order=("i", 1), inner="d"),
     Microkernel("test_copy4", copy4),
     Microkernel("test_copy4_from", copy4, sizes=("start",)),
     Microkernel("test_copy4_reads_first", copy4, reads_first=True),
@@ -208,6 +219,10 @@ KERNELS = (
         ("call test_odd4_by_3(&out[i*4], &x[i*8])", 3),
         ("call test_odd4_by_1_and_3(&out[i*4], &x[i*8])", 2),
         ("call test_copy4_by_3_reads_first(&out[i*4], &x[i*4])", 0),
+        ("call test_pairs4_by_1(&out[i*8], &x[i*8])", 2),
+        ("call test_pairs4_by_1_in_order(&out[i*8], &x[i*8])", 0),
+        ("call test_pairs4_by_3_in_order(&out[i*8], &x[i*8])", 4),
+        ("call test_pairs4_of_another_loop(&out[i*8], &x[i*8])", 2),
         ("call test_copy4_of_another_loop(&out[i*4], &x[i*4])", 4),
         ("call test_copy4_from(&out[i*4], &x[i*4], 3)", 1),
         ("call test_copy4(&out[i*4], &x[0])", None),

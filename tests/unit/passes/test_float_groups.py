@@ -180,6 +180,8 @@ def test_what_whole_units_cannot_do_is_left_to_rows() -> None:
     for limits, bias in (((-1.0, 6.0), 1.0), ((0.0, 6.0), math.nan), ((-math.inf, -2.0), 1.0)):
         found = of_large_model(layer(*given, limits=limits, first_bias=bias))
         assert kernels_of(found.variants[0].function) == {CONV}, (limits, bias)
+    many = layer("dense", (1 << 15, 4), (8, 4), None, limits=(0.0, 6.0))
+    assert kernels_of(of_large_model(many).variants[0].function) == {CONV}  # sizes have 16 bits
 
 
 @pytest.mark.parametrize("optimize", ["size", "balanced", "time"])

@@ -47,6 +47,8 @@ CONV_GROUPS = "ec_conv_row_f32_s4_groups"
 MOST_SHIFT = 3
 #: Channels of a unit, and pixels that are computed at once.
 UNIT, PIXELS = 4, 4
+#: The largest size of a row of whole units.
+MOST_SIZE = (1 << 15) - 1
 #: Which limits a sum has.
 LOWER, UPPER = 1, 2
 
@@ -358,7 +360,7 @@ def _register(
     instructions: Callable[..., float],
     code_bytes: int,
     weight_bits: int = 32,
-    struct: Struct | None = None,
+    **more: Any,
 ) -> None:
     """A kernel of rows. code_bytes: on Cortex-M4; the vectors of Cortex-M55 need 1.2 KB more."""
     register(
@@ -376,7 +378,7 @@ def _register(
             instructions=instructions,
             code_bytes=code_bytes,
             weight_bits=weight_bits,
-            struct=struct,
+            **more,
         )
     )
 
@@ -469,14 +471,25 @@ _register(
 )
 
 
+def unit_macros(prefix: str, calls: Sequence[Mapping[str, int]]) -> dict[str, str]:
+    """No code for upper limits, and none for four pixels, where no layer needs it."""
+    made = {}
+    if not any(call["bounds"] & UPPER for call in calls):
+        made[f"{prefix}_NO_UPPER"] = "1"
+    if all(len(starts(**call)) == call["pixels"] for call in calls):
+        made[f"{prefix}_ONE"] = "1"
+    return made
+
+
 def _register_units(
     name: str, meaning: Callable[..., PrimFunc], sizes: tuple[str, ...], form: FloatForm,
-    instructions: Callable[..., float], code_bytes: int,
+    instructions: Callable[..., float], code_bytes: int, **more: Any,
 ) -> None:  # fmt: skip
     sizes = tuple(size for size in sizes if size != "low")
+    macros = partial(unit_macros, name.upper().removesuffix("_F32"))
     _register(
         name, partial(meaning, low=0), sizes, "cortex_m/units_f32.h", form, instructions,
-        code_bytes, struct=Struct("ec_row_of_units_sizes", sizes),
+        code_bytes, struct=Struct("ec_row_of_units_sizes", sizes), macros=macros, **more,
     )  # fmt: skip
 
 
@@ -486,5 +499,5 @@ _register_units(
 )  # fmt: skip
 _register_units(
     DEPTHWISE_UNITS, depthwise_row, _DEPTHWISE_SIZES, FloatForm(by_channel=True),
-    partial(_depthwise_instructions, DEPTHWISE_UNITS_COST), 1600,
+    partial(_depthwise_instructions, DEPTHWISE_UNITS_COST), 1600, inner="out_c",
 )  # fmt: skip
