@@ -106,9 +106,10 @@
     EC_GROUPS_1_WORD(EC_GROUPS_1_SUM, "r5", "r7")
 
 /* One pixel begins: r4 and r6 get what a step has beside its first octet, and the size of all bytes of
- * four channels. s8 gets the zero point. The stack has the sums, then where the bytes of the next step are: one instruction
- * loads all, and one stores them. After them lie where the last four results are, a free word,
- * where a step goes on after its first octet, that size, the inputs, their end, and the results. */
+ * four channels. s8 gets the zero point. The stack has the sums, then where the bytes of the next step
+ * are: one instruction loads all, and one stores them. After them lie where the last four results are, a
+ * free word, where a step goes on after its first octet, that size, the inputs, their end, and the
+ * results. */
 #define EC_GROUPS_1_BEGIN(octet, bytes) \
     "sub sp, #48\n" \
     "add r7, r1, r4, lsl #" octet "\n" \
@@ -120,9 +121,8 @@
     "mov r1, r2\n" \
     "ldrd r4, r6, [r3, #12]\n" \
     "movs r5, #" bytes "\n" \
-    "adr.w r7, 4f\n" \
+    "adr.w r7, 4f + 1\n" \
     "mls r7, r4, r5, r7\n" \
-    "orr r7, r7, #1\n" \
     "strd r7, r6, [sp, #28]\n" \
     "mov.w r9, #0xF000F000\n"
 
