@@ -75,6 +75,12 @@ class Prices:
         """Whether bytes of weights are weighed against instructions."""
         return bool(self.time and (self.flash or self.weights))
 
+    def __str__(self) -> str:
+        """The text that `of_text` reads."""
+        prices = (self.time, self.flash, self.ram)
+        given = {n: str(p).removesuffix(".0") for n, p in zip(PRICED, prices, strict=True) if p}
+        return ",".join("=".join(pair) for pair in given.items())
+
     def cost(self, instructions: float, flash_bytes: float, ram_bytes: float) -> float:
         """The cost of a choice; only differences have a meaning."""
         pairs = (self.time, instructions), (self.flash, flash_bytes), (self.ram, ram_bytes)

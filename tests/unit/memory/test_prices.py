@@ -74,6 +74,7 @@ def test_a_limit_comes_before_prices(compiled: Callable[[str], Compiled], tmp_pa
 
 def test_prices_of_a_text() -> None:
     assert Prices.of_text("time=1,flash=0.2,ram=0.1") == Prices(1, 0.2, 0.1)
+    assert [str(Prices.of_text(text)) for text in VECTORS] == [*VECTORS]
     assert Prices.of_text("ram=2") == Prices(ram=2)
     assert read_optimize("size") == "size"
     assert Options.of_words({"optimize": "time=1,ram=2"}).optimize == Prices(time=1, ram=2)
