@@ -258,7 +258,7 @@ def compile_module(
     reserved: Mapping[str, int] | None = None,
 ) -> Compiled:
     """Stages 2 to 6, of a module as a frontend makes it. Raises PlanError as `compile_model`."""
-    known = len(options.tuned.groups)
+    known, offload = len(options.tuned.groups), options.offload
     core, options = _offloaded(core, options)
     options = with_usable(_for_core(options, core), core)
     if options.specialize and options.io == "rows":
@@ -282,10 +282,11 @@ def compile_module(
     if compiled.regions is not None:
         program = place_program(program, compiled.regions, copies=compiled.options.prices.is_fast)
     program.check()
-    left_out = known - len(options.tuned.groups)
     return replace(
-        compiled, program=program, specials=specials or compiled.specials, tuned_left_out=left_out
-    )
+        compiled, program=program, specials=specials or compiled.specials,
+        options=replace(compiled.options, offload=offload),
+        tuned_left_out=known - len(options.tuned.groups),
+    )  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -15,6 +15,7 @@ import click
 from edgec.report.terminal import echo
 
 if TYPE_CHECKING:
+    from edgec.loop.tuned import Tuned
     from edgec.options import Options
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -298,13 +299,14 @@ def require_model(path: Path) -> None:
         )
 
 
-def refuse_compile_options(why: str) -> None:
-    """Raise UsageError if the user gave one of `compile_options` where nothing is compiled."""
+def refuse_compile_options(why: str, but: Sequence[str] = ()) -> None:
+    """Raise UsageError if the user gave one of `compile_options`, but for some, without need."""
     context = click.get_current_context()
     given = [
         f"--{name.replace('_', '-')}"
         for name in COMPILE_OPTIONS
-        if context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
+        if name not in but
+        and context.get_parameter_source(name) is click.core.ParameterSource.COMMANDLINE
     ]
     if given:
         raise click.UsageError(f"{', '.join(given)}: {why}")
@@ -397,10 +399,12 @@ def _offload(given: tuple[str, ...]) -> str | tuple[str, ...]:
     return given or "all"
 
 
-def _tuned(given: Path | None) -> Any:
+def _tuned(given: Path | Tuned | None) -> Tuned:
     """The content of the file of `--tuned`, or of the file beside the command's model."""
     from edgec.loop.tuned import Tuned, beside, read_tuned
 
+    if isinstance(given, Tuned):
+        return given
     context = click.get_current_context(silent=True)
     model = context.params.get("model") if context is not None and given is None else None
     path = beside(model) if isinstance(model, Path) else given

@@ -21,7 +21,7 @@ from edgec.cli.arguments import (
 )
 from edgec.cli.progress import Working, tell_lost, working
 from edgec.cli.sanitizer import run_sanitized, sanitize_option
-from edgec.cli.verify_project import model_of, refuse_another
+from edgec.cli.verify_project import OWN_CODE, model_of, refuse_another
 from edgec.report.terminal import echo, echo_lines
 
 if TYPE_CHECKING:
@@ -112,8 +112,8 @@ def _subject(model: Path, given: dict[str, Any]) -> tuple[Path, Manifest | None,
     """The model file and how it is compiled; of a project's folder, as that was built."""
     if not model.is_dir():
         return model, None, make_options(**given)
-    refuse_compile_options("the folder says how it was built")
-    return model_of(model)
+    refuse_compile_options("the folder says how it was built", but=OWN_CODE)
+    return model_of(model, {name: given[name] for name in ("kernels", "external")})
 
 
 def _same_project(project: Manifest | None, model: Path, then: Prepare | None) -> Prepare | None:

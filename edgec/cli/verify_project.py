@@ -13,9 +13,14 @@ if TYPE_CHECKING:
     from edgec.options import Options
 
 
-def model_of(folder: Path) -> tuple[Path, Manifest, Options]:
+#: Options that name code of the user's, which a project does not hold: they are given again.
+OWN_CODE = ("kernels", "external", "custom_ops")
+
+
+def model_of(folder: Path, code: Mapping[str, Any]) -> tuple[Path, Manifest, Options]:
     """The model file of a project, its manifest, and the options of its build.
 
+    code: the words of `--kernels` and `--external`.
     A model that the build quantized is in the folder itself. Other models are searched for in this
     folder, beside the project and above it. Raises BuildFailed for a folder that is not a project,
     EdgecError if the model is in none of these folders.
@@ -25,7 +30,7 @@ def model_of(folder: Path) -> tuple[Path, Manifest, Options]:
     from edgec.report.project import load_report
 
     manifest = Manifest.load(folder)
-    options = _options(load_report(folder), manifest)
+    options = _options(load_report(folder), manifest, folder, code)
     name = manifest.source_file
     inside = folder.resolve()
     folders = [Path.cwd(), inside.parent, inside.parent.parent]
@@ -47,20 +52,26 @@ def refuse_another(built: Manifest, manifest: Manifest, model: Path) -> None:
         raise EdgecError(
             f"{model} compiles to other C than the project has: the model or the project has"
             " changed",
-            hint="build the project again, or give the model file itself",
+            hint="build the project again, or give the model file itself; if it was built with "
+            "--kernels, --external or --custom-ops, give these again",
         )
 
 
-def _options(report: Mapping[str, Any], manifest: Manifest) -> Options:
+def _options(
+    report: Mapping[str, Any], manifest: Manifest, folder: Path, code: Mapping[str, Any]
+) -> Options:
+    from edgec.loop.tuned import Tuned, read_tuned
     from edgec.options import read_optimize
 
-    words = dict(report["options"])
+    words = {**report["options"], **code}
+    tuned = words.pop("tuned", None)
     shapes, values = words.pop("input_shapes"), words.pop("input_values")
     sizes, placements = words.pop("specialize"), words.pop("placements")
-    optimize = words.pop("optimize")
+    optimize = read_optimize(words.pop("optimize"))
     return make_options(
         **words,
-        optimize=read_optimize(optimize) if isinstance(optimize, str) else optimize,
+        tuned=Tuned() if tuned is None else read_tuned(folder / tuned),
+        optimize=optimize,
         model_name=manifest.model,
         input_shape=[
             (name, tuple(INPUT_SHAPE.read_extent(str(extent)) for extent in shape))

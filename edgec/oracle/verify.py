@@ -17,16 +17,17 @@ import numpy as np
 from edgec.boards.board import Board
 from edgec.codegen.manifest import Manifest, TraceEntry
 from edgec.codegen.versions import special_name
+from edgec.deploy.limits import build_within
 from edgec.deploy.project import Built, deploy
 from edgec.errors import EdgecError, RunFailed
 from edgec.graph.ir import Function, Module, Value
 from edgec.graph.provenance import Origin
 from edgec.graph.types import Array
-from edgec.options import Options
+from edgec.options import Limits, Options
 from edgec.oracle.frameworks import Oracle, OracleResult, open_oracle
 from edgec.oracle.own_reference import OwnReference, has_declared
 from edgec.oracle.tolerances import scales, steps_of, tolerances
-from edgec.pipeline import Compiled, compile_model
+from edgec.pipeline import Compiled, compile_module, read_model
 from edgec.report.notebook import verification_html
 from edgec.runners.engine import RunResult, Transfer, open_session
 from edgec.runners.pool import Pool
@@ -229,24 +230,25 @@ def verify_model(
     ToolMissing where the framework or the engine is not installed.
     """
     runner = Runner(runner) if isinstance(runner, str) else runner
-    runner.tell(f"compiling {model.name}")
-    compiled = compile_model(model, board.core, options, board=board, dump=runner.dump)
-    oracle, note = _reference(model, reference, options, compiled.imported)
+    imported = read_model(model, options)
+    oracle, note = _reference(model, reference, options, imported)
     inputs = [list(case) for case in cases]
     result = Verification(oracle.name, runner.name, len(inputs), note=note)
-    first = _Comparing(result, oracle, compiled, runner, layers)
-    seen = _compared(first, board, work / "fused", inputs)
+    runner.tell(f"building {model.name} for {board.name}")
+    compiled, built = build_within(
+        imported, board, board.core, options, work / "fused", traced=layers, dump=runner.dump
+    )
+    seen = _Comparing(result, oracle, compiled, runner, layers).run(built, inputs)
     if layers and not options.unfused and runner.takes_any_build:
-        apart = replace(options, unfused=True, placements=())
-        loose = compile_model(model, board.core, apart, board=board)
+        apart = replace(options.with_limits(Limits()), unfused=True, placements=())
+        loose = compile_module(imported, board.core, apart, board=board)
         rest = _tensors(loose.module.main) - seen
         if rest:
-            more = _Comparing(result, oracle, loose, runner, True, rest)
-            seen |= _compared(more, board, work / "unfused", inputs)
+            runner.tell(f"building {model.name} unfused")
+            built = deploy(loose, board, work / "unfused", traced=True)
+            seen |= _Comparing(result, oracle, loose, runner, True, rest).run(built, inputs)
     if layers:
-        result.uncovered = [
-            name for name in _computed_tensors(compiled.imported.main) if name not in seen
-        ]
+        result.uncovered = [name for name in _computed_tensors(imported.main) if name not in seen]
     return result
 
 
@@ -283,16 +285,6 @@ def _framework(model: Path, name: str | None, options: Options) -> tuple[Oracle,
         return oracle, f"{refused.message}: compared with LiteRT instead"
 
 
-def _compared(
-    comparing: _Comparing, board: Board, work: Path, inputs: Sequence[Sequence[Array]]
-) -> set[str]:
-    """Build in `work`, run all cases; the names of the source tensors that were compared."""
-    comparing.runner.tell(f"building for {board.name}")
-    built = deploy(comparing.compiled, board, work, traced=comparing.layers)
-    comparing.run(built, inputs)
-    return comparing.compared
-
-
 def _tensors(function: Function) -> set[str]:
     """The source tensors that nodes' results stand for."""
     return {v.origin.tensor for n in function.nodes for v in n.outputs if v.origin is not None}
@@ -320,7 +312,7 @@ class _Comparing:
         layers: bool, only: set[str] | None = None,
     ) -> None:  # fmt: skip
         self.result, self.oracle, self.runner = result, oracle, runner
-        self.layers, self.only, self.compiled = layers, only, compiled
+        self.layers, self.only = layers, only
         self.function = compiled.module.main
         self.values: dict[str, Value] = {}
         self.operators: dict[str, str] = {}
@@ -349,8 +341,11 @@ class _Comparing:
         """Names of the source tensors that were compared inside the model."""
         return {row.tensor for row in self.rows.values()}
 
-    def run(self, built: Built, inputs: Sequence[Sequence[Array]]) -> None:
-        """Run all cases on the build and compare; rows are added to the result."""
+    def run(self, built: Built, inputs: Sequence[Sequence[Array]]) -> set[str]:
+        """Run all cases on the build and compare; rows are added to the result.
+
+        Returns `compared`.
+        """
         answers = self.function.answers if self.only is None else ()
         outputs = [self._row(value, "output", value.type.shape) for value in answers]
         self.oracle.reset()
@@ -366,6 +361,7 @@ class _Comparing:
         _check_count("cases", len(inputs), done, f"the engine {self.runner.name}")
         self.result.outputs += outputs
         self.result.layers += self.rows.values()
+        return self.compared
 
     def _traces(
         self, manifest: Manifest, inputs: Sequence[Array], found: RunResult

@@ -65,11 +65,15 @@ def render_page(report: Mapping[str, Any], diff: Mapping[str, Any] | None = None
         graph=graph_picture(report["graph"], report["results"]),
         graph_open=len(report["graph"]) <= LONG_GRAPH,
         long_table=LONG_TABLE,
-        options=[
-            (key, str(value).lower() if isinstance(value, bool) else value or "default")
-            for key, value in report["options"].items()
-        ],
+        options=[(key, _option(value)) for key, value in report["options"].items()],
     )  # fmt: skip
+
+
+def _option(value: Any) -> str:
+    """An option's value as text."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(map(str, value)) if isinstance(value, list) else str(value or "default")
 
 
 @cache

@@ -17,6 +17,7 @@ from edgec.build.ownership import add_to_marker
 from edgec.build.staging import staged_file
 from edgec.errors import BuildFailed, EdgecError, RunFailed
 from edgec.graph.ir import Constant, Value
+from edgec.loop.tuned import to_json
 from edgec.report.figures import picked
 from edgec.report.summary import build_report
 
@@ -29,6 +30,8 @@ if TYPE_CHECKING:
 REPORT_NAME = "report.json"
 PROFILE_NAME = "profile.json"
 REPORT_FORMAT = 3
+#: A project's file of schedules that `edgec tune` found.
+TUNED_NAME = "tuned.json"
 #: No figure of a build is larger; a float holds it without overflow.
 LARGEST = 1 << 62
 
@@ -102,21 +105,18 @@ def project_report(compiled: Compiled, built: Built) -> dict[str, Any]:
 
 
 def _options(options: Options) -> dict[str, Any]:
-    names = (
-        "optimize",
-        "io",
-        "match",
-        "unfused",
-        "no_asm",
-        "compiler",
-        "c_optimize",
-        "float_sums",
-        "threads",
-        "weights_form",
-    )
-    own = picked(options, *names)
+    """The options that a build with the same C needs, but for the user's files."""
+    own = picked(
+        options, "io", "match", "unfused", "no_asm", "compiler", "c_optimize", "float_sums",
+        "driver", "threads", "weights_form", "compile_budget", "max_ram_bytes",
+    )  # fmt: skip
+    offload, tuned = options.offload, options.tuned
     return {
+        "optimize": str(options.optimize),
         **own,
+        "offload": [offload] if isinstance(offload, str) else [*offload],
+        "tuned": "none" if tuned.is_alone else TUNED_NAME if tuned.groups else None,
+        "kernels": [getattr(each, "name", str(each)) for each in options.kernels],
         "input_shapes": {name: [*map(_extent, shape)] for name, shape in options.input_shapes},
         "input_values": dict(options.input_values),
         "specialize": {name: [*values] for name, values in options.specialize},
@@ -141,7 +141,13 @@ def _functions(image: Image | None) -> list[dict[str, Any]]:
 
 
 def write_report(compiled: Compiled, built: Built) -> None:
-    """Write `report.json` into the project; `deploy` calls it before the folder gets its name."""
+    """Write `report.json`, and the user's tuned schedules, into the project.
+
+    `deploy` calls it before the folder gets its name.
+    """
+    tuned = compiled.options.tuned
+    if tuned.groups:
+        (built.project / TUNED_NAME).write_text(to_json(tuned), encoding="utf-8")
     text = json.dumps(project_report(compiled, built), indent=1, ensure_ascii=True) + "\n"
     (built.project / REPORT_NAME).write_bytes(text.encode("ascii"))
 

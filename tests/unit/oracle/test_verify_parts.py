@@ -104,8 +104,7 @@ def test_what_is_done_is_said(model: Path, tmp_path: Path) -> None:
     runner = Runner("host", progress=lambda *what: told.append(what))
     cases = [[np.ones((2, 3), np.float32)]] * 2
     board = load_board("host")
-    first = [("compiling m.onnx", 0, 0), ("building for host", 0, 0), ("cases on host", 0, 2),
-             ("cases on host", 1, 2)]  # fmt: skip
+    first = [("building m.onnx for host", 0, 0), ("cases on host", 0, 2), ("cases on host", 1, 2)]
     result = verify_model(model, board, Options(), runner, cases, tmp_path / "w")
     assert told == first and result.layers == [] and len(result.outputs) == 1
     told.clear()
