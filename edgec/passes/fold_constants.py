@@ -22,25 +22,27 @@ def fold_constants(function: Function) -> Function:
 
     def visit(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
         # A result that is read inside is known there, too.
-        inputs = tuple(copied.get(value, value) for value in inputs)
-        if not inputs or not all(isinstance(value, Constant) for value in inputs):
-            return None
-        if node.op.movement is Movement.COPY or not ends(node) or symbols_of_nodes([node]):
-            return None
+        given, inputs = inputs, tuple(copied.get(value, value) for value in inputs)
+        is_known = bool(inputs) and all(isinstance(value, Constant) for value in inputs)
+        is_copy = node.op.movement is Movement.COPY
+        if not is_known or is_copy or not ends(node) or symbols_of_nodes([node]):
+            return None if inputs == given else rewriter.keep(node, inputs)
         found: list[Value] = []
         for value, constant in zip(node.outputs, evaluate_constant(node, inputs), strict=True):
             if value not in rewriter.old.results:
                 found.append(constant)
                 continue
-            found.append(_copied(rewriter, node, value, constant))
-            copied[found[-1]] = constant
+            source = rewriter.builder.constant(
+                f"{value.name}.value", constant.data, value.type.quant
+            )
+            found.append(_copied(rewriter, node, value, source))
+            copied[found[-1]] = source
         return found
 
     return Rewriter(function).run(visit)
 
 
-def _copied(rewriter: Rewriter, node: Node, value: Value, constant: Constant) -> Value:
-    source = rewriter.builder.constant(f"{value.name}.value", constant.data, value.type.quant)
+def _copied(rewriter: Rewriter, node: Node, value: Value, source: Constant) -> Value:
     return rewriter.builder.op(
         Copy, [source], name=f"{node.name}/constant", output_names=[value.name],
         origins=[value.origin], sources=node.sources,

@@ -33,7 +33,7 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -148,8 +148,13 @@ def inputs_of(model: Model, rng: np.random.Generator) -> list[list[Array]]:
 # ---- 1 and 2: in Python ----
 
 
-def prepare(case: Case, folder: Path, number: int) -> Ready:
-    """Check a case in Python and write its C. Raises Wrong, or EdgecError if edgec refuses it."""
+def prepare(
+    case: Case, folder: Path, number: int, check: Callable[..., None] | None = None
+) -> Ready:
+    """Check a case in Python and write its C. Raises Wrong, or EdgecError if edgec refuses it.
+
+    check: of the outputs alone, instead of points 1 and 2.
+    """
     from edgec.codegen.project import write_project
     from edgec.graph.interpret import Interpretation, in_use
     from edgec.graph.verify import verify_module
@@ -159,13 +164,16 @@ def prepare(case: Case, folder: Path, number: int) -> Ready:
     path.write_bytes(case.model.write())
     module, answers, match = imported(path, case.inputs)
     verify_module(module)
-    check_nodes(module.main, case.inputs, answers, is_litert=match == "litert")
+    if check is None:
+        check_nodes(module.main, case.inputs, answers, is_litert=match == "litert")
     options = Options(**case.options, model_name=f"m{number}", match=match)
     compiled = compiled_case(case, module, options)
     reference = Interpretation(compiled.module.main)
     whole = [reference.run_whole(inputs) for inputs in case.inputs]
     outputs = [in_use(each, compiled.module.main.counts) for each in whole]
-    check_outputs(compiled.module.main, outputs, answers, case.model, is_litert=match == "litert")
+    (check or check_outputs)(
+        compiled.module.main, outputs, answers, case.model, is_litert=match == "litert"
+    )
     project = folder / f"p{number}"
     project.mkdir()
     manifest = write_project(compiled.program, project)
@@ -270,6 +278,12 @@ def how_it_differs(ready: Ready, library: Path) -> str:
     return ""
 
 
+def compiler_of(batch: int) -> Sequence[str]:
+    """The compiler for a batch by its number."""
+    is_fast = shutil.which(FAST_COMPILER[0]) and batch % SAFE_EVERY
+    return FAST_COMPILER if is_fast else SAFE_COMPILER
+
+
 # ---- A run ----
 
 
@@ -287,9 +301,7 @@ def run_seeds(seeds: Sequence[int], tally: Tally) -> None:
                 if isinstance(error, KeyboardInterrupt):
                     raise
                 note(tally, seed, case, error)
-        is_fast = shutil.which(FAST_COMPILER[0]) and seeds[0] // BATCH % SAFE_EVERY
-        compiler = FAST_COMPILER if is_fast else SAFE_COMPILER
-        for each, how in run_batch(ready, folder, compiler):
+        for each, how in run_batch(ready, folder, compiler_of(seeds[0] // BATCH)):
             tally.findings[each.case.seed] = f"{how}\n{each.case.text()}"
         tally.results["compared"] += len(ready)
 
@@ -359,12 +371,12 @@ def _folder() -> Iterator[Path]:
 # ---- Shrinking ----
 
 
-def failure(case: Case) -> str:
+def failure(case: Case, check: Callable[..., None] | None = None) -> str:
     """How a case fails, without numbers; "" if it does not."""
     tally = Tally()
     with _folder() as folder:
         try:
-            ready = prepare(case, folder, 0)
+            ready = prepare(case, folder, 0, check)
         except BaseException as error:
             note(tally, 0, None, error)
             first = tally.findings.get(0, "")
@@ -375,7 +387,7 @@ def failure(case: Case) -> str:
     return ""
 
 
-def shrink(case: Case) -> Case:
+def shrink(case: Case, failure: Callable[[Case], str] = failure) -> Case:
     """The smallest case that fails, too: fewer outputs and steps, plainer options."""
     if not failure(case):
         return case

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+import edgec.ops.dense  # noqa: F401  registers what is named here
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Module
@@ -47,6 +48,22 @@ def test_a_constant_result_that_is_read_inside_is_known_there() -> None:
     assert [node.op.name for node in folded.nodes] == ["copy", "add"]
     given = [np.ones((2, 3), np.float32)]
     for before, after in zip(interpret(function, given), interpret(folded, given), strict=True):
+        np.testing.assert_array_equal(before, after)
+
+
+def test_weights_that_are_a_result_stay_constants_of_their_layer() -> None:
+    """They were called computed, which no layer takes."""
+    builder = GraphBuilder()
+    x = builder.param("x", TensorType((1, 3), "float32"))
+    stored = builder.constant("w", np.arange(6, dtype=np.int8).reshape(2, 3), Quant((0.5,), (1,)))
+    weights = builder.op("dequantize", [stored], name="weights")
+    bias = builder.constant("b", np.ones(2, np.float32))
+    y = builder.op("dense", [x, weights, bias], name="y")
+    function = builder.finish([y, weights])
+    compiled = compile_module(Module({"main": function}), host_core(), Options())
+    given = [np.ones((1, 3), np.float32)]
+    found = interpret(compiled.module.main, given)
+    for before, after in zip(interpret(function, given), found, strict=True):
         np.testing.assert_array_equal(before, after)
 
 
