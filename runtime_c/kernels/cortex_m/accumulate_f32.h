@@ -1,13 +1,13 @@
-/* Sums of float32 products in their order: what kernels of convolutions share.
+/* Sums of float32 products in a fixed order, shared by the kernels of convolutions.
  *
- * Each output is its bias, then product after product added in the order of the window, two
- * roundings for each. Kernels only choose which outputs are computed together.
+ * Each output starts from its bias and adds product after product in the order of the window, with two
+ * roundings each. Kernels only choose which outputs are computed together.
  *
- * How a window lies is given by `runs`: how many runs of inputs it has, the inputs of a run, the
- * floats from one run to the next, and the inputs of a run that share steps; and by `window`, where
- * what stands before a group counts as an input: the inputs of a whole window, how many of them lie
- * before the first that is used, those from one run to the next, and those of a run. From channel
- * to channel inputs are `apart` (0: channels share them), from input to input of a run `tap` floats.
+ * Two arrays describe a window. `runs`: the number of its runs of inputs, the inputs of a run, the floats
+ * from one run to the next, and the inputs of a run that share steps. `window`, in inputs, where the step
+ * of a group counts as an input: a whole window, those before the first used one, those from one run to
+ * the next, those of a run. Inputs of neighbouring channels are `apart` floats from each other (0:
+ * channels share them), inputs of a run `tap` floats.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -21,8 +21,8 @@
 /* A row of windows over x [height, width, across]: its first taps are at (row * stride_h - top, p *
  * stride_w - left). A tap has `depth` inputs of each channel, of which `group` in a row share steps,
  * or all if it is 0 or weights are not stored in groups. bounds: 1 if there is a lower limit, plus
- * 2 if there is an upper one; low and high are the bits of these floats. four, one: what computes
- * whole units of four pixels and of one by vectors; they return 0 if they did. */
+ * 2 if there is an upper one; low and high are the bits of these floats. four, one: functions that
+ * compute whole units of four pixels and of one by vectors; they return 0 if they stored results. */
 typedef struct {
     int32_t stored, height, width, across, depth, apart, tap, kernel_h, kernel_w;
     int32_t stride_h, stride_w, dilation_h, dilation_w, top, left, pixels, channels;
@@ -36,15 +36,14 @@ static inline EC_INLINE int32_t ec_same_steps(int32_t stored, const int32_t *run
     return stored < 0 ? runs[3] : runs[1];
 }
 
-/* Whether something stands before the weights of a group. */
+/* Whether steps stand before the weights of a group. */
 static inline EC_INLINE int ec_has_groups(int32_t stored, const int32_t *window,
                                           const int32_t *runs) {
     return stored < 0 && window[3] != runs[1];
 }
 
-/* What assembly knows of groups besides words: room for 16 steps, whether something stands before
- * the weights of one, its inputs, and the bits of a byte below those of these four channels, as what
- * the byte is shifted up by: 28, or 4 down. */
+/* Store the assembly's data about groups: room for 16 steps, whether steps stand before the weights of a
+ * group, its inputs, and the shift that leaves these four channels' bits of a byte: 28 up, or 4 down. */
 static inline EC_UNUSED void ec_describe_groups_f32(uint32_t *facts, int has_groups, int32_t inputs,
                                                     int32_t second) {
     facts[16] = (uint32_t)has_groups;

@@ -1,8 +1,8 @@
-/* Sums of float32 products on the vectors of MVE: which accumulate_f32.h computes them by.
+/* Sums of float32 products on the vectors of MVE, for accumulate_f32.h.
  *
- * The vectors of MVE flush denormals to zero, and say so in FPSCR (IDC: an input was one, UFC: a
- * result would have been one). What was computed so is then computed again by scalars, which keep
- * denormals. Everything else is the same bits; of a NaN neither promises sign and payload.
+ * The vectors of MVE flush denormals to zero, and set a flag in FPSCR (IDC: an input was one, UFC: a
+ * result would have been one). If a flag is set, scalar code, which keeps denormals, computes the outputs
+ * again. All other results have the same bits, except for the sign and payload of a NaN.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -16,9 +16,9 @@
  * pointers, which are a to d in `each`, 1 the bytes from one to the next (lr in `first`), 2 another
  * pointer (`other`), 3 runs, 4 steps of a run, 5 and 6 what the four and the other advance between
  * runs, 7 biases, 8 output, 9 the bytes from vector to vector of it, 10 bounds, 11 limits, 12 what
- * r3 is. `each` has those of r0 to r3 and r8 to r12 that are no pointers, and q4 to q7. `steps` does
- * it for a run, and keeps r5. Leaves r0 = 0, or something else and stores nothing if a denormal was
- * flushed. */
+ * r3 is. `each` may use the registers r0 to r3 and r8 to r12 that are no pointers, and q4 to q7. `steps`
+ * runs it for a run, and keeps r5. Sets r0 to 0; or, if a denormal was flushed, to another value and
+ * stores nothing. */
 #define EC_SUMS_F32_MVE(first, steps, a, b, c, d, other) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
@@ -75,7 +75,7 @@
     "vpop {d8-d15}\n" \
     "pop {r4-r11, lr}\n"
 
-/* Assembly: `each` r5 times. */
+/* Assembly: run `each` r5 times. */
 #define EC_STEPS_F32_MVE(each) \
     "dls lr, r5\n" \
     "1:\n" \
@@ -94,10 +94,10 @@
     "ldr " r ", [sp]\n" \
     "ldr r5, [" r ", #16]\n"
 
-/* Assembly: vcvtb.f32.f16 of vector n into itself, in numbers: GNU as 2.40 takes it for another. */
+/* Assembly: vcvtb.f32.f16 of vector n into itself, as a number: GNU as 2.40 encodes it wrongly. */
 #define EC_WIDEN_HALVES_MVE(n) ".inst.w 0xfe3f0e01 + " n " * 0x2002\n"
 
-/* What a kernel does and returns that runs EC_SUMS_F32_MVE on `words`, with the `steps` of a run. */
+/* The body of a kernel that runs EC_SUMS_F32_MVE on `words`, with the `steps` of a run. */
 #define EC_RUN_STEPS_F32_MVE(words, first, steps, a, b, c, d, other) \
     register uintptr_t r0 __asm__("r0") = (uintptr_t)(words); \
     __asm__ volatile(EC_SUMS_F32_MVE(first, steps, a, b, c, d, other) \
@@ -106,7 +106,7 @@
         : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory"); \
     return (int32_t)r0
 
-/* The same with what is done in `each` step. */
+/* The same, with the code of `each` step. */
 #define EC_RUN_SUMS_F32_MVE(words, first, each, a, b, c, d, other) \
     EC_RUN_STEPS_F32_MVE(words, first, EC_STEPS_F32_MVE(each), a, b, c, d, other)
 
@@ -143,8 +143,7 @@
     "vadd.f32 q2, q2, q5\n" \
     "vadd.f32 q3, q3, q6\n"
 
-/* What a kernel does and returns that does so for four pixels, on `words`. `first` as above, after
- * the biases. */
+/* The body of a kernel that does this for four pixels, on `words`. `first` as above, after the biases. */
 #define EC_RUN_FOUR_PIXELS_F32_MVE(words, first, load, widen, scale) \
     EC_RUN_SUMS_F32_MVE(words, EC_SAME_BIASES_F32_MVE first, \
         EC_FOUR_PIXELS_F32_MVE(load, widen, scale), "r8", "r9", "r10", "r11", "r1")

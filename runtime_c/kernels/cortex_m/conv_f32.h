@@ -1,11 +1,10 @@
 /* Convolutions of float32: one row of outputs, four pixels of four channels at a time. Weights are
- * float32, or fewer bytes (see stored_weights_f32.h), each made a float32 as it is read: float16; int8
- * or int4 times a step for each channel; int4 times a step for each group of inputs. One text,
- * conv_row_f32.inc, serves all; what differs is in the assembly of an input's products.
+ * float32, or smaller (see stored_weights_f32.h), and then converted to float32 when they are read:
+ * float16; int8 or int4 times a step for each channel; int4 times a step for each group of inputs. All
+ * share one text, conv_row_f32.inc; only the assembly of an input's products differs.
  *
- * Steps of groups: what a channel's step is multiplied by stands before each group. That is a power of
- * two, less its sign, so that it fits in four bits, and the step in the stream has the other sign;
- * their product is exact.
+ * Steps of groups: a factor of the channel's step stands before each group. It is minus a power of two, so
+ * that it fits in four bits, and the step in the stream has the other sign; their product is exact.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -107,8 +106,8 @@
         "vadd.f32 q3, q3, q5\n", \
         "r0", "r1", "r2", "r3", "r12")
 
-/* Assembly: four channels of four pixels by weights of int4. r3 is by how much a byte is shifted so that its
- * four bits are all that is left: 28 up, or 4 down. What is up counts 2^-28 of a step. */
+/* Assembly: four channels of four pixels by weights of int4. r3 is the shift that leaves four bits of a
+ * byte: 28 up, or 4 down. Shifted up, a weight is 2^28 times itself. */
 #define EC_CONV_FOUR_S4_MVE(words) \
     EC_RUN_FOUR_PIXELS_F32_MVE(words, \
         "mov r12, r3\n" \
@@ -163,8 +162,8 @@
         EC_ONE_PIXEL_S4_F32_MVE("r9, #48", "r10, #16", "r10, #48"), \
         "r0", "r1", "r2", "r3", "r12")
 
-/* Assembly: the halves of four bytes at `from`, which goes on, times the steps at `steps` and 32
- * bytes after, to `room`. */
+/* Assembly: multiply the halves of four bytes at `from`, which advances, by the steps at `steps` and 32
+ * bytes after; store the products at `room`. */
 #define EC_STEPS_OF_UNIT_F32_MVE(from, steps, room) \
     "vldrb.s32 q4, [" from "], #4\n" \
     "vldrw.32 q6, [" steps ", #16]\n" \
@@ -178,9 +177,9 @@
     "vstrw.32 q5, [r9, #" room "]\n" \
     "vstrw.32 q4, [r9, #" room " + 16]\n"
 
-/* Assembly: four channels of four pixels by weights of int4 with steps of groups. r3 points to what
- * ec_tell_groups_f32 stores. A byte is shifted as by EC_CONV_FOUR_S4_MVE: what is up counts 2^-28, of
- * a step and of what stands before a group. */
+/* Assembly: four channels of four pixels by weights of int4 with steps of groups. r3 points to the data
+ * of ec_tell_groups_f32. A byte is shifted as in EC_CONV_FOUR_S4_MVE: shifted up, a weight or a factor of
+ * a group is 2^28 times itself. */
 #define EC_CONV_FOUR_S4_GROUPS_MVE(words) \
     EC_RUN_STEPS_F32_MVE(words, EC_SAME_BIASES_F32_MVE \
         "ldr r12, [r3, #72]\n" \

@@ -1,6 +1,6 @@
 /* Depthwise convolutions of float32: one row of outputs, four pixels of four channels at a time. Weights
- * are float32, float16, or int8 times a step for each channel, each made a float32 as it is read. One
- * text, depthwise_row_f32.inc, serves all; what differs is in the assembly of an input's products.
+ * are float32, float16, or int8 times a step for each channel, converted to float32 when they are read.
+ * All share one text, depthwise_row_f32.inc; only the assembly of an input's products differs.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

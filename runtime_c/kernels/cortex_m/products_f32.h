@@ -1,7 +1,7 @@
 /* Sums of float32 products for one row of inputs.
  *
- * Each weight is read once, so that the time it takes to load weights is the limit: they are loaded
- * eight at a time. Sums are added up in the order of the inputs, two roundings for each product.
+ * Each weight is used once, so loading weights limits the speed: eight are loaded at a time. Products are
+ * added in the order of the inputs, with two roundings each.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -24,7 +24,7 @@
     "vadd.f32 s2, s2, " c "\n" \
     "vadd.f32 s3, s3, " d "\n"
 
-/* Assembly: two inputs and their eight weights at %2, which goes on. */
+/* Assembly: two inputs and their eight weights at %2, which advances. */
 #define EC_TWO_INPUTS_F32_ASM(x, y) \
     "vldmia %2!, {s8-s15}\n" \
     EC_ONE_INPUT_F32_ASM(x, "s8", "s9", "s10", "s11") \
@@ -72,7 +72,8 @@ static EC_KERNEL void ec_add_products_f32(float *sums, const float *x, const flo
         : "r"(sums), "r"(count)
         : "r0", "r12", "lr", "q0", "q1", "q2", "cc", "memory");
     /* clang-format on */
-    if (flushed == 0) { /* else a denormal was, and nothing is stored: see accumulate_f32_mve.h */
+    if (flushed ==
+        0) { /* else a denormal was flushed, and nothing is stored: see accumulate_f32_mve.h */
         return;
     }
 #endif

@@ -1,10 +1,10 @@
 /* Rows of convolutions of float32 whose channels are whole units of four: four pixels of a unit at a
  * time, or one, in the registers of a floating-point unit.
  *
- * Each output is its bias, then product after product added in the order of the window, two roundings
- * for each. A product and its sum are two instructions: VMLA has the same bits, and takes three clocks
- * on a Cortex-M4. The stream is that of conv_f32.h, and the order of pixels. Biases are
- * numbers, and not -0, which edgec makes 0 of.
+ * Each output starts from its bias and adds product after product in the order of the window, with two
+ * roundings each. A product and its addition are two instructions: VMLA has the same bits, but takes
+ * three cycles on a Cortex-M4. The stream and the order of pixels are those of conv_f32.h. Biases are
+ * neither NaN nor -0: edgec replaces -0 by 0.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -55,10 +55,10 @@ typedef struct {
 
 /* Assembly: units of four channels, one after the other; r0 points to ec_units_f32_sizes.
  *
- * `begin` loads biases at r1, which goes on, and makes pointers of the first input, r2; `run` adds a
- * run of r6 inputs and keeps r8-r10; `skip` adds r12 to the pointers; `end` limits and stores the sums
- * at r9, which goes on by a unit, and may change r1-r6. r7 and r11 may be the compiler's frame pointer.
- * Meanwhile each NaN that is computed is the default one, which has no sign. */
+ * `begin` loads biases at r1, which advances, and computes the pointers from the first input, r2; `run`
+ * adds a run of r6 inputs and keeps r8-r10; `skip` adds r12 to the pointers; `end` limits and stores the
+ * sums at r9, which advances by a unit, and may change r1-r6. r7 and r11 may be the compiler's frame
+ * pointer. During this, every computed NaN is the default one, which has no sign. */
 #define EC_UNITS_F32_FPU(begin, run, skip, end) \
     "vmrs r1, fpscr\n" \
     "str r1, [r0, #60]\n" \
@@ -91,7 +91,7 @@ typedef struct {
     "ldr r1, [r0, #60]\n" \
     "vmsr fpscr, r1\n"
 
-/* Assembly: these sums limited from above, each by four instructions as C does it; a NaN stays one.
+/* Assembly: limit these sums from above, by four instructions each, with C's meaning; a NaN stays one.
  * Leaves bounds in r1. */
 #define EC_LIMIT_F32_FPU(sums) \
     "ldr r1, [r0, #48]\n" \
@@ -107,12 +107,12 @@ typedef struct {
     "3:\n" \
     "lsls r2, r1, #31\n"
 
-/* Assembly: nothing is limited from above. Leaves bounds in r1. */
+/* Assembly: no upper limit. Leaves bounds in r1. */
 #define EC_NO_UPPER_F32_FPU(sums) \
     "ldr r1, [r0, #48]\n" \
     "lsls r2, r1, #31\n"
 
-/* What limits sums of convolutions. A model whose layers have no upper limit defines EC_CONV_UNITS_NO_UPPER. */
+/* The limits of convolutions. A model whose layers have no upper limit defines EC_CONV_UNITS_NO_UPPER. */
 #if defined(EC_CONV_UNITS_NO_UPPER)
 #define EC_CONV_LIMIT_F32_FPU EC_NO_UPPER_F32_FPU
 #else
@@ -140,8 +140,8 @@ typedef struct {
 #define EC_DEPTHWISE_UNITS_PIXELS 4
 #endif
 
-/* Assembly: four sums, limited by 0 from below, at r12. All bits of what has a sign are cleared: as the
- * biases are not -0, no sum is, and a NaN has no sign. */
+/* Assembly: limit four sums by 0 from below and store them at r12. A number with a sign becomes 0: no sum
+ * is -0, as no bias is, and a NaN has no sign. */
 #define EC_STORE_LIMITED_F32_FPU(a, b, c, d) \
     "vmov r1, r2, " a ", " b "\n" \
     "vmov r3, r4, " c ", " d "\n" \
@@ -282,7 +282,7 @@ typedef struct {
 /* Assembly: its inputs. */
 #define EC_ONE_PIXEL_F32_FPU(each) each("r2", "s0", "s1", "s2", "s3")
 
-/* What a kernel does that runs EC_UNITS_F32_FPU on `units`. */
+/* The body of a kernel that runs EC_UNITS_F32_FPU on `units`. */
 #define EC_RUN_UNITS_F32_FPU(units, begin, run, skip, end) \
     register ec_units_f32_sizes *r0 __asm__("r0") = (units); \
     __asm__ volatile(".syntax unified\n" EC_UNITS_F32_FPU(begin, run, skip, end) \

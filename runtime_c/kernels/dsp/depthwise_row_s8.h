@@ -1,18 +1,18 @@
 /* Rows of depthwise 3x3 convolutions of int8 for the DSP extension of Armv7E-M, without any copy of
  * the input: one channel after the other, column by column.
  *
- * Of a column, the first two inputs become a word, which is multiplied at once by two weights of
- * each of the window's columns; each column so adds to the three outputs whose windows it is in.
- * Where a row of the window is outside of the input, what it would add goes into the bias, and its
- * weights become zero.
+ * The first two inputs of a column become a word, which one instruction multiplies by two weights of
+ * a window's column. So each input column adds to the three outputs whose windows contain it. If a
+ * row of the window is outside of the input, its products are part of the bias, and its weights are
+ * zero.
  *
  * A stream holds a channel's constants in words: M; bytes w[0][1], w[0][0], w[1][1], w[1][0]; bytes
  * w[2][0], w[0][2], w[2][1], w[1][2]; the shift e + 7 and, as the high half, 256 * w[2][2]; 256
  * times the bias; C. Weights are used as int16, 256 times themselves, so sums are 256 times the
  * accumulators, and rescaled by M * 2^(-39 - e), e from 1 to 16, with gemmlowp's double rounding,
  * to a zero point of -128: that is (high word of x * M) + C, shifted right by e + 7, where C has the
- * halves of both roundings and the zero point. Ties of negative sums go the other way, but are
- * limited away.
+ * halves of both roundings and the zero point. Ties of negative sums round in the other direction, but
+ * the lower limit hides that.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -22,7 +22,7 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 
-/* Assembly: the column at r0: what it adds to three outputs, of which `a` is then finished. */
+/* Assembly: add the products of the column at r0 to three outputs; `a` is then complete. */
 #define EC_ROW_COLUMN(a, b, n)       \
     "ldrsb lr, [r0]\n"               \
     "ldrsb " n ", [r0, r2]\n"        \
@@ -36,7 +36,7 @@
     "smlabt " b ", lr, r8, " b "\n"  \
     "smlabb " n ", lr, r8, " n "\n" EC_ROW_OUTPUT(a, "[r0, r1]") "add r0, r0, r4\n"
 
-/* Assembly: the sum `a`, rescaled and stored at `to`. */
+/* Assembly: rescale the sum `a` and store it at `to`. */
 #define EC_ROW_OUTPUT(a, to)       \
     "ldr lr, [sp, #4]\n"           \
     "smmla " a ", " a ", r3, lr\n" \
@@ -44,8 +44,8 @@
     "ssat " a ", #8, " a "\n"      \
     "strb " a ", " to "\n"
 
-/* Assembly: the second column, which adds to the first two outputs: to the sum `first`, which becomes
- * `a`, and to b. `n` is one of a and b that is not `first`. */
+/* Assembly: add the second column to the first two outputs: to the sum `first`, which becomes `a`, and
+ * to b. `n` is one of a and b that is not `first`. */
 #define EC_ROW_SECOND(first, a, b, n)  \
     "ldrsb lr, [r0]\n"                 \
     "ldrsb " n ", [r0, r2]\n"          \
@@ -60,7 +60,7 @@
 
 /* clang-format off */
 
-/* Assembly: fill the stack from the words at r3; `choose` makes r11 of r7: where the loop is entered. */
+/* Assembly: fill the stack from the words at r3; `choose` computes r11, the loop's entry, from r7. */
 #define EC_ROW_BEGIN(choose) \
     "push {r7, r11}\n" \
     "sub sp, #48\n" \
@@ -68,7 +68,7 @@
     "ldmia r3!, {r5-r9}\n" \
     "stmia r12!, {r5-r9}\n" \
     "ldmia r3, {r5-r8}\n" \
-    "adr.w r9, 5f\n" /* the column before the first is outside, or there is none */ \
+    "adr.w r9, 5f\n" /* the column before the first is outside, or does not exist */ \
     "adr.w r10, 6f\n" \
     "cmp r6, #0\n" \
     "it eq\n" \
@@ -92,7 +92,7 @@
     "add r8, lr, #1\n" \
     "stmia r12, {r5-r8}\n"
 
-/* Assembly: a channel's constants and what the columns before the loop add to its first output. */
+/* Assembly: load a channel's constants, and add the columns before the loop to its first output. */
 #define EC_ROW_CHANNEL \
     "1:\n" /* a channel */ \
     "ldr lr, [sp, #16]\n" \
@@ -147,8 +147,8 @@
     "ldr pc, [sp, #36]\n" \
     ".balign 4\n"
 
-/* Assembly: what follows the last column, the next channel, and the end. `odd` is the column before
- * the one that is outside, `to` where its output goes, `next` what changes with the channel. */
+/* Assembly: the code after the last column, the step to the next channel, and the end. `odd` is the
+ * column before the one outside, `to` the address of its output; `next` prepares the next channel. */
 #define EC_ROW_END(odd, to, next) \
     ".balign 4\n" \
     "13:\n" /* the column after the last is outside */ \
@@ -171,10 +171,10 @@
 
 /* clang-format on */
 
-/* A channel's constants from its stream: weights[0..2] are words of the upper two rows of each column
- * of the window, weights[3..5] the lower ones; then come the bias, and what a column adds that is
- * left or right of x. outside: 1 where the row above x is read, 2 where the one below; then the
- * nearest row counts as the second one. */
+/* Read a channel's constants from its stream: weights[0..2] are words of the upper two rows of each
+ * column of the window, weights[3..5] those of the lowest row. The bias follows, then the sum of a
+ * column left or right of x. outside: 1 if the row above x is read, 2 if the row below is; the nearest
+ * row of x then counts as the second one. */
 static inline EC_UNUSED void ec_row_weights_s8_dsp(int32_t *weights, const int32_t *stream,
                                                    int32_t outside, int32_t fill) {
     const uint32_t words[3] = { (uint32_t)stream[1], (uint32_t)stream[2], (uint32_t)stream[3] };
@@ -206,8 +206,8 @@ static inline EC_UNUSED void ec_row_weights_s8_dsp(int32_t *weights, const int32
     weights[8] = sums[2];
 }
 
-/* What a column adds to a sum: of two inputs in a word by the words of `above`, and of `last` by the
- * int16 `below`. */
+/* The sum of a column's products: two inputs in a word times the words of `above`, plus `last` times
+ * the int16 `below`. */
 static inline EC_UNUSED int32_t ec_row_column_s8_dsp(int32_t sum, int32_t two, int32_t last,
                                                      int32_t above, int32_t below) {
     return (int32_t)((uint32_t)ec_smlad(two, above, sum) + (uint32_t)(last * below));
@@ -218,9 +218,10 @@ typedef struct {
     int32_t step, outside, channels, left, whole, right, fill, stride;
 } ec_row_any_sizes;
 
-/* Channels of a row of outputs, whose windows have their first row at x, the others `step` bytes
- * further, and step by `stride`. Of the outputs, `whole` have all their columns inside of x, or all
- * but the first; `right`: the one after them has not its last. See below. */
+/* Compute all channels of a row of outputs. The first row of their windows is at x, each next row
+ * `step` bytes further; windows are `stride` columns apart. All columns of `whole` outputs are inside
+ * of x, except perhaps the first column of the first output; `right`: one more output lacks
+ * its last column. */
 static inline EC_INLINE void ec_row_any_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
                                                const ec_row_any_sizes *n) {
     const int32_t step = n->step, channels = n->channels, right = n->right;

@@ -1,7 +1,7 @@
 /* Rows of depthwise 3x3 convolutions of int8 whose windows step by two, for the DSP extension of
  * Armv7E-M, without any copy of the input: as depthwise_row_s8.h, with the same streams.
  *
- * A window's middle column is its own; the last one is the next window's first.
+ * Two neighbouring windows share one column: the last of one is the first of the next.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -19,7 +19,7 @@
     "smlad " a ", r12, r6, " a "\n"   \
     "smlabt " a ", " n ", r8, " a "\n"
 
-/* Assembly: two columns: what they add to the output `a`, which is then finished, and to the next
+/* Assembly: add the products of two columns to the output `a`, which is then complete, and to the next
  * one, n. */
 #define EC_ROW_2_COLUMNS(a, n)      \
     EC_ROW_2_ODD(a, n)              \

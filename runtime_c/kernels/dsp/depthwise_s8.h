@@ -10,8 +10,8 @@
  * these words times 256; the bias times 256, plus e; M. Sums x are so 256 times the accumulators,
  * and rescaled by M * 2^(-39 - e), e from 1 to 16, with gemmlowp's double rounding, to a zero
  * point of -128: that is (high word of x * M) + C, shifted right by e + 7, where C has the halves
- * of both roundings and the zero point. Ties of negative sums go the other way, but are limited
- * away.
+ * of both roundings and the zero point. Ties of negative sums round in the other direction, but the
+ * lower limit hides that.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -21,7 +21,7 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 
-/* Assembly: two rows of a channel, from r1 on, which lie r2 bytes apart, as a word to r0. */
+/* Assembly: store two rows of a channel, at r1 and r2 bytes apart, as a word at r0. */
 #define EC_PACK_TWO_ROWS          \
     "ldrsb r4, [r1]\n"            \
     "ldrsb r5, [r1, r2]\n"        \
@@ -29,8 +29,8 @@
     "pkhbt r4, r4, r5, lsl #16\n" \
     "str r4, [r0], #4\n"
 
-/* Assembly: bytes of four channels of two rows, r4 and r5, as a word for each channel, to r0 and
- * r8, 2 * r8 and r9 bytes after it; r0 steps on. */
+/* Assembly: store the bytes of four channels of two rows, in r4 and r5, as a word for each channel, at
+ * r0 and r8, 2 * r8 and r9 bytes after it; advance r0. */
 #define EC_STORE_TWO_ROWS_4       \
     "pkhtb r7, r5, r4, asr #16\n" \
     "pkhbt r6, r4, r5, lsl #16\n" \
@@ -70,10 +70,11 @@ typedef struct {
     int32_t height, width, step, top, left, pairs, columns, fill;
 } ec_pack_columns_sizes;
 
-/* How the columns of a channel are packed, in the order of use: bytes from row to row of x; whether
- * a row above x comes first; pairs of rows of x; whether one of x and one below it follow; pairs
- * below; bytes from the end of a column of int16, and of x, to the next; columns of x. Returns where the packing begins in x. Most of it is known
- * where it is inlined. */
+/* Plan how the columns of a channel are packed. The plan is, in the order of use: bytes from row to row
+ * of x; whether a row above x comes first; pairs of rows of x; whether a pair of one row of x and one
+ * row below it follows; pairs of rows below x; bytes from the end of a column of int16, and of x, to the
+ * next; columns of x. Returns the address in x at which packing begins. The compiler knows most of this
+ * after inlining. */
 static inline int32_t ec_plan_columns(int32_t *sizes, const ec_pack_columns_sizes *n, int32_t first,
                                       int32_t column) {
     const int32_t row = n->width * n->step;
@@ -318,15 +319,15 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
 #endif
 }
 
-/* Assembly: what one column of inputs, r2 and lr, adds to two outputs, one above the other. */
+/* Assembly: add one column of inputs, r2 and lr, to two outputs, one above the other. */
 #define EC_DEPTHWISE_COLUMN(above, below, w01, w12) \
     "smlad " above ", r2, " w01 ", " above "\n"     \
     "smlatb " below ", r2, " w01 ", " below "\n"    \
     "smlabt " above ", lr, " w12 ", " above "\n"    \
     "smlad " below ", lr, " w12 ", " below "\n"
 
-/* Assembly: rescaled sums in registers to int8, for e = 6, 7, and another e; each ends at the label
- * `to`. */
+/* Assembly: convert rescaled sums in registers to int8, for e = 6, e = 7 and any other e; each ends at
+ * the label `to`. */
 #define EC_DEPTHWISE_LIMIT(sums, to) \
     ".irp e, 13, 14\n"               \
     ".irp x, " sums "\n"             \
@@ -340,7 +341,7 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
     "ssat \\x, #8, \\x\n"            \
     ".endr\n"
 
-/* Assembly: at the end of a column: whether its odd row is still to do, at the same place twice. */
+/* Assembly: at the end of a column: whether its odd last row is left, which is then computed twice. */
 #define EC_DEPTHWISE_ODD_ROW \
     "ldr r9, [sp, #4]\n"     \
     "ldr r10, [sp, #60]\n"   \
@@ -391,7 +392,7 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
     "str r2, [sp, #32]\n" \
     "str r0, [sp, #64]\n"
 
-/* Assembly: how r11 is made of r12, where four results are made from sums. */
+/* Assembly: compute r11, the address of the code that turns four sums into results, from r12. */
 #define EC_DEPTHWISE_3X3_CHOOSE_TFLM \
     "adr.w r11, 3f\n" \
     "add r11, r11, #1\n" \
@@ -451,7 +452,7 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
     "4:\n" \
     "ldrd r2, lr, [sp]\n" \
     "add lr, r1, lr\n" \
-    store " r10, [lr]\n" /* below first: of an odd row's, which is the same, above stays */ \
+    store " r10, [lr]\n" /* first: an odd last row has one address for both */ \
     store " r12, [lr, r2]\n" \
     store " r9, [r1]\n" \
     store " r11, [r1, r2]\n" \
@@ -484,8 +485,8 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
 
 /* clang-format on */
 
-/* What a column of inputs from x on adds to the sums of a window and of the one below. The weights
- * are (w0, w1) and (w1, w2), times 256. */
+/* Add a column of inputs at x to the sums of a window and of the window below it. The weights are
+ * (w0, w1) and (w1, w2), times 256. */
 static inline EC_UNUSED void ec_depthwise_column_s8_dsp(int32_t *above, int32_t *below,
                                                         const int16_t *x, int32_t w01,
                                                         int32_t w12) {
@@ -497,8 +498,8 @@ static inline EC_UNUSED void ec_depthwise_column_s8_dsp(int32_t *above, int32_t 
     *below = (int32_t)((uint32_t)ec_smlad(second, w12, *below) + (uint32_t)next);
 }
 
-/* The sums of a window and of the one below: bias plus 256 times their products. x is the first
- * input; weights: those of three columns. */
+/* The sums of a window and of the window below it: bias plus 256 times their products. x is the first
+ * input; weights: of three columns. */
 static inline EC_UNUSED void ec_depthwise_two_sums_s8_dsp(int32_t *sums, const int16_t *x,
                                                           const int32_t *weights, int32_t bias) {
     int32_t above = bias;
@@ -510,7 +511,7 @@ static inline EC_UNUSED void ec_depthwise_two_sums_s8_dsp(int32_t *sums, const i
     sums[1] = below;
 }
 
-/* The words of weights that the above takes, of those of a stream. */
+/* Read these words of weights from a stream. */
 static inline EC_UNUSED void ec_depthwise_weights_s8_dsp(int32_t *weights, const int32_t *stream) {
     /* bytes w1, w0, w2, w1 */
     weights[0] = (int32_t)((uint32_t)stream[0] & 0xFF00FF00u);

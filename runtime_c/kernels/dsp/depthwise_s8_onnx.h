@@ -42,8 +42,8 @@
     "ssat \\x, #8, \\x\n" \
     ".endr\n"
 
-/* All of it, of results that take `bytes` each: `keep` puts `ends`, in r12, on the stack, `four` and `two`
- * make results of rescaled sums, and `store` stores one. */
+/* The whole kernel, for results of `bytes` each: `keep` saves `ends`, in r12, on the stack, `four` and
+ * `two` convert rescaled sums to results, and `store` stores a result. */
 #define EC_DEPTHWISE_3X3_ONNX_DSP(bytes, keep, four, two, store) \
     register void *r0 __asm__("r0") = out; \
     register const int16_t *r1 __asm__("r1") = plane; \
@@ -67,7 +67,7 @@
 
 /* clang-format on */
 
-/* Bytes of a result, the outputs and where they lie, and what `store` is given. */
+/* Bytes of a result, number and distances of the outputs, and the parameter of `store`. */
 typedef struct {
     int32_t bytes, height, width, out_width, channels, ends;
 } ec_depthwise_3x3_c_sizes;

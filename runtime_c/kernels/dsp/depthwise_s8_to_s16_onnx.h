@@ -12,12 +12,12 @@
 
 /* clang-format off */
 
-/* Assembly: both limits, in r12, on the stack, each twice in a word. */
+/* Assembly: save both limits, in r12, on the stack, each twice in a word. */
 #define EC_DEPTHWISE_3X3_KEEP_LIMITS \
     EC_SPREAD_LIMITS("r2", "r12", "r12") \
     "strd r2, r12, [sp, #24]\n"
 
-/* Assembly: two rescaled sums, one above the other, as int16, limited by r2 and lr. */
+/* Assembly: convert two rescaled sums, one above the other, to int16, limited by r2 and lr. */
 #define EC_DEPTHWISE_3X3_LIMIT_S16(above, below) \
     "ssat " above ", #16, " above "\n" \
     "ssat " below ", #16, " below "\n" \

@@ -29,8 +29,8 @@
     "ssat " a ", #16, " a "\n" \
     "ssat " b ", #16, " b "\n"
 
-/* Assembly: one pixel; `store` makes the results of the sums in r8-r11, at r3, and moves that on, by
- * what the plan says, in r5; it may change r6, r7 and r12. */
+/* Assembly: one pixel; `store` stores the results of the sums in r8-r11 at r3 and advances r3. r5 is the
+ * plan's word for results; `store` may change r6, r7 and r12. */
 #define EC_DEPTHWISE_PIXEL_S16_DSP(store) \
     ".syntax unified\n" \
     "push {r4-r11, lr}\n" \
@@ -88,7 +88,7 @@
     "pkhbt r10, r10, r11, lsl #16\n" \
     "stmia r3!, {r8, r10}\n"
 
-/* Assembly: results of int16, limited to what r5 has. */
+/* Assembly: results of int16, limited to the two limits in r5. */
 #define EC_DEPTHWISE_STORE_LIMITED_S16_DSP \
     EC_SPREAD_LIMITS("r6", "r7", "r5") \
     "pkhbt r8, r8, r9, lsl #16\n" \
@@ -157,9 +157,9 @@ static inline EC_UNUSED const int32_t *ec_depthwise_four_s16_dsp(int32_t *result
 
 /* One output pixel: out[c] for c < 4 * quads, of `rows` rows of `columns` taps, at most 8 each.
  *
- * plan: quads; how results end, below; bytes from each tap to the next; of
- * each row, bytes from after its last tap to the next row; the same of weights; rows; columns;
- * bytes of weights before the first tap; and after the last row. out and x are aligned to 4 bytes.
+ * plan: quads; a word for the results (see below); bytes from each tap to the next; bytes from the end
+ * of a row's last tap to the next row; the same for weights; rows; columns; bytes of weights before the
+ * first tap and after the last row. out and x are aligned to 4 bytes.
  *
  * Registers: r0 x, r1 stream, r2 bytes between taps, r3 between rows, r4 and r5 inputs, r6 and r7
  * weights, r8-r11 sums, r12 rows left, lr bytes of weights between rows. On the stack: x, out, quads
@@ -220,8 +220,8 @@ static EC_KERNEL void ec_depthwise_pixel_s16_s8_dsp(void *out, const int16_t *x,
 #endif
 }
 
-/* The pixels of ec_depthwise_windows_s16_dsp and the same to int8, each by `compute`; results take
- * `bytes`, and `ends` is how they end. */
+/* Compute the pixels of ec_depthwise_windows_s16_dsp, or of the same to int8, each by `compute`; a result
+ * has `bytes` bytes, and `ends` is the plan's word for results. */
 static inline EC_INLINE void ec_depthwise_row_s16_dsp(
     void *out, const int16_t *x, const int32_t *stream, const ec_window_sizes *n, int32_t pixel,
     int32_t bytes, int32_t ends,
@@ -263,7 +263,7 @@ static inline EC_INLINE void ec_depthwise_row_s16_dsp(
 
 /* The output pixels `pixel` to `pixel` + out_width - 1, a row of a depthwise convolution:
  * out[w * channels + c] is int16 of the rescaled sum of a window's inputs of channel c and its bias.
- * What lies outside of x is zero; `padded` and zero_point say that too. kernel_w is at most 8,
+ * Inputs outside of x are zero; `padded` and zero_point have no effect. kernel_w is at most 8,
  * channels is a multiple of 4, `lowest_result` is 0 or -2^15. stream: see the top of this file; out, x and
  * stream are aligned to 4 bytes. Pixels are computed one after the other; of each, inputs are read
  * before outputs are written only for four channels at a time. */

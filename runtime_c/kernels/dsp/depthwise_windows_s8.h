@@ -1,14 +1,14 @@
 /* Depthwise convolutions of int8 for the DSP extension of Armv7E-M, without any copy of the input:
  * windows of few inputs, at any distance, four channels at a time.
  *
- * Two inputs of a window, words of four channels, become words of two int16 for each channel,
- * and so do their weights. A stream holds all constants. It begins with two tables, of an even
- * number of words: the bytes from the first input of a window to each, and, for a window's inputs
- * one after the other, 4 times its number. Every second word is doubled; the last is odd, and
- * where there is no input, it is that of the first. Then come, per four channels, in words: the
- * biases; for each two inputs t and u of a window the weights, bytes (t of channel 0, t of 2, u of
- * 0, u of 2) and the same of 1 and 3, zeros where there is no u; the bytes e - 1 of each channel; M
- * of each.
+ * Two inputs of a window, words of four channels, become a word of two int16 for each channel, and so
+ * do their weights. A stream holds all constants. It begins with two tables of an even number of words.
+ * The first has the bytes from a window's first input to each input; the second has 4 times the number
+ * of each input, for windows whose inputs lie one after the other. Every second word is doubled; the last
+ * word is odd. If a table has no input for its last word, it repeats the first input. Then come, per four
+ * channels, in words: the biases; for each two inputs t and u of a window the weights, bytes (t of
+ * channel 0, t of 2, u of 0, u of 2) and the same of channels 1 and 3, zeros if there is no u; the bytes
+ * e - 1 of each channel; M of each channel.
  * Accumulators are rescaled by M * 2^(-31 - e), e from 1 to 22, with gemmlowp's double rounding.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
@@ -50,7 +50,7 @@
     "smlad r11, r4, r12, r11\n" \
     "bcc 2b\n"
 
-/* Assembly: where a store of four results finds the quads that are left, in r3, and out, in r4. */
+/* Assembly: load the remaining quads to r3 and out to r4, for a store of four results. */
 #define EC_DEPTHWISE_PIXEL_OUT "ldrd r3, r4, [sp, #4]\n"
 
 /* Assembly: four results of int8 are stored. */
@@ -61,7 +61,7 @@
     "strb r10, [r4], #1\n" \
     "strb r11, [r4], #1\n"
 
-/* Assembly: four results are stored; to the next channels, and the end. */
+/* Assembly: store four results, go on to the next channels, and the end. */
 #define EC_DEPTHWISE_PIXEL_END(store) \
     store \
     "ldr r2, [sp]\n" \
@@ -74,7 +74,7 @@
 
 /* clang-format on */
 
-/* The sums of four channels, for one pixel; returns what follows their weights in the stream. */
+/* The sums of four channels, for one pixel; returns the end of their weights in the stream. */
 static inline EC_UNUSED const int32_t *ec_depthwise_sums_s8_dsp(uint32_t *sums, const int8_t *x,
                                                                 const int32_t *stream,
                                                                 const int32_t *table) {
@@ -159,9 +159,9 @@ static EC_KERNEL void ec_depthwise_pixel_s8_dsp(void *out, const int8_t *x, cons
 #endif
 }
 
-/* The pixels of ec_depthwise_windows_s8_dsp and of what is like it, by `compute`, to which `ends` tells how
- * results end. kind: 0 where these are int8 and rescaled by gemmlowp's rule, 1 by ONNX Runtime's, and 2
- * where they are int16 and by that. */
+/* Compute the pixels of ec_depthwise_windows_s8_dsp and its variants, each by `compute`, which gets the
+ * zero point or limits of results as `ends`. kind: 0: int8 results with gemmlowp's rounding, 1: int8 with
+ * ONNX Runtime's, 2: int16 with ONNX Runtime's. */
 static inline EC_INLINE void ec_depthwise_windows_row_dsp(
     void *out, const int8_t *x, const int32_t *stream, const ec_window_sizes *n, int32_t pixel,
     int32_t kind, int32_t ends,
@@ -199,7 +199,7 @@ static inline EC_INLINE void ec_depthwise_windows_row_dsp(
 
 /* The output pixels `pixel` to `pixel` + out_width - 1, a row of a depthwise convolution:
  * out[w * channels + c] is int8 of the rescaled sum of a window's inputs of channel c and its bias.
- * What lies outside of x is zero_point, if `padded`; otherwise nothing does. kernel_h * kernel_w is
+ * Inputs outside of x are zero_point; if `padded` is 0, there are none. kernel_h * kernel_w is
  * from 2 to 10, and channels is a multiple of 4. stream: see the top of this file; it is aligned to
  * 4 bytes. Pixels are computed one after the other; of each, inputs are read before outputs are
  * written only for four channels at a time. */

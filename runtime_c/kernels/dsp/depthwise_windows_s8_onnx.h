@@ -11,7 +11,7 @@
 
 /* clang-format off */
 
-/* Assembly: the sums of four channels rescaled with ONNX Runtime's rounding; r12 is how results end. */
+/* Assembly: rescale the sums of four channels with ONNX Runtime's rounding; r12 is `ends`. */
 #define EC_DEPTHWISE_PIXEL_ONNX \
     "vldmia r1!, {s0-s3}\n" \
     "vmov s4, s5, r8, r9\n" \
@@ -38,7 +38,7 @@
     ".endr\n" \
     EC_DEPTHWISE_PIXEL_STORE_S8
 
-/* One pixel; `store` makes the results of the rescaled sums, by `ends`. */
+/* One pixel; `store` converts the rescaled sums to results, with `ends` as its parameter. */
 #define EC_DEPTHWISE_PIXEL_ONNX_DSP(store) \
     register const int8_t *r0 __asm__("r0") = x; \
     register const int32_t *r1 __asm__("r1") = stream; \

@@ -57,9 +57,9 @@ static inline EC_UNUSED int32_t ec_rescale_product(int32_t product, int32_t mult
 }
 
 /* out[i] = (a[i] + first) * (b[i] + second) * multiplier * 2^(shift - 31) with gemmlowp's double
- * rounding, plus zero_point, limited to int8, for i < count; -20 <= shift < 0, so that it fits in
- * int16 before. first and second are those of -127..128. Four elements at a time, which are read
- * before they are written; nothing needs an alignment. */
+ * rounding, plus zero_point, limited to int8, for i < count; -20 <= shift < 0, so that the result fits
+ * in int16 before it is limited. first and second are in -127..128. Four elements are read, then
+ * written, at a time; nothing needs an alignment. */
 static EC_KERNEL void ec_mul_s8_dsp(int8_t *out, const int8_t *a, const int8_t *b,
                                     const ec_mul_sizes *n) {
     const int32_t multiplier = n->multiplier;
@@ -93,9 +93,8 @@ static EC_KERNEL void ec_mul_s8_dsp(int8_t *out, const int8_t *a, const int8_t *
 }
 
 /* out[i] = the upper word of (a[i] + first) * (b[i] + second) * multiplier + 2^31, plus zero_point,
- * limited to int8, for i < count; before that it fits in int16. first and second are those of
- * -127..128. Four elements at a time, which are read before they are written; nothing needs an
- * alignment. */
+ * limited to int8, for i < count; before it is limited it fits in int16. first and second are in
+ * -127..128. Four elements are read, then written, at a time; nothing needs an alignment. */
 static EC_KERNEL void ec_mul_high_s8_dsp(int8_t *out, const int8_t *a, const int8_t *b,
                                          int32_t count, int32_t first, int32_t second,
                                          int32_t multiplier, int32_t zero_point) {

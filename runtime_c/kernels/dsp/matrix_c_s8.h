@@ -1,5 +1,5 @@
-/* Matrix products of int8 for the DSP extension in C: what kernels do where there is no assembly. Words
- * of weights, sums and streams are those that matrix_s8.h describes.
+/* Matrix products of int8 for the DSP extension in C, for compilers without GNU assembly. matrix_s8.h
+ * describes the words of weights, the sums and the streams.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -9,16 +9,16 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 
-/* 256 times an accumulator to int8 by M, C * 128 + 64 and e + 7: as matrix_s8.h says for b, where
- * everything below the zero point is limited away. */
+/* Convert 256 times an accumulator to int8 by M, C * 128 + 64 and e + 7: matrix_s8.h's rescaling of b for
+ * a zero point of -128. */
 static inline EC_UNUSED int8_t ec_rescale_relu_s8_dsp(int32_t above, int32_t multiplier,
                                                       int32_t constant, int32_t exponent) {
     const int32_t high = (int32_t)(((int64_t)above * multiplier) >> 32);
     return ec_saturate_s8((high + constant) >> exponent);
 }
 
-/* The accumulators of a pair for some pixels, from their sums, to int8: `at` points at M of a. Pixel
- * p has sums[p] of a and both[p], and its results go to out[p * step]. */
+/* Convert the sums of a pair of channels for some pixels to int8: `at` points at M of a. Pixel p has the
+ * sum sums[p] of a and both[p] of a + 256 * b; its results go to out[p * step]. */
 static inline EC_UNUSED void ec_store_pairs_s8_dsp(int8_t *out, int32_t step, const int32_t *sums,
                                                    const int32_t *both, int32_t pixels,
                                                    const int32_t *at, int32_t zero_point) {
@@ -47,8 +47,8 @@ static inline EC_UNUSED void ec_store_pairs_s8_dsp(int8_t *out, int32_t step, co
     }
 }
 
-/* One weight word times a word of two int16 each of three pixels: added to sums[0..2] of a, and to
- * sums[3..5], of a and 256 times b. */
+/* Multiply one weight word by a word of two int16 of each of three pixels; add the products to
+ * sums[0..2], of a, and to sums[3..5], of a + 256 * b. */
 static inline EC_UNUSED void ec_accumulate_3_s8_dsp(int32_t *sums, const int16_t *x,
                                                     int32_t weights) {
     const int32_t own = ec_sxtb16(weights);
@@ -92,8 +92,9 @@ static inline EC_UNUSED const int32_t *ec_pair_sums_3_s8_dsp(int32_t *sums, cons
     return from;
 }
 
-/* Words x and y of two int16 each times the words of two pairs of channels, those for y first: added
- * to sums[0] of a, with the products of x and y, sums[1] of both, and the same of the second pair. */
+/* Multiply words x and y of two int16 each by the words of two pairs of channels, which begin with the
+ * words for y. Add the products to sums[0], of a with the products of x and y, to sums[1], of
+ * a + 256 * b, and to the same two sums of the second pair. */
 static inline EC_UNUSED void ec_accumulate_1_s8_dsp(int32_t *sums, int32_t x, int32_t y,
                                                     const int32_t *weights) {
     sums[1] = ec_smlad(x, weights[2], ec_smlad(y, weights[0], sums[1]));
@@ -102,7 +103,7 @@ static inline EC_UNUSED void ec_accumulate_1_s8_dsp(int32_t *sums, int32_t x, in
     sums[2] = ec_smlad(ec_sxtab16(x, weights[1]), ec_sxtab16(y, weights[3]), sums[2]);
 }
 
-/* The sums of four channels from what the above added up, and sums[4], products of inputs. */
+/* The sums of four channels from these sums, and from sums[4], the products of inputs. */
 static inline EC_UNUSED void ec_keep_sums_1_s8_dsp(int32_t *sums, const int32_t *kept) {
     sums[0] = (int32_t)((uint32_t)kept[0] - (uint32_t)sums[4]);
     sums[1] = kept[1];
@@ -110,8 +111,8 @@ static inline EC_UNUSED void ec_keep_sums_1_s8_dsp(int32_t *sums, const int32_t 
     sums[3] = kept[3];
 }
 
-/* The products of inputs that all channels have, to sums[4], unless sums[5] says that they are there:
- * of words of two int16, each by the one after it. */
+/* Add up the products of inputs, which all channels share, in sums[4], unless sums[5] is set: each word
+ * of two int16 times the word after it. */
 static inline EC_UNUSED void ec_products_s8_dsp(int32_t *sums, const int16_t *x, int32_t octets) {
     if (sums[5] == 0) {
         sums[4] = 0;
@@ -184,7 +185,7 @@ ec_four_plain_sums_s8_dsp(int32_t *sums, const void *inputs, const int32_t *from
     return ec_plain_quads_s8_dsp(sums, (const int8_t *)inputs, from, 2 * octets);
 }
 
-/* The sums that those above give to int8 by the constants at `at`; returns their end. */
+/* Convert these sums to int8 by the constants at `at`; returns the end of the constants. */
 static inline EC_INLINE const int32_t *ec_store_sums_s8_dsp(void *out, int32_t bytes, int32_t step,
                                                             int32_t unit, const int32_t *sums,
                                                             const int32_t *at,
@@ -200,7 +201,7 @@ static inline EC_INLINE const int32_t *ec_store_sums_s8_dsp(void *out, int32_t b
     return at + 12;
 }
 
-/* Bytes of a result, words of a pixel's inputs, and how many channels there are and at once. */
+/* Bytes of a result, words of a pixel's inputs, number of channels, and channels of a unit. */
 typedef struct {
     int32_t bytes, size, channels, unit;
 } ec_matrix_c_sizes;

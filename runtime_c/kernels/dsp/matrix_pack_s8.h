@@ -70,43 +70,42 @@ static EC_KERNEL void ec_pack_3_s8_dsp(int16_t *to, const int8_t *a, const int8_
     register const int8_t *r2 __asm__("r2") = b;
     register const int8_t *r3 __asm__("r3") = c;
     register int32_t r12 __asm__("r12") = quads;
-    __asm__ volatile(
-        ".syntax unified\n"
-        "push {r4-r11, lr}\n"
-        "and lr, r12, #3\n"
-        "lsr r12, r12, #2\n"
-        "rsb lr, lr, #4\n"
-        "cmp lr, #4\n"
-        "ite ne\n"
-        "addne r12, r12, #1\n"
-        "moveq lr, #0\n"
-        /* The loop takes four; the first time it is entered after those that are missing. */
-        "movs r4, #40\n" /* bytes of code for one */
-        "mul lr, lr, r4\n"
-        "adr.w r4, 0f\n"
-        "add lr, r4, lr\n"
-        "orr lr, lr, #1\n"
-        "bx lr\n"
-        ".balign 4\n"
-        "0:\n"
-        ".rept 4\n"
-        "ldr r4, [r1], #4\n"
-        "ldr r5, [r2], #4\n"
-        "ldr r6, [r3], #4\n"
-        "sxtb16 r7, r4\n"
-        "sxtb16 r8, r5\n"
-        "sxtb16 r9, r6\n"
-        "sxtb16 r10, r4, ror #8\n"
-        "sxtb16 r11, r5, ror #8\n"
-        "sxtb16 lr, r6, ror #8\n"
-        "stmia r0!, {r7-r11, lr}\n"
-        ".endr\n"
-        "subs r12, #1\n"
-        "bne.w 0b\n"
-        "pop {r4-r11, lr}\n"
-        : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r12)
-        :
-        : "cc", "memory");
+    __asm__ volatile(".syntax unified\n"
+                     "push {r4-r11, lr}\n"
+                     "and lr, r12, #3\n"
+                     "lsr r12, r12, #2\n"
+                     "rsb lr, lr, #4\n"
+                     "cmp lr, #4\n"
+                     "ite ne\n"
+                     "addne r12, r12, #1\n"
+                     "moveq lr, #0\n"
+                     /* The loop has four; the first round starts after the missing ones. */
+                     "movs r4, #40\n" /* bytes of code for one */
+                     "mul lr, lr, r4\n"
+                     "adr.w r4, 0f\n"
+                     "add lr, r4, lr\n"
+                     "orr lr, lr, #1\n"
+                     "bx lr\n"
+                     ".balign 4\n"
+                     "0:\n"
+                     ".rept 4\n"
+                     "ldr r4, [r1], #4\n"
+                     "ldr r5, [r2], #4\n"
+                     "ldr r6, [r3], #4\n"
+                     "sxtb16 r7, r4\n"
+                     "sxtb16 r8, r5\n"
+                     "sxtb16 r9, r6\n"
+                     "sxtb16 r10, r4, ror #8\n"
+                     "sxtb16 r11, r5, ror #8\n"
+                     "sxtb16 lr, r6, ror #8\n"
+                     "stmia r0!, {r7-r11, lr}\n"
+                     ".endr\n"
+                     "subs r12, #1\n"
+                     "bne.w 0b\n"
+                     "pop {r4-r11, lr}\n"
+                     : "+r"(r0), "+r"(r1), "+r"(r2), "+r"(r3), "+r"(r12)
+                     :
+                     : "cc", "memory");
 #else
     for (int32_t quad = 0; quad < quads; ++quad, to += 12) {
         ec_store_four_s8_dsp(to, 6, ec_load_word(a + 4 * quad));
@@ -179,9 +178,9 @@ static EC_KERNEL void ec_pack_words_3_s8_dsp(int16_t *to, const int8_t *a, const
 }
 
 /* The windows of output pixels `pixel` to `pixel` + 2 as pairs, to[quad][odd][pixel][2]: kernel_h *
- * kernel_w * channels int8 each, row by row. What lies outside of x is zero_point, if `padded`;
- * otherwise nothing does. channels is a multiple of 4, or else kernel_w * channels is, and nothing
- * is padded or dilated in width. */
+ * kernel_w * channels int8 each, row by row. Inputs outside of x are zero_point; if `padded` is 0, there
+ * are none. channels is a multiple of 4; or kernel_w * channels is, without padding and without dilation
+ * in width. */
 static inline void ec_pack_windows_3_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
                                             int32_t width, int32_t channels, int32_t kernel_h,
                                             int32_t kernel_w, int32_t stride_h, int32_t stride_w,
@@ -439,7 +438,7 @@ static inline void ec_pack_few_taps_3_s8_dsp(int16_t *to, const int8_t *x, int32
                      (kernel_h * kernel_w * channels + 3) / 4);
 }
 
-/* An image, where it lies in one with padding, and what is around it. */
+/* An image, its place in the padded image, and the value of the padding. */
 typedef struct {
     int32_t height, width, channels, top, left, out_height, out_width, zero_point;
 } ec_pad_sizes;

@@ -99,8 +99,8 @@ static inline void ec_pack_rows_4_s8_dsp(int8_t *to, const int8_t *x, int32_t de
     }
 }
 
-/* ec_pack_windows_4_s8_dsp where some inputs are outside. What is there is kept at the end of `to`, where
- * the last pack reads it before it writes. */
+/* ec_pack_windows_4_s8_dsp with some inputs outside of x. The end of `to` holds their values; the last
+ * pack reads them before it writes there. */
 static EC_KERNEL void ec_pack_edges_4_s8_dsp(int8_t *to, const int8_t *x, const ec_window_sizes *n,
                                              int32_t pixel) {
     const int32_t channels = n->channels;
@@ -210,8 +210,8 @@ static EC_KERNEL void ec_pack_columns_6_s8_dsp(int8_t *to, const int8_t *const *
 }
 
 /* ec_pack_windows_4_s8_dsp for windows of three columns, one beside the other, and four pixels of one row:
- * of their six columns, only the first and the last may be outside. channels is a multiple of 4. What
- * is outside is kept at the end of `to`. */
+ * of their six columns, only the first and the last may be outside. channels is a multiple of 4. The end
+ * of `to` holds the values outside of x. */
 static EC_KERNEL void ec_pack_neighbours_4_s8_dsp(int8_t *to, const int8_t *x,
                                                   const ec_window_sizes *n, int32_t pixel) {
     const int32_t channels = n->channels;
@@ -239,7 +239,7 @@ static EC_KERNEL void ec_pack_neighbours_4_s8_dsp(int8_t *to, const int8_t *x,
     }
 }
 
-/* The windows of output pixels `pixel` to `pixel` + 3; ec_pack_windows_3_s8_dsp says which there are. */
+/* The windows of output pixels `pixel` to `pixel` + 3, under the conditions of ec_pack_windows_3_s8_dsp. */
 static inline EC_INLINE void ec_pack_windows_4_s8_dsp(int8_t *to, const int8_t *x,
                                                       const ec_window_sizes *n, int32_t pixel) {
     const int32_t row = n->width * n->channels;

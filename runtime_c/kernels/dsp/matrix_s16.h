@@ -5,9 +5,9 @@
  * they lie in memory. Sums of 64 bits are for SMLALD.
  *
  * A stream holds all constants in the order of use. Per four channels, in words: their biases; the
- * weights, a word of each channel in turn; then what each is rescaled by. The last four overlap those
- * before where channels are no multiple of four. Where inputs are no multiple of four, the last words
- * of weights are zero where there are none.
+ * weights, a word of each channel in turn; then the rescaling factors of each. If the number of channels
+ * is no multiple of four, the last four channels overlap the four before. If the number of inputs is no
+ * multiple of four, zeros fill the last words of weights.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -149,7 +149,7 @@ static inline EC_UNUSED void ec_four_sums_s16_dsp(int32_t *sums, const int16_t *
         : "r12", "cc", "memory");
     /* clang-format on */
 #else
-    /* In registers of 32 bits: by sums of 64, ResNet8 would take a fifth more. */
+    /* Sums have 32 bits: with 64 bits, ResNet8 would take a fifth more instructions. */
     int32_t a = sums[0];
     int32_t b = sums[1];
     int32_t c = sums[2];

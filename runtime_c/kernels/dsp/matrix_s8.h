@@ -18,10 +18,10 @@
  * The last pair overlaps the one before where the number of channels is odd.
  *
  * Rescaling an accumulator x by M * 2^(-31 - e), 2^30 <= M < 2^31, e >= 1, with gemmlowp's double
- * rounding, is SMMULR(2x, M) (it rounds half up), minus one where x < 0 (ties away from zero), plus
- * C = 2^(e-1) + zero_point * 2^e, shifted right by e. Where everything below the zero point is
- * limited away (zero_point = -128), that minus one cannot be seen and is left out; then b stays
- * multiplied by 256, and its C and e make up for that.
+ * rounding, is SMMULR(2x, M) (it rounds half up), minus one if x < 0 (ties away from zero), plus
+ * C = 2^(e-1) + zero_point * 2^e, shifted right by e. With zero_point = -128 negative results are
+ * limited to -128, so the minus one has no effect and is omitted; then b stays multiplied by 256, and
+ * its C and e compensate for that.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -30,7 +30,7 @@
 
 #include "kernels/dsp/matrix_c_s8.h"
 
-/* Assembly of the kernels below: the words of weights that one load gives, for 3 pixels. */
+/* Assembly of the kernels below: the words of weights of one load, for 3 pixels. */
 #define EC_MATRIX_3_STEP(loaded, each) \
     "ldmia r1!, " loaded "\n"          \
     ".irp w, " each "\n"               \
@@ -57,8 +57,8 @@
     "smlad r9, r3, r7, r5\n" \
     "smlad r10, r4, r7, r5\n"
 
-/* Runs the assembly `code` with out, x and stream in r0 to r2, and the first three `sizes`, at r3, in
- * r4 to r6; last, what else it changes. */
+/* Run the assembly `code` with out, x and stream in r0 to r2, and the first three `sizes`, at r3, in
+ * r4 to r6. The last parameters are the other registers that it changes. */
 #define EC_MATRIX_RUN_BY(sizes, code, ...) \
     register void *r0 __asm__("r0") = out; \
     register const void *r1 __asm__("r1") = x; \
@@ -72,8 +72,8 @@
                      : \
                      : __VA_ARGS__, "cc", "memory")
 
-/* The same where `size`, channels and zero_point are the sizes. They come in registers, which takes
- * less of the stack; r7 may be the compiler's frame pointer, and so is saved here. */
+/* The same if `size`, channels and zero_point are all sizes. They come in registers, which needs less
+ * stack; r7 may be the compiler's frame pointer, so it is saved here. */
 #define EC_MATRIX_RUN(size, code, ...) \
     register void *r0 __asm__("r0") = out; \
     register const void *r1 __asm__("r1") = x; \
@@ -111,8 +111,9 @@
     "str r7, [sp, #12]\n" \
     "mov r1, r2\n"
 
-/* Assembly of some pixels: keep r7, what stores the results, and go through the pairs of channels.
- * The loop takes `times` three words, for each three of which `step` is this many bytes of code. */
+/* Assembly of some pixels: save r7, the address of the code that stores the results, and begin the loop
+ * over pairs of channels. The inner loop has `times` groups of three words; `step`, the code of a group,
+ * has this many bytes. */
 #define EC_MATRIX_LOOP(begin, first, step, times, bytes) \
     "orr r7, r7, #1\n" \
     "str r7, [sp, #20]\n" \
@@ -163,7 +164,8 @@
     "5:\n" \
     "ldr pc, [sp, #20]\n"
 
-/* Assembly: a pair of channels of three pixels, at r0 and `step`, a register, apart, so many bytes. */
+/* Assembly: store a pair of channels of three pixels, from r0 on; the register `step` is the number of
+ * bytes from pixel to pixel. */
 #define EC_MATRIX_3_STORE(store, step, bytes) \
     store " r8, [r0]\n" \
     store " r9, [r0, " step "]\n" \
@@ -174,7 +176,8 @@
     store " lr, [r0, " step ", lsl #1]\n" \
     "adds r0, #" bytes "\n"
 
-/* Assembly of some pixels: to the next pair, which may have to step back by one, of so many bytes. */
+/* Assembly of some pixels: go on to the next pair; the last pair may begin one channel, of so many bytes,
+ * earlier. */
 #define EC_MATRIX_NEXT(out, bytes) \
     "8:\n" \
     "ldr r3, [sp, #24]\n" \
@@ -192,7 +195,7 @@
     "9:\n" \
     "add sp, #36\n"
 
-/* Twice an accumulator, in r5, to int8 by M, C, e in r2-r4; r6 is free. */
+/* Convert twice an accumulator, in r5, to int8 by M, C, e in r2-r4; r6 is free. */
 #define EC_MATRIX_ANY_ZERO_POINT \
     "smmlar r6, r5, r2, r3\n" \
     "add r6, r6, r5, asr #31\n" \
@@ -213,16 +216,16 @@
     "smlad r10, r6, r8, r10\n" \
     "smlad r12, r7, r9, r12\n"
 
-/* What stores the results: r7 by the zero point in r6. */
+/* Choose the code that stores the results, r7, by the zero point in r6. */
 #define EC_MATRIX_CHOOSE \
     "adr.w r7, 6f\n" \
     "cmn r6, #128\n" \
     "it ne\n" \
     "adrne.w r7, 7f\n"
 
-/* Assembly of one pixel: fill the stack, a frame of so many bytes. An octet of inputs is 1 << `octet`
- * bytes, and `bytes` of code; the loop takes 8. `choose` gives what stores the results in r7, by r5,
- * channels, and r6, the zero point; r4 is octets. */
+/* Assembly of one pixel: fill the stack, a frame of so many bytes. An octet of inputs has 1 << `octet`
+ * bytes, and its code `bytes`; the loop has 8 octets. `choose` sets r7, the address of the code that
+ * stores the results, from r5, channels, and r6, the zero point; r4 is octets. */
 #define EC_MATRIX_1_BEGIN(frame, octet, bytes, choose) \
     "sub sp, #" frame "\n" \
     "add r7, r1, r4, lsl #" octet "\n" \
@@ -253,8 +256,8 @@
     "ldmia r1!, {r10-r12, lr}\n" \
     "ldr pc, [sp]\n"
 
-/* The products of all pairs of inputs, x and y of each step, added up: `load` gives some, and `total`
- * adds theirs to r6. Then four channels begin. */
+/* Add up the products x * y of all pairs of inputs: `load` loads inputs, and `total` adds their products
+ * to r6. Then four channels begin. */
 #define EC_MATRIX_1_TOTAL(load, total) \
     "str r0, [sp, #12]\n" \
     "ldrd r0, r7, [sp, #4]\n" \
@@ -268,7 +271,7 @@
     "b 5f\n" \
     EC_MATRIX_1_FOUR
 
-/* The end of the loop: what keeps the results comes after it. */
+/* The end of the loop; the code that stores the results follows. */
 #define EC_MATRIX_1_SUMS \
     "4:\n" \
     "ldr r2, [sp, #8]\n" \
@@ -281,10 +284,10 @@
     "sub r11, r11, r10\n" \
     "sub lr, lr, r12\n"
 
-/* Eight inputs that are packed: four pairs, in r2-r5. */
+/* Load eight packed inputs: four pairs, to r2-r5. */
 #define EC_MATRIX_1_PACKED "ldmia r0!, {r2-r5}\n"
 
-/* The same of inputs as they are: 16 bytes of code more. */
+/* The same of int8 inputs that are not packed: 16 bytes of code more. */
 #define EC_MATRIX_1_PLAIN \
     "ldmia r0!, {r3, r5}\n" \
     "sxtb16 r2, r3\n" \
@@ -292,7 +295,7 @@
     "sxtb16 r4, r5\n" \
     "sxtb16 r5, r5, ror #8\n"
 
-/* Eight inputs that `load` gives, 90 bytes of code if they are packed; and the loop of them. */
+/* Eight inputs that `load` loads, 90 bytes of code if they are packed; and the loop over them. */
 #define EC_MATRIX_1_OCTETS(load) \
     EC_MATRIX_1_TOTAL(load, "smlad r6, r2, r3, r6\nsmlad r6, r4, r5, r6\n") \
     "3:\n" \
@@ -303,7 +306,7 @@
     ".endr\n" EC_MATRIX_1_SUMS \
     "ldr pc, [sp, #16]\n"
 
-/* To the next four channels of this many bytes, which may overlap those before. */
+/* Go on to the next four channels of this many bytes, which may overlap the four before. */
 #define EC_MATRIX_1_NEXT(bytes) \
     "8:\n" \
     "ldr r3, [sp, #20]\n" \
@@ -317,7 +320,7 @@
     "bne.w 0b\n" \
     "b 9f\n"
 
-/* A sum, which `shift` makes twice itself, to int8 by M, C, e in three registers; r9 is free. */
+/* Convert a sum, which `shift` doubles, to int8 by M, C, e in three registers; r9 is free. */
 #define EC_MATRIX_1_ANY(x, shift, m, c, e) \
     shift "\n" \
     "smmlar r9, " x ", " m ", " c "\n" \
@@ -326,7 +329,7 @@
     "ssat r9, #8, r9\n" \
     "strb r9, [r0], #1\n"
 
-/* What stores the results, and the end. */
+/* Store the results, and the end. */
 #define EC_MATRIX_1_END \
     "6:\n" /* zero point -128 */ \
     ".irp x, r10, r12\n" \
@@ -410,8 +413,7 @@
         EC_MATRIX_END, \
         "r12")
 
-/* Assembly: one pixel, all of it, by inputs that `load` gives; octet, bytes: as in
- * EC_MATRIX_1_BEGIN. */
+/* Assembly of one whole pixel; `load` loads inputs; octet, bytes: as in EC_MATRIX_1_BEGIN. */
 #define EC_MATRIX_1_TFLM(octet, bytes, load) \
     EC_MATRIX_RUN(octets, \
         EC_MATRIX_1_BEGIN("28", octet, bytes, EC_MATRIX_CHOOSE) \
@@ -422,7 +424,7 @@
 /* Assembly: one pixel. */
 #define EC_MATRIX_TFLM_1 EC_MATRIX_1_TFLM("4", "90", EC_MATRIX_1_PACKED)
 
-/* Assembly: one pixel, its inputs as they are. */
+/* Assembly: one pixel of int8 inputs that are not packed. */
 #define EC_MATRIX_TFLM_PLAIN EC_MATRIX_1_TFLM("3", "106", EC_MATRIX_1_PLAIN)
 
 /* clang-format on */

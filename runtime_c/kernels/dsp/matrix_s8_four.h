@@ -97,8 +97,9 @@
     "ssat \\x, #8, r0\n" \
     ".endr\n"
 
-/* Runs the assembly `code` with x, stream and out in r0 to r2, quads in r3, channels in r4 and `last` in r5;
- * last, what else it changes. r7 may be the compiler's frame pointer, and so is saved here. */
+/* Run the assembly `code` with x, stream and out in r0 to r2, quads in r3, channels in r4 and `last` in r5.
+ * The last parameters are the other registers that it changes. r7 may be the compiler's frame pointer, so
+ * it is saved here. */
 #define EC_MATRIX_4_RUN(last, code, ...) \
     register const int8_t *r0 __asm__("r0") = x; \
     register const int32_t *r1 __asm__("r1") = stream; \
@@ -120,9 +121,9 @@
     EC_MATRIX_4_STEP("r5") \
     EC_MATRIX_4_STEP("r6")
 
-/* Assembly: four pixels up to the end of the loop; `choose` gives in r10 where EC_MATRIX_4_ABOVE begins, by
- * r5. `first` begins the sums with a quad. `quad` adds a quad, and takes `bytes` of code; the loop has `most`
- * of them. */
+/* Assembly: four pixels up to the end of the loop. `choose` sets r10, the address at which
+ * EC_MATRIX_4_ABOVE begins, from r5. `first` begins the sums with a quad. `quad` adds a quad and has
+ * `bytes` of code; the loop has `most` of them. */
 #define EC_MATRIX_4_SUMS(choose, first, quad, bytes, most) \
     choose \
     "adds r7, r2, r4\n" \
@@ -229,7 +230,7 @@ static inline EC_UNUSED void ec_accumulate_4_s8_dsp(int32_t *sums, const int8_t 
     sums[2] = ec_smlad(ec_load_aligned(x + 8), weights, sums[2]);
 }
 
-/* The sums of a pair of channels, as words; returns what of the stream follows the weights. */
+/* The sums of a pair of channels, as words; returns the end of the weights in the stream. */
 static inline EC_UNUSED const int32_t *ec_sums_4_s8_dsp(int32_t sums[2][3], const int8_t *x,
                                                         const int32_t *stream, int32_t quads) {
     for (int32_t i = 0; i < 3; ++i) {

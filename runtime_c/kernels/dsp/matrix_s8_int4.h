@@ -1,20 +1,21 @@
 /* Matrix products of int8 as in matrix_s8.h by int4 weights, eight to a word.
  *
- * Three pixels. A word is what four inputs of a pixel, two words of x, are multiplied by, for two
- * output channels a and b. Each half-word has, from its highest bits down, the weights (a, b) of the
- * first word of x and (a, b) of the second. Shifted left by 0, 4, 8 and 12 bits and ANDed with
- * 0xF000F000 it gives each of these four as two half-words that are 4096 times the weights, for one
- * AND by a shifted register. Sums are 4096 times themselves, exact below 2^19.
+ * Three pixels. A word has the weights of two output channels a and b for four inputs of a pixel, two
+ * words of x. Each half-word has, from its highest bits down, the weights (a, b) of the first word of x
+ * and (a, b) of the second. Shifted left by 0, 4, 8 and 12 bits and ANDed with 0xF000F000, the word
+ * becomes two half-words of 4096 times each of these four weights: one AND with a shifted register for
+ * each. So sums are multiplied by 4096, and are exact below 2^19.
  *
- * One pixel. A word is what two inputs, one word of x, are multiplied by, for four output channels
- * c0 to c3. A half-word is h = 4096 * c2 + 256 * (c1 + 8) + 16 * (c3 + 8) + (c0 + 8). Four sums of x
- * times what is left of h go on: all, without the lowest four bits, then without bits 8 to 11 too,
- * then bits 4 to 7 alone. Their differences and the last are the sums of c0, of c1 times 256, of c2
- * times 4096 and of c3 times 16, less eight times the sum of all x where 8 was added.
+ * One pixel. A word has the weights of four output channels c0 to c3 for two inputs, one word of x. A
+ * half-word is h = 4096 * c2 + 256 * (c1 + 8) + 16 * (c3 + 8) + (c0 + 8). Four sums add the products of x
+ * and a part of h: all of h; h without its lowest four bits; h without bits 8 to 11 as well; bits 4 to 7
+ * alone. The differences of these sums, and the last sum, are the sums of c0, of c1 times 256, of c2
+ * times 4096 and of c3 times 16; eight times the sum of all x is subtracted from the channels to which 8
+ * was added.
  *
- * A stream holds all constants in the order of use: per two or four channels, in words: the biases
- * as the sums have them; the weights; then M, C, e of each channel, for its sum. The last channels
- * overlap those before where their number is not divisible.
+ * A stream holds all constants in the order of use: per two or four channels, in words: the biases,
+ * multiplied like the sums; the weights; then M, C, e of each channel, for its sum. The last channels
+ * overlap the ones before if the number of channels is not divisible by two or four.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -25,9 +26,9 @@
 
 /* clang-format off */
 
-/* Assembly of 3 pixels: fill a frame of so many bytes, r5 is channels and r6 the zero point. The loop
- * takes 8 quads of 70 bytes of code; the first time it is entered after those that are missing of
- * r4, the size, or what `first` makes it. */
+/* Assembly of 3 pixels: fill a frame of so many bytes; r5 is channels and r6 the zero point. The loop has
+ * 8 quads of 70 bytes of code; its first round skips quads, so that all rounds together take r4, the
+ * size, or the size that `first` computes. */
 #define EC_S4_3_BEGIN(frame, first) \
     "sub sp, #" frame "\n" \
     "str r1, [sp, #8]\n" \
@@ -91,8 +92,7 @@
     "cmp r0, r2\n" \
     "bne.w 3b\n"
 
-/* One pixel: the loop over octets of inputs that are packed sums them in r6, from 0; eight times the
- * sum is kept. */
+/* One pixel: a loop over octets of packed inputs adds them up in r6; eight times the sum is saved. */
 #define EC_S4_1_TOTAL \
     "ldrd r7, r9, [sp, #4]\n" \
     "mov.w r8, #0x00010001\n" \
@@ -108,7 +108,7 @@
     "lsls r6, #3\n" \
     "str r6, [sp, #28]\n"
 
-/* The same of inputs as they are: as bytes without a sign they have 128 added. */
+/* The same of int8 inputs that are not packed: they are added as unsigned bytes, plus 128. */
 #define EC_S4_1_PLAIN_TOTAL \
     "ldrd r7, r9, [sp, #4]\n" \
     "sub r6, r9, r7\n" \
@@ -151,7 +151,7 @@
     "sub r11, r11, r2, lsl #8\n" \
     "sub lr, lr, r2, lsl #4\n"
 
-/* Eight inputs that `load` gives, 118 bytes of code if they are packed; and the loop of them. */
+/* Eight inputs that `load` loads, 118 bytes of code if they are packed; and the loop over them. */
 #define EC_S4_1_OCTETS(load) \
     EC_MATRIX_1_FOUR \
     "3:\n" \
@@ -193,7 +193,7 @@
     EC_S4_1_STORE("r12", "asr r5, \\x, #11", rescale) \
     EC_S4_1_STORE("lr", "asr r5, \\x, #3", rescale)
 
-/* What stores the results of four channels by the zero point, and the end. */
+/* Store the results of four channels, by the zero point, and the end. */
 #define EC_S4_1_END \
     "ldr pc, [sp, #16]\n" \
     "7:\n" /* any zero point */ \
@@ -233,7 +233,7 @@
         EC_MATRIX_END, \
         "r12")
 
-/* Assembly: one pixel, all of it, by inputs that `load` gives and `total` adds up; octet, bytes: as in
+/* Assembly of one whole pixel; `load` loads inputs, and `total` adds them up; octet, bytes: as in
  * EC_MATRIX_1_BEGIN. */
 #define EC_S4_1_TFLM(octet, bytes, total, load) \
     EC_MATRIX_RUN(octets, \
@@ -246,7 +246,7 @@
 /* Assembly: one pixel. */
 #define EC_S4_TFLM_1 EC_S4_1_TFLM("4", "118", EC_S4_1_TOTAL, EC_MATRIX_1_PACKED)
 
-/* Assembly: one pixel, its inputs as they are. */
+/* Assembly: one pixel of int8 inputs that are not packed. */
 #define EC_S4_TFLM_PLAIN \
     EC_S4_1_TFLM("3", "134", EC_S4_1_PLAIN_TOTAL, EC_MATRIX_1_PLAIN)
 
@@ -289,7 +289,8 @@ static inline EC_UNUSED const int32_t *ec_s4_3_sums_s8_dsp(int32_t *sums, const 
     return end;
 }
 
-/* A word of two int16 by one of weights, added to the four sums that the top of this file says. */
+/* Multiply a word of two int16 by a word of weights; add to the four sums that the top of this file
+ * describes. */
 static inline EC_UNUSED void ec_s4_accumulate_s8_dsp(int32_t *sums, int32_t x, int32_t word) {
     const uint32_t left = (uint32_t)word & 0xFFF0FFF0u;
     sums[0] = ec_smlad(x, word, sums[0]);
@@ -298,7 +299,7 @@ static inline EC_UNUSED void ec_s4_accumulate_s8_dsp(int32_t *sums, int32_t x, i
     sums[3] = ec_smlad(x, (int32_t)(left & 0x00F000F0u), sums[3]);
 }
 
-/* These sums to those of the channels, by the sum of all x. */
+/* Convert these sums to the sums of the channels, by the sum of all x. */
 static inline EC_UNUSED void ec_s4_settle_s8_dsp(int32_t *sums, int32_t total) {
     const uint32_t offset = (uint32_t)total * 8u;
     const uint32_t last = (uint32_t)sums[3];
@@ -329,7 +330,7 @@ static inline EC_UNUSED const int32_t *ec_s4_1_sums_s8_dsp(int32_t *sums, const 
     return end;
 }
 
-/* The same of int8 inputs as they are. */
+/* The same of int8 inputs that are not packed. */
 static inline EC_UNUSED const int32_t *
 ec_s4_1_plain_sums_s8_dsp(int32_t *sums, const void *given, const int32_t *from, int32_t octets) {
     const int8_t *x = (const int8_t *)given;

@@ -1,8 +1,8 @@
 /* Matrix products of int8 as in matrix_s8_four.h, four pixels at a time, by int4 weights, eight to a word.
  *
  * A byte has the weight of one channel for inputs k and k + 1 in its upper and lower half. Masked, it is
- * 16 times a weight, so that all sums are 16 times those of matrix_s8_four.h. Sums of 20 bits come apart
- * by the same instructions, as 4096 times themselves. Four inputs take 22 instructions, not 19.
+ * 16 times a weight, so that all sums are 16 times the sums of matrix_s8_four.h. The same instructions
+ * separate the sums, of 20 bits, as 4096 times themselves. Four inputs take 22 instructions, not 19.
  *
  * Per pair of channels a stream has, in words: 16 * (257 * bias - 128 * (sum of weights)) of each; the
  * weights of four inputs in a word, the bytes of which are (a[k], b[k], a[k+2], b[k+2]); then M, C, e of

@@ -2,11 +2,11 @@
  * float32, times a float32, rounded half to even. For cores with a floating-point unit, whose
  * conversion VCVTR rounds so in its default mode.
  *
- * In a stream the last words of a pair are, in place of M, C, e of both channels, the scale of a
- * and a 256th of b's: sums of b come as 256 times themselves, and powers of two change no rounding.
- * Of int4 weights each scale is divided by the factor that the channel's sum comes with.
- * A stream of one pixel's int8 results begins with two words more: the scale that all channels share
- * and a 256th of it, and no others follow; or zeros.
+ * In a stream the last words of a pair are, instead of M, C, e of both channels, the scale of a and a
+ * 256th of the scale of b: sums of b are multiplied by 256, and powers of two change no rounding. For
+ * int4 weights, each scale is divided by the factor of the channel's sum. A stream for one pixel's int8
+ * results begins with two more words: a scale that all channels share and a 256th of it, and then it has
+ * no other scales; or zeros.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -51,7 +51,7 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
     return at + unit;
 }
 
-/* The registers that the assembly here changes. */
+/* The registers that this assembly changes. */
 #define EC_MATRIX_FLOATS "r12", "s0", "s1", "s2", "s3", "s4", "s5", "s6", "s7", "s8"
 
 /* clang-format off */
@@ -79,7 +79,7 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
     "vmov r10, r11, s4, s5\n" \
     "vmov r12, lr, s6, s7\n"
 
-/* Assembly: three pixels up to their results; `last` may change where the last are, in r7. What r6 is,
+/* Assembly: three pixels up to their results; `last` may change r7, the address of the last results. r6,
  * the zero point or the limits, is on the stack after the number of channels. */
 #define EC_MATRIX_3_ONNX_SUMS(last) \
     EC_MATRIX_BEGIN(last EC_MATRIX_3_SIZE) \
@@ -102,7 +102,8 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
     ".endr\n" \
     EC_MATRIX_3_STORE("strb", "r2", "1")
 
-/* Assembly: keep the zero point of one pixel, or its limits, in s8; and what stores the results. */
+/* Assembly: keep the zero point of one pixel, or its limits, in s8; choose the code that stores the
+ * results. */
 #define EC_MATRIX_1_ONNX_CHOOSE \
     "vmov s8, r6\n" \
     "adr.w r7, 6f\n"
@@ -119,7 +120,8 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
     "adr.w r7, 7f\n" \
     "8:\n"
 
-/* Assembly: sums of four channels by the scales in the stream, or from 7 on by those that are there. */
+/* Assembly: rescale the sums of four channels by the scales in the stream, or from label 7 on by the
+ * scales in registers. */
 #define EC_MATRIX_1_ONNX \
     "vldmia r1!, {s0-s3}\n" \
     "7:\n" \
@@ -165,8 +167,7 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
         EC_MATRIX_END, \
         EC_MATRIX_FLOATS)
 
-/* Assembly: one pixel, all of it, by inputs that `load` gives; octet, bytes: as in
- * EC_MATRIX_1_BEGIN. */
+/* Assembly of one whole pixel; `load` loads inputs; octet, bytes: as in EC_MATRIX_1_BEGIN. */
 #define EC_MATRIX_1_TO_S8_ONNX(octet, bytes, load) \
     EC_MATRIX_RUN(octets, \
         EC_MATRIX_1_BEGIN("28", octet, bytes, EC_MATRIX_1_ONNX_SCALES) \
@@ -177,10 +178,10 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
 /* Assembly: one pixel. */
 #define EC_MATRIX_ONNX_1 EC_MATRIX_1_TO_S8_ONNX("4", "90", EC_MATRIX_1_PACKED)
 
-/* Assembly: one pixel, its inputs as they are. */
+/* Assembly: one pixel of int8 inputs that are not packed. */
 #define EC_MATRIX_ONNX_PLAIN EC_MATRIX_1_TO_S8_ONNX("3", "106", EC_MATRIX_1_PLAIN)
 
-/* Assembly: x limited to what r3 and r2 hold. */
+/* Assembly: limit x by the limits in r3 and r2. */
 #define EC_MATRIX_LIMIT_S16 \
     "cmp \\x, r3\n" \
     "it lt\n" \
@@ -210,8 +211,8 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
     "strh \\x, [r0], #2\n" \
     ".endr\n"
 
-/* One pixel, all of it, by inputs that `load` gives; octet, bytes: as in EC_MATRIX_1_BEGIN. Sizes are as
- * many bytes as lie before the last four results, and four. */
+/* One whole pixel; `load` loads inputs; octet, bytes: as in EC_MATRIX_1_BEGIN. The sizes are the number
+ * of bytes before the last four results, and four. */
 #define EC_MATRIX_1_TO_S16_ONNX(octet, bytes, load) \
     const int32_t sizes[3] = { octets, 2 * channels - 4, ec_both_limits(minimum, maximum) }; \
     EC_MATRIX_RUN_BY(sizes, \
@@ -235,7 +236,7 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
 /* Assembly: one pixel to int16. */
 #define EC_MATRIX_ONNX_S16_1 EC_MATRIX_1_TO_S16_ONNX("4", "90", EC_MATRIX_1_PACKED)
 
-/* Assembly: one pixel to int16, its inputs as they are. */
+/* Assembly: one pixel to int16 of int8 inputs that are not packed. */
 #define EC_MATRIX_ONNX_S16_PLAIN EC_MATRIX_1_TO_S16_ONNX("3", "106", EC_MATRIX_1_PLAIN)
 
 /* Assembly: three pixels, all of it. */
@@ -262,7 +263,7 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
 /* Assembly: one pixel. */
 #define EC_S4_ONNX_1 EC_S4_1_ONNX("4", "118", EC_S4_1_TOTAL, EC_MATRIX_1_PACKED)
 
-/* Assembly: one pixel, its inputs as they are. */
+/* Assembly: one pixel of int8 inputs that are not packed. */
 #define EC_S4_ONNX_PLAIN \
     EC_S4_1_ONNX("3", "134", EC_S4_1_PLAIN_TOTAL, EC_MATRIX_1_PLAIN)
 

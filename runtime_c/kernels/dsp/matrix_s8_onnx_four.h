@@ -47,7 +47,7 @@ static inline EC_UNUSED void ec_matrix_4_onnx_c_dsp(
 
 /* clang-format off */
 
-/* Assembly: to s11 what is added before a shift: a half, and the zero point, which is in `register`. */
+/* Assembly: set s11 to the term added before a shift: a half, plus the zero point in `register`. */
 #define EC_MATRIX_4_ONNX_BEGIN(register, shift, half) \
     "lsls r6, " register ", #" shift "\n" \
     "add r6, r6, #" half "\n" \

@@ -1,16 +1,16 @@
 /* Matrix products of int8 by int4 weights that are shifted group by group of inputs, rescaled
  * as in matrix_s8_onnx.h.
  *
- * A step is a part of a group: up to 32 inputs, which a loop that is not left takes. Registers have
- * the sums of a step alone, 4096 times themselves. SMLAW* multiplies each by 16 << shift, divides by
- * 65536, without a remainder, and adds to what the stack has of the channel: so sums may need more
- * bits than those of matrix_s8_int4.h. SMUAD begins a step, from nothing.
+ * A step is a part of a group: up to 32 inputs, which one round of a loop takes. Registers hold the sums
+ * of this step only, multiplied by 4096. SMLAW* multiplies each by 16 << shift, divides by 65536, without
+ * a remainder, and adds the result to the channel's sum on the stack: so sums may have more bits than in
+ * matrix_s8_int4.h. SMUAD begins a step, without an addend.
  *
  * Per two or four channels a stream has, in words: the biases; a byte 16 << shift for each step and
  * channel, the channels of a step together, up to a whole word; the weights; the scales. For three
- * pixels weights lie as in matrix_s8_int4.h. For one pixel, a word is what two inputs, one word
- * of x, are multiplied by; a half-word has the weights of the four channels from its highest bits
- * down, which the same mask gives.
+ * pixels weights lie as in matrix_s8_int4.h. For one pixel, a word has the weights for two inputs, one
+ * word of x; a half-word has the weights of the four channels from its highest bits down, which the same
+ * mask extracts.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -27,8 +27,8 @@
     "smuad " s1 ", r3, " w "\n" \
     "smuad " s2 ", r4, " w "\n"
 
-/* Three pixels: two channels begin. The stack has their sums after 36 bytes, then where the bytes of
- * the next step are, and how many bytes there are of all. */
+/* Three pixels: two channels begin. The stack has their sums after 36 bytes, then the address of the next
+ * step's bytes, and the number of bytes of all steps. */
 #define EC_GROUPS_3_PAIR \
     "0:\n" \
     "str r0, [sp, #16]\n" \
@@ -88,14 +88,14 @@
     "and.w r8, r9, " w ", lsl #12\n" \
     sum("lr", x, "r8")
 
-/* What a word adds to a channel's sum in a step. */
+/* Add a word's products to a channel's sum in a step. */
 #define EC_GROUPS_1_SUM(sum, x, w) "smlad " sum ", " x ", " w ", " sum "\n"
 
 /* The sum of a step's first word. */
 #define EC_GROUPS_1_PRODUCT(sum, x, w) "smuad " sum ", " x ", " w "\n"
 
-/* Eight inputs that `load` gives, 134 bytes of code if they are packed; `first` of the first word's
- * sums. */
+/* Eight inputs that `load` loads, 134 bytes of code if they are packed; `first` computes the sums of the
+ * first word. */
 #define EC_GROUPS_1_OCTET(load, first) \
     load \
     "ldmia r1!, {r6, r7}\n" \
@@ -105,11 +105,11 @@
     EC_GROUPS_1_WORD(EC_GROUPS_1_SUM, "r4", "r6") \
     EC_GROUPS_1_WORD(EC_GROUPS_1_SUM, "r5", "r7")
 
-/* One pixel begins: r4 and r6 get what a step has beside its first octet, and the size of all bytes of
- * four channels. s8 gets the zero point. The stack has the sums, then where the bytes of the next step
- * are: one instruction loads all, and one stores them. After them lie where the last four results are, a
- * free word, where a step goes on after its first octet, that size, the inputs, their end, and the
- * results. */
+/* One pixel begins: r4 gets the octets of a step after its first one, r6 the size of all bytes of four
+ * channels, s8 the zero point. The stack has the sums, then the address of the next step's bytes: one
+ * instruction loads all of these, and one stores them. Then follow the address of the last four results,
+ * a free word, the address at which a step continues after its first octet, that size, the inputs, their
+ * end, and the results. */
 #define EC_GROUPS_1_BEGIN(octet, bytes) \
     "sub sp, #48\n" \
     "add r7, r1, r4, lsl #" octet "\n" \
@@ -158,7 +158,7 @@
     "ldmia sp, {r10-r12, lr}\n" \
     "ldr r0, [sp, #44]\n"
 
-/* One pixel, all of it, by inputs that `load` gives; octet, bytes: as in EC_MATRIX_1_BEGIN. */
+/* One whole pixel; `load` loads inputs; octet, bytes: as in EC_MATRIX_1_BEGIN. */
 #define EC_GROUPS_1_RUN(octet, bytes, load) \
     const int32_t sizes[5] = { octets, channels, zero_point, group - 1, octets / group * 4 }; \
     EC_MATRIX_RUN_BY(sizes, \
@@ -180,14 +180,14 @@ static inline EC_UNUSED int32_t ec_word_of_1_dsp(const void *x, int32_t k, int32
     return ec_load_word((const int16_t *)x + 2 * k);
 }
 
-/* Word k of int8 inputs as they are. */
+/* Word k of int8 inputs that are not packed. */
 static inline EC_UNUSED int32_t ec_word_of_plain_dsp(const void *x, int32_t k, int32_t p) {
     (void)p;
     const int32_t both = ec_load_aligned((const int8_t *)x + 4 * (k >> 1));
     return (k & 1) != 0 ? ec_sxtb16_odd(both) : ec_sxtb16(both);
 }
 
-/* What ec_groups_c_dsp computes at once, and words of weights, of them `each` in a group. */
+/* The pixels and channels that ec_groups_c_dsp computes at once, and words of weights, `each` in a step. */
 typedef struct {
     int32_t pixels, unit, words, each, channels, zero_point;
 } ec_groups_c_sizes;

@@ -1,11 +1,11 @@
 /* Matrix products of int8 as in matrix_s8.h whose results are int16 without a zero point, by any
  * shift: the gates of recurrent layers.
  *
- * Factors are the same for each four channels: a stream begins with theirs, then it is as that of
- * ec_matrix_1_s8_dsp without any. Per channel: M, C, e; by how much its sum is shifted up before it
- * is multiplied (the second of a pair, which comes as 256 times itself: down); and 31, or 32 where
- * e = 0. By so much a sum is shifted down to give what is taken off for ties of negative results:
- * where nothing is rounded a second time, nothing.
+ * Every four channels have the same factors: a stream begins with these, then it is a stream of
+ * ec_matrix_1_s8_dsp without factors. Per channel: M, C, e; the shift of its sum before the product, up
+ * (down for the second channel of a pair, whose sum is multiplied by 256); and 31, or 32 if e = 0. A sum
+ * shifted down by this last number is the correction for ties of negative results: it is 0 if no second
+ * rounding follows.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

@@ -1,5 +1,5 @@
-/* Matrix products of int8 as in matrix_s8.h for two pixels at a time: the end of rows that three do
- * not divide. Streams are the same.
+/* Matrix products of int8 as in matrix_s8.h for two pixels at a time: the end of rows whose length is no
+ * multiple of three. Streams are the same.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

@@ -1,16 +1,16 @@
 /* Convolutions of an image of one channel by 3x3 windows, for the DSP extension of Armv7E-M, without
- * any copy of the input: the first layers of nets that see in grey.
+ * any copy of the input: the first layers of networks for grey images.
  *
  * The nine inputs of a window are three words, of which SXTB16 makes five pairs of int16 that stay
- * in registers while all channels pass by: (x00, x02), (x01, x11), (x10, x12), (x21, any),
- * (x20, x22). Weights are paired in the same way; that of the input after the window is zero.
+ * in registers during the loop over all channels: (x00, x02), (x01, x11), (x10, x12), (x21, any),
+ * (x20, x22). Weights are paired in the same way; the weight of the input after the window is zero.
  *
  * A stream holds the constants of each channel in words: 256 times the bias; five pairs of weights,
  * 256 times themselves; M; C; e + 7, whose sign bit is set for the last channel. Sums are 256 times
  * the accumulators, and rescaled by M * 2^(-39 - e), e from 1 to 16, with gemmlowp's double
  * rounding, to a zero point of -128: that is (high word of x * M) + C, shifted right by e + 7, where
- * C has the halves of both roundings and the zero point. Ties of negative sums go the other way, but
- * are limited away.
+ * C has the halves of both roundings and the zero point. Ties of negative sums round in the other
+ * direction, but the lower limit hides that.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

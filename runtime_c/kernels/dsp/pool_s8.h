@@ -33,7 +33,7 @@ static inline EC_UNUSED int32_t ec_max_four_s8(int32_t x, int32_t y) {
 #endif
 }
 
-/* The int16 of even and of odd, by turns. */
+/* Interleave the int16 of `even` and of `odd`. */
 static inline EC_UNUSED void ec_store_pairs_dsp(int16_t *to, int32_t even, int32_t odd) {
 #if EC_DSP_ASM
     int32_t low;

@@ -1,6 +1,5 @@
 /* Rows of int8 for softmax, for the DSP extension of Armv7E-M: four elements at a time. Each function
- * goes through a row once, for its largest element, for the sum of its exponentials, and for what
- * becomes of them.
+ * goes through a row once: for its largest element, for the sum of its exponentials, for the results.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -71,9 +70,9 @@ static EC_KERNEL void ec_sum_exponentials_s8_dsp(int32_t *total, const int8_t *x
     total[0] = sum;
 }
 
-/* exponential * reciprocal, divided by 2^31 and rounded half up, then by 2^(shift + 1) alike, which
- * gives 256 at most; limited to 255. Adding both halves first is the same, as flooring in steps is
- * flooring once: half is 2^(shift - 1), that of the second in the upper word of the sum. */
+/* exponential * reciprocal, divided by 2^31 and rounded half up, then divided by 2^(shift + 1) and rounded
+ * in the same way: 256 at most, limited to 255. Adding both halves first has the same result, since two
+ * floor divisions are one. `half` is the second half, 2^(shift - 1), in the upper word of the sum. */
 static inline EC_UNUSED uint32_t ec_share(int32_t exponential, uint32_t reciprocal, uint32_t half,
                                           int32_t shift) {
     const uint64_t both = (uint64_t)half << 32 | 0x40000000u;

@@ -1,4 +1,4 @@
-/* Assembly of convolutions of int8 with gemmlowp's rounding, of parts in matrix_s8.h, which see.
+/* Assembly of convolutions of int8 with gemmlowp's rounding. Its parts are in matrix_s8.h.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -26,7 +26,7 @@
     "vmladava.s8 r6, q0, q3\n" \
     "vmladava.s8 lr, q1, q3\n"
 
-/* Assembly: sums rescaled as far as a shift, which q2 holds, of the stream in r5. */
+/* Assembly: rescale sums up to the last shift, by the stream in r5; q2 holds that shift. */
 #define EC_CONV_TFLM_SCALE_MVE \
     EC_VECTORS_OF_SUMS_MVE \
     "vldrw.32 q2, [r5], #16\n" \
@@ -34,7 +34,7 @@
     "vqrdmulh.s32 q1, q1, q2\n" \
     "vldrb.s32 q2, [r5], #4\n"
 
-/* Assembly: results beside the zero point in q6, as int16. Narrowing puts two pixels side by side. */
+/* Assembly: add the zero point in q6, as int16. Narrowing puts two pixels side by side. */
 #define EC_CONV_TFLM_SHIFT_MVE \
     "vrshl.s32 q0, q0, q2\n" \
     "vrshl.s32 q1, q1, q2\n" \
@@ -124,7 +124,7 @@
     "add r0, r10\n" \
     "subs r0, #4\n" \
     "push {r0, r1, r3, r7}\n" \
-    "10:\n" /* where results of two pixels belong, which are r4 bytes apart */ \
+    "10:\n" /* offsets of the results of two pixels, which are r4 bytes apart */ \
     "movs r6, #0\n" \
     "vidup.u16 q5, r6, #1\n" \
     "vshr.u16 q0, q5, #1\n" /* the channel of each */ \
@@ -132,12 +132,12 @@
     "vmul.i16 q5, q5, r4\n" \
     "vadd.i16 q5, q5, q0\n"
 
-/* Assembly: convolution with gemmlowp's rounding, all of it. Biases come first in a stream, so that
- * sums begin with them.
+/* Assembly of the whole convolution with gemmlowp's rounding. Biases come first in a stream, so that sums
+ * begin with them.
  *
  * Registers: r1, r3 x of both pixels, r5 stream, r7 steps, r9 out, r11 from the end of a row to the
- * next, q4, q7 limits, q5 where results belong, q6 zero point. On the stack: the last out, x of both
- * (4), steps (12), stream (16), step (20), pixels left, channels (28), where the stack was (32), the
+ * next, q4, q7 limits, q5 offsets of results, q6 zero point. On the stack: the last out, x of both
+ * (4), steps (12), stream (16), step (20), pixels left, channels (28), the old stack pointer (32), the
  * steps. */
 #define EC_CONV_TFLM_S8_MVE \
     EC_CONV_TFLM_BEGIN_MVE \

@@ -1,12 +1,11 @@
 /* Depthwise convolution of int16 inputs and int8 weights on MVE, to int16 or int8: eight channels at
  * a time.
  *
- * VMULLB and VMULLT multiply the even and the odd ones of eight channels to int32. A stream holds
- * all constants in the order of use. Per eight channels: the biases, those of even channels first;
- * for each tap, how many bytes it reads after the first one, and eight bytes of weights; for the
- * even and then the odd channels four multipliers M * 2^15 and four times -e, by which
- * ec_requantize_tflm16_high rescales. Where channels are no multiple of eight, the second eight
- * overlap the first.
+ * VMULLB and VMULLT multiply the even and the odd channels of eight to int32. A stream holds all
+ * constants in the order of use. Per eight channels: the biases, even channels first; for each tap its
+ * distance from the first tap in bytes, and eight bytes of weights; for the even and then the odd
+ * channels four multipliers M * 2^15 and four numbers -e, by which ec_requantize_tflm16_high rescales.
+ * If the number of channels is no multiple of eight, the second eight overlap the first.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -27,17 +26,17 @@
     "vldrw.32 q0, [%[from]], #16\n" \
     "vrshl.s32 \\a, \\a, q0\n"
 
-/* Assembly: one pixel, of the names of ec_depthwise_pixel_s16_mve. `limits` sets q6 and q7 by what
- * %[input] holds at first, `ends`; `load` gives eight inputs as int16, by an address in one of
+/* Assembly: one pixel, with the names of ec_depthwise_pixel_s16_mve. `limits` sets q6 and q7 from
+ * `ends`, which %[input] holds at first; `load` loads eight inputs as int16 from an address in one of
  * `registers`; `rescale` rescales the sums in \a, and `store` stores the results of eight channels in
- * q0. They take the `to_part` of %[bytes], and their inputs the `at_part`. */
+ * q0. Results advance by the `to_part` of %[bytes], inputs by the `at_part`. */
 #define EC_DEPTHWISE_PIXEL_S16_MVE(ends, limits, load, registers, rescale, store, to_part, at_part) \
     const int32_t *from = stream; \
     const void *at = x; \
     void *to = out; \
     int32_t left = (channels + 7) >> 3; \
     int32_t bytes = 2 * (((channels - 1) & 7) + 1); \
-    uintptr_t input = (ends); /* in one register: -O0 has none more */ \
+    uintptr_t input = (ends); /* in one register: at -O0 there is no other */ \
     __asm__ volatile( \
         limits \
         "1:\n" /* eight channels */ \
@@ -84,8 +83,8 @@
 
 /* clang-format on */
 
-/* The sums of eight channels after x, of `bytes` each, by the stream `at`; returns where what
- * they are rescaled by begins. */
+/* The sums of eight channels of inputs of `bytes` each, from x on, by the stream `at`; returns the
+ * address of the rescaling factors. */
 static inline EC_UNUSED const int32_t *ec_depthwise_sums_mve(int32_t *sums, const void *x,
                                                              int32_t bytes, const int32_t *at,
                                                              int32_t taps) {
@@ -103,7 +102,7 @@ static inline EC_UNUSED const int32_t *ec_depthwise_sums_mve(int32_t *sums, cons
     return at + 8 + 3 * taps;
 }
 
-/* Eight sums rescaled as int16x8 does it, by what follows in a stream, and the rest of that. */
+/* Rescale eight sums as int16x8 does, by the factors at `at`; returns the end of the factors. */
 static inline EC_UNUSED const int32_t *ec_depthwise_rescale_s16_mve(int32_t *sums,
                                                                     const int32_t *scales) {
     for (int32_t i = 0; i < 8; ++i) {
@@ -137,8 +136,8 @@ ec_depthwise_pixel_c_mve(void *out, const void *x, const int32_t *stream,
     }
 }
 
-/* The pixels of ec_depthwise_s16_mve and of what is like it, each by `compute`; results take out_bytes
- * each, and inputs x_bytes. */
+/* Compute the pixels of ec_depthwise_s16_mve and its variants, each by `compute`; a result has out_bytes,
+ * an input x_bytes. */
 static inline EC_INLINE void ec_depthwise_pixels_mve(
     void *out, int32_t out_bytes, const void *x, int32_t x_bytes, const int32_t *stream,
     int32_t taps, int32_t row_step, int32_t rows, int32_t step, int32_t pixels, int32_t channels,

@@ -1,15 +1,15 @@
 /* Depthwise convolution of int8 for the vectors of Armv8.1-M (MVE): 16 channels at a time.
  *
- * VMULLB and VMULLT multiply the even and the odd bytes of two vectors to int16. The products of
- * two taps fit in int16 together, if not both weights are -128 (taps come in any order); then they are widened and added to
- * four vectors of int32, which hold the channels 0, 4, 8, 12, then 2, ... , then 1, ... , then 3, ...
+ * VMULLB and VMULLT multiply the even and the odd bytes of two vectors to int16. The sum of two taps'
+ * products fits in int16 unless both weights are -128 (taps come in any order). It is widened and added
+ * to four vectors of int32, which hold the channels 0, 4, 8, 12, then 2, ... , then 1, ... , then 3, ...
  * of the 16. Narrowing, from int32 to int16 and from int16 to int8, restores their order.
  *
- * A stream holds all constants in the order of use. Per 16 channels, in words: the biases, four
- * vectors; for each pair of taps, how many bytes each reads after the first tap, and 16 weights of
- * each; where the taps are odd, the same for the last one alone; multiplier M and shift, four
- * vectors each in turn. Where the channels are no multiple of 16, the second 16 overlap the first;
- * fewer than 16 are repeated for several pixels side by side.
+ * A stream holds all constants in the order of use. Per 16 channels, in words: the biases, four vectors;
+ * for each pair of taps, the distance of each from the first tap in bytes, and 16 weights of each; if
+ * the number of taps is odd, the same for the last tap alone; multiplier M and shift, four vectors each
+ * in turn. If the number of channels is no multiple of 16, the second 16 overlap the first; fewer than
+ * 16 channels are repeated for several pixels side by side.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -46,7 +46,7 @@
 
 /* clang-format off */
 
-/* Assembly: sums rescaled with gemmlowp's rounding where no negative tie can be seen. */
+/* Assembly: rescale sums with gemmlowp's rounding, if limits hide negative ties. */
 #define EC_DEPTHWISE_RELU_MVE \
     ".irp a, q4, q5, q6, q7\n" \
     "vldrw.32 q0, [r2], #16\n" \
@@ -66,8 +66,8 @@
     "vrshl.s32 \\a, \\a, q0\n" \
     ".endr\n"
 
-/* Assembly: all blocks of all pixels. `more` puts what results of a block need on the stack, after
- * what is there; `results` makes them of the sums in q4 to q7, as 16 int8 in q2; `end` is after it all. */
+/* Assembly: all blocks of all pixels. `more` pushes the data that `results` needs; `results` converts the
+ * sums in q4 to q7 to 16 int8 in q2; `end` follows the last block. */
 #define EC_DEPTHWISE_BLOCKS_MVE(more, results, end) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
@@ -158,7 +158,7 @@
         "b 6b\n" \
         "9:\n")
 
-/* Assembly: all blocks by the text `body`, which finds its numbers in `given`. */
+/* Assembly: all blocks by the text `body`, which reads its numbers from `given`. */
 #define EC_DEPTHWISE_RUN_MVE(body) \
     int32_t given[14]; \
     ec_plan_blocks_mve(given, stream, &n); \
@@ -172,7 +172,7 @@
 
 /* clang-format on */
 
-/* The sizes of ec_depthwise_blocks_s8_mve, and how many constants of a channel rescale its sums. */
+/* The sizes of ec_depthwise_blocks_s8_mve, and the number of rescaling constants of a channel. */
 typedef struct {
     int32_t taps, step, row_step, rows, pixels, channels, tables, zero_point, minimum, maximum;
 } ec_blocks_sizes;
@@ -263,7 +263,7 @@ static inline EC_INLINE void ec_depthwise_any_mve(int8_t *out, const int8_t *x,
                                n->channels, n->zero_point, n->minimum, n->maximum);
 }
 
-/* What differs between blocks with zero point -128 that only int8 limits. */
+/* The numbers that differ between blocks with zero point -128 and no limits but int8's. */
 typedef struct {
     int32_t taps, step, row_step, rows, pixels, channels;
 } ec_relu_blocks_sizes;

@@ -9,7 +9,7 @@
 #include "edgec/ec_kernel.h"
 #include "kernels/common/mul_sizes.h"
 
-/* How many sums there are, and their numbers. */
+/* The number of sums, and their constants. */
 typedef struct {
     int32_t count, first, second, constant, shift, minimum, maximum;
 } ec_linear_sum_sizes;
@@ -89,9 +89,8 @@ static EC_KERNEL void ec_linear_sum_s8_mve(int8_t *out, const int8_t *a, const i
 /* clang-format on */
 
 /* out[i] = (a[i] + first) * (b[i] + second) * multiplier * 2^(shift - 31) with gemmlowp's double
- * rounding, plus zero_point, limited to int8, for i < count; shift < 0. first and second are those of
- * -127..128. Eight elements at a time, which are read before they are written; nothing needs an
- * alignment. */
+ * rounding, plus zero_point, limited to int8, for i < count; shift < 0. first and second are in
+ * -127..128. Eight elements are read, then written, at a time; nothing needs an alignment. */
 static EC_KERNEL void ec_mul_s8_mve(int8_t *out, const int8_t *a, const int8_t *b,
                                     const ec_mul_sizes *n) {
 #if EC_MVE_ASM
@@ -127,9 +126,8 @@ static EC_KERNEL void ec_mul_s8_mve(int8_t *out, const int8_t *a, const int8_t *
 }
 
 /* out[i] = the upper word of (a[i] + first) * (b[i] + second) * multiplier + 2^31, plus zero_point,
- * limited to int8, for i < count. first and second are those of -127..128, so that sums of int8 with
- * them fit in 9 bits. Eight elements at a time, which are read before they are written; nothing needs
- * an alignment. */
+ * limited to int8, for i < count. first and second are in -127..128, so that their sums with int8 fit in
+ * 9 bits. Eight elements are read, then written, at a time; nothing needs an alignment. */
 static EC_KERNEL void ec_mul_high_s8_mve(int8_t *out, const int8_t *a, const int8_t *b,
                                          int32_t count, int32_t first, int32_t second,
                                          int32_t multiplier, int32_t zero_point) {

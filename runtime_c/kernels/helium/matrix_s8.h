@@ -1,11 +1,11 @@
 /* Matrix products of int8 for the vectors of Armv8.1-M (MVE): convolutions and dense.
  *
- * VMLADAVA multiplies 16 pairs of int8 and adds all products to a general register. It wants an
- * even one, so eight sums are the most: two pixels of four channels, or one pixel of eight.
+ * VMLADAVA multiplies 16 pairs of int8 and adds all products to a general register with an even number,
+ * so there are at most eight sums: two pixels of four channels, or one pixel of eight.
  *
- * Inputs are taken in slices of 16, as they lie in memory. Where a run of inputs is no whole number
- * of slices, the first slice begins below the run, and a predicate keeps its loads from what is not
- * part of it; so all later loads can step by 16.
+ * Inputs are loaded in slices of 16, as they lie in memory. If the length of a run of inputs is no
+ * multiple of 16, the first slice begins below the run, and a predicate masks the bytes before the run;
+ * so all later loads can step by 16.
  *
  * A stream holds all constants in the order of use. Per unit of channels (four or eight): the
  * weights, 16 of each channel in turn, for every slice of every run; then, as words, bias,
@@ -14,8 +14,8 @@
  * shifts of units of four are bytes.
  *
  * Rescaling an accumulator x by M * 2^(shift - 31), shift <= 0, with gemmlowp's double rounding:
- * VQRDMULH(x, M), minus one where that is negative and shift < 0 (ties away from zero), shifted by
- * VRSHL. Where everything below the zero point is limited away, that minus one cannot be seen.
+ * VQRDMULH(x, M), minus one if that is negative and shift < 0 (ties away from zero), shifted by VRSHL.
+ * If the zero point is the lower limit, the minus one has no effect.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -27,9 +27,9 @@
 #include "kernels/common/rescale_sums.h"
 #include "kernels/helium/conv_tflm.h"
 
-/* How a run of `bytes` inputs is cut into slices: cut[0] lanes of the first one lie below the run,
- * cut[1] whole slices are after it; a loop of four takes these cut[2] times, the first time only
- * the last cut[3] of the four. */
+/* Divide a run of `bytes` inputs into slices: cut[0] lanes of the first slice lie below the run, cut[1]
+ * whole slices follow it; a loop of four slices runs cut[2] times, the first time only its last cut[3]
+ * slices. */
 static inline EC_UNUSED void ec_cut_slices_mve(int32_t *cut, int32_t bytes) {
     const int32_t whole = (bytes - 1) >> 4;
     cut[0] = 16 * (whole + 1) - bytes;
@@ -49,11 +49,10 @@ static inline EC_UNUSED void ec_accumulate_run_s8_mve(uint32_t *sum, const int8_
     }
 }
 
-/* What sums in C are of: rows of `run` inputs of a window; units of channels; the sum over kh, i < run
+/* The sizes of sums in C: rows of `run` inputs of a window; units of channels; the sum over kh, i < run
  * of x[kh * pitch + p * step + i] * w[o][kh][i] + bias[o], rescaled by `tables` constants of a channel.
- * Of whole weights, bytes: those of an input; stored: those of a result; each 1 or 2. Of four bits,
- * bytes: 8 where the low halves are 8 more than what they stand for, else 0; stored: slices of a step,
- * 0 where there are none. */
+ * int8 weights: `bytes` of an input and `stored` bytes of a result, each 1 or 2. int4 weights: bytes is 8
+ * if 8 was added to the weights in the low halves, else 0; stored: slices of a step, 0 without steps. */
 typedef struct {
     int32_t kernel_h, run, pitch, step, pixels, channels, unit, bytes, stored, tables;
     int32_t (*rescale)(int32_t, const int32_t *, int32_t);
@@ -129,8 +128,8 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
                      : \
                      : "r1", "r2", "r3", "r12", "q0", "q1", "q2", "q3", "cc", "memory")
 
-/* Assembly: a slice of inputs by the weights of eight channels; `fetch` loads the weights of one, so
- * many bytes, `op` is VMLADAV or VMLADAVA. */
+/* Assembly: a slice of inputs by the weights of eight channels; `fetch` loads the weights of a channel, so
+ * many bytes; `op` is VMLADAV or VMLADAVA. */
 #define EC_DENSE_SLICE_MVE(load, fetch, bytes, op) \
     load " q0, [r1], #16\n" \
     ".irp d, r0, r2, r4, r6\n" \
@@ -142,7 +141,7 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
     op " \\d, q0, q2\n" \
     ".endr\n"
 
-/* Assembly: what is taken off negative sums that are shifted, by shifts in q2 and q3. */
+/* Assembly: subtract one from negative sums if their shifts, in q2 and q3, are not 0. */
 #define EC_DENSE_TIES_MVE \
     "movs r0, #1\n" \
     EC_TIES_MVE("q0", "q2", "q4", "r0") \
@@ -174,8 +173,8 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
     "vmov q1[2], q1[0], r8, r12\n" \
     "vmov q1[3], q1[1], r10, lr\n"
 
-/* Assembly: dense until eight channels begin; `more` may load lr, which is kept at [sp, #16]. A slice
- * is this many bytes of code; `none` may name where the loop is entered that has none. */
+/* Assembly: dense until eight channels begin; `more` may load lr, which is kept at [sp, #16]. A slice has
+ * this many bytes of code; `none` may name the loop's entry for a round without slices. */
 #define EC_DENSE_BEGIN_MVE(more, lanes, limits, slice, none) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
@@ -239,7 +238,7 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
     "vstrh.32 q0, [r7], #8\n" \
     "vstrh.32 q1, [r7], #8\n"
 
-/* Assembly: to the next eight channels, whose results take this many bytes, and the end. */
+/* Assembly: go on to the next eight channels, whose results have this many bytes, and the end. */
 #define EC_DENSE_NEXT_MVE(bytes) \
     "cmp r7, r9\n" \
     "bls.w 0b\n" \
@@ -270,9 +269,9 @@ static inline EC_INLINE void ec_windows_to_c_mve(void *out, const void *x, const
     EC_DENSE_STORE_S16_MVE \
     EC_DENSE_NEXT_MVE("16")
 
-/* Assembly: dense with gemmlowp's rounding, all of it. Biases come first in a stream, so that sums
- * begin with them. Even channels are in q0 and odd ones in q1, which narrowing puts in order. After
- * the last round its counter says whether ties matter; see ec_plan_dense_tflm_mve. */
+/* Assembly of the whole dense layer with gemmlowp's rounding. Biases come first in a stream, so that sums
+ * begin with them. Even channels are in q0 and odd ones in q1; narrowing restores their order. After the
+ * last round, its counter shows whether ties matter; see ec_plan_dense_tflm_mve. */
 #define EC_DENSE_TFLM_S8_MVE \
     EC_DENSE_BEGIN_MVE("", "vctp.8 r6\nvpnot\n", "16", "68", "") \
     "ldmia.w r3!, {r0, r2, r4, r6, r8, r10, r12, lr}\n" \
@@ -323,8 +322,8 @@ static inline EC_UNUSED void ec_plan_dense_mve(int32_t *given, const int8_t *x, 
     given[8] = cut[3];
 }
 
-/* The same with gemmlowp's rounding. There is at least one round; the first may take no slice. The counter
- * starts at twice the rounds, less one where ties matter, and its rest after the last round says so. */
+/* The same with gemmlowp's rounding. There is at least one round; the first may have no slice. The counter
+ * starts at twice the rounds, minus one if ties matter, and keeps that one after the last round. */
 static inline EC_UNUSED void ec_plan_dense_tflm_mve(int32_t *given, const int8_t *x, int32_t depth,
                                                     int32_t channels, int32_t zero_point,
                                                     int32_t minimum, int32_t maximum) {
@@ -383,7 +382,7 @@ static inline EC_UNUSED void ec_plan_dense_tflm_mve(int32_t *given, const int8_t
     "ldrd r1, r3, [sp, #20]\n" \
     "ldrd r7, r9, [sp, #28]\n"
 
-/* Assembly: a round of slices ends; after it another row of the window begins, or 6 is all rows. */
+/* Assembly: the end of a round of slices; then the next row of the window begins, or label 6 follows. */
 #define EC_CONV_ROUND_MVE \
     "subs r9, #1\n" \
     "beq 6f\n" \
@@ -393,10 +392,10 @@ static inline EC_UNUSED void ec_plan_dense_tflm_mve(int32_t *given, const int8_t
     "add r3, r3, r11\n" \
     "ldr r7, [sp, #28]\n"
 
-/* Assembly: convolution, all of it. `lanes` makes the predicate of first slices, and sets q5 if they
- * use it. Slices, each of `slice` bytes of code: `first` of a window, `more` of its other rows, `whole`
- * after these. `store` rescales the sums in q0 and q1 and stores the results, four in `bytes` bytes;
- * it does not change q5. */
+/* Assembly of the whole convolution. `lanes` computes the predicate of first slices, and sets q5 if they
+ * use it. Slices, each of `slice` bytes of code: `first` of a window, `more`: the first slices of its
+ * other rows, `whole`: all others. `store` rescales the sums in q0 and q1 and stores the results, four in
+ * `bytes` bytes; it does not change q5. */
 #define EC_CONV_WINDOWS_MVE(lanes, slice, first, more, whole, store, bytes) \
     EC_CONV_BEGIN_MVE(lanes " r1\nvpnot\n", "32", slice) \
     "vpstt\n" \
@@ -470,7 +469,7 @@ static inline EC_UNUSED void ec_plan_dense_tflm_mve(int32_t *given, const int8_t
     "vstrh.32 q0, [r0], #8\n" \
     "vstrh.32 q1, [r2], #8\n"
 
-/* Assembly: convolution of int8 inputs, all of it. */
+/* Assembly of the whole convolution of int8 inputs. */
 #define EC_CONV_S8_MVE(store, bytes) \
     EC_CONV_WINDOWS_MVE("vctp.8", "56", \
         EC_CONV_SLICE_MVE("vldrbt.8", "vldrw.32", "16", "vmladav.s8"), \
@@ -490,8 +489,8 @@ typedef struct {
     int16_t zero_point, minimum, maximum, unused; /* up to a whole word */
 } ec_conv_mve_sizes;
 
-/* What the assembly of convolution is given; out and the stream are there already. `wide`, `wide_x`:
- * 1 where results, or inputs, are int16, else 0. */
+/* Prepare the parameters of the assembly of a convolution; out and the stream are set already. `wide`,
+ * `wide_x`: 1 if results, or inputs, are int16, else 0. */
 static inline EC_UNUSED void ec_plan_conv_mve(int32_t *given, const void *x,
                                               const ec_conv_mve_sizes *n, int32_t wide,
                                               int32_t wide_x) {

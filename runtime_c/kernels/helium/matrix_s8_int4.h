@@ -3,14 +3,14 @@
  * A vector of 16 bytes holds a slice of two channels of a unit: of channel i in the low halves, of
  * channel i + unit / 2 in the high ones. Products are those of bytes.
  *
- * Convolution takes both to the high halves, by a shift and a mask, for all pixels that it does at
- * once: its sums are 16 times themselves, and are shifted down. So fewer than 2^17 inputs are summed.
+ * Convolution moves both to the high halves, by a shift and a mask, once for the pixels that it computes
+ * together: its sums are multiplied by 16, and are shifted down. So it can sum fewer than 2^17 inputs.
  *
- * Dense has a single pixel, and one instruction for both: a byte is 16 * h + l + 8. Its products are
- * 16 times those of h, and those of l, and 8 times the sum of the inputs, which is the same for all
- * channels; a shift gives h. So l = byte - 16 * h - 8 is true of sums, too.
+ * Dense has a single pixel, and one instruction for both: a byte is 16 * h + l + 8. Its sum is 16 times
+ * the sum of h, plus the sum of l, plus 8 times the sum of the inputs, which is the same for all
+ * channels; a shift extracts h. So l = byte - 16 * h - 8 holds for sums, too.
  *
- * matrix_s8_onnx_groups.h says what steps are, whose weights are shifted.
+ * matrix_s8_onnx_groups.h explains steps, whose weights are shifted.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

@@ -1,12 +1,12 @@
 /* Matrix products of int8 by int4 weights that are shifted group by group of inputs, rescaled
  * as in matrix_s8_onnx.h.
  *
- * A step is one to four slices of 16 inputs, whole ones, of a row of a window. Its sums begin with
- * VMLADAV, from nothing; then vectors shift them and add them to those of the steps before. The low
- * halves of bytes are taken as 16 times themselves, the high ones as they are.
+ * A step is one to four whole slices of 16 inputs of a row of a window. VMLADAV begins its sums, without
+ * an addend; then vector instructions shift the sums and add them to the sums of the steps before. The
+ * low halves of bytes are multiplied by 16, the high halves are used in place.
  *
- * A stream is that of matrix_s8_int4.h, with no offset in the low halves, and a byte for each
- * channel of the unit after every step: by how much its sum is shifted up, below 0 for down.
+ * A stream is that of matrix_s8_int4.h, without the offset in the low halves, and with a byte for each
+ * channel of the unit after every step: the shift of its sum, up, or down if it is below 0.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -17,9 +17,9 @@
 
 /* clang-format off */
 
-/* Assembly: a step, its sums shifted and added to those in q4 and q5. `slice` is a slice by an op; the
- * slices after the first are left by what the stack holds at `enter`; `shifts` loads by how much q0
- * is shifted in q2, and q1 in `second`. */
+/* Assembly: a step: shift its sums and add them to the sums in q4 and q5. `slice` is a slice by an op; the
+ * word at `enter` on the stack is the address of the code for the other slices; `shifts` loads the shifts
+ * of q0 to q2, and of q1 to `second`. */
 #define EC_STEP_GROUPS_MVE(slice, enter, shifts, second) \
     "vmov.i32 q4, #0\n" \
     "vmov.i32 q5, #0\n" \
@@ -81,7 +81,7 @@
     EC_CONV_PAIR_GROUPS_MVE("r0", "r8", "r4", "r12", op) \
     EC_CONV_PAIR_GROUPS_MVE("r2", "r10", "r6", "lr", op)
 
-/* Assembly: convolution, all of it; sums of four channels are in q4 and q5. */
+/* Assembly of the whole convolution; sums of four channels are in q4 and q5. */
 #define EC_CONV_GROUPS_MVE(rescale) \
     EC_CONV_BEGIN_MVE("", "32", "64") \
     EC_STEP_GROUPS_MVE(EC_CONV_SLICE_GROUPS_MVE, "36", "vldrb.s32 q2, [r5], #4\n", "q2") \

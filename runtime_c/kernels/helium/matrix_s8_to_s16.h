@@ -1,9 +1,9 @@
 /* Dense of int8 as in matrix_s8.h whose results are int16 without a zero point, by any shift: the
  * gates of recurrent layers.
  *
- * Factors are the same for each four channels: a stream begins with theirs, then it is as that of
- * ec_dense_s8_mve without any. They are three vectors: by how much sums are shifted up, M, and by how
- * much results are shifted then.
+ * Every four channels have the same factors: a stream begins with these, then it is a stream of
+ * ec_dense_s8_mve without factors. They are three vectors: the shifts of the sums, M, and the shifts of
+ * the products.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

@@ -1,14 +1,14 @@
 /* Depthwise 3x3 convolution of int8 for the vectors of Armv8.1-M (MVE), on planes of channels.
  *
- * Of each column of outputs a plane holds the three columns that its windows read, side by side, row
- * after row; so the nine inputs of a window lie together, and those of the next one begin three bytes
- * further. VMLADAV multiplies them by the channel's weights, of which it takes 16, the last seven 0.
+ * For each column of outputs, a plane holds the three columns that its windows read, side by side, row
+ * after row. So the nine inputs of a window lie together, and the inputs of the next window begin three
+ * bytes further. VMLADAV multiplies 16 bytes by 16 weights, of which the last seven are 0.
  *
  * A stream holds the constants of four channels: biases, multipliers M and shifts, as words; nine
  * weights of each channel.
  *
- * Results are int8 with zero point -128, not limited else: negative ties of gemmlowp's rounding cannot
- * be seen. Shifts are at least -24.
+ * Results are int8 with zero point -128 and no other limits, which hide negative ties of gemmlowp's
+ * rounding. Shifts are at least -24.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -19,7 +19,7 @@
 #include "edgec/ec_kernel.h"
 #include "kernels/common/rescale_sums.h"
 
-/* Sizes of an image and of a tile of its columns; what is outside of it. */
+/* Sizes of an image and of a tile of its columns; the value outside of the image. */
 typedef struct {
     int32_t height, width, columns, channels, fill;
 } ec_planes_mve_sizes;
@@ -87,7 +87,7 @@ static EC_KERNEL void ec_pack_planes_s8_mve(int8_t *to, const int8_t *x,
         "vmov q2, q1\n"
         "cmp r7, #1\n"
         "it eq\n"
-        "moveq r4, r0\n" /* no column of outputs follows: to the same place twice */
+        "moveq r4, r0\n" /* no column of outputs follows: write the same place twice */
         "dlstp.16 lr, r6\n"
         "3:\n" /* two rows, or the last one */
         "vldrb.u16 q0, [r3, q3]\n"
@@ -134,8 +134,8 @@ static EC_KERNEL void ec_pack_planes_s8_mve(int8_t *to, const int8_t *x,
  * read, and not used.
  *
  * Registers: r0, r2, r4, r6 sums, r1, r3, r5, r8 planes, r7 out, r9 bytes to its next row, r10 stream,
- * r11 height, r12 columns left, q1 half less the zero point, q2 multipliers, q3 shifts, q4 to q7 weights. On the stack:
- * bytes from the end of a column of out to the next. */
+ * r11 height, r12 columns left, q1 half less the zero point, q2 multipliers, q3 shifts, q4 to q7
+ * weights. On the stack: bytes from the end of a column of out to the next. */
 static EC_KERNEL void ec_depthwise_planes_s8_mve(int8_t *out, const int8_t *plane,
                                                  const int32_t *stream,
                                                  const ec_planes_mve_sizes *n) {

@@ -7,7 +7,7 @@
 
 #include "edgec/ec_kernel.h"
 
-/* Windows in a row, and what limits the largest of each. */
+/* Windows in a row, and the limits of each result. */
 typedef struct {
     int32_t kernel_h, kernel_w, channels, pitch, step, pixels, lowest, maximum;
 } ec_max_pool_sizes;
@@ -78,8 +78,8 @@ static inline void ec_mean_s8_mve(int8_t *out, const int8_t *x, int32_t kernel_h
 }
 
 /* out[p * channels + c] for `pixels` in a row: the largest of `lowest` and x[kh * pitch + kw *
- * channels + p * step + c] over kh < kernel_h, kw < kernel_w, at most `maximum`. A predicate keeps the
- * last vector of a pixel from what is not its own. A pixel's inputs are read again after its first
+ * channels + p * step + c] over kh < kernel_h, kw < kernel_w, at most `maximum`. A predicate masks the
+ * bytes of the last vector that are not the pixel's. A pixel's inputs are read again after its first
  * outputs are written. */
 static EC_KERNEL void ec_max_pool_s8_mve(int8_t *out, const int8_t *x, const ec_max_pool_sizes *n) {
     /* Here: for a compiler, assembly may write what n points to. */

@@ -1,10 +1,10 @@
 /* Convolutions of int8 over 16 channels whose windows are three pixels wide and next to each other, for
- * the vectors of Armv8.1-M (MVE): four pixels share what they read.
+ * the vectors of Armv8.1-M (MVE): four windows share their loads.
  *
  * See matrix_s8.h. The eight sums of a unit are four pixels of two channels. A row of their windows has
  * six pixels; each is a vector, which is loaded once for up to three of the windows.
  *
- * Results are int8 and not limited else. Shifts are below 0.
+ * Results are int8 without other limits. Shifts are below 0.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -43,7 +43,7 @@ typedef struct {
  * aligned to 4 bytes, out and x need no alignment. The inputs of four pixels are read again after their
  * first outputs are written.
  *
- * Registers: r1 x, r3 1, r5 stream, r7 rows left, r9 out, r11 pitch, q6 where results belong. On the
+ * Registers: r1 x, r3 1, r5 stream, r7 rows left, r9 out, r11 pitch, q6 offsets of results. On the
  * stack: the end of the outputs of a pixel, x (4), zero point, rows (12), stream (16), pixels left,
  * channels (24). */
 static EC_KERNEL void ec_conv_quads_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,

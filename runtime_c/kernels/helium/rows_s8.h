@@ -50,8 +50,8 @@ static inline void ec_fill_s8_mve(int8_t *to, int32_t value, int32_t bytes) {
 
 /* Some rows of x [height][width][channels] with zero_point around it: to[rows][out_width][channels]
  * from row `row` on of the padded image, in which x begins at row `top` and column `left`; x is cut
- * where it does not fit. Unless row is 0, `to` has those of a row that is lower by `by`: all but the
- * last `by` rows only move. to and x must not overlap. */
+ * where it does not fit. Unless row is 0, `to` already has the rows from row - `by` on: all rows except
+ * the last `by` are only moved. to and x must not overlap. */
 static EC_KERNEL void ec_pad_rows_s8_mve(int8_t *to, const int8_t *x, int32_t height, int32_t width,
                                          int32_t channels, int32_t top, int32_t left, int32_t rows,
                                          int32_t out_width, int32_t by, int32_t zero_point,

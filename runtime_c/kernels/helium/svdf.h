@@ -8,7 +8,7 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 
-/* Units of a filter over time, values of each, and what is added to results. */
+/* Units of a filter over time, values of each, and the zero point of results. */
 typedef struct {
     int32_t units, taps, zero_point;
 } ec_svdf_sizes;
