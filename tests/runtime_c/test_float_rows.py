@@ -49,13 +49,11 @@ def call_of(name: str) -> str:
     numbers = [f"n[{i}]" for i in range(len((*kernel.sizes, *kernel.indices)))]
     if kernel.struct is None:
         return f"{name}(out, x, s, {', '.join(numbers)});"
-    held = ", ".join(
-        f".{m} = {'' if m == 'high' else '(int16_t)'}n[{i}]"
-        for i, m in enumerate(kernel.struct.members)
-    )
-    more = numbers[len(kernel.struct.members) :]
+    types = dict.fromkeys(kernel.struct.members, "(int16_t)" * (name in UNITS)) | {"high": ""}
+    held = ", ".join(f".{m} = {types[m]}n[{i}]" for i, m in enumerate(kernel.struct.members))
+    given = ", ".join(["&sizes", *numbers[len(kernel.struct.members) :]])
     value = f"const {kernel.struct.name} sizes = {{{held}}};"
-    return f"{value} {name}(out, x, s, &sizes, {', '.join(more)});"
+    return f"{value} {name}(out, x, s, {given});"
 
 
 FLOAT_STREAMS = (CONV, DEPTHWISE, *UNITS, DENSE, ADD_PRODUCTS)
@@ -260,15 +258,18 @@ def test_on_cores_with_an_fpu(core, special):
 
 def test_units_that_are_fitted_to_a_model(tmp_path: Path) -> None:
     """Without code for upper limits and for four pixels."""
-    of_units = [c for c in cases(False, 6) if KERNELS[c[0]] in UNITS and c[1][-3] < 2]
+    found = [(KERNELS[case[0]], case) for case in cases(False, 6)]
+    of_units = [c for name, c in found if name in UNITS and c[1][-3] < 2]
+    of_units += [c for name, c in found if name == DENSE and c[1][1] % 4 == 0]
     macros = dict[str, str]()
     for name in UNITS:
         macros |= _macros(
             name, [dict(pixels=3, width=9, bounds=1), dict(pixels=2, width=9, bounds=0)]
         )
     assert len(macros) == 4
+    macros["EC_DENSE_ROW_WHOLE"] = "1"
     lines = "".join(f"#define {name} {value}\n" for name, value in macros.items())
-    calls = "".join(CALLS[name] for name in UNITS)
+    calls = "".join(CALLS[name] for name in (*UNITS, DENSE))
     text = START + lines + SOURCE + calls
     core = CoreSimulator(build_image(tmp_path, text, "cortex-m4", "gcc", ("-O2",)), "cortex-m4")
     assert of_units
@@ -283,6 +284,13 @@ def _macros(name: str, calls: list[dict[str, int]]) -> dict[str, str]:
     usual = {**dict.fromkeys(kernel.sizes, 1), "kernel_h": 3, "kernel_w": 3, "height": 9}
     assert kernel.macros is not None
     return dict(kernel.macros([{**usual, **call} for call in calls]))
+
+
+def test_rows_of_dense_layers_are_fitted_to_a_model() -> None:
+    macros = get_microkernel(DENSE).macros
+    assert macros is not None
+    assert macros([{"channels": 8}, {"channels": 4}]) == {"EC_DENSE_ROW_WHOLE": "1"}
+    assert macros([{"channels": 8}, {"channels": 5}]) == {}
 
 
 @pytest.mark.parametrize("name", UNITS)

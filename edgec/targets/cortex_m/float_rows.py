@@ -182,11 +182,15 @@ def _dense(schedule: Schedule, limits: dict[str, int], kernel: str) -> None:
     """All rows of inputs as pixels of one image."""
     pixels, channels = find_param(schedule.func, "out").shape
     depth = find_param(schedule.func, "w").shape[1]
-    schedule.compute_at("acc", "out_d1")
+    by_units = kernel == DENSE and channels % UNIT == 0
+    if by_units:
+        schedule.split("out_d1", UNIT)
+    units = "out_d1_o" if by_units else "out_d1"
+    schedule.compute_at("acc", units)
     decompose(schedule, "acc")
     schedule.simplify()
     if kernel == DENSE:
-        schedule.tensorize("out_d1", kernel, {"depth": depth, "channels": channels, **limits})
+        schedule.tensorize(units, kernel, {"depth": depth, "channels": channels, **limits})
         return
     loop = "out_d0" if pixels > 1 else "out_d1"
     _call(schedule, loop, kernel, _pixels(pixels, depth, channels) | limits, "0")

@@ -39,6 +39,7 @@ from edgec.targets.cortex_m.kernels.float_rows import (
     DEPTHWISE_UNITS,
     MOST_SHIFT,
 )
+from edgec.targets.cortex_m.kernels.products import DENSE
 from edgec.targets.target import target_for
 
 SAME = ((1, 1), (1, 1))
@@ -170,6 +171,14 @@ def test_kernels_of_whole_units_mean_the_layer(name: str, limits: tuple[float, f
     (expected,) = interpret(function, [x])
     got = run_loops(variant.function, {"x": x, **variant.constants})["out"]
     assert got.tobytes() == expected.tobytes()
+
+
+def test_results_of_a_row_may_lie_over_its_first_inputs() -> None:
+    """All but the last unit, before which all inputs are read again."""
+    function = layer("dense", (1, 64), (16, 64), None, limits=(0.0, 6.0))
+    variant = menu(function, "cortex-m4").variants[0]
+    assert kernels_of(variant.function) == {DENSE}
+    assert [below for _, below in variant.overlaps] == [4 * 12]
 
 
 def test_what_whole_units_cannot_do_is_left_to_rows() -> None:
