@@ -76,10 +76,24 @@ def _moved(quant: Quant, permutation: tuple[int, ...], shape: tuple[int, ...]) -
     return quant.with_axis(position)
 
 
+def is_computed(builder: GraphBuilder, value: Value | None) -> bool:
+    """Whether a value depends on inputs of the model."""
+    if value is None or isinstance(value, Constant) or dequantized(builder, value) is not None:
+        return False
+    read, made = {value}, set[Value]()
+    for node in reversed(builder.nodes):
+        if not read.isdisjoint(node.outputs):
+            made.update(node.outputs)
+            read.update(each for each in node.inputs if not isinstance(each, Constant))
+    return not read <= made
+
+
 def bias_of(builder: GraphBuilder, raw: RawNode, channels: int, dtype: str) -> Value:
-    """The third input, or zeros."""
+    """The third input, or zeros. Raises ImportFailed for a bias that is computed."""
     if raw.optional(2) is not None:
         bias: Value = raw.operand(2)
+        if is_computed(builder, bias):
+            raise ImportFailed("a bias that is computed")
         return bias
     return builder.constant(f"{raw.name}.bias", np.zeros(channels, dtype))
 

@@ -25,6 +25,7 @@ from edgec.ops.onnx_layout import (
     bias_of,
     channels_first,
     channels_last,
+    is_computed,
     onnx_window,
     rearranged_weights,
 )
@@ -83,6 +84,7 @@ def import_conv(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Conv, in any number of groups; of images and lines by constants as one over images."""
     weights = raw.operand(1)
     is_known = isinstance(weights, Constant) or dequantized(builder, weights) is not None
+    is_known &= not is_computed(builder, raw.optional(2))
     if not is_known or len(weights.type.shape) > 4 or raw.operand(0).type.dtype == "int32":
         return append_direct(builder, raw)
     return _over_images(builder, raw, _conv, weights=True)

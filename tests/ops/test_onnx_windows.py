@@ -8,10 +8,15 @@ from typing import Any
 import numpy as np
 import pytest
 from float_cases import float_values
+from onnx import TensorProto, helper
+from onnx_builder import OnnxBuilder
 from single_node import check_against_onnxruntime, check_nests, save_node
 
 from edgec.errors import ImportFailed
 from edgec.frontends import import_model
+from edgec.options import Options
+from edgec.pipeline import compile_model
+from edgec.targets.core import host_core
 
 
 def check(
@@ -110,3 +115,34 @@ def test_what_is_not_supported_is_refused(
     with pytest.raises(ImportFailed) as refused:
         import_model(path)
     assert why in "\n".join(refused.value.details)
+
+
+@pytest.mark.parametrize(
+    ("kind", "shapes", "attributes"),
+    [
+        ("Conv", [(1, 4, 5, 5), (6, 4, 3, 3), (6,)], {}),
+        ("Conv", [(1, 4, 5, 5), (4, 1, 3, 3), (4,)], {"group": 4}),
+        ("Conv", [(1, 4, 5), (4, 2, 3), (4,)], {"group": 2}),
+        ("ConvTranspose", [(1, 4, 5, 5), (4, 2, 3, 3), (2,)], {}),
+        ("Gemm", [(2, 4), (4, 3), (3,)], {}),
+    ],
+    ids=str,
+)
+def test_computed_biases(
+    kind: str, shapes: list[tuple[int, ...]], attributes: dict[str, Any], tmp_path: Path
+) -> None:
+    """Beside constant weights; they were called computed where a constant is needed."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    from edgec.oracle.frameworks import open_oracle
+
+    x, w, b = (float_values(shape) for shape in shapes)
+    model = OnnxBuilder(1, x.shape)
+    w_name = model.constant(w, "w")
+    more = helper.make_tensor_value_info("b", TensorProto.FLOAT, b.shape)
+    bias = model.add("Neg", ["b"])
+    made = model.add(kind, ["x", w_name, bias], **attributes)
+    path = model.save(made, tmp_path / "m.onnx", more=[more])
+    compiled = compile_model(path, host_core(), Options())
+    (found,) = compiled.reference([x, b])
+    (want,) = open_oracle(path).run([x, b]).outputs
+    np.testing.assert_allclose(found, want, rtol=0, atol=1e-5 * np.abs(want).max())
