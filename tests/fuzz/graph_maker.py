@@ -9,7 +9,7 @@ import numpy as np
 from random_models import Maker, Rng, Step, Tensor
 from random_onnx import output_types
 
-DTYPES = ("float32", "int8", "int16", "mixed")
+DTYPES = ("float32", "int8", "int16", "mixed", "uint8")
 CHANNELS = (1, 2, 3, 4, 8, 12, 16, 24, 32)
 ACTIVATIONS = ("Relu", "Relu", "Clip", "Sigmoid", "Tanh", "HardSwish", "HardSigmoid", "LeakyRelu",
                "PRelu", "Elu", "Softplus", "Gelu", "none")  # fmt: skip
@@ -66,7 +66,7 @@ class GraphMaker:
 
     def parameters(self, kind: str) -> list[str]:
         """Scale and zero point for the results of an operator."""
-        dtype = "int16" if self.dtype == "int16" else "int8"
+        dtype = self.dtype if self.dtype in ("int16", "uint8") else "int8"
         scale, zero = float(self.rng.uniform(0.015, 0.06)), int(self.rng.integers(-128, 128))
         if kind in ("Sigmoid", "Softmax", "HardSigmoid"):
             scale, zero = 1 / 256, -128
@@ -76,6 +76,7 @@ class GraphMaker:
             zero = self.one_of(-128, -128, 0)
         if dtype == "int16":
             scale, zero = scale / 256, 0
+        zero += 128 * (dtype == "uint8")
         return [self.constant(scale, "float32"), self.constant(zero, dtype)]
 
     def store(self, x: str, kind: str = "", like: str = "") -> str:
@@ -96,6 +97,10 @@ class GraphMaker:
             return self.constant(self.rng.standard_normal(shape) / max(terms, 1) ** 0.5, "float32")
         stored = self.rng.integers(-127, 128, shape).astype(np.int8)
         scales = np.float32(self.rng.uniform(0.6, 1.6, shape[axis]) / 73 / max(terms, 1) ** 0.5)
+        if self.dtype == "uint8" and self.chance(0.5):
+            given = [self.constant(scales[0]), self.constant(self.one_of(128, 120), "uint8")]
+            stored = (stored.astype(np.int16) + 128).astype(np.uint8)
+            return self.node("DequantizeLinear", [self.constant(stored), *given])
         if self.chance(0.3):
             given = [self.constant(scales[0]), self.constant(0, "int8")]
             return self.node("DequantizeLinear", [self.constant(stored), *given])
@@ -167,8 +172,8 @@ class GraphMaker:
     def image_input(self, like: tuple[int, ...] = ()) -> str:
         shape = like or (self.one_of(1, 1, 1, 2), self.one_of(1, 2, 3, 4, 8),
                          int(self.rng.integers(1, 13)), int(self.rng.integers(1, 13)))  # fmt: skip
-        if self.dtype == "int8" and self.chance(0.3):  # stored outside
-            x = self.maker.input(Tensor(shape, "int8"))
+        if self.dtype in ("int8", "uint8") and self.chance(0.3):  # stored outside
+            x = self.maker.input(Tensor(shape, self.dtype))
             given = self.parameters("")
             made = self.node("DequantizeLinear", [x, *given])
             self.stored[made] = given
