@@ -61,7 +61,7 @@ class Model:
 
     @property
     def inputs(self) -> tuple[PortEntry, ...]:
-        """In order, with `name`, `dtype`, `shape`, and of integers `scale` and `zero_point`."""
+        """The inputs in order: `name`, `dtype`, `shape`; for integers `scale` and `zero_point`."""
         return self.built.manifest.inputs
 
     @property

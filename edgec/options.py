@@ -167,7 +167,7 @@ class Figures:
         return used
 
     def over(self, limits: Limits) -> dict[str, int]:
-        """By how much each limit is broken, by resource."""
+        """Return by how much each limit is exceeded, by resource."""
         pairs = {what: (self.of(what), limits.of(what)) for what in RESOURCES}
         return {
             what: used - limit

@@ -301,7 +301,7 @@ class _Job:
     reserved: Mapping[str, int]
 
     def shared_out(self, imported: Module, compiled: Compiled) -> Compiled:
-        """With the steps that run without a GPU; only these if nothing is faster on a GPU."""
+        """Add the steps that run without a GPU; return only these if no layer gains on a GPU."""
         if not (self.core.has_gpu and self.options.shares_out):
             return compiled
         alone = replace(self, core=processor_of(self.core), options=self.options.on_processor())

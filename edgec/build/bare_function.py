@@ -1,4 +1,4 @@
-"""The C file of a variant's function by itself."""
+"""The C file of a variant's function alone."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def _text(variant: Variant, name: str, kind: str) -> str:
 
 
 def _prototypes(variant: Variant) -> set[str]:
-    """Of the functions of the user's that it calls."""
+    """Return prototypes of the user's functions that it calls."""
     calls = [s for s in statements(variant.function.body) if isinstance(s, Call)]
     theirs = [call for call in calls if find_source(call.callee) is not None]
     return {prototype(call, C_TYPE.__getitem__) for call in theirs}

@@ -66,7 +66,7 @@ def build_host_program(
     flags: Sequence[str] = ("-O2",),
     link_flags: Sequence[str] = (),
 ) -> Path:
-    """Build C files, one of which has `main`, into the program `out` and return its path.
+    """Build C files, one with `main`, into the program `out` and return its path.
 
     sanitize: words of SANITIZERS. Raises BuildFailed if compiling or linking fails.
     """

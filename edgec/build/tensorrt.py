@@ -9,7 +9,7 @@ from edgec.build.staging import work_folder
 from edgec.errors import BuildFailed
 
 SOURCE, LIBRARY = "ec_tensorrt.cpp", "libedgec_tensorrt.so"
-#: Where CUDA's headers lie, which TensorRT's include: no compiler looks there by itself.
+#: Where CUDA's headers lie, which TensorRT's include: compilers do not search there.
 _CUDA = "-I/usr/local/cuda/include"
 #: How to do the same by hand, in a project's folder.
 COMMAND = f"g++ -std=c++17 -O2 -shared -fPIC {SOURCE} {_CUDA} -lnvinfer -o {LIBRARY}"

@@ -24,7 +24,7 @@ TRAP_TABLE = "ec_trap_table"
 
 @dataclass(frozen=True)
 class _Traps:
-    """A table of `entries` jumps, some of which are for `interrupts`; alignment in bytes, and
+    """A table of `entries` jumps, some for `interrupts`; alignment in bytes, and
     distance between jumps.
     """
 

@@ -39,7 +39,7 @@ QUANTIZED_NAME = "quantized.onnx"
 @click.option("--board", metavar="B", help="Board name, alias or TOML file: see `edgec boards`; "
               "host without --target.")  # fmt: skip
 @click.option("--target", metavar="CORE", help="Emit only the library, for a core; A,B: code for"
-              " several cores of one kind, of which the best is taken at start.")  # fmt: skip
+              " several cores of one kind, chosen at start.")  # fmt: skip
 @click.option("-o", "--output", type=click.Path(path_type=Path), metavar="DIR",
               help="Project folder, else build/NAME; written whole or not at all.")  # fmt: skip
 @click.option("--name", "model_name", metavar="NAME", help="C identifier of the model.")

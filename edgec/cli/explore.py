@@ -185,7 +185,7 @@ def _boards(names: tuple[str, ...]) -> list[Board]:
 
 
 def _explore(wanted: list[Job], workers: int, quiet: bool) -> Explored:
-    """All points in the order of the jobs. Raises EdgecError if a process ends by itself."""
+    """Return all points in the order of the jobs. Raises EdgecError if a process ends early."""
     from concurrent.futures import ProcessPoolExecutor
     from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context

@@ -130,7 +130,7 @@ def plotted() -> Iterator[Callable[[str], None]]:
 
 
 def _hello(transport: Transport) -> str:
-    """Who the program says it is, in one line."""
+    """Ask the program for its identity; return it as one line."""
     from edgec.errors import LinkError
     from edgec.link.client import LinkClient
 

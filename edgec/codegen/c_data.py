@@ -46,7 +46,7 @@ class DataArray:
 
     @property
     def member(self) -> str:
-        """Its name in the structure."""
+        """The constant's name in the structure."""
         return self.declaration.partition("[")[0].split()[-1]
 
     @property
@@ -58,7 +58,7 @@ class DataArray:
 class WeightsObject:
     """One structure: its arrays in their order in memory, and the board's region it lies in.
 
-    region: "" for where the linker puts weights by itself.
+    region: "" for the linker's default.
     """
 
     region: str

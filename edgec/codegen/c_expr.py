@@ -359,7 +359,7 @@ class ExprPrinter:
 
 
 def _shifts(args: tuple[Expr, ...]) -> tuple[Expr, int, int] | None:
-    """For requantize_tflm with half of a shifted value: the value, its shift, and the remaining
+    """Return requantize_tflm's arguments for half a shifted value: value, its shift, the remaining
     shift; None unless that is a shift to the left.
     """
     match args:

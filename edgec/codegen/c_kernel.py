@@ -96,7 +96,7 @@ def emit_parts(
 def emit_beside(
     name: str, parts: Sequence[tuple[PrimFunc, Mapping[str, Range]]], callees: Mapping[str, str]
 ) -> Kernel:
-    """One kernel of several parts of functions: first the blocks of one, then those of the next.
+    """Return one kernel for several parts of functions: the blocks of one, then the next one's.
 
         if (EC_BLOCK_X < 32) {
             const int32_t block_x = EC_BLOCK_X;

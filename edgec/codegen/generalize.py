@@ -159,7 +159,7 @@ def _is_read(function: CFunction, constant: str) -> bool:
 
 
 def _free_integers(line: str, tokens: Sequence[str]) -> list[bool]:
-    """For each token whether it is an integer that a value of type int32_t can stand for."""
+    """Return for each token whether it is an integer that an int32_t value can replace."""
     is_array = _DECLARED_ARRAY.fullmatch(line) is not None
     around: list[str | tuple[str, int]] = []  # the content of the open brackets; a call's argument
     free = []

@@ -15,7 +15,7 @@ takes less time than copies before and after the launch. Blocks and grids both d
 all activations in its shared memory; its barrier takes some tens of nanoseconds, but it has one
 multiprocessor. A grid has all multiprocessors and the arena in the GPU's memory; its barrier takes
 a microsecond or two, a little less than a kernel of a graph. Kernels that touch no bytes of each
-other's, such as those of parallel branches, have no barrier between them. `--driver auto` takes the
+other's, as in parallel branches, have no barrier between them. `--driver auto` takes the
 fastest plan by the cost model.
 """
 

@@ -217,7 +217,7 @@ def state_texts(program: Program, weights: Weights) -> tuple[StateText, ...]:
 
 
 def lifetime_notes(program: Program) -> tuple[str, ...]:
-    """What a run overwrites, and what overwrites an output, from the buffers' places."""
+    """Return notes on inputs that a run overwrites, and on the lifetimes of outputs."""
     if program.io == "caller":
         return (
             "Inputs and outputs lie in the caller's memory; run reads the inputs in place and",

@@ -184,7 +184,7 @@ class Golden:
 
 @dataclass(frozen=True)
 class ProgramRegions:
-    """Regions of the board that are not where the linker would put things by itself.
+    """Regions of the board other than the linker's default.
 
     constants: by name. functions: by C name, of the steps' functions and of the kernels that they
     call. state: for all states, "" for the region of variables. ram: the regions that are RAM, to
@@ -301,7 +301,7 @@ class Program:
 
     @property
     def first_ids(self) -> tuple[int, ...]:
-        """For each step the id of its first part; ids of its other parts and traces follow.
+        """Return the id of each step's first part; ids of its other parts and traces follow.
 
         Ids of steps are their positions.
         """

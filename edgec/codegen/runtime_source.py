@@ -90,7 +90,7 @@ def read_header(header: Path) -> str:
 
 
 def _variant(match: re.Match[str]) -> str:
-    """A text of variants with the values of its parameters, one of which may be a name."""
+    """Return a text of variants with the values of its parameters; one of them may be a name."""
     text = (resource_dir("runtime_c") / match[2]).read_text(encoding="utf-8")
     for name, argument, value in _PARAMETER.findall(match[1]):
         if argument:

@@ -88,7 +88,7 @@ def share_callees(program: Program, on: Side = None) -> tuple[SharedCallee, ...]
 
 
 def constant_ranges(step: Step, constants: Mapping[str, np.ndarray]) -> dict[str, Range]:
-    """By parameter name, the approximate range of each integer constant of the step."""
+    """Return the approximate range of each integer constant of the step, by parameter name."""
     known = {}
     for param, arg in zip(step.function.params, step.args, strict=True):
         if param.scope == "constant" and arg in constants:

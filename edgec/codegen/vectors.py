@@ -113,7 +113,7 @@ class Lanes:
         return term.substitute({self.loop.var: self.loop.start + lane})
 
     def _step(self, flat: Term) -> int | None:
-        """From each lane's element to the next one's; None where that differs."""
+        """Return the distance from each lane's element to the next one's; None if it varies."""
         first = self._at(flat, 0)
         steps = [(self._at(flat, lane) - first).constant for lane in range(self.count)]
         step = steps[1]

@@ -63,12 +63,12 @@ class Point:
 
     @property
     def time_ms(self) -> float | None:
-        """Of one inference at the board's clock, by the modelled cycles; None without a model."""
+        """One inference's time at the board's clock, from modelled cycles; None without them."""
         return None if self.cycles is None else 1000 * self.cycles / self.clock_hz
 
     @property
     def energy_mj(self) -> float | None:
-        """Of one inference in millijoules, by `edgec.boards.power`."""
+        """The energy of one inference in millijoules, by `edgec.boards.power`."""
         return energy_mj(self.power_mw, self.cycles, self.clock_hz)
 
 

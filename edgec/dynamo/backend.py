@@ -30,7 +30,7 @@ from edgec.runners.host import HostModel
 try:
     from torch._dynamo import config
 
-    # torch leaves LSTM and GRU out of graphs by itself. The setting is for all backends.
+    # By default torch leaves LSTM and GRU out of graphs. The setting is for all backends.
     config.allow_rnn = True
 except ImportError:  # `explain` says so
     pass

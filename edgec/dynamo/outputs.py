@@ -34,7 +34,7 @@ class Output:
         return self.of_input is None and self.of_output is None
 
     def view(self, source: Any) -> Any:
-        """It as a view of the tensor whose memory it has."""
+        """Return the output as a view of the tensor whose memory it shares."""
         same = tuple(source.shape) == self.shape and source.stride() == self.strides
         if same and self.offset == 0:
             return source

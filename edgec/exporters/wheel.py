@@ -22,7 +22,7 @@ from edgec.targets.core import find_core, host_core, is_this_computer
 
 
 def wheel_files(library: Library, version: str, files: Mapping[str, bytes]) -> Mapping[str, bytes]:
-    """By its name the wheel with `files`, whose C (in `c/`) becomes a library in the package.
+    """Return the wheel with `files`, by its name. C in `c/` becomes a library in the package.
 
     Raises EdgecError if the C is for another computer, BuildFailed if it does not compile.
     """

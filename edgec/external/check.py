@@ -183,7 +183,7 @@ class _Use:
         self, core: Core, folder: Path, text: str, files: Mapping[str, str],
         cases: Sequence[Mapping[str, Array]],
     ) -> list[dict[str, Array]]:  # fmt: skip
-        """In a process of its own, which the function may crash."""
+        """Run it in a separate process, which the function may crash."""
         for name, content in {**files, f"{NAME}.c": text}.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_text(content, "utf-8")

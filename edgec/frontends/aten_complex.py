@@ -354,7 +354,7 @@ class _Turns:
                               inverse=int(self.is_inverse), **options)  # fmt: skip
 
     def scaled(self, x: Value, lengths: Sequence[int]) -> Value:
-        """With torch's normalization: none, by the root of the lengths' product, or by it."""
+        """Apply torch's normalization: none, by the lengths' product, or by its root."""
         total = math.prod(lengths)
         wanted = (1, 1 / math.sqrt(total), 1 / total)[self.normalization]
         factor = wanted * (total if self.is_inverse else 1)

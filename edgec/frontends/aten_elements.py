@@ -286,7 +286,7 @@ def sign(call: Call, x: Value) -> Result:
 
 @aten("trunc.default")
 def truncate(call: Call, x: Value) -> Result:
-    """Without the fraction."""
+    """Drop the fraction."""
     return _truncated(call, x) if call.dtype in _FLOATS else x
 
 

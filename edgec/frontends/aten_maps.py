@@ -189,9 +189,9 @@ def _occurrence(target: Array) -> Array:
 
 def _computed_put(call: Call, x: Value, indices: Sequence[Value | None], values: Value,
                   accumulate: bool) -> Value:  # fmt: skip
-    """By ScatterND, for indices of the first axes; a mask of one number by Where.
+    """Use ScatterND for indices of the first axes, and Where for a mask of one number.
 
-    Indices of one other axis go by ScatterElements, which moves no axis: so caches are written.
+    Indices of one other axis use ScatterElements, which moves no axis: caches are written so.
     """
     given = [value for value in indices if value is not None]
     is_one = indices[0] is not None and len(given) == values.type.elements == 1

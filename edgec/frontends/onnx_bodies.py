@@ -424,7 +424,7 @@ def _space_to_depth(use: Use) -> str:
 
 
 def _reverse_sequence(use: Use) -> str:
-    """For each position along time the position to read, for GatherElements."""
+    """Return the position to read for each position along time, for GatherElements."""
     x = use.type(0)
     time, batch = int(use.get("time_axis", 0)), int(use.get("batch_axis", 1))
     rank = len(x.shape)

@@ -217,7 +217,7 @@ class OnnxWriter:
                     self.define_own(value)
 
     def _write_node(self, node: Node) -> None:
-        """By ONNX's own operator, else by its loop program."""
+        """Write a node as ONNX's own operator, else as its loop program."""
         op, nodes = op_of(node), len(self.nodes)
         if not op.has_onnx_of(node) or op.onnx_since > WIDE_OPSET:
             self._write_loops(node)

@@ -96,7 +96,7 @@ class CaseOptions:
         return int(self._table.VectorLen(self._indices())) if self._indices() else 0
 
     def BranchSubgraphIndicesAsNumpy(self) -> Array:
-        """Their numbers."""
+        """Return the subgraphs' numbers."""
         found: Array = self._table.GetVectorAsNumpy(Int32Flags, self._indices())
         return found
 

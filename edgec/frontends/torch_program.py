@@ -357,7 +357,7 @@ class ProgramImporter:
         return name
 
     def location(self, node: Any, layer: str) -> str:
-        """For errors: the module, and the user's line if torch knows it."""
+        """Describe a node for errors: the module, and the user's line if torch knows it."""
         lines = [
             line.strip()
             for line in str(node.meta.get("stack_trace") or "").splitlines()

@@ -43,7 +43,7 @@ def import_open(program: Any, module: Any, source: str, dynamic_shapes: Any = No
 def import_dynamic(
     module: Any, examples: tuple[Sequence[Any], Any], dynamic_shapes: Any, source: str
 ) -> Module:
-    """A module of which these dimensions are open; examples: its arguments and its keywords.
+    """Return a module with these open dimensions; examples: its arguments and its keywords.
 
     If torch can trace it only at numbers, as with recurrent layers, the ranges of
     `torch.export.Dim` are taken unchecked. Raises ImportFailed.

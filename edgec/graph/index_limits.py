@@ -6,7 +6,7 @@ from edgec.graph.ir import Function, Node, Value
 
 
 def index_limits(function: Function) -> list[int | None]:
-    """Of each input the length of the axis that it indexes, the least of several; None: none.
+    """Return the length of the axis that each input indexes, the least of several; None: no axis.
 
     An input is followed through operators that only rearrange or convert it. A framework refuses
     indices beyond these limits, while the C takes the last element.

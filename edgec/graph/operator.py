@@ -67,7 +67,7 @@ RunBody = Callable[[Sequence[Array]], Sequence[Array]]
 
 @dataclass(frozen=True)
 class NoAttrs:
-    """Of an operator that has no attributes."""
+    """The attributes of an operator without attributes."""
 
 
 class Operator(Generic[AttrsT]):
@@ -369,7 +369,7 @@ class Operator(Generic[AttrsT]):
         return max(reach, 1.0) if self.scale(attrs, *(0.0,) * inputs) else 1.0
 
     def steps_off(self, attrs: AttrsT) -> int:
-        """By how many steps, apart from rounding, its integers may differ from the float result."""
+        """Return by how many steps integers may differ from floats, apart from rounding."""
         return 0
 
     def sums_rows(self, attrs: AttrsT, inputs: Types) -> bool:

@@ -81,7 +81,7 @@ def _function(name: str, function: Function, literals: LiteralPrinter) -> list[s
 
 
 def _node(node: Node, literals: LiteralPrinter) -> list[str]:
-    """Its results, operator, attributes, origin in the model file, and bodies."""
+    """Print a node: results, operator, attributes, origin in the model file, and bodies."""
     outputs = ",\n  ".join(_binding(value, literals) for value in node.outputs)
     operands = ", ".join(map(_reference, node.inputs))
     attrs = literals.record(node.attrs)

@@ -79,7 +79,7 @@ class Channels(enum.Enum):
 
 @dataclass(frozen=True)
 class Products:
-    """Of an operator that sums products of its first operand with weights, and adds a bias.
+    """An operator that sums products of its first operand with weights, and adds a bias.
 
     The weights are the second operand, the bias is the third. outputs: the axis of output channels
     in the weights. inputs: the axis of input channels; None if an output channel reads one input

@@ -133,7 +133,7 @@ def group_bytes(func: PrimFunc) -> int:
 
 
 def _aligned_bytes(buffer: Buffer) -> int:
-    """Its bytes, up to the next multiple of 16."""
+    """Return the buffer's bytes, rounded up to a multiple of 16."""
     return -(-buffer.elements * bits(buffer.dtype) // 128) * 16
 
 
@@ -163,7 +163,7 @@ def why_not_bound(func: PrimFunc) -> Iterator[str]:
         if any(buffer.scope == "shared" for buffer in func.allocs):
             yield "shared memory, but no loop is bound"
         return
-    for part in kernel_parts(func):  # each is launched by itself
+    for part in kernel_parts(func):  # each has its own launch
         launch = launch_of(part) or ONE_THREAD
         if launch.threads > MOST_THREADS:
             yield f"{launch.threads} threads in a block; the limit is {MOST_THREADS}"

@@ -1,4 +1,4 @@
-"""Join two functions, one of which only moves or changes the other's elements.
+"""Join two functions if one only moves or changes the other's elements.
 
     for m, c { y[m, c] = acc[0] }                   for m, c {
     for h, m, d {                             ->      out[c // 32, m, c % 32] = acc[0] * scale[]

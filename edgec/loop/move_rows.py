@@ -54,9 +54,9 @@ def take_row(dtype: str, rows: int, row: int) -> PrimFunc:
 
 
 def _copy_instructions(row: int, size: int, call: int) -> float:
-    """For `row` elements of `size` bytes: loads and stores, or a call that takes `call` more.
+    """Estimate a copy of `row` elements of `size` bytes: loads and stores, or a call, `call` more.
 
-    MOVE looks at its addresses first and wins that back by whole words: it counts as SHIFT.
+    MOVE compares its addresses first, but moves whole words: it counts as SHIFT.
     """
     return call + 0.7 * row * size if call else 2 + row * size / 2
 

@@ -185,7 +185,7 @@ class _Steps:
 
 @dataclass(frozen=True)
 class _Summary:
-    """Of each execution in a batch.
+    """Reads and writes of each execution in a batch.
 
     read: the lowest byte of the input that is read, NEVER if none is. write: the end of the bytes
     of the output that are written, -NEVER if none are. distance: the largest `write` of something
@@ -483,7 +483,7 @@ def _in_sequence(body: _Summary, count: int, size: int) -> _Summary:
 
 
 def _orders(kernel: Microkernel, call: Call, body: For) -> Iterator[_Order]:
-    """What is known of a kernel's order, the most first; nothing if its meaning has other loops."""
+    """Return the kernel's orders, the strictest first; none if its meaning has other loops."""
     assert kernel.in_order is not None
     (loop, at_once), extent, inner = kernel.in_order, _extent(body), body.body
     if body.var.name != loop or extent is None:

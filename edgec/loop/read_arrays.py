@@ -25,7 +25,7 @@ _CALLS_OF_OFFSETS = 3
 
 @lru_cache(maxsize=512)
 def index_grids(shape: tuple[int, ...]) -> tuple[Array, ...]:
-    """For each axis its indices, along that axis: the same arrays for the same shape."""
+    """Return the indices of each axis, along that axis: the same arrays for the same shape."""
     grids = []
     for position, extent in enumerate(shape):
         form = [1] * len(shape)
@@ -141,7 +141,7 @@ def view_of(offsets: Sequence[Array], dtype: np.dtype[Any]) -> View | None:
 
 
 def _steps(offset: Array) -> list[int] | None:
-    """By how much an offset grows along each axis; None where that is not the same everywhere."""
+    """Return an offset's step along each axis; None if the step is not constant."""
     first = int(offset.flat[0])
     steps, expected = [], np.full((1,) * offset.ndim, first)
     for axis, extent in enumerate(offset.shape):

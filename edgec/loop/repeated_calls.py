@@ -40,7 +40,7 @@ def without_repeats(calls: Sequence[Call], slots: Sequence[Array | None]) -> lis
 
 
 def _equal_numbers(slots: Sequence[Array | None]) -> dict[int, int]:
-    """For each slot of a single number the first slot of the same number."""
+    """Return for each slot of a single number the first slot of the same number."""
     first: dict[tuple[Any, ...], int] = {}
     return {
         slot: first.setdefault((array.dtype, array.shape, array.tobytes()), slot)

@@ -119,7 +119,7 @@ class Schedule:
         return result
 
     def copy(self) -> Schedule:
-        """A schedule that goes on by itself from here."""
+        """Return a copy that can change independently."""
         return replace(
             self, trace=[*self.trace], repacked={**self.repacked}, packed={**self.packed},
             folded={**self.folded},

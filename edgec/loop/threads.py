@@ -103,7 +103,7 @@ def _together(members: list[Run], scope: str) -> Run:
 
 @dataclass(frozen=True)
 class _Time:
-    """Who does something, and after how many barriers of each scope."""
+    """The thread of an access, and the number of barriers of each scope before it."""
 
     block: int
     thread: int

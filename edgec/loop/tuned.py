@@ -147,7 +147,7 @@ def brief(group: TunedGroup, trials: int, offered: Iterable[str]) -> TunedGroup:
 
 
 def best_instructions(group: TunedGroup) -> float:
-    """Of the best winner, or of the default where nothing beats it."""
+    """The instructions of the best winner, or of the default if nothing beats it."""
     digests = (*(winner.made for winner in group.winners), group.default)
     found = (group.figures.get(each) for each in digests)
     return min((figures.instructions for figures in found if figures), default=float("inf"))

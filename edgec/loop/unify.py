@@ -219,7 +219,7 @@ class _Closed(Rewriter):
         return replace(func, params=params, body=self.stmt(func.body), indices=())
 
     def buffer(self, buffer: Buffer) -> Buffer:
-        """Its shape as the sizes are."""
+        """Return the buffer with a shape in terms of the sizes."""
         if buffer.extents is None:
             return buffer
         shape = tuple(value_at(term, self.sizes) for term in buffer.extents)

@@ -141,7 +141,7 @@ def with_board_regions(
 def buffer_traffic(
     function: Function, groups: Sequence[LoweredGroup], chosen: Sequence[Variant], io: Io
 ) -> dict[str, Traffic]:
-    """By name of a buffer, its accesses in one inference."""
+    """Return each buffer's accesses in one inference, by its name."""
     roots = storage(function)
     places = {**merged_places(function, groups, chosen, io=io), **state_places(function)}
     total: dict[str, Traffic] = {}
@@ -165,7 +165,7 @@ def buffer_traffic(
 def _names_of(
     function: Function, groups: Sequence[LoweredGroup], chosen: Sequence[Variant], io: Io
 ) -> dict[str, set[str]]:
-    """By name of a buffer, the values that lie in it: names here and in the model's file."""
+    """Return the values in each buffer, by its name: their names here and in the model's file."""
     roots = storage(function)
     merged = merged_places(function, groups, chosen, io=io)
     names: dict[str, set[str]] = {}

@@ -389,7 +389,7 @@ class _Numbers(Rewriter):
         self.part_shift = self.value_shift = 0
 
     def shifted(self, by: int) -> Stmt:
-        """With the values' numbers after the parts'."""
+        """Return it with the values' numbers after the parts'."""
         self.value_shift = by
         return self.stmt(self.body)
 

@@ -179,7 +179,7 @@ class _Choosing:
         return replace(found, front=known.front, is_complete=known.is_complete)
 
     def reordered(self, found: _Found) -> _Found:
-        """With streaming, other steps have the peak, so another order may be better."""
+        """Try another order: with streaming, other steps have the peak."""
         groups, variants = found.costs.groups, found.variants
         order = best_order(self.function, groups, variants)
         if order == tuple(range(len(order))):

@@ -19,7 +19,7 @@ from edgec.targets.target import MANY_PRODUCTS, Target, target_for
 #: Loops in another style have to be cheaper by this much: estimates of two styles differ.
 STYLE_MARGIN = 0.1
 #: Menus for speed are searched only if they could take at most this fraction of the instructions:
-#: otherwise a second search is not worth its time.
+#: otherwise a second search would gain too little for its time.
 LEAST_GAIN = 0.97
 
 

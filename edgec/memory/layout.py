@@ -163,7 +163,7 @@ def merged_places(
     *,
     io: Io = "arena",
 ) -> dict[Value, Value]:
-    """For every output that replaces an input where it is: the value whose buffer it lies in."""
+    """Return for each output that replaces an input in place the value whose buffer it lies in."""
     roots = storage(function)
     _, stop = lifetimes(function, groups, roots)
     outside = outside_values(function, roots, io)
@@ -180,7 +180,7 @@ def merged_places(
 
 
 def state_places(function: Function) -> dict[Value, Value]:
-    """By the new value of each state, the state whose buffer it is computed in.
+    """Return for the new value of each state the state in whose buffer it is computed.
 
     `edgec.passes.copy_states` has made sure that this is possible.
     """
@@ -215,7 +215,7 @@ def outside_values(function: Function, roots: Mapping[Value, Value], io: Io) -> 
 def variant_distances(
     variant: Variant, output: Value, roots: Mapping[Value, Value]
 ) -> dict[Value, int]:
-    """By how many bytes the output must start below each stored value that it may overlap."""
+    """Return by how many bytes the output must start below each value that it may overlap."""
     known = dict(variant.overlaps)
     result: dict[Value, int] = {}
     refused: set[Value] = {output}

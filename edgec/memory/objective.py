@@ -171,7 +171,7 @@ class Tally:
                 self.weights_bytes += emitted * size
 
     def stream(self, instructions: int, fact: Fact) -> None:
-        """Add a streaming segment of which only this estimate is known yet."""
+        """Add a streaming segment; only this estimate of it is known yet."""
         self.instructions += instructions
         self.fewest += fact.fewest
         self.flash_bytes += fact.weights_bytes

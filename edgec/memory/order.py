@@ -112,7 +112,7 @@ class _Graph:
         self.tries = 0
 
     def _twins(self) -> list[int]:
-        """For each step, the mask of the last earlier step that differs from it only in names."""
+        """Return, for each step, the mask of the last earlier step that differs only in names."""
         last: dict[object, int] = {}
         twins = []
         for i, step in enumerate(self.steps):

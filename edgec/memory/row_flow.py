@@ -43,7 +43,7 @@ class FlowMember:
 
 @dataclass(frozen=True)
 class Flow:
-    """What a segment needs.
+    """The memory that a segment needs.
 
     rows: kept of each member's output (0 for the last member, whose output is complete, and for
     members whose rows are replaced). distances: by member, the bytes by which the rows, the output,

@@ -30,7 +30,7 @@ class Segments:
         self._built: dict[tuple[Key, int, bool], LoweredGroup | ScheduleError] = {}
 
     def members(self, groups: Sequence[LoweredGroup]) -> dict[int, RowGroup | RowSum]:
-        """By position, the members of these groups in this order that can run row by row."""
+        """Return, by position, the groups in this order that can run row by row."""
         outputs = enumerate(g.group.output for g in groups)
         return {i: self._members[output] for i, output in outputs if output in self._members}
 

@@ -45,7 +45,7 @@ class Static:
 def place_statics(
     statics: Sequence[Static], memory: BoardRegions, peak_bytes: Mapping[str, int], *, copies: bool
 ) -> dict[tuple[Kind, str], str]:
-    """By (kind, name) the regions other than the default one, `board.code`.
+    """Return the regions, by (kind, name), that are not the default one, `board.code`.
 
     peak_bytes: taken by activations and states in each region of the board. copies: faster RAM may
     be used. Raises PlanError for a placement that matches nothing, or a region that is too small.

@@ -79,7 +79,7 @@ class WindowProver:
 
 
 def _shape(instance: Instance, members: Sequence[int]) -> object:
-    """A key that is equal for windows with equal searches, such as those of equal layers."""
+    """Return a key that is equal for windows with equal searches, such as equal layers'."""
     buffers = [instance.buffers[m] for m in members]
     begin = min(b.start for b in buffers)
     gaps = [[instance.gaps[a].get(b) for b in members] for a in members]

@@ -50,7 +50,7 @@ _MOST_STEPS = 64
 
 @dataclass(frozen=True)
 class Staircase:
-    """For each stored value above the least one, and each channel, the least accumulator of it.
+    """The least accumulator of each stored value above the least one, for each channel.
 
     value: [values]. at: [values, channels], between low and high + 1; high + 1 if no accumulator
     has the value. low, high: [channels], the range of accumulators. scale: [channels], the real

@@ -272,7 +272,7 @@ def maximum(left: TermLike, right: TermLike) -> Term:
 
 
 def product(left: TermLike, right: TermLike) -> Term:
-    """Of two terms, both sizes."""
+    """Return the product of two terms, both sizes."""
     left, right = as_term(left), as_term(right)
     if not left.parts or not right.parts:
         return left * right

@@ -152,7 +152,7 @@ class Add(Op[AddAttrs]):
     def interval(
         self, attrs: AddAttrs, operands: Sequence[Operand], output: TensorType
     ) -> Interval | None:
-        """It is monotonic in both operands."""
+        """The sum is monotonic in both operands."""
         return by_corners(self, attrs, operands, output)
 
 

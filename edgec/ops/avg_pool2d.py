@@ -87,15 +87,15 @@ class Pool2d(Op[AttrsT]):
     keeps_factors = True
 
     def row_window(self, attrs: Any, inputs: Types) -> RowWindow | None:
-        """By the window's height and stride."""
+        """Return the window's height and stride."""
         return RowWindow(attrs.kernel[0], attrs.stride[0], attrs.padding[0][0])
 
     def steps(self, attrs: Any, inputs: Types) -> int:
-        """Of many windows that are large."""
+        """Count the steps of many large windows."""
         return window_steps(self.infer(attrs, *inputs)[0], attrs.kernel)
 
     def attrs_for_rows(self, attrs: Any, top: int, bottom: int) -> Any:
-        """With the padding that this row sees."""
+        """Return the attributes with the padding of this row."""
         return replace(attrs, padding=((top, bottom), attrs.padding[1]))
 
     def channels(self, attrs: Any, inputs: Types, output: TensorType) -> Channels:

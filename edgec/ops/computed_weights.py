@@ -17,7 +17,7 @@ from edgec.ops.window import tflite_padding
 
 
 def _biased(builder: GraphBuilder, raw: RawNode, products: Value) -> Value:
-    """With the bias along the last axis, and the activation."""
+    """Add the bias along the last axis, and the activation."""
     parts, bias = Parts(builder, raw), raw.optional(2)
     if bias is None:
         bias = parts.table(np.zeros(products.type.shape[-1]), "bias", "float32")

@@ -90,11 +90,11 @@ class Concat(Op[ConcatAttrs]):
     def attrs_for_integers(
         self, attrs: ConcatAttrs, inputs: Types, result: StoredAs
     ) -> ConcatAttrs:
-        """With the parameters of the result."""
+        """Return the attributes with the parameters of the result."""
         return replace(attrs, output=result.quant)
 
     def does_nothing(self, attrs: ConcatAttrs) -> bool:
-        """Of one operand."""
+        """A concat of one operand does nothing."""
         return True
 
     def channels(self, attrs: ConcatAttrs, inputs: Types, output: TensorType) -> Channels:

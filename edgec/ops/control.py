@@ -213,7 +213,7 @@ class While(Control):
         return sum(macs)
 
     def ends(self, attrs: WhileAttrs) -> bool:
-        """With a limit."""
+        """The loop ends if it has a limit."""
         return attrs.limit is not None
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
@@ -297,7 +297,7 @@ class Scan(Control):
         return (*carried, *(np.stack(each) for each in zip(*slices, strict=True)))
 
     def most_rounds(self, attrs: ScanAttrs) -> int:
-        """Its steps."""
+        """The loop's number of steps."""
         return attrs.steps
 
     def macs_of_bodies(self, attrs: ScanAttrs, macs: Sequence[int], inputs: Types) -> int:

@@ -145,12 +145,12 @@ class WindowProducts(Op[Conv2dAttrs]):
         return math.prod((*output.shape[:3], *inputs[1].shape))
 
     def row_window(self, attrs: Conv2dAttrs, inputs: Types) -> RowWindow | None:
-        """By the window's height and stride."""
+        """Return the window's height and stride."""
         reach = (self.kernel(inputs[1].shape)[0] - 1) * attrs.dilation[0] + 1
         return RowWindow(reach, attrs.stride[0], attrs.padding[0][0])
 
     def attrs_for_rows(self, attrs: Conv2dAttrs, top: int, bottom: int) -> Conv2dAttrs:
-        """With the padding that this row sees."""
+        """Return the attributes with the padding of this row."""
         return replace(attrs, padding=((top, bottom), attrs.padding[1]))
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:

@@ -29,9 +29,9 @@ from edgec.ops.op import Op, RawNode, from_onnx
 
 @dataclass(frozen=True)
 class DeformAttrs:
-    """By axis: extents of the window, strides, dilations, padding before the first element.
+    """Extents of the window, strides, dilations and padding before the first element, by axis.
 
-    groups: the number of groups of channels, each with offsets of its own.
+    groups: the number of groups of channels; each has its own offsets.
     """
 
     window: tuple[int, ...]

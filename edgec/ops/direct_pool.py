@@ -71,7 +71,7 @@ class DirectPool(Op[DirectPoolAttrs]):
         return (TensorType((*x.shape[:2], *attrs.shape), dtype),)
 
     def steps(self, attrs: DirectPoolAttrs, inputs: Types) -> int:
-        """Of many windows that are large."""
+        """Count the steps of many large windows."""
         return window_steps(self.infer(attrs, *inputs)[0], attrs.kernel)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:

@@ -93,7 +93,7 @@ def _larger(acc: Value, value: Value) -> Value:
 
 
 def _smaller(acc: Value, value: Value) -> Value:
-    """As `_larger`."""
+    """Return the smaller one; see `_larger`."""
     limited: Value = minimum(value, acc)
     return limited
 

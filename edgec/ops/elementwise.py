@@ -43,7 +43,7 @@ def _log(x: Value) -> Value:
 
 
 def _pow(a: Value, b: Value) -> Value:
-    """Of float32, too, in float64, which rounds the result as if it were exact."""
+    """Compute float32, too, in float64: the result is rounded as if it were exact."""
     return cast(intrinsic("pow_f64", cast(a, "float64"), cast(b, "float64")), a.dtype)
 
 
@@ -131,7 +131,7 @@ def _sign(x: Value) -> Value:
 
 
 def _softplus(x: Value) -> Value:
-    """By the exponential of -|x|, which cannot overflow."""
+    """Use the exponential of -|x|, which cannot overflow."""
     small = intrinsic("exp_f32", minimum(x, -x))
     positive: Value = maximum(x, 0.0)
     return positive + _log_of_1_and(small)

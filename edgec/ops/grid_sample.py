@@ -156,7 +156,7 @@ def _reflected(attrs: GridSampleAttrs, coordinate: Value, extent: int) -> Value:
 
 
 def _weight(kind: str, part: Value, k: Value) -> Value:
-    """Of the k-th element, `part` of the way from the element below to the one above."""
+    """Return the weight of the k-th element, `part` of the way from the one below to the next."""
     if kind == "linear":
         return select(k.equals(0), 1.0 - part, part)
     before = part - cast(k - 1, "float32")

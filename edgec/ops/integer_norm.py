@@ -190,7 +190,7 @@ def _epsilon(attrs: IntegerNormAttrs, x: TensorType) -> int:
 
 
 def _bit_length(value: Value) -> Value:
-    """Of an int64 above 0."""
+    """Return the bit length of an int64 above 0."""
     upper, lower = cast(value >> 32, "uint32"), cast(value, "uint32")
     return select(
         upper.equals(0), intrinsic("bit_length_u32", lower), intrinsic("bit_length_u32", upper) + 32

@@ -144,7 +144,7 @@ def _roots(target: Lowering, shape: tuple[int, ...], of: Any) -> tuple[Tensor, T
 
 
 def _raising(value: Value) -> tuple[Value, Value]:
-    """By how many pairs of bits a number is raised, and itself, or its fourth where it is large."""
+    """Return by how many bit pairs a number is raised, and the number (a large one: a fourth)."""
     small = maximum(select(value >= 1 << 29, value >> 2, value), 1)
     return ((intrinsic("count_leading_zeros", small) - 1) >> 1) - 1, small
 

@@ -48,7 +48,7 @@ class LogSoftmax(Op[NoAttrs]):
         return RESULT if dtype == "int8" else None
 
     def attrs_for_integers(self, attrs: NoAttrs, inputs: Types, result: StoredAs) -> NoAttrs | None:
-        """Of int8 whose result has that quantization."""
+        """Allow int8 results with TFLite's quantization only."""
         is_known = result.is_whole and (result.dtype, result.quant) == ("int8", RESULT)
         return attrs if is_known else None
 

@@ -98,7 +98,7 @@ def lower_int8(target: Lowering, x: Tensor, scale: float) -> Tensor:
 def logarithm_of_sum(total: Value) -> Value:
     """log(total) with 5 integer bits; total has 12 integer bits and is at least one.
 
-    The logarithm of a power of two plus that of the rest, a rational function; of two ways to
+    Add the logarithms of a power of two and of the rest, by a rational function; of two ways to
     divide, the one with the smaller rest is taken.
     """
     half_root, quarter_root, log_2 = 1518500250, 1805811301, 1488522236
@@ -116,7 +116,7 @@ def logarithm_of_sum(total: Value) -> Value:
 
 def _quotient(rest: Value, middle: int) -> Value:
     """The logarithm of a number between 1/2 and 1 from the middle, with 6 integer bits."""
-    mean = (rest >> 1) + (middle >> 1) + 1  # of two of which one is odd, rounded up
+    mean = (rest >> 1) + (middle >> 1) + 1  # rounded up: one of the two is odd
     q = (rest - middle) * 2
     square = _high(q, q)
     above = _high(q, rest) + _high(_high(q, square), 117049297)

@@ -57,7 +57,7 @@ GATE_SCALE, ACTIVATED_SCALE = 2.0**-ARGUMENT_BITS, 2.0**-15
 class LstmAttrs:
     """given, recurrent: real factors of x W^T and of hidden R^T for each gate, to GATE_SCALE.
 
-    hidden: quantization of hidden and y; that of cell is in its type, a power of two without zero
+    hidden: quantization of hidden and y; the cell's is in its type, a power of two without zero
     point. clip: limit of stored cells, 0 for none. time_major: y is [T, 1, U], not [1, T, U].
     """
 

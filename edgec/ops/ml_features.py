@@ -185,7 +185,7 @@ def _mapping(node: MlNode) -> tuple[Array, Array, Array]:
 
 
 def _dense_entries(node: MlNode, x: Value, keys: Array) -> tuple[Value, Array] | None:
-    """For dense keys: an index into a table, and the key of each entry, -1 for none."""
+    """Return for dense keys an index into a table, and the key of each entry, -1 for none."""
     low, high = int(keys.min()), int(keys.max())
     if high - low > _DENSE * len(keys) + _DENSE or not -(2**31) <= low <= high < 2**31:
         return None

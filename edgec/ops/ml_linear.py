@@ -131,7 +131,7 @@ def import_svm_classifier(builder: GraphBuilder, raw: RawNode) -> tuple[Value, .
 
 
 def _linear_scores(node: MlNode, x: Value, classes: int) -> Value:
-    """Without support vectors: a product for each class, and the one rho."""
+    """Compute scores without support vectors: a product for each class, and the one rho."""
     weights, rho = node.numbers("coefficients"), node.numbers("rho")
     if weights.size != classes * x.type.shape[1] or not rho.size:
         raise BadNode(f"{weights.size} coefficients for {classes} classes")
@@ -144,7 +144,7 @@ def _pairs(classes: int) -> list[tuple[int, int]]:
 
 
 def _pair_scores(node: MlNode, x: Value, per_class: Array) -> Value:
-    """For each pair of classes the score of their vectors: above 0 for the first class."""
+    """Return the score of each pair of classes from their vectors: above 0 for the first class."""
     count, pairs = int(per_class.sum()), _pairs(len(per_class))
     weights, rho = node.numbers("coefficients"), node.numbers("rho")
     if weights.size != count * (len(per_class) - 1) or rho.size != len(pairs):

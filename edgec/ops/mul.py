@@ -184,7 +184,7 @@ class Mul(Op[MulAttrs]):
     def interval(
         self, attrs: MulAttrs, operands: Sequence[Operand], output: TensorType
     ) -> Interval | None:
-        """It is monotonic in each operand while the other stays."""
+        """The product is monotonic in each operand if the other is fixed."""
         return by_corners(self, attrs, operands, output)
 
 

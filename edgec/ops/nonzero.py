@@ -131,7 +131,7 @@ def write_count(out: OnnxGraph, value: Value, axis: int, count: Value) -> None:
 
 
 def _bisected(target: Lowering, ranks: Tensor) -> Tensor:
-    """For each number how many ranks, which grow, do not exceed it."""
+    """Return for each number how many of the ascending ranks do not exceed it."""
     (elements,) = ranks.shape
     digits = elements.bit_length()
     powers = target.table("powers", 2 ** np.arange(digits, dtype=np.int32)[::-1].copy())

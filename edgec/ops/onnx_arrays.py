@@ -38,7 +38,7 @@ _SAME: dict[Any, str] = {
     np.ceil: "Ceil", np.sqrt: "Sqrt", np.bitwise_and: "BitwiseAnd", np.bitwise_or: "BitwiseOr",
     np.bitwise_xor: "BitwiseXor",
 }  # fmt: skip
-#: Operations whose low bits do not depend on the upper ones: uint64 may use those of int64.
+#: Operations whose low bits do not depend on the upper ones: uint64 may use int64's.
 _MODULAR = (
     np.add, np.subtract, np.multiply, np.left_shift, np.bitwise_and, np.bitwise_or, np.bitwise_xor,
 )  # fmt: skip

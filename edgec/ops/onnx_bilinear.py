@@ -36,7 +36,7 @@ SCALES = (2.0**-60, 2.0**60)
 
 @dataclass(frozen=True)
 class Axis:
-    """For each new position: its neighbours, and their weights in float32 [size].
+    """The neighbours of each new position, and their weights in float32 [size].
 
     row: where arrays are [extents, size], with a row for each extent of an open axis, this one's.
     end: the last position of the image, where the neighbours are not in tables: the upper one is

@@ -206,7 +206,7 @@ def _as_dtype(value: Any, dtype: str) -> WrittenArray:
 
 
 def _bit_length(x: Any) -> WrittenArray:
-    """Of numbers from 0: how many powers of two are not above."""
+    """Return how many powers of two do not exceed a number from 0 on."""
     powers = np.int64(1) << np.arange(32, dtype=np.int64)
     wide: Any = x.astype("int64").reshape(*x.shape, 1)
     reached = np.greater_equal(wide, powers).astype("int32")
@@ -239,7 +239,7 @@ def _rounded_twice(x: Any, multiplier: Any, shift: Any) -> WrittenArray:
 
 
 def _fma(a: Any, b: Any, c: Any) -> WrittenArray:
-    """In float64, as its meaning says."""
+    """Compute it in float64, as its meaning says."""
     return _as_dtype(a.astype("float64") * b.astype("float64") + c.astype("float64"), "float32")
 
 
@@ -269,7 +269,7 @@ def _chosen(compare: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _rounded_root(x: WrittenArray) -> WrittenArray:
-    """Of uint64: from the root of a double, which is off by one at most. The rest of a root is so
+    """Start from the root of a double, which is off by one at most. The rest of a root is so
     small that it is known modulo 2**64."""
     whole = x.astype("int64")
     root: Any = x.emit("Sqrt", [x.astype("float64")], x.shape, "float64").astype("int64")

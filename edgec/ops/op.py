@@ -67,7 +67,7 @@ class Op(Operator[AttrsT]):
     def interval(
         self, attrs: AttrsT, operands: Sequence[Operand], output: TensorType
     ) -> Interval | None:
-        """For sums of products the interval that their inputs allow; unknown for others."""
+        """Return the interval that inputs allow for sums of products; unknown for others."""
         return stored_sums(self.dot_products, attrs, operands, output)
 
     @property

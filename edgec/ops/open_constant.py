@@ -47,7 +47,7 @@ class OpenConstant(Moved[PartAttrs]):
     attrs_class = PartAttrs
 
     def terms(self, attrs: PartAttrs) -> tuple[Term, ...]:
-        """Its places and extents."""
+        """The terms: first indices and extents."""
         return (*attrs.begin, *attrs.extents)
 
     def attrs_of_sizes(self, attrs: PartAttrs, sizes: Sizes) -> PartAttrs:

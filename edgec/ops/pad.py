@@ -109,7 +109,7 @@ class Pad(Op[PadAttrs]):
     def attrs_for_integers(
         self, attrs: PadAttrs, inputs: Types, result: StoredAs
     ) -> PadAttrs | None:
-        """With the integer that the value is stored as."""
+        """Return the attributes with the integer that stores the value."""
         if result.quant.axis is not None:
             return None
         return replace(attrs, value=result.stored(attrs.value))

@@ -31,7 +31,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 def _computed(builder: GraphBuilder, raw: RawNode, x: Value, exponent: Value) -> Value:
-    """By the row of the wider numbers, and then in the base's type."""
+    """Compute in the wider type, then convert to the base's type."""
     dtype = x.type.dtype
     if dtype in INTEGERS:
         wide = "int64" if exponent.type.dtype in INTEGERS else "float64"

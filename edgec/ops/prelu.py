@@ -125,7 +125,7 @@ class Prelu(Op[PreluAttrs]):
     def attrs_for_integers(
         self, attrs: PreluAttrs, inputs: Types, result: StoredAs
     ) -> PreluAttrs | None:
-        """It has no bounds of its own."""
+        """PReLU has no bounds."""
         return PreluAttrs(result.quant, result.rounding) if result.is_whole else None
 
 

@@ -183,7 +183,7 @@ class Reduce(Op[ReduceAttrs]):
 
 
 def _combine_of(row: Reduction, x: TensorType, factor: tuple[Any, ...]) -> Callable[..., Any]:
-    """Of the accumulator, an element and the steps the next accumulator."""
+    """Return the next accumulator from the accumulator, an element and the steps."""
     if row.steps and x.quant is not None:
         return functools.partial(_product, x.scalar_quant()[1], factor)
     return lambda acc, x, *steps: row.combine(acc, x)

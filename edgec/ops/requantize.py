@@ -53,7 +53,7 @@ STORED = ("int8", "uint8", "int16", "int32")
 
 @register
 class Requantize(Op[RequantizeAttrs]):
-    """Of int32 or int64 accumulators, or of a value that is quantized per tensor.
+    """Requantize int32 or int64 accumulators, or a value that is quantized per tensor.
 
     Exact in every bit for each of the four roundings.
     """
@@ -128,7 +128,7 @@ class Requantize(Op[RequantizeAttrs]):
     def interval(
         self, attrs: RequantizeAttrs, operands: Sequence[Operand], output: TensorType
     ) -> Interval | None:
-        """It is monotonic, unless a product may wrap."""
+        """The result is monotonic, unless a product may wrap."""
         acc = operands[0].interval
         if acc is None or any(multiplier < 0 for multiplier in attrs.multiplier):
             return None

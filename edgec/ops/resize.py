@@ -348,7 +348,7 @@ def _import_tflite(kind: str, method: str) -> None:
 
 
 def _append_unsigned(builder: GraphBuilder, raw: RawNode, attrs: ResizeAttrs) -> GraphValue:
-    """Of uint8: TFLite interpolates the stored numbers in float32 and rounds halves up."""
+    """Resize uint8: TFLite interpolates the stored numbers in float32 and rounds halves up."""
     x, parts, declared = raw.operand(0), Parts(builder, raw), raw.declared()
     numbers = parts.cast(parts.numbers(x, 128), "float32", "floats")
     between = parts.op("resize", [numbers], attrs, "between")

@@ -85,7 +85,7 @@ class RmsNorm(Op[RmsNormAttrs]):
         return target.compute("element", node.output.type.shape, "float32", element)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
-        """In its parts: ONNX has the operator from opset 23 on only."""
+        """Write its parts: ONNX has the operator only from opset 23 on."""
         x, scale = (out.own(value) for value in node.inputs)
         name = node.output.name
         square, mean, sum_, root, normal = (

@@ -127,7 +127,7 @@ class RoiAlign(_Roi):
     onnx_since = 16
 
     def steps(self, attrs: RoiAttrs, inputs: Types) -> int:
-        """Of many points."""
+        """Count the steps of many points."""
         return window_steps(self.infer(attrs, *inputs)[0], (attrs.samples,) * 2)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:

@@ -98,7 +98,7 @@ class RowOrder:
         return is_first | later
 
     def merged(self) -> Tensor:
-        """For each place of a row the index of the element that stands there, int32.
+        """Return for each place of a row the index of its element, int32.
 
         Runs of 1, 2, 4 … elements that are in order are merged in pairs. For a place of a pair of
         runs a bisection finds how many of the first run stand before it; the others are of the

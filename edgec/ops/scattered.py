@@ -99,7 +99,7 @@ class Gathered(Moved[AxisAttrs]):
     steering = (1,)
 
     def shape(self, attrs: AxisAttrs, x: TensorType, *others: TensorType) -> tuple[int, ...]:
-        """As `picked` says, of indices that are integers."""
+        """Return the shape that `picked` describes; indices must be integers."""
         _check(self.name, x, others[0])
         return self.picked(attrs.axis, x, others[0])
 
@@ -147,7 +147,7 @@ class GatherAt(PicksRows, Gathered):
 
 @register
 class GatherElements(Gathered):
-    """Of each position of the indices the element of that row: out[i, j] = x[indices[i, j], j]."""
+    """Gather by the indices' positions: out[i, j] = x[indices[i, j], j]."""
 
     name = "gather_elements"
     onnx_kind = "GatherElements"

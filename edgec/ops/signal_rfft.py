@@ -230,7 +230,7 @@ class _Passes:
         )
 
     def _pairs(self, read: Read) -> tuple[Read, Read]:
-        """Of numbers k + 1 and count - 1 - k: their sum, and their difference turned, stored."""
+        """Store the sum of numbers k + 1 and count - 1 - k, and their difference, rotated."""
         turns = self._turns(math.pi * (np.arange(1, self.count // 2 + 1) / self.count + 0.5))
 
         def near_and_far(k: Any, c: int) -> tuple[Any, Any]:

@@ -26,7 +26,7 @@ from edgec.ops.transpose import in_order
 
 @dataclass(frozen=True)
 class SliceAttrs:
-    """For each axis: the first index, the step (negative: backwards), and how many.
+    """The first index, the step (negative: backwards), and the count, for each axis.
 
     moves: for axes of open size, the attribute that changes with it: `begin`, `count`, or
     `attrs_at`'s default (an empty word, or no words).

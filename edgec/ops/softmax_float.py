@@ -87,7 +87,7 @@ def _lower_sums(
     define = target.definition
 
     def in_order(name: str, shape: tuple[int, ...], count: int, first: Any = 0) -> Tensor:
-        """Of `count` elements after `first`, or after each part of the last axis of shape."""
+        """Sum `count` elements in order after `first`, or after each part of shape's last axis."""
 
         def at(*index: Any) -> tuple[Any, ...]:
             row, inner = index[: len(rows)], index[len(rows) :]

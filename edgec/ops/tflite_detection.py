@@ -35,7 +35,7 @@ SIDES = 4
 
 @dataclass(frozen=True)
 class _Found:
-    """Of `count` places the number of a box int32, its class float32, its score, and whether there
+    """`count` found boxes: the number int32, the class float32, the score, and whether there
     is one, int32."""
 
     boxes: Value

@@ -109,7 +109,7 @@ def _starts(parts: Parts, windows: Windows, indices: Value) -> dict[int, Value]:
 
 
 def _offsets(parts: Parts, windows: Windows) -> dict[int, Constant]:
-    """By axis of the operand the offsets within a window."""
+    """Return the offsets within a window, by axis of the operand."""
     rank = len(windows.shape) - windows.whole
     found = {}
     for dim, axis in zip(windows.window_dims, windows.axes, strict=True):

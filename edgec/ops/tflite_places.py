@@ -164,7 +164,7 @@ def import_embedding_lookup_sparse(builder: GraphBuilder, raw: RawNode) -> Value
 def _gathered(
     parts: Parts, places: Value, values: Value, groups: tuple[int, ...], what: str
 ) -> Value:
-    """For each place the sum of its members."""
+    """Return the sum of the members of each place."""
     type_ = values.type.with_shape((*groups, *values.type.shape[1:]))
     zeros = parts.filled(type_, 0, f"{what}.zeros")
     return parts.op("scatter", [zeros, places, values], ScatterAttrs(-1, "add"), what)

@@ -8,7 +8,7 @@ they lie in flash, each in the smallest integers that hold it:
     threshold [n]     as it is, or as a place in the table of all different ones, if that is smaller
     child [n, 2]      right and left: a node's number within its tree, or -1 - the number of a leaf
     root [trees]      the first node of each tree
-    leaf [rows, c]    what a leaf adds: rows of all trees, each once; or those of each tree in turn
+    leaf [rows, c]    what a leaf adds: rows of all trees, each once; or rows of each tree in turn
 
 The smaller of the two leaf tables is taken. All comparisons are `feature <= threshold`; the
 importer rewrites others (`edgec.ops.ml_trees`).

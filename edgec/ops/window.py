@@ -71,7 +71,7 @@ def pad_hw(x: Any, padding: Padding, fill: Any) -> Any:
 def taps(
     padded: Any, kernel: Sequence[int], stride: Pair, dilation: Pair, output: Sequence[int]
 ) -> list[tuple[int, int, Any]]:
-    """For each kernel position (y, x): the view [N, OH, OW, C] of its inputs.
+    """Yield for each kernel position (y, x) the view [N, OH, OW, C] of its inputs.
 
     padded: [N, H, W, C]. kernel, output: (height, width).
     """

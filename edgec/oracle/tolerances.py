@@ -114,7 +114,7 @@ def _in_floats(node: Node) -> bool:
 
 
 def scales(function: Function, allowed: Mapping[Value, float] | None = None) -> dict[Value, float]:
-    """For each value the magnitude that errors are compared with, if values are smaller.
+    """Return for each value the magnitude that errors are compared with, if values are smaller.
 
     Operators state it (`Op.scale`). allowed: the tolerances; for integers, and for floats that are
     dequantized from them, a tolerance is relative to the range of the dtype.

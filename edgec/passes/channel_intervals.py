@@ -52,7 +52,7 @@ def operands_of(node: Node, found: Mapping[Value, Interval]) -> tuple[Operand, .
 
 
 def _whole(type_: TensorType) -> Interval | None:
-    """Everything that the dtype can hold."""
+    """Return the whole range of the dtype."""
     if not type_.shape or type_.dtype not in ("int8", "uint8", "int16", "int32"):
         return None
     bounds = np.iinfo(type_.dtype)

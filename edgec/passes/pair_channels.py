@@ -83,7 +83,7 @@ def pairing(fits: Flags) -> Order | None:
 
 
 def _classes(function: Function) -> dict[Value, Value]:
-    """For each value that may be reordered, the representative of its class."""
+    """Return the representative of its class, for each value that may be reordered."""
     roots: dict[Value, Value] = {value: value for value in function.values()}
 
     def find(value: Value) -> Value:

@@ -87,7 +87,7 @@ def _shrinkage(
 
 
 def _needed(function: Function, intervals: dict[Value, Interval]) -> dict[Value, Flags]:
-    """For every value which channels must stay. Grows until nothing changes."""
+    """Return the needed channels of each value. The sets grow until nothing changes."""
     needed: dict[Value, Flags] = {}
     for value in function.values():
         channels = value.type.shape[-1] if value.type.shape else 0

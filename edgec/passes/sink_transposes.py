@@ -137,7 +137,7 @@ def _order_before(
 ) -> Permutation | None:
     """The axes of a view `after` of a transposed value, in the order before the transpose.
 
-    shape: of the transposed value. None if the view changes other axes than those of one element.
+    shape: of the transposed value. None if the view changes axes of several elements.
     An axis of one element stays in front of its right neighbour, and first if it is first.
     """
     longer, found = ([a for a, n in enumerate(each) if n != 1] for each in (shape, after))

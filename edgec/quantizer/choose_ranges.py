@@ -115,7 +115,7 @@ class Ranges:
 def _errors(
     value: Value, array: Array, readers: Sequence[Node], quants: set[Quant]
 ) -> dict[Quant, float]:
-    """For each of the parameters: the sum over samples of the relative errors at the value's
+    """Return for each of the parameters the sum over samples of the relative errors at the value's
     readers. array: the value for one or more samples.
     """
     samples = array.size // value.type.elements

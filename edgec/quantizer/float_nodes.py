@@ -69,7 +69,7 @@ def _first(known: dict[str, Node], node: Node) -> Node | None:
 
 
 def _refusal(old: Node, integer_nodes: IntegerNodes, asked: Collection[Node]) -> str:
-    """Of a node of the float function."""
+    """Return why a node of the float function has no integer form."""
     has_int8 = "int16" not in old.op.integer_dtypes
     if has_int8 and old in integer_nodes.kept and old not in asked:
         return "its integer form exists for int8 only"
@@ -85,13 +85,13 @@ def _names(node: Node) -> Iterator[str]:
 
 
 def _stored(node: Node, integers: Function) -> str:
-    """Of a quantize: where the floats that it reads are from."""
+    """Return where the floats come from that a quantize reads."""
     above = integers.producers().get(node.inputs[0])
     return f"it reads {'an input' if above is None else above.name} in float"
 
 
 def _restored(node: Node, integers: Function) -> str:
-    """For a dequantize: the readers of its floats."""
+    """Return the readers of a dequantize's floats."""
     if any(value in integers.results for value in node.outputs):
         return "it computes a float output of the model"
     readers = integers.consumers().get(node.outputs[0], [])

@@ -139,7 +139,7 @@ def held(function: Function, samples: Sequence[Sequence[Array]]) -> Held:
 
 
 def held_out(function: Function, statistics: Statistics) -> list[Held]:
-    """For all that ranges are fitted to, the other samples, if there are."""
+    """Return the other samples for each part that ranges are fitted to, if there are any."""
     folds = fitted_to(statistics)
     macs = function.macs
     most = -(-max(LEAST_TRIALS, int(TRIAL_MACS / max(macs, 1))) // len(folds))

@@ -229,7 +229,7 @@ def _in_float32(sums: Array) -> Array:
 
 
 def _best_shares(target: Array, scales: Array, covariance: Array, bits: int) -> Array:
-    """For each row of weights the part of its scale whose rounding errors cost least."""
+    """Return, for each row of weights, the part of its scale with the least rounding error."""
     costs = []
     for share in SHARES:
         steps = scales[:, :, None] * share

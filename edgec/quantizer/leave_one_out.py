@@ -25,7 +25,7 @@ def leave_one_out(
     samples: Sequence[Sequence[Array]],
     progress: Callable[[], None] | None = None,
 ) -> dict[Value, float]:
-    """For each layer the part of the outputs' squared error that this layer causes.
+    """Return for each layer the part of the outputs' squared error that this layer causes.
 
     samples: few will do. progress: called after each layer.
     """

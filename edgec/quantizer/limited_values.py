@@ -117,7 +117,7 @@ class _Search:
         return found
 
     def _estimates(self, narrow: Point, wide: Point) -> list[_Estimate]:
-        """By resource that is limited, if by no more than the board's memory."""
+        """Return estimates by limited resource, also if only the board's memory limits it."""
         choices = self.mixes.choices
         int8, int16 = self.builds.build(narrow), self.builds.built[wide]
         plain, other = _by_node(int8.costs), {} if int16 is None else _by_node(int16.costs)
@@ -184,7 +184,7 @@ class _Estimate:
             self.scale = (int16 - int8) / more
 
     def over(self, chosen: Sequence[int]) -> float:
-        """By how much a mix is over the limit at all steps together, in limits."""
+        """Return by how much a mix exceeds the limit at all steps together, in limits."""
         return float(np.maximum(self._steps(chosen) - self.limit, 0.0).sum()) / self.limit
 
     def _steps(self, chosen: Sequence[int]) -> Array:

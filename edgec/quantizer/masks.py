@@ -187,7 +187,7 @@ def _masked_choice(node: Node, inputs: Sequence[Value]) -> tuple[Value, Array] |
 
 
 def _lowest(value: Value) -> float:
-    """Of a constant and 0; 0 for another value."""
+    """Return the lowest of a constant and 0; 0 for another value."""
     return float(value.data.min(initial=0.0)) if _is_floats(value) else 0.0
 
 

@@ -22,7 +22,7 @@ def observe_minmax(seen: Histogram, levels: int) -> Range:
 
 
 def observe_percentile(seen: Histogram, levels: int) -> Range:
-    """Without the share TAIL of the numbers at each end."""
+    """Return the range without the share TAIL of the numbers at each end."""
     low, high = observe_minmax(seen, levels)
     below = np.cumsum(seen.counts)
     edges = (seen.first + np.arange(len(seen.counts) + 1)) * seen.width

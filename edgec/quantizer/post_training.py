@@ -299,7 +299,7 @@ def best_of(plans: Sequence[Plan], function: Function) -> PostTraining:
 
 
 def _best_of_plain(plans: Sequence[Plan], function: Function) -> PostTraining:
-    """For weights of fewer bits, which are fitted later and slowly: the least error before that."""
+    """Choose the least error before int4 weights are fitted, which is slow."""
     errors = dict(enumerate(plan.deviation(plans[0].errors.tests).error for plan in plans))
     first = next(n for n in errors if errors[n] <= ABOUT_SAME * min(errors.values()))
     ranked = sorted(errors, key=lambda n: (n != first, errors[n]))

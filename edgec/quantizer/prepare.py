@@ -2,7 +2,7 @@
 
 1. A mean over axes that lie side by side, without the last one, is an average pooling.
 2. Subtracting a constant is adding its negative; subtracting a value of the same shape is adding
-   its negatives from a table. A squared difference is the product of such a sum by itself.
+   its negatives from a table. A squared difference is the square of such a sum.
 3. Dividing by constants is multiplying by their reciprocals.
 4. A normalization written as several operators is one operator (`edgec.passes.fuse_norms`).
 5. The last hidden state of an LSTM or GRU is the last step of its sequence.
@@ -71,7 +71,7 @@ def _as_sum(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequen
 
 
 def _squared(rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]) -> Sequence[Value] | None:
-    """2. A difference, by itself."""
+    """2. Write a squared difference as a sum times the same sum."""
     negative = _negative(rewriter, node, inputs)
     if negative is None:
         return None

@@ -277,7 +277,7 @@ def quantize_weights(
 
 
 def own_steps(rows: Array, most: int) -> Array:
-    """For each row the step whose multiples by -most - 1 to most its numbers are; else 0.
+    """Return for each row the step whose multiples by -most - 1 to most its numbers are; else 0.
 
     The candidate is the least difference between neighbouring magnitudes, including 0. It is
     divided as far as `most` allows, because biases are stored in units of it too.

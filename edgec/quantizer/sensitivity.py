@@ -24,7 +24,7 @@ def losses(
     samples: Sequence[Sequence[Array]],
     progress: Callable[[], None] | None = None,
 ) -> dict[Node, float]:
-    """For each node with other weights: the growth of the outputs' squared error, 0 at least.
+    """Return the growth of the outputs' squared error for each node with other weights, 0 at least.
 
     Errors of the scheme with these weights and of the scheme as it is are both measured against the
     float function, relative to the sum of the outputs' squares. progress: called for each part.

@@ -99,7 +99,7 @@ class Losses:
         stored: Mapping[Value, Stored],
         progress: Callable[[], None] | None = None,
     ) -> dict[Choice, float]:
-        """For each choice, alone stored so: the mean over the results of their squared errors as a
+        """Return, for each choice alone stored so, the mean over results of squared errors as a
         part of their squares. progress: called for each sample.
         """
         outputs = len(self.function.results)

@@ -76,7 +76,7 @@ def _front(points: Explored) -> list[Point]:
 
 
 def _command(model: Path, samples: Sequence[str], point: Point) -> str:
-    """The command lines that make a point: `edgec build` quantizes to int8 by itself."""
+    """Return the commands that make a point; for int8 `edgec build` alone is enough."""
     recipe = FORMS.get(point.form, {})
     first, made = "", str(model)
     if recipe:

@@ -60,7 +60,7 @@ def percent(part: float, whole: float, digits: int = 1) -> str:
 
 
 def signed_percent(before: float, after: float) -> str:
-    """By how much a figure changed: `−12.5 %`; nothing where it was 0 or rounds to 0."""
+    """Return by how much a figure changed: `−12.5 %`; "" if it was 0 or the change rounds to 0."""
     if not before:
         return ""
     change = round(100 * (after - before) / before, 1)

@@ -122,14 +122,14 @@ class ShownExplanation(Explanation):
 
 
 class Quantization(PostTraining):
-    """What `edgec.quantize` returns: a quantized model that a notebook shows as tables."""
+    """The result of `edgec.quantize`: a quantized model that a notebook shows as tables."""
 
     @staticmethod
     def of(made: PostTraining) -> Quantization:
         return Quantization(**{field.name: getattr(made, field.name) for field in fields(made)})
 
     def explain(self, *given: Any, **named: Any) -> ShownExplanation:
-        """As `PostTraining.explain`, shown as tables by notebooks."""
+        """Return `PostTraining.explain`, which a notebook shows as tables."""
         found = super().explain(*given, **named)
         return ShownExplanation(**{f.name: getattr(found, f.name) for f in fields(found)})
 

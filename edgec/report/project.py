@@ -237,7 +237,7 @@ def _board_ram_bytes(built: Built) -> int:
 
 
 def _memory_by_layer(compiled: Compiled) -> list[dict[str, Any]]:
-    """For each layer its name, the bytes of constants that it is the first to use, its scratch."""
+    """Return for each layer its name, the bytes of constants that it uses first, its scratch."""
     constants = compiled.program.constants
     seen: set[str] = set()
 

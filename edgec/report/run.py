@@ -134,7 +134,7 @@ def _layers(built: Built, profiled: Sequence[RunResult], profile: Profile) -> li
 
 
 def _launches(built: Built) -> list[list[int]]:
-    """Of each step: the numbers of the GPU's launches that have kernels of it, from 1."""
+    """Return for each step the numbers, from 1, of the GPU's launches that have its kernels."""
     every = list(enumerate(built.manifest.launches, 1))
     return [
         [number for number, launch in every if step.id in launch.steps]

@@ -24,7 +24,7 @@ _DRIVERS = {
 
 
 def segment_rows(program: Program) -> list[dict[str, Any]]:
-    """For each segment of a run with a GPU: side, layers, copies before it, and the microseconds of
+    """Return, for each segment of a run with a GPU: side, layers, copies before it, microseconds of
     layers and copies by the models of `edgec.targets.cuda.costs`.
     """
     core = CORES.get(program.target)

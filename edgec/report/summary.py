@@ -164,7 +164,7 @@ def _has_tensorrt(built: Built) -> bool | None:
 
 
 def _left(compiled: Compiled) -> dict[str, int]:
-    """Of a model for an accelerator, the operators that it did not take, and how often."""
+    """Return the operators that the accelerator does not run, and how often they occur."""
     nodes = compiled.imported.main.nodes
     if not any(map(is_accelerated, nodes)):
         return {}

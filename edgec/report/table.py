@@ -41,7 +41,7 @@ class Column:
 
     @property
     def css(self) -> str:
-        """Its classes on a page: numbers, and columns that a narrow page omits."""
+        """The column's classes on a page: numbers, and columns that a narrow page omits."""
         return " ".join(["n"] * (self.align == "right") + ["wide"] * (self.optional > 0))
 
 

@@ -129,7 +129,7 @@ class RunningServer:
             time.sleep(0.05)
 
     def wait(self) -> None:
-        """Wait until the server ends by itself."""
+        """Wait until the server ends."""
         self._process.wait()
 
     def close(self) -> None:

@@ -67,7 +67,7 @@ class Builds:
             thread.join(0.2)
 
     def snapshot(self) -> dict[str, Any]:
-        """State, figures and seconds; `points` are those of `edgec explore --json`."""
+        """Return state, figures and seconds; `points` as in `edgec explore --json`."""
         with self._lock:
             seconds = (self._ended or time.monotonic()) - self._began if self._began else 0.0
             return {**self._now, "seconds": seconds, "version": self.version}
@@ -88,7 +88,7 @@ class Builds:
         except EdgecError as error:
             problem = str(error).replace(str(path), name)
         except BrokenProcessPool:
-            problem = "a process that builds ended by itself; memory may be short"
+            problem = "a build process stopped unexpectedly; memory may be short"
         except Exception as error:  # a bug; the page's user must know of it and continue
             problem = f"edgec failed on this model: {type(error).__name__}: {error}"
             print(problem, file=sys.stderr)

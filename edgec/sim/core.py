@@ -80,10 +80,9 @@ class CallResult:
     """The result of one call and its cost.
 
     `value` is r0 and `high_value` r1, unsigned (the two halves of a 64-bit result).
-    `instructions` are those executed, skipped ones of IT blocks included, as QEMU counts; not
-    counted are the trace function and the BL that calls it. `cycles` are those of a Cortex-M4 by
-    `cycles.CostTable`, of RISC-V the instructions; `core_cycles` those of the core's own `Timing`,
-    where one was given.
+    `instructions`: executed ones and skipped ones of IT blocks, as QEMU counts, but not
+    the trace function and the BL that calls it. `cycles`: a Cortex-M4's by `cycles.CostTable`; for
+    RISC-V the instructions. `core_cycles`: by the core's own `Timing`, if one was given.
     `stack_bytes` is how far below the initial stack pointer the call wrote. `counts` says how
     often each address was executed, tracing included.
     """

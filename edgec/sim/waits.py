@@ -34,7 +34,7 @@ def waiting_cycles(image: Image, counts: Mapping[int, int], waits: FlashWaits) -
 def _lines_of_functions(
     image: Image, counts: Mapping[int, int], line_bytes: int
 ) -> dict[str, dict[int, int]]:
-    """Of each function: how often each of its lines was executed."""
+    """Return for each function how often each of its lines was executed."""
     found: dict[str, dict[int, int]] = defaultdict(dict)
     for address, count in counts.items():
         function = image.function_at(address)

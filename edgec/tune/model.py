@@ -34,7 +34,7 @@ class Layers:
 
     @property
     def title(self) -> str:
-        """For people: operators, the first one's name, shapes."""
+        """The layer's title: operators, the first one's name, shapes."""
         nodes = "+".join(node.op.name for node in self.group.nodes)
         shapes = [list(v.type.shape) for v in (*self.group.activations, *self.group.outputs)]
         *inputs, output = (str(shape).replace(" ", "") for shape in shapes)

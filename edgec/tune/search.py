@@ -200,7 +200,7 @@ class GroupSearch:
 
     @staticmethod
     def _pruned(drawn: list[Found]) -> tuple[Found, ...]:
-        """Without candidates whose estimates are far slower than the others'."""
+        """Drop candidates whose estimates are far slower than the others'."""
         least = min((f.variant.instructions for f in drawn), default=0)
         return tuple(f for f in drawn if f.variant.instructions <= FAR_SLOWER * least)
 

@@ -149,7 +149,7 @@ def _farm(address: str) -> Workers:
 
 
 class _Farm(Workers):
-    """Workers of a farm, whose scheduler starts jobs of dead ones again by itself."""
+    """Workers of a farm; its scheduler restarts the jobs of dead workers."""
 
     def __init__(self, client: Any) -> None:
         counts = client.nthreads().values()

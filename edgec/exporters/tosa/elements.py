@@ -241,7 +241,7 @@ class Elements:
         return self.out.op("logical_not", [unequal], unequal.shape, "bool")
 
     def _wide(self, x: Tensor) -> Tensor:
-        """In a dtype that has arithmetic."""
+        """Return x in a dtype that has arithmetic."""
         if x.dtype in ("int8", "int16"):
             return cast(self.out, x, "int32")
         if x.dtype not in ("int32", "float32"):
@@ -249,7 +249,7 @@ class Elements:
         return x
 
     def _quotient(self, divisor: Either, a: Tensor, b: Tensor) -> Tensor:
-        """Of integers towards zero; of floats by the reciprocal, which is exact for 2**n alone."""
+        """Divide integers towards zero; divide floats by a reciprocal, exact for 2**n only."""
         if a.dtype == "int32":
             return binary(self.out, "intdiv", a, b)
         if isinstance(divisor, np.ndarray):
@@ -284,7 +284,7 @@ def _rescale(twice: bool) -> Callable[[Elements, Sequence[Either]], Tensor]:
             raise CannotSay("a factor that is computed")
         multiplier, shift = np.broadcast_arrays(multiplier, shift)
         if multiplier.size not in (1, multiplier.shape[-1]) or not can_rescale(multiplier, shift):
-            raise CannotSay("factors beyond those of its rescale")
+            raise CannotSay("factors that its rescale cannot represent")
         return rescaled(self.out, self.tensor(acc), (multiplier, shift), twice=twice)
 
     return write

@@ -104,7 +104,7 @@ class _Writer:
         return self._nests(node)
 
     def _nests(self, node: Node) -> list[Tensor]:
-        """By the operator's loops, as operations on index grids."""
+        """Write the operator's loops as operations on index grids."""
         target = Lowering(node.op.name)
         operands = [
             value

@@ -193,7 +193,7 @@ def _rescale(out: TosaText, node: Node, operands: Operands) -> Tensor | None:
     pairs = np.array([quantize_multiplier(real) for real in attrs.multiplier], np.int64)
     multiplier, shift = pairs[:, 0], pairs[:, 1]
     if not can_rescale(multiplier, shift):
-        raise CannotSay("factors beyond those of its rescale")
+        raise CannotSay("factors that its rescale cannot represent")
     zeros = (0 if x.quant is None else x.quant.zero_point[0], attrs.output.zero_point[0])
     made = rescaled(
         out, operands[0], (multiplier, shift), zero_points=zeros, dtype="int8",

@@ -36,7 +36,7 @@ def _floats(keys: Array) -> Array:
 
 
 def find_steps(results: Callable[[Array], Array]) -> Steps:
-    """By bisection of all floats. Raises CannotSay for a function that is not monotonic."""
+    """Find the steps by bisection of all floats. Raises CannotSay unless f is monotonic."""
     low = np.int64(-0x7F800001)  # the rank of -infinity
     high = np.int64(0x7F800000)
     lowest = int(results(_floats(np.array([low])))[0])

@@ -22,7 +22,7 @@ def reshaped(out: TosaText, x: Tensor, shape: Sequence[int]) -> Tensor:
 
 
 def cast(out: TosaText, x: Tensor, dtype: str) -> Tensor:
-    """As another element type: integers wrap, floats to integers round half to even."""
+    """Convert to another element type: integers wrap, floats to integers round half to even."""
     return x if x.dtype == dtype else out.op("cast", [x], x.shape, dtype)
 
 

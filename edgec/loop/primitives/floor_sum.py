@@ -1,4 +1,4 @@
-"""floor_sum: a sum of two int8 by products of which only the upper words are kept."""
+"""floor_sum: a sum of two int8 from the upper words of products."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def plain_axis(index: Term) -> tuple[Var, int] | None:
 def axis_positions(
     block: Block, indices: tuple[Term, ...], buffer: Buffer
 ) -> dict[Var, tuple[int, int]]:
-    """For each axis that is an index of the buffer: its dimension and the offset added to it."""
+    """Return for each axis that indexes the buffer its dimension and the offset added to it."""
     found: dict[Var, tuple[int, int]] = {}
     for dimension, index in enumerate(indices):
         if index.constant is not None:

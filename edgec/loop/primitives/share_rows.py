@@ -17,7 +17,7 @@ from edgec.loop.primitives.matrix_product import decoded, nested
 from edgec.loop.rewrite import ReplaceBuffer, Substitute, sequence, statements, subexpressions
 from edgec.numerics.term import Term, Var, as_term, minimum
 
-#: Steps of a loop that each thread runs by itself, and parts of a sum that one thread adds up.
+#: Steps of a loop that each thread runs alone, and parts of a sum that one thread adds up.
 SHORT, JOINED = 8, 16
 ZERO = (as_term(0),)
 

@@ -77,7 +77,7 @@ def _require_order(root: Stmt, between: tuple[Stmt, ...], consumer: For) -> froz
 
 
 def _ready(root: Stmt, producer: For, consumer: For, rows: frozenset[Buffer]) -> list[int]:
-    """For each iteration of the consumer, the iteration of the producer after which it may run.
+    """Return, for each iteration of the consumer, the producer's iteration after which it may run.
 
     By then its input rows are written, and its output rows have no other use.
     """

@@ -27,7 +27,7 @@ _NEAR = range(-2, 3)
 
 
 def steps_along(array: Array, axis: int) -> Array | None:
-    """For each index along `axis`, the float32 step whose multiples its numbers are; or None.
+    """Return for each index along `axis` the float32 step whose multiples its numbers are; or None.
 
     A number is int8 times the step, rounded to float32 once, as a dequantize does. Also None if the
     steps take more bytes than int8 saves.

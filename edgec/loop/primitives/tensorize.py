@@ -159,7 +159,7 @@ def _share(base: BufferRef, parameter: Buffer) -> tuple[Term, int]:
 
 
 def _drop_unused(func: PrimFunc) -> PrimFunc:
-    """Without constants and locals that the call has made superfluous."""
+    """Remove constants and locals that the call replaces."""
     used = {access.buffer for access in accesses(func.body)}
     return replace(
         func,

@@ -176,7 +176,7 @@ class _Tile:
 
     @property
     def weights(self) -> Buffer:
-        """By columns and steps of instructions: packed, or of a chunk where they are fetched."""
+        """The weights by columns and steps of instructions: packed, or fetched in chunks."""
         if not self.product.is_packed:
             return self._fetched("fetched_w", self.columns)
         channels = self.product.sizes()[1]
@@ -316,7 +316,7 @@ class _Builder:
         return body
 
     def _sums(self, name: str, body: Callable[[Term, Term, Term], Stmt]) -> Stmt:
-        """For each sum of a thread: by its number, its row and its column."""
+        """Build `body` for each sum of a thread, from its number, its row and its column."""
         tile, kind = self.tile, UNROLLED
         wm, wn = (0, self.warp) if tile.is_wide else (self.warp, 0)
 

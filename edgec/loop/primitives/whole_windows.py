@@ -105,7 +105,7 @@ def pad_tiles(
     reads = {axis: load.indices[axis] - low[axis] for axis in made}
     output, rest = _step_of(term, reads[split])
     if split not in axes or output.stop % outputs or rest.bounds()[0] < 0:
-        raise ScheduleError(f"pad_tiles: {outputs} outputs do not divide those of {block}")
+        raise ScheduleError(f"pad_tiles: {outputs} outputs do not divide the outputs of {block}")
     at, extent = floor_mod(output, outputs) + rest, outputs + rest.bounds()[1]
     reads |= {-1: floor_div(output, outputs), split: floor_div(at, lanes), -2: floor_mod(at, lanes)}
     made |= {-1: Var("j", 0, output.stop // outputs), -2: Var("r", 0, lanes)}

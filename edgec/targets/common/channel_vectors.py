@@ -101,7 +101,7 @@ class Tile:
 
     @property
     def vectors(self) -> int:
-        """Of channels."""
+        """The vectors of channels."""
         return self.blocks.together // self.blocks.lanes
 
     @property
@@ -119,7 +119,7 @@ class Tile:
         return self.sums <= most and self.sums + shared + 1 <= registers
 
     def clocks(self, channels: int, steps: int, *, own_inputs: bool) -> float:
-        """Of a pixel; own_inputs: each channel has its own, as in depthwise convolutions."""
+        """The clocks of a pixel; own_inputs: each channel has its own (depthwise convolutions)."""
         pixels, is_wide = self.rows * self.columns, self.blocks.lanes > 8
         inputs = self.sums if own_inputs else pixels
         is_far = channels * steps * 4 > NEAR_BYTES

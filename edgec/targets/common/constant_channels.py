@@ -112,7 +112,7 @@ def has_plain_scales(constants: Mapping[str, Array]) -> bool:
 def replace_constants(
     schedule: Schedule, tables: Mapping[str, Array], constants: Mapping[str, Array]
 ) -> None:
-    """Replace those of the function's `tables` that differ from `constants`."""
+    """Replace the function's `tables` that differ from `constants`."""
     for name, array in constants.items():
         if not np.array_equal(array, tables[name]):
             schedule.repacked[name] = _replaced(array)

@@ -13,7 +13,7 @@ from edgec.loop.schedule import Schedule
 from edgec.numerics.term import as_term
 from edgec.targets.rule import Nest, Rule
 
-#: Shorter rows are not worth a copy; up to the largest, GCC writes it as loads and stores.
+#: A copy of shorter rows gains nothing; up to the largest, GCC writes it as loads and stores.
 LEAST_BYTES, MOST_INLINE = 4, 64
 #: Shorter rows take no call, on cores that load only aligned words.
 LEAST_CALLED = 16
@@ -101,7 +101,7 @@ def _kernel(nest: Nest, store: Store, size: int, most_inline: int) -> str:
     """The kernel for rows of `size` bytes. Raises ScheduleError if they are too short for any."""
     inlines = nest.core.has("unaligned") or BYTES[store.buffer.dtype] == WORD
     if size < (LEAST_BYTES if inlines else LEAST_CALLED):
-        raise ScheduleError(f"rows of {size} bytes are not worth a copy")
+        raise ScheduleError(f"a copy of rows of {size} bytes gains nothing")
     if isinstance(store.value, Gather):
         return TAKE
     return PUT if inlines and size <= most_inline else MOVE if _spends_code(nest) else SHIFT

@@ -13,7 +13,7 @@ from edgec.targets.common.nests import find_param
 from edgec.targets.common.sums import Kind
 from edgec.targets.rule import Nest, Rule, always
 
-#: Shorter rows are not worth a call.
+#: A call gains nothing on shorter rows.
 FEWEST_ELEMENTS = 16
 #: By the dtype of the integers.
 KERNELS = {"int8": QUANTIZE, "int16": QUANTIZE_MOVED}

@@ -22,7 +22,7 @@ CHANNELS_AT_ONCE = 4
 UNROLLED_INPUTS = 4
 
 
-#: A dense layer of fewer products is not worth straight code.
+#: Straight code gains nothing in dense layers of fewer products.
 FEW_PRODUCTS = 1000
 #: Windows with this many inputs are gathered. Gathering saves little for fewer inputs, and for more
 #: inputs clipping is a small part of the time.

@@ -48,7 +48,7 @@ def decompose(schedule: Schedule, block: str) -> None:
 
 
 def decompose_at(schedule: Schedule, block: str, loop: str) -> str:
-    """As `decompose`, the new nest beside `loop`; returns the new nest's loop for that axis."""
+    """Decompose with the new nest beside `loop`; return the new nest's loop for that axis."""
     found, _ = find_block(schedule.func, block)
     if found.init is None:
         return f"{block}_init{loop.removeprefix(block)}"

@@ -16,7 +16,7 @@ from edgec.targets.common.nests import (
 
 #: Windows of at most this many taps become straight code.
 MOST_STRAIGHT = 16
-#: Rows of this many taps too, on cores whose loads reach far; fewer taps are not worth it.
+#: Rows of this many taps, too, on cores whose loads reach far; fewer taps gain nothing.
 STRAIGHT_ROWS = range(5, 9)
 
 

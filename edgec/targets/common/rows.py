@@ -68,7 +68,7 @@ def _chooses_columns(func: PrimFunc) -> bool:
 def schedule_rows(schedule: Schedule, straight: int) -> None:
     """Temporaries of one element per row (softmax) become registers; others stay in scratch.
 
-    So do temporaries of which each output element needs one. Pairs, such as complex numbers, and
+    So do temporaries with one element for each output element. Pairs, such as complex numbers, and
     the elements of short rows are straight code.
     """
     _gather_elements(schedule)

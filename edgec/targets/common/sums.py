@@ -17,7 +17,7 @@ from edgec.targets.common.nests import stored_value
 
 
 class Kind(enum.Enum):
-    """Which element of which operand is multiplied for an output element."""
+    """The operand and the element that is multiplied for an output element."""
 
     MATRIX = enum.auto()  # a row of inputs by the row of weights of an output channel
     WINDOWS = enum.auto()  # a window over all input channels by the weights of an output channel

@@ -1,7 +1,7 @@
 """Loops on several threads, if they take long enough.
 
-`on_threads` marks loops that threads could share; `worth_threads` then makes those serial that are
-not worth starting threads.
+`on_threads` marks loops that threads could share; `worth_threads` then makes loops serial that are
+too short to start threads for them.
 """
 
 from __future__ import annotations

@@ -9,7 +9,7 @@ from edgec.targets.common.recurrent import gates_at_once, is_lstm
 from edgec.targets.cortex_m.kernels.products import ADD_PRODUCTS
 from edgec.targets.rule import Nest
 
-#: Fewer inputs are not worth a call.
+#: A call gains nothing on fewer inputs.
 FEWEST_INPUTS = 32
 
 

@@ -1,4 +1,4 @@
-"""Cortex-M: its rules in order, those of vectors first and plain loops last."""
+"""Cortex-M: its rules in order, vectors first and plain loops last."""
 
 from __future__ import annotations
 

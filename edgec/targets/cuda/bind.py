@@ -8,7 +8,7 @@
     } }                                         } }
 
 The loops around each statement of the function become one loop, whose steps are divided among
-threads; each thread runs the inner loops (mostly sums) by itself. Between dependent statements the
+threads; each thread runs the inner loops (mostly sums) alone. Between dependent statements the
 whole grid waits: each is a kernel. A statement that cannot be divided runs in one thread.
 """
 

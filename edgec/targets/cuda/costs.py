@@ -80,7 +80,7 @@ GPUS: Mapping[str, Gpu] = {
 
 @dataclass(frozen=True)
 class Work:
-    """Of a kernel: its threads, the instructions of all, and of the thread that has most."""
+    """A kernel's threads, the instructions of all threads, and of the thread with the most."""
 
     threads: int
     instructions: float
@@ -158,7 +158,7 @@ def _work(part: PrimFunc, callees: Mapping[str, PrimFunc]) -> Work:
 
 
 def _of_library(call: Call, foreign: Foreign) -> Work:
-    """Of a library's kernel: a block takes a multiprocessor for its share, without waiting."""
+    """Return the work of a library's kernel: each block has its share of a multiprocessor."""
     total, blocks = foreign.cost(call), foreign.blocks(call) if foreign.blocks else 1
     alone = total / blocks / (LIBRARY_LANES * LATENCY_CYCLES)
     return Work(blocks * LIBRARY_THREADS, total, alone)

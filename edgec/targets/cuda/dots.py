@@ -39,7 +39,7 @@ def is_dot(nest: Nest) -> bool:
 
 
 def schedule_dots(nest: Nest, bind: Callable[[Schedule], Schedule] = bound) -> list[Schedule]:
-    """Its schedule; none where sums are of another form. bind: how threads share it out."""
+    """Return the nest's schedule; none if sums have another form. bind: how threads share it."""
     schedule = Schedule(nest.func)
     if find_param(nest.func, "w").shape[-1] % AT_ONCE:  # inputs come in no whole groups
         return []

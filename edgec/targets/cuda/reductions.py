@@ -27,7 +27,7 @@ from edgec.targets.rule import Nest
 
 #: Number of outputs that fill the GPU with one thread each.
 MANY_OUTPUTS = 4096
-#: Columns and the most parts of a block; sums of fewer steps are not worth a barrier.
+#: Columns and the most parts of a block; a barrier costs more than it saves in sums of fewer steps.
 COLUMNS, MOST_PARTS, LONG = 16, 16, 32
 
 
@@ -39,7 +39,7 @@ def is_long_sum(nest: Nest) -> bool:
 
 
 def schedule_shared_sums(nest: Nest) -> list[Schedule]:
-    """Its schedule; none where sums are of another form."""
+    """Return the nest's schedule; none if sums have another form."""
     schedule = Schedule(nest.func)
     try:
         gather_temporaries(schedule, output_loops(schedule.func, "out", "out")[-1])

@@ -114,7 +114,7 @@ def _is_half(nest: Nest, name: str) -> bool:
 
 
 def schedule_tiles(nest: Nest, kernel: str) -> list[Schedule]:
-    """Its schedule by tiles and an instruction; none where sums do not fit them."""
+    """Return the nest's schedule by tiles and an instruction; none if sums do not fit them."""
     try:
         return _by_tiles(nest, kernel, _one_nest(nest))
     except ScheduleError:

@@ -30,12 +30,12 @@ def columns(nest: Nest) -> Nest:
 
 
 def fours(nest: Nest) -> Nest:
-    """As `columns`, for four pixels at a time."""
+    """Return schedules like `columns` for four pixels at a time."""
     return _gathered(nest, SIDE_BY_SIDE, 4, pixels=FOUR)
 
 
 def padded_fours(nest: Nest) -> Nest:
-    """As `padded_columns`, for four pixels at a time."""
+    """Return schedules like `padded_columns` for four pixels at a time."""
     return padded_columns(nest, FOUR)
 
 
@@ -45,7 +45,7 @@ def row(nest: Nest) -> Nest:
 
 
 def padded_columns(nest: Nest, pixels: int = BLOCK) -> Nest:
-    """As `columns`, of a copy with padding: for few channels, so that taps at edges are slow."""
+    """Return schedules like `columns` on a padded copy: with few channels, edge taps are slow."""
     window = nest.window
     if window is None or not window.is_padded or window.shape[2] % 4 == 0:
         raise ScheduleError("a copy with padding does not help")

@@ -88,7 +88,7 @@ def plain_schedules(nest: Nest) -> list[Schedule]:
 
 
 def _with_all_weights(nest: Nest, scheduled: Callable[[str], Schedule | None]) -> list[Schedule]:
-    """What `scheduled` makes of how weights are stored, the fastest first.
+    """Return the schedules of `scheduled` for each way to store weights, the fastest first.
 
     One pixel by int4 weights without shifts is also offered to the kernel of groups, which other
     layers of the model may call.
@@ -223,7 +223,7 @@ def _is_for_four(nest: Nest, chosen: _Chosen, pixels: int) -> bool:
 
 @dataclass(frozen=True)
 class _Blocks:
-    """So many pixels, `width` at a time, but the last `by_two` of them two at a time."""
+    """This number of pixels, `width` at a time, but the last `by_two` two at a time."""
 
     width: int
     pixels: int
@@ -231,7 +231,7 @@ class _Blocks:
 
     @property
     def parts(self) -> list[tuple[str, int]]:
-        """What the names of loops end in, and how many pixels are taken at a time."""
+        """The ends of loops' names, and the number of pixels at a time."""
         return [("", self.width)] + [(END, 2)] * bool(self.by_two)
 
 
@@ -268,7 +268,7 @@ def _schedule_row(schedule: Schedule, chosen: _Chosen) -> None:
 
 
 def _scales(constants: Mapping[str, Array], rescaling: Rescaling, quads: int) -> str:
-    """What the name of a kernel of one pixel says where all channels have one scale."""
+    """Return the part of a one-pixel kernel's name that says that all channels have one scale."""
     is_one = rescaling is ONNX and quads == 2 and len(set(constants["scale"].tolist())) == 1
     return "_shared" if is_one else ""
 
@@ -276,7 +276,7 @@ def _scales(constants: Mapping[str, Array], rescaling: Rescaling, quads: int) ->
 def _way_of(
     constants: Mapping[str, Array], rescaling: Rescaling, quads: int, stored: str
 ) -> tuple[str, dict[str, int]] | None:
-    """What a kernel's name says of weights stored so, and the size it has besides, in `quads`.
+    """Return the part of a kernel's name for weights stored so, and its additional size in `quads`.
 
     None where they cannot be stored so.
     """

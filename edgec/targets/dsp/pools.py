@@ -103,13 +103,13 @@ def _window(
             elif stmt.buffer.name == "out":
                 found |= _limits(stmt)
     if "maximum" not in found:
-        raise ScheduleError("the output is not limited as those of pools are")
+        raise ScheduleError("the output has other limits than a pool")
     found |= {"pitch": x[2] * x[3], "step": stride * x[3], "pixels": out[2]}
     return {name: found[name] for name in get_microkernel(kernel).sizes}
 
 
 def _limits(store: Store) -> dict[str, int]:
-    """What an output is limited to: by its maximum, or by its minimum and then its maximum."""
+    """Return an output's limits: by its maximum, or by its minimum and then its maximum."""
     upper = store.value.value if isinstance(store.value, Cast) else store.value
     if not isinstance(upper, Binary) or upper.op != "min" or not isinstance(upper.right, Const):
         return {}

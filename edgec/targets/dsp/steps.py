@@ -33,7 +33,7 @@ def steps_on_vectors(nest: Nest) -> list[Schedule]:
 def _scheduled(
     nest: Nest, kernel: str, size: str, at_once: int, fits: Callable[[Mapping[str, Array]], bool]
 ) -> list[Schedule]:
-    """Its schedule on a kernel that takes this many inputs at once; empty where it cannot."""
+    """Return the nest's schedule on a kernel of this many inputs at once; empty if none fits."""
     schedule = Schedule(nest.func)
     try:
         schedule.store_over("gates", "given_gates")

@@ -83,7 +83,7 @@ def divisors(extent: int, most: int) -> list[int]:
 
 
 def unroll_all(schedule: Schedule, loops: Iterable[str]) -> None:
-    """Unroll those of these loops that exist."""
+    """Unroll these loops, if they exist."""
     known = loops_of(schedule.func.body)
     for name in loops:
         if name in known and constant_extent(find_loop(schedule.func, name)[0]) is not None:

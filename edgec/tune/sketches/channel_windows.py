@@ -1,4 +1,4 @@
-"""Windows of each channel by itself: depthwise convolutions, and pools of any kind."""
+"""Windows of single channels: depthwise convolutions, and pools of any kind."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def _conv_instructions(
     vectors: Vectors, kernel_h: int, kernel_w: int, in_channels: int, pixels: int, channels: int,
     **_: int,
 ) -> float:  # fmt: skip
-    """Of tiles, whose rounds take sixteen inputs of each pixel."""
+    """Estimate the instructions of tiles, whose rounds take sixteen inputs of each pixel."""
     tiles = -(-pixels // vectors.pixels) * -(-channels // vectors.lanes)
     rounds = kernel_h * -(-kernel_w * in_channels // vectors.group) * vectors.group / 16
     each, more = _TILE[vectors.suffix]

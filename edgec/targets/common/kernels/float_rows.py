@@ -77,7 +77,7 @@ def quantize_moved(count: int) -> PrimFunc:
 
 
 def _instructions(each: float, count: int) -> float:
-    """Of vectors of eight, about."""
+    """Estimate the instructions by vectors of eight."""
     return 60 + each * count / 8
 
 

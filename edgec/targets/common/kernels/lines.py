@@ -6,9 +6,9 @@ says all. Where a line, rounded down, reaches each result at the same sum, it is
     result(sum) = floor(high * sum + (low * sum + above))        below instead where sum < 0
 
 high + low is exactly multiplier * 2**(shift - 31). Rounding `high * sum + ...` down to a float
-changes no floor, since integers are floats; the inner sum is below 2, so its rounding and that of
-`above` change less than ERROR. `above` and `below` lie in the middle of the allowed range, so the
-lines hold in any order of operations.
+changes no floor, since integers are floats; the inner sum is below 2, so its rounding and
+the rounding of `above` change less than ERROR. `above` and `below` lie in the middle of the
+allowed range, so the lines hold in any order of operations.
 """
 
 from __future__ import annotations

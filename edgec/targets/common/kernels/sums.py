@@ -33,7 +33,7 @@ class Results:
 
     @classmethod
     def within(cls, minimum: int = 0, maximum: int = 0, zero_point: int = 0) -> Results:
-        """By the names of kernels' sizes."""
+        """Return the limits by the names of kernels' sizes."""
         return cls(zero_point, (minimum, maximum))
 
     def stored(self, out: Tensor, at: tuple[Any, ...], rounded: Value) -> Value:

@@ -3,7 +3,7 @@
 All kernels read one stream, unit after unit of four channels; the last unit may have fewer:
 the biases of a unit, then for each input of a window the weights of its channels. Weights may be
 stored in fewer bytes: as float16, or as int8 that count the steps of their channel, which stand
-after the biases. Those of four bits are in units of eight channels, the last one as well, and
+after the biases. int4 weights are in units of eight channels, the last one as well, and
 may have a step for each group of inputs.
 """
 
@@ -272,7 +272,7 @@ class _Int4Form:
 
 
 def _inputs(kernel_h: int, kernel_w: int, in_channels: int = 1, **_: int) -> int:
-    """Of a window, for one channel of output."""
+    """The inputs of a window, for one channel of output."""
     return kernel_h * kernel_w * in_channels
 
 
@@ -305,7 +305,7 @@ class RowCost:
     def __call__(
         self, inputs: int, kernel_h: int, kernel_w: int, pixels: int, channels: int
     ) -> float:
-        """Of a row. Four are computed together where their windows lie inside, so about as many."""
+        """Estimate a row. Four pixels are computed together if their windows lie inside."""
         units = -(-channels // UNIT)
         four = max(pixels - (kernel_w - 1), 0) // PIXELS
         return 80 + sum(

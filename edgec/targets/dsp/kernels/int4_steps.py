@@ -45,7 +45,7 @@ def divide_steps(
     arrays: Mapping[str, Array], channels: int, group: int, *, once: int, octets: int = 0,
     quads: int = 0, **_: int,
 ) -> Mapping[str, Array]:  # fmt: skip
-    """With weights without shifts, and what a step's sums are multiplied by: once << shift."""
+    """Return weights without shifts, and the factor of a step's sums: once << shift."""
     steps = arrays["w"].reshape(channels, (quads or octets) // group, -1)
     shifts = shared_shifts(steps)
     digits = without_shifts(steps.reshape(channels, -1), shifts)
@@ -56,7 +56,7 @@ def join_steps(
     found: Mapping[str, Array], channels: int, group: int, *, once: int, octets: int = 0,
     quads: int = 0, **_: int,
 ) -> Mapping[str, Array]:  # fmt: skip
-    """With weights that have their shifts again."""
+    """Return weights with their shifts."""
     steps = found["w"].reshape(channels, (quads or octets) // group, -1)
     factors = found["step_factor"].reshape(channels, -1, 1) // once
     return {**found, "w": steps * factors}

@@ -135,7 +135,7 @@ def _own_products(w: Array, channels: int, is_plain: bool) -> Array:
 def add_first_sums(
     arrays: Mapping[str, Array], channels: int, is_plain: bool, **_: int
 ) -> Mapping[str, Array]:
-    """With what the sums of each two pairs begin with."""
+    """Add the terms that the sums of each two pairs begin with."""
     lanes = lanes_of(channels, TWO_PAIRS)
     bias = arrays["bias"].astype(np.int64)
     sums, above = bias[lanes], bias[lanes[:, 1::2]]
@@ -147,7 +147,7 @@ def add_first_sums(
 def take_first_sums(
     found: Mapping[str, Array], channels: int, is_plain: bool, **_: int
 ) -> Mapping[str, Array]:
-    """With the biases that `add_first_sums` was given."""
+    """Restore the biases that `add_first_sums` was given."""
     lanes = lanes_of(channels, TWO_PAIRS)
     sums = found["first_sum"].reshape(lanes.shape)
     bias = np.zeros(channels, np.int64)
@@ -217,7 +217,7 @@ def product_stream(
 
 
 def shared_stream(unit: int, is_plain: bool) -> Stream:
-    """It begins with the scale of all channels, as a pair has it, and ends with none."""
+    """Return a stream that begins with the scale of all channels and has no other scales."""
     head = Field("scale", np.zeros((1, 2), int), "float32", (1, 1 / 256))
     inner = product_stream(SHARED, unit, is_plain, (head,))
 

@@ -177,12 +177,12 @@ def _first_places(channels: int) -> Array:
 
 
 def _offsets(w: Array, channels: int) -> Array:
-    """What offsets of inputs add to the sums of each channel."""
+    """Return the terms that offsets of inputs add to the sums of each channel."""
     return np.asarray(_OFFSET * w.astype(np.int64).reshape(channels, -1).sum(axis=1))
 
 
 def _own_shifts(found: Mapping[str, Array]) -> Mapping[str, Array]:
-    """With the multipliers and shifts of channels that share one."""
+    """Return multipliers and shifts of each channel, if channels share one shift."""
     half = found["shared_constant"] + (255 << 11)  # 64, without the bits that are lost
     lost = MOST_LOST - np.log2(half).astype(np.int64)
     return {**found, "multiplier": found["shared_multiplier"] << lost, "shift": -(lost + LEAST)}

@@ -1,7 +1,7 @@
 """Products of int8 by int4 weights (`runtime_c/kernels/dsp/matrix_s8_int4.h`).
 
 They mean what the kernels of `edgec.targets.dsp.kernels.matrix` mean, for weights of [-8, 7]; their
-streams are about half as long. Those of `matrix_s8_onnx_groups.h` take weights that are such
+streams are about half as long. The kernels of `matrix_s8_onnx_groups.h` take weights that are such
 numbers shifted by up to 3 bits, the same for all inputs of a step.
 """
 

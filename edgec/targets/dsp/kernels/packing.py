@@ -1,5 +1,5 @@
 """Inputs of matrix products as pairs of int16 (`runtime_c/kernels/dsp/matrix_pack_s8.h`), or packed
-as those of four pixels are (`runtime_c/kernels/dsp/matrix_pack_s8_four.h`).
+for four pixels (`runtime_c/kernels/dsp/matrix_pack_s8_four.h`).
 """
 
 from __future__ import annotations

@@ -96,7 +96,7 @@ def _meaning(
     octets: int = 0,
     **sizes: int,
 ) -> PrimFunc:
-    """What a kernel means does not depend on how its constants are stored."""
+    """Return a kernel's meaning. It does not depend on how its constants are stored."""
     whole, zero_point = quads or 2 * octets, sizes.get("zero_point", 0)
     limits = (sizes["minimum"], sizes["maximum"]) if "minimum" in sizes else None
     if products.is_plain:
@@ -122,7 +122,7 @@ def _stream(products: Products, rescaling: Rescaling, stored: str) -> Stream:
 
 
 def _file(products: Products, rescaling: Rescaling, stored: str) -> str:
-    """What the name of the header ends in."""
+    """Return the end of the header's name."""
     groups = "_groups" * (stored == GROUPS)
     if products is FOUR:
         return f"{rescaling.suffix or '_int4' * (stored == INT4)}{groups}_four"

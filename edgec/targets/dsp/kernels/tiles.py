@@ -102,7 +102,7 @@ _PAIR_COSTS = {TFLM: 280, ONNX: 332}
 def _instructions(
     rescaling: Rescaling, in_channels: int, rows: int, pixels: int, channels: int, **_: int
 ) -> float:
-    """Of strips of tiles: transformed inputs, then products and what they become."""
+    """Estimate strips of tiles: transformed inputs, then products and results."""
     strips, most = -(-pixels // WIDTH), _ROOM // in_channels - 2
     transformed = (rows + 2 * -(-rows // most)) * (80 + 40 * in_channels)
     pairs, pair = -(-channels // PAIR), _PAIR_COSTS[rescaling] + 68 * in_channels

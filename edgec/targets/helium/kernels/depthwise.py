@@ -142,7 +142,7 @@ def _fields(
 def _prepare(
     arrays: Mapping[str, Array], kernel_h: int, kernel_w: int, pitch: int, tap: int, **_: int
 ) -> Mapping[str, Array]:
-    """With the places of taps and their weights, block by block in the order of pairs."""
+    """Return the offsets of taps and their weights, block by block in the order of pairs."""
     offsets = np.array(tap_offsets(kernel_h, kernel_w, pitch, tap))
     w = tiled(arrays["w"].reshape(len(offsets), -1))
     places, ordered = [], []

@@ -52,7 +52,7 @@ def _prepare(
     rescaling: Rescaling, arrays: Mapping[str, Array], kernel_h: int, kernel_w: int, pitch: int,
     tap: int, **_: int,
 ) -> Mapping[str, Array]:  # fmt: skip
-    """With the places of taps, in bytes."""
+    """Add the offsets of taps, in bytes."""
     places = np.array(tap_offsets(kernel_h, kernel_w, pitch, tap), np.int32)
     return {**arrays, "place": np.dtype(rescaling.dtype).itemsize * places}
 

@@ -99,7 +99,7 @@ class Storage:
         return [Field("w", slices, "int8")]
 
     def prepare(self, arrays: Mapping[str, Array], count: int) -> Mapping[str, Array]:
-        """With what the fields take that is computed; weights are [channels, inputs]."""
+        """Add the computed fields; weights are [channels, inputs]."""
         return arrays
 
     def restore(self, found: Mapping[str, Array], count: int) -> Mapping[str, Array]:
@@ -323,7 +323,7 @@ class Products:
         return of_others if self.more else meaning
 
     def _limits(self, kind: Kind) -> tuple[str, ...]:
-        """Of results; int16 has no zero points."""
+        """Return the limits of results; int16 has no zero points."""
         has_zero_points = self.rescaling.result == "int8"
         return tuple(name for name in kind.limits if has_zero_points or name != "zero_point")
 

@@ -16,7 +16,7 @@ OFFSET = 128
 
 
 def _tile_starts(pixels: int, channels: int, **_: int) -> list[int]:
-    """With which pixels tiles begin: of six, four, two and one, the last eight are twice four; of
+    """Return the first pixels of tiles of six, four, two and one; the last eight are twice four; of
     eight first for up to 48 channels, of sixteen for up to 16.
     """
     widths = (
@@ -50,7 +50,7 @@ def _conv_instructions(
     vectors: Vectors, kernel_h: int, kernel_w: int, in_channels: int, pixels: int, channels: int,
     **_: int,
 ) -> float:  # fmt: skip
-    """Of tiles: a round of a group takes its inputs, its weights and its products."""
+    """Estimate tiles: a round of a group takes its inputs, its weights and its products."""
     units = -(-channels // vectors.lanes)
     groups = kernel_h * -(-kernel_w * in_channels // GROUP)
     dots = 4 // vectors.together * (2 if vectors is AVX2 else 1)
