@@ -139,7 +139,7 @@ def _choose(
         return None
     if not fits_rescaling(constants, rescaling, zero_point):
         return None
-    way = _way_of(constants, rescaling, quads, stored)
+    way = _way_of(constants, rescaling, quads, stored, by_three=shares_words and quads == 1)
     if way is None:
         return None
     suffix, group = way
@@ -274,7 +274,7 @@ def _scales(constants: Mapping[str, Array], rescaling: Rescaling, quads: int) ->
 
 
 def _way_of(
-    constants: Mapping[str, Array], rescaling: Rescaling, quads: int, stored: str
+    constants: Mapping[str, Array], rescaling: Rescaling, quads: int, stored: str, by_three: bool
 ) -> tuple[str, dict[str, int]] | None:
     """Return the part of a kernel's name for weights stored so, and its additional size in `quads`.
 
@@ -286,7 +286,7 @@ def _way_of(
     if stored == INT4:
         return ("_s4", {}) if is_int4 else None
     # Of three pixels, what sharing a kernel saves is less than it costs.
-    group = 0 if is_int4 and quads == 1 else _group_of(constants, rescaling, quads)
+    group = 0 if is_int4 and by_three else _group_of(constants, rescaling, quads)
     return ("_groups", {"group": group}) if group else None
 
 

@@ -2,10 +2,11 @@
  * shifted group by group of inputs.
  *
  * A step is a part of a group, up to 32 inputs. Its sums are made as in matrix_s8_int4_four.h, 16 times
- * those of matrix_s8_four.h. A 16th of them, times 1 << shift, is added to what the stack has of the channel.
+ * those of matrix_s8_four.h. A 16th of them, times 1 << shift, is subtracted from what the stack has of the
+ * channel, the sums with the other sign: SMLAWB does so, by -(1 << (12 + shift)), which fits in 16 bits.
  *
- * Per pair of channels a stream has, in words: 257 * bias - 128 * (sum of weights) of each; a byte
- * 1 << shift for each step and channel, up to a whole word; the weights as in matrix_s8_int4_four.h; how
+ * Per pair of channels a stream has, in words: 128 * (sum of weights) - 257 * bias of each; the upper byte of
+ * that factor for each step and channel, up to a whole word; the weights as in matrix_s8_int4_four.h; how
  * sums are rescaled, as in matrix_s8_onnx_four.h, but to 2^7 times results.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
@@ -76,30 +77,40 @@
     ".endr\n" \
     "4:\n"
 
-/* Assembly: a step's sums of a channel, in s, t and u, times `factor` to those at r7. */
+/* Assembly: a step's sums of a channel, in s, t and u, times `factor`, and those at r7 added. */
 #define EC_GROUPS_4_ADD(s, t, u, factor) \
-    "ldmia r7, {r2-r4}\n" \
-    "asr " s ", " s ", #4\n" \
-    "asr " t ", " t ", #4\n" \
-    "asr " u ", " u ", #4\n" \
-    "mla r2, " s ", " factor ", r2\n" \
-    "mla r3, " t ", " factor ", r3\n" \
-    "mla r4, " u ", " factor ", r4\n" \
-    "stmia r7!, {r2-r4}\n"
+    "ldmia r7!, {r2-r4}\n" \
+    "smlawb " s ", " s ", " factor ", r2\n" \
+    "smlawb " t ", " t ", " factor ", r3\n" \
+    "smlawb " u ", " u ", " factor ", r4\n"
 
 /* Assembly: the sums of a step to those of the channels; until the last step, the next follows. */
 #define EC_GROUPS_4_NEXT \
     "ldr r5, [sp, #52]\n" \
     "ldrh r6, [r5], #2\n" \
     "str r5, [sp, #52]\n" \
-    "uxtb r5, r6\n" \
-    "lsrs r6, r6, #8\n" \
+    "lsls r5, r6, #8\n" \
+    "bic r6, r6, #0xFF\n" \
     "add r7, sp, #28\n" \
     EC_GROUPS_4_ADD("r8", "r9", "r10", "r5") \
     EC_GROUPS_4_ADD("r11", "r12", "lr", "r6") \
+    "stmdb r7, {r8-r12, lr}\n" \
     "ldr r2, [sp, #24]\n" \
     "cmp r0, r2\n" \
     "bne.w 3b\n"
+
+/* Assembly: as EC_MATRIX_4_APART, of sums with the other sign. */
+#define EC_GROUPS_4_APART(s, t, u, p, x) \
+    "rsb " p ", " s ", " t ", lsl #8\n" \
+    "rsb " x ", " u ", " p ", asr #16\n" \
+    "pkhbt " p ", " p ", " x ", lsl #16\n" \
+    "lsl " p ", " p ", #8\n" \
+    "add " s ", " s ", " p ", asr #8\n" \
+    "rsb " s ", " s ", #0\n" \
+    "add " t ", " t ", " s ", asr #8\n" \
+    "rsb " t ", " t ", #0\n" \
+    "add " u ", " u ", " t ", asr #8\n" \
+    "rsb " u ", " u ", #0\n"
 
 /* clang-format on */
 
@@ -116,7 +127,8 @@ static inline EC_UNUSED void ec_groups_sums_4_dsp(int32_t *sums, const int8_t *x
             ec_accumulate_4_s8_dsp(part, x + 12 * m, own);
         }
         for (int32_t i = 0; i < 3; ++i) {
-            sums[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)(part[i] >> 4) * *factors);
+            const uint32_t factor = (256u - *factors) / 16;
+            sums[i] = (int32_t)((uint32_t)sums[i] + (uint32_t)(part[i] >> 4) * factor);
         }
     }
 }
@@ -136,10 +148,8 @@ static EC_KERNEL void ec_matrix_4_groups_onnx_s8_dsp(int8_t *out, const int8_t *
         EC_GROUPS_4_PAIR
         EC_GROUPS_4_STEP
         EC_GROUPS_4_NEXT
-        "add r7, sp, #28\n"
-        "ldmia r7, {r8-r12, lr}\n"
-        EC_MATRIX_4_APART("r8", "r9", "r10", "r2", "r3")
-        EC_MATRIX_4_APART("r11", "r12", "lr", "r3", "r4")
+        EC_GROUPS_4_APART("r8", "r9", "r10", "r2", "r3")
+        EC_GROUPS_4_APART("r11", "r12", "lr", "r3", "r4")
         EC_MATRIX_4_ONNX("7")
         EC_MATRIX_4_STORE
         "add sp, #60\n",
@@ -151,7 +161,8 @@ static EC_KERNEL void ec_matrix_4_groups_onnx_s8_dsp(int8_t *out, const int8_t *
         const int32_t *const weights = stream + 2 + bytes / 4;
         const int32_t *const scales = weights + quads;
         for (int32_t i = 0; i < 2; ++i) {
-            int32_t sums[3] = { stream[i], stream[i], stream[i] };
+            const int32_t first = (int32_t)(0u - (uint32_t)stream[i]);
+            int32_t sums[3] = { first, first, first };
             ec_groups_sums_4_dsp(sums, x, weights, quads, group, (const uint8_t *)(stream + 2) + i,
                                  i);
             ec_store_4_onnx_s8_dsp(to + i, channels, sums, scales[i], zero_point, 7);

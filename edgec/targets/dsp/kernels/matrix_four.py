@@ -29,6 +29,8 @@ FOUR, ROOM = 4, 6
 #: How often a sum has a bias: once and 256 times, or in the other order; and what undoes that.
 _TIMES = 257
 _INVERSE = pow(_TIMES, -1, 1 << 32)
+#: What a step's sums are multiplied by that has no shift, in 4096ths.
+_ONCE = -16
 #: What bytes without a sign are too large by.
 _OFFSET = 128
 #: Of integers that stand for scales, see `edgec.targets.dsp.fixed_scales`: of int8 weights, and of
@@ -105,7 +107,7 @@ def four_groups_stream(rescaling: Rescaling) -> Stream:
             *_scales(rescaling, lanes, zero_point),
         ]
 
-    return _stream(rescaling, fields, times=1, places=INT4_PLACES)
+    return _stream(rescaling, fields, times=1, places=INT4_PLACES, sign=-1)
 
 
 def _int4_weights(lanes: Array, quads: int) -> Field:
@@ -122,15 +124,18 @@ def _scales(rescaling: Rescaling, lanes: Array, zero_point: int) -> list[Field]:
 
 
 def _stream(
-    rescaling: Rescaling, fields: Callable[..., list[Field]], times: int, places: int
-) -> Stream:
-    """times: how many times a sum is what it is for bytes, a power of two. places: as `PLACES`."""
+    rescaling: Rescaling, fields: Callable[..., list[Field]], times: int, places: int,
+    sign: int = 1,
+) -> Stream:  # fmt: skip
+    """times: how many times a sum is what it is for bytes, a power of two. places: as `PLACES`.
+    sign: of the sums that are kept; what a step has is multiplied by `_ONCE` and more.
+    """
 
     def prepare(
         arrays: Mapping[str, Array], channels: int, zero_point: int, shift: int = 0, **sizes: int
     ) -> Mapping[str, Array]:
         first = _TIMES * arrays["bias"].astype(np.int64) - _offsets(arrays["w"], channels)
-        made = {**add_constants(arrays, zero_point), "first_sum": times * first}
+        made = {**add_constants(arrays, zero_point), "first_sum": sign * times * first}
         if rescaling is ONNX:
             scale, lanes = arrays["scale"].reshape(-1), lanes_of(channels, PAIR)
             factor = fixed_scales(scale, zero_point, places)
@@ -138,14 +143,15 @@ def _stream(
         if shift:
             lost = -arrays["shift"].astype(np.int64) - LEAST
             made |= {name: made[of] >> lost for name, of in _SHARED.items()}
-        return divide_steps(made, channels, once=1, **sizes) if "group" in sizes else made
+        return divide_steps(made, channels, once=_ONCE, **sizes) if "group" in sizes else made
 
     def restore(
         found: Mapping[str, Array], channels: int, shift: int = 0, **sizes: int
     ) -> Mapping[str, Array]:
         if "group" in sizes:
-            found = join_steps(found, channels, once=1, **sizes)
-        first = found["first_sum"].astype(np.int64) // times + _offsets(found["w"], channels)
+            bytes_of = found["step_factor"].astype(np.uint8).view(np.int8)
+            found = join_steps({**found, "step_factor": bytes_of}, channels, once=_ONCE, **sizes)
+        first = sign * found["first_sum"].astype(np.int64) // times + _offsets(found["w"], channels)
         # What is known of it, modulo 2**32 / times, as a number with a sign.
         known = (first.astype(np.uint32) * np.uint32(_INVERSE) * np.uint32(times)).astype(np.int32)
         scales = _own_shifts(found) if shift else found

@@ -69,7 +69,7 @@ TABLE: tuple[tuple[Products, Rescaling, str, UnitCost, int], ...] = (
     (FOUR, ONNX, "", UnitCost(PAIR, 60, 48, 19.2), 1500),
     (FOUR, TFLM, INT4, UnitCost(PAIR, 60, 68, 22.4, rescale=9), 1230),
     (FOUR, ONNX, INT4, UnitCost(PAIR, 60, 54, 22.4), 1020),
-    (FOUR, ONNX, GROUPS, UnitCost(PAIR, 60, 57, 22.2, group=25), 1150),
+    (FOUR, ONNX, GROUPS, UnitCost(PAIR, 60, 63, 22.2, group=19), 1150),
     (ONE, TFLM, "", UnitCost(TWO_PAIRS, 55, 39, 23 + 3 / 8, rescale=5, inputs=5), 1110),
     (ONE, ONNX, "", UnitCost(TWO_PAIRS, 55, 51, 23 + 3 / 8, inputs=5), 1060),
     (ONE, ONNX, SHARED_SCALE, UnitCost(TWO_PAIRS, 55, 51, 23 + 3 / 8, inputs=5), 1060),
