@@ -113,7 +113,7 @@ class Done:
 
 @dataclass(frozen=True)
 class Stopped:
-    """A traced run that stands still. `data_bytes` may be read; `ticks` since the run began."""
+    """A paused traced run. `data_bytes` may be read; `ticks` since the run began."""
 
     event: int
     id: int

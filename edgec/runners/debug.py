@@ -1,6 +1,6 @@
 """Debugging: a GDB server in front of a board or its emulation, and GDB's command line.
 
-QEMU stands still at reset until GDB says go on; its UART is a local socket, so that the link's
+QEMU waits at reset until GDB continues; its UART is a local socket, so that the link's
 commands work meanwhile. OpenOCD reaches a real board by the script that flashes it.
 """
 
