@@ -81,7 +81,7 @@ def _explain_overflow(over: dict[str, int], board: Board, objects: list[Path]) -
     if "flash" in kinds:
         hints.append("build with --optimize size, or shrink the model's weights")
     if "ram" in kinds:
-        hints.append("build with --optimize ram, or reserve less stack")
+        hints.append("build with --io rows, --io caller or --optimize ram, or reserve less stack")
     names = ", ".join(f"{name} by {excess} bytes" for name, excess in over.items())
     error = DoesNotFit(
         f"the program does not fit {board.name}: it exceeds {names}",

@@ -1,7 +1,8 @@
 """Build within limits: use less memory if a limit requires it, or suggest what would help.
 
-A limit of the RAM first selects another point of the front of memory against instructions. If there
-is none, other options are built, and the ones that keep the limits are named with their figures.
+A limit of the RAM, and a board with too little, first select another point of the front of memory
+against instructions. If a limit has none, other options are built, and the ones that keep the
+limits are named with their figures.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from edgec.options import Figures, Limits, Options
 from edgec.pipeline import Compiled, compile_module
 from edgec.targets.core import Core
 
-#: How often the arena is made smaller before a limit of the RAM counts as broken.
+#: How often the arena is made smaller before a limit of the RAM, or the board, counts as too small.
 MOST_ATTEMPTS = 3
 #: Ways out that are named.
 MOST_WAYS = 3
@@ -98,12 +99,18 @@ def build_within(
                 return compiled, deploy_library(compiled, out, finish=finish)
             return compiled, deploy(compiled, board, out, traced=traced, finish=finish)
         except DoesNotFit as error:
-            if board is None or is_last or not _can_move(board, error):
+            if board is None or is_last:
                 raise
-            # The rest of the program takes more than was thought: place less there.
             refused = error
-            taken = BoardRegions(board, reserved=reserved)
-            reserved |= {name: taken.taken_bytes(name) + n for name, n in error.over.items()}
+            if _can_move(board, error):
+                # The rest of the program takes more than was thought: place less there.
+                taken = BoardRegions(board, reserved=reserved)
+                reserved |= {name: taken.taken_bytes(name) + n for name, n in error.over.items()}
+                continue
+            tighter = _tighter_arena_bytes(board, error, compiled)
+            if tighter is None or (limit is not None and tighter >= limit):
+                raise
+            limit = tighter
         except BudgetExceeded as error:
             limit = smaller_arena_bytes(compiled, error.over.get("RAM", 0))
             if is_last or limit is None:
@@ -116,6 +123,13 @@ def smaller_arena_bytes(compiled: Compiled, over_bytes: int) -> int | None:
     front = compiled.choice.front
     limit = compiled.program.arena_bytes - over_bytes
     return limit if over_bytes and front and front[-1].need_bytes <= limit else None
+
+
+def _tighter_arena_bytes(board: Board, error: DoesNotFit, compiled: Compiled) -> int | None:
+    """The arena that fits into a board's only RAM; None where flash is too small, too."""
+    kinds = {board.memory[name].kind for name in error.over}
+    least = compiled.program.arena_bytes - sum(error.over.values())
+    return least if kinds == {"ram"} and least > 0 else None
 
 
 def _can_move(board: Board, error: DoesNotFit) -> bool:

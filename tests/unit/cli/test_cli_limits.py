@@ -118,6 +118,28 @@ def test_a_model_larger_than_its_board(
     assert names(work) == set()
 
 
+def test_layers_stream_where_a_board_has_too_little_ram(
+    edgec: Callable, tmp_path: Path, work: Path
+) -> None:
+    """Two whole images take 18 KB; of the second one a few rows are enough."""
+    model = TfliteBuilder()
+    image, window = (1, 48, 48, 4), {"FilterHeight": 3, "FilterWidth": 3}
+    x, y, sums = (model.tensor(n, image, "int8", scale=0.05, zero_point=0) for n in "xys")
+    z = model.tensor("z", (1, 24, 24, 4), "int8", scale=0.05, zero_point=0)
+    for given, made, stride in ((x, y, 1), (sums, z, 2)):
+        strides = {"StrideH": stride, "StrideW": stride}
+        model.operator("MAX_POOL_2D", [given], [made], "Pool2DOptions", **window, **strides)
+        if made == y:
+            model.operator("ADD", [x, y], [sums], "AddOptions")
+    path = tmp_path / "pools.tflite"
+    path.write_bytes(model.build([x], [z]))
+    roomy = edgec("build", path, "--board", "sim_m0", "-o", "out", "--json").json
+    small = edgec("build", path, "--board", "bbc_microbit", "-o", "out", "--json").json
+    assert roomy["arena_bytes"] > 16 << 10 > small["ram_bytes"]
+    ran = edgec("verify", path, "--board", "bbc_microbit", "--engine", "core", "--random", "1")
+    assert ran.status == 0 and "all the same bits" in ran.out
+
+
 DIGITS = Path(__file__).resolve().parents[3] / "examples" / "digits" / "digits_int8.onnx"
 
 
