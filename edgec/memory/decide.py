@@ -73,7 +73,11 @@ def _of_style(
     slow: None is returned unless the choice is much faster than this one.
     """
     target = target_for(core, replace(options, optimize=style))
-    target = replace(target, has_much_to_do=_has_much_to_do(function, style))
+    target = replace(
+        target,
+        has_much_to_do=_has_much_to_do(function, style),
+        spares_ram=limit_bytes is not None or not options.prices.least_gain,
+    )
     best = _decided(function, target, options, limit_bytes, slow)
     both = target.core.has_pairs and not target.paired and not style.is_small
     if best is None or not both or not _has_loops(best.choice):

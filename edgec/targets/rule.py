@@ -51,6 +51,7 @@ class Nest:
     scales: Mapping[str, tuple[float, int]] = field(default_factory=dict)
     halves: frozenset[str] = frozenset()
     has_much_to_do: bool = False
+    spares_ram: bool = False
 
     def schedule(self) -> Schedule:
         """A schedule that goes on from the first steps, if there are any."""

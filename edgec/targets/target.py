@@ -60,6 +60,7 @@ class Target:
     take more scratch and code than loops. only_loops: no kernels. only_ours: none of the user's
     kernels. beside: the processor of a core with a GPU, when parts of a model run on each.
     has_much_to_do: spend more stack and code to save time, because the model has many products.
+    spares_ram: layers stream even where their rows take more code and time than balanced allows.
     """
 
     core: Core
@@ -70,6 +71,7 @@ class Target:
     only_ours: bool = False
     beside: Target | None = None
     has_much_to_do: bool = False
+    spares_ram: bool = False
 
     @property
     def rules(self) -> tuple[Rule, ...]:
@@ -87,7 +89,7 @@ class Target:
         plain = Nest(
             func, tables, lowered.window, self.core, self.options, self.in_rows, find_sums(func),
             self.paired, lowered.accumulators, scales=lowered.scales,
-            halves=lowered.halves, has_much_to_do=self.has_much_to_do,
+            halves=lowered.halves, has_much_to_do=self.has_much_to_do, spares_ram=self.spares_ram,
         )  # fmt: skip
         rules = (rule for rule in self.rules if rule.match(plain))
         for prepare, those in groupby(rules, key=lambda rule: rule.prepare):

@@ -87,7 +87,7 @@ def test_modelled_cycles(name: str, board: str, sample_model: Callable[[str], Pa
 def test_within_budget_of_an_option(
     optimize: str, name: str, board: str, sample_model: Callable[[str], Path]
 ) -> None:
-    found = figures(sample_model((MODELS | FLOAT_MODELS)[name]), board, optimize)
+    found = figures(sample_model((MODELS | QDQ_MODELS | FLOAT_MODELS)[name]), board, optimize)
     limits = BUDGETS[optimize][name][board]
     over = {key: f"{found[key]:,} > {n:,}" for key, n in limits.items() if found[key] > n}
     assert not over, f"{name} on {board} is over its budget; all figures: {found}"
