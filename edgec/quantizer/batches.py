@@ -38,18 +38,18 @@ class Batch:
         known: dict[Value, Array] = dict(zip(self.function.params, inputs, strict=True))
         last_use = {v: i for i, node in enumerate(self.function.nodes) for v in node.inputs}
         keep = set(self.function.results)
+        samples = len(inputs[0]) if self.count > 1 and inputs else 1
         if observe is not None:
             for value, array in known.items():
                 observe(value, array)
         for index, node in enumerate(self.function.nodes):
-            known.update(zip(node.outputs, self.step(node, known, len(inputs[0])), strict=True))
+            known.update(zip(node.outputs, self.step(node, known, samples), strict=True))
             if observe is not None:
                 for value in node.outputs:
                     observe(value, known[value])
             for value in node.inputs:
                 if last_use[value] == index and value not in keep:
                     known.pop(value, None)
-        samples = len(inputs[0]) if inputs else 1
         for value in self.function.results:
             if isinstance(value, Constant):
                 known.setdefault(value, np.stack([value.data] * samples))
@@ -87,6 +87,9 @@ def squared_error(wanted: Sequence[Array], found: Sequence[Array]) -> float:
 
 def parts_of(samples: Sequence[Sequence[Array]], count: int) -> Iterator[list[Array]]:
     """The inputs of samples, `count` at once; the last part may hold fewer."""
+    if count == 1:  # an input may have no axes
+        yield from map(list, samples)
+        return
     for first in range(0, len(samples), count):
         yield [
             np.concatenate(column) for column in zip(*samples[first : first + count], strict=True)

@@ -200,7 +200,8 @@ def _after(
 def _outputs(batch: Batch, given: Sequence[Sequence[Array]]) -> list[Array]:
     """The outputs of all samples, from their values before softmax."""
     parts = [batch.run(part) for part in parts_of(given, batch.count)]
-    return [np.concatenate(column) for column in zip(*parts, strict=True)]
+    columns = zip(*parts, strict=True)
+    return [np.concatenate([np.atleast_1d(x) for x in column]) for column in columns]
 
 
 def _sums(rows: Sequence[Sequence[Array]]) -> list[float]:

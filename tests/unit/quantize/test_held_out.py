@@ -17,6 +17,7 @@ from edgec.graph.builder import GraphBuilder
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
 from edgec.graph.types import Array, TensorType
+from edgec.ops.reduce import ReduceAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.softmax import SoftmaxAttrs
 from edgec.passes.sequence import run_passes
@@ -197,3 +198,19 @@ def test_outputs_that_are_no_numbers_are_compared_too() -> None:
     found = [np.array([True, False, True, True])]
     held = Held([[np.zeros(1, np.float32)]], [[np.array([True, True, True, False])]])
     assert deviation_of_runs([held], [lambda _: found]).error == pytest.approx(2 / 3)
+
+
+def test_outputs_of_no_axes_are_tried() -> None:
+    """Beside one after a softmax, which is compared before it."""
+    builder = GraphBuilder()
+    x = builder.param("x", TensorType((1, 4), "float32"))
+    weights = builder.constant("w", np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4))
+    y = builder.op("dense", [x, weights, builder.constant("b", np.zeros(3, np.float32))], name="y")
+    largest = builder.op("reduce", [y], ReduceAttrs((0, 1), "max"), name="largest")
+    shares = builder.op("softmax", [y], SoftmaxAttrs(), name="shares")
+    scalar = builder.op("reshape", [largest], ReshapeAttrs(()), name="scalar")
+    function = builder.finish([shares, scalar])
+    rng = np.random.default_rng(1)
+    samples = [[rng.standard_normal((1, 4)).astype(np.float32)] for _ in range(4)]
+    made = quantize_function(function, samples, Recipe())
+    assert error_db(made, samples) > 20
