@@ -31,7 +31,7 @@ def accumulate(
     above: the float operator. integers: the stored form of its dequantized operands. result: how it
     is stored. identity: name, provenance and sources of the new nodes.
     """
-    x, weights = integers[0], _symmetric(rewriter, integers[1])
+    x, weights = integers[0], _symmetric(rewriter, integers[1], above)
     if x is None or weights is None or weights.type.quant is None:
         return None
     if x.type.quant is None or not x.type.quant.per_tensor:
@@ -98,11 +98,16 @@ def multiply(
     return rewriter.builder.op(Requantize, [accumulators], attrs, **identity)
 
 
-def _symmetric(rewriter: Rewriter, weights: Value | None) -> Constant | None:
-    """Constant weights of int8 with zero points of 0, which are subtracted if the rest fits."""
+def _symmetric(rewriter: Rewriter, weights: Value | None, above: Node) -> Constant | None:
+    """Constant weights of int8 with zero points of 0, which are subtracted if the rest fits.
+
+    None for scales along another axis than the outputs': sums of products have none in common.
+    """
     if not isinstance(weights, Constant) or weights.type.quant is None:
         return None
-    quant = weights.type.quant
+    quant, products = weights.type.quant, above.op.dot_products
+    if len(quant.scale) > 1 and (products is None or quant.axis != products.outputs):
+        return None
     if not any(quant.zero_point):
         return weights
     zeros = np.asarray(quant.zero_point, np.int64)

@@ -14,6 +14,7 @@ from edgec.frontends import import_model
 from edgec.graph.interpret import interpret
 from edgec.graph.ir import Function
 from edgec.passes.fuse_qdq import fuse_qdq
+from edgec.passes.sequence import run_passes
 
 INTS = np.int64
 
@@ -112,6 +113,29 @@ def test_zeros_around_integers(pads: tuple[int, ...], tmp_path: Path) -> None:
     passed = passed_and_checked(model, y, tmp_path / "m.onnx", 1)
     assert set(names(passed)) == {"pad", "transpose", "conv2d"}
     assert all(not v.type.is_float for node in passed.nodes[1:-1] for v in node.outputs)
+
+
+@pytest.mark.parametrize(("kind", "shape"), [
+    ("MatMul", (4, 4)), ("MatMul", (4, 6)), ("ConvTranspose", (4, 4, 3, 3)),
+    ("ConvTranspose", (4, 2, 3, 3)),
+], ids=str)  # fmt: skip
+def test_scales_of_inputs_stay_in_float(kind: str, shape: tuple[int, ...], tmp_path: Path) -> None:
+    """They were taken for the outputs' where there are as many of these."""
+    pytest.importorskip("onnxruntime", reason="onnxruntime is not installed")
+    from edgec.oracle.frameworks import open_oracle
+
+    model = OnnxBuilder(1, (3, 4) if len(shape) == 2 else (1, 4, 5, 5))
+    stored = model.rng.integers(-127, 128, shape).astype(np.int8)
+    weights = model.add("DequantizeLinear", [
+        model.constant(stored, "w"), model.constant(np.float32([0.001, 0.002, 0.01, 0.02]), "s"),
+        model.constant(np.zeros(4, np.int8), "z"),
+    ], axis=0)  # fmt: skip
+    made = model.add(kind, [model.qdq("x", 0.03, -11), weights])
+    path = model.save(model.qdq(made, 0.2, 3), tmp_path / "m.onnx")
+    passed = run_passes(import_model(path).main, "onnx")
+    x = model.rng.normal(0, 2.0, model.input_shape).astype(np.float32)
+    assert np.array_equal(interpret(passed, [x])[0], open_oracle(path).run([x]).outputs[0])
+    check_nests(passed, [x])
 
 
 def concatenated(model: OnnxBuilder, others: tuple[float, int], with_tail: bool = True) -> str:
