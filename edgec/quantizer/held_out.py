@@ -116,7 +116,7 @@ def after_softmax(function: Function) -> Function | None:
     """The function from the results of `before_softmax` to the outputs; None if they are the
     outputs.
 
-    Its parameters are these results, each once.
+    Its parameters are these results; where one comes again, nobody reads that parameter.
     """
     before = before_softmax(function).results
     if before == function.results:
@@ -127,7 +127,10 @@ def after_softmax(function: Function) -> Function | None:
         if all(isinstance(value, Constant) or value in known for value in node.inputs):
             nodes.append(node)
             known.update(node.outputs)
-    params = tuple(dict.fromkeys(before))
+    params = tuple(
+        Value(f"{value.name}.{n}", value.type) if value in before[:n] else value
+        for n, value in enumerate(before)
+    )
     return eliminate_dead(Function(function.name, params, tuple(nodes), function.results))
 
 

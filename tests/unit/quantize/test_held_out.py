@@ -200,8 +200,9 @@ def test_outputs_that_are_no_numbers_are_compared_too() -> None:
     assert deviation_of_runs([held], [lambda _: found]).error == pytest.approx(2 / 3)
 
 
-def test_outputs_of_no_axes_are_tried() -> None:
-    """Beside one after a softmax, which is compared before it."""
+@pytest.mark.parametrize("is_scalar", [True, False])
+def test_outputs_beside_a_softmax_are_tried(is_scalar: bool) -> None:
+    """One of no axes, and what the softmax reads."""
     builder = GraphBuilder()
     x = builder.param("x", TensorType((1, 4), "float32"))
     weights = builder.constant("w", np.linspace(-1, 1, 12, dtype=np.float32).reshape(3, 4))
@@ -209,7 +210,7 @@ def test_outputs_of_no_axes_are_tried() -> None:
     largest = builder.op("reduce", [y], ReduceAttrs((0, 1), "max"), name="largest")
     shares = builder.op("softmax", [y], SoftmaxAttrs(), name="shares")
     scalar = builder.op("reshape", [largest], ReshapeAttrs(()), name="scalar")
-    function = builder.finish([shares, scalar])
+    function = builder.finish([shares, scalar if is_scalar else y])
     rng = np.random.default_rng(1)
     samples = [[rng.standard_normal((1, 4)).astype(np.float32)] for _ in range(4)]
     made = quantize_function(function, samples, Recipe())
