@@ -13,7 +13,7 @@ RNN: hidden = tanh(x[t] W^T + b + hidden R^T + c). In both, y[t] = hidden.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, ClassVar
 
@@ -21,10 +21,11 @@ import numpy as np
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
+from edgec.graph.evaluate import evaluate_constant
 from edgec.graph.ir import Constant, Node, Value
 from edgec.graph.operator import Fusion, NoAttrs, register
 from edgec.graph.traits import IntegerForm
-from edgec.graph.types import TensorType, Types
+from edgec.graph.types import Quant, TensorType, Types
 from edgec.loop import values as loops
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -254,7 +255,10 @@ def _rows(builder: GraphBuilder, name: str, value: Value) -> Value:
     quant = stored.type.quant
     if above is None or quant is None:
         return builder.constant(name, np.ascontiguousarray(stored.data[0]))
-    own = quant if quant.per_tensor else replace(quant, axis=0)
+    if len(quant.scale) > 1 and quant.axis != 1:  # of the inputs, which have no integer form
+        (real,) = evaluate_constant(above, above.inputs)
+        return builder.constant(name, np.ascontiguousarray(real.data[0]))
+    own = Quant(quant.scale, quant.zero_point, 0 if len(quant.scale) > 1 else None)
     constant = builder.constant(name, np.ascontiguousarray(stored.data[0]), own)
     return builder.op("dequantize", [constant], name=f"{name}.dq", sources=())
 

@@ -347,6 +347,12 @@ def _import_forward(builder: GraphBuilder, raw: RawNode) -> tuple[Value, ...]:
         if given.type.quant is None:
             return builder.constant(full, _in_own_order(data))
         quant = given.type.quant
+        if len(quant.scale) == 1:
+            quant = Quant(quant.scale, quant.zero_point)
+        elif quant.axis == 2:  # of the inputs, which have no integer form
+            real = data - np.asarray(quant.zero_point, np.float32)
+            real *= np.asarray(quant.scale, np.float32)
+            return builder.constant(full, _in_own_order(real))
         if not quant.per_tensor:
             rows = (np.asarray(v)[: 4 * size] for v in (quant.scale, quant.zero_point))
             scales, zeros = (tuple(_in_own_order(each).tolist()) for each in rows)

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 from float_cases import float_values
+from onnx_builder import OnnxBuilder
 from single_node import check_against_onnxruntime, check_nests, save_node
 from tflite_builder import TfliteBuilder
 
@@ -194,3 +195,22 @@ def test_types() -> None:
             LstmFloat().infer(LstmFloatAttrs(), *wrong)
     with pytest.raises(TypeMismatch, match="clipped at -1"):
         LstmFloat().infer(LstmFloatAttrs(-1.0), *types)
+
+
+@pytest.mark.parametrize("axis", [0, 1, 2])
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_weights_with_scales_along_any_axis(kind: str, axis: int, tmp_path: Path) -> None:
+    rows = {"LSTM": 4, "GRU": 3}[kind] * 4
+    model = OnnxBuilder(1, (5, 1, 3))
+    inputs = ["x"]
+    for name, shape in (("w", (1, rows, 3)), ("r", (1, rows, 4))):
+        stored = model.rng.integers(-127, 128, shape).astype(np.int8)
+        scales = model.rng.uniform(0.002, 0.02, shape[axis]).astype(np.float32)
+        given = [model.constant(stored, name), model.constant(scales, f"{name}_scale"),
+                 model.constant(np.zeros(shape[axis], np.int8), f"{name}_zero")]  # fmt: skip
+        inputs.append(model.add("DequantizeLinear", given, axis=axis))
+    path = model.save(model.add(kind, inputs, hidden_size=4), tmp_path / "m.onnx")
+    x = float_values((5, 1, 3))
+    compiled = compile_model(path, load_board("host").core, Options())
+    (want,) = open_oracle(path).run([x]).outputs
+    np.testing.assert_allclose(compiled.reference([x])[0], want, rtol=0, atol=1e-5)
