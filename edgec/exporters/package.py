@@ -54,14 +54,14 @@ def _refuse_what_only_computers_take(library: Library, format_name: str) -> None
     others = ", ".join(name for name, kind in FORMATS.items() if kind.for_computers)
     if has_levels(library.manifest):
         raise EdgecError(
-            f"{library.name} has code for several processors ({library.manifest.target}), which a"
-            f" {format_name} package cannot compile",
+            f"{library.name} has code for several processors ({library.manifest.target}), which"
+            f" packages for {format_name} cannot compile",
             hint=f"give --target one of them, or take a format that can: {others}",
         )
     if library.blobs:
         raise EdgecError(
-            f"{library.name} has its weights in a file of bytes, which a {format_name} package"
-            " does not take",
+            f"{library.name} has its weights in a file of bytes, which packages for"
+            f" {format_name} do not take",
             hint=f"give --weights-form text, or take a format that does: {others}",
         )
 
