@@ -111,8 +111,8 @@ class Recipe:
                 )
         if self.group and (self.group < LEAST_GROUP or self.weights not in ("int4", "mixed")):
             raise EdgecError(
-                f"groups of {self.group} inputs for weights of {self.weights}",
-                hint=f"groups are for int4 and mixed, and of {LEAST_GROUP} inputs at least",
+                f"{self.weights} weights cannot have groups of {self.group} inputs",
+                hint=f"int4 and mixed weights can have groups of {LEAST_GROUP} inputs or more",
             )
         others = HALF if self.weights == HALF else self.activations
         if self.int16 and others not in INT8_FIRST:
