@@ -248,6 +248,10 @@ def test_loops_have_no_more_quads_than_their_rounds_need():
     assert macros([{"quads": 16, "shift": 0}, {"quads": 32, "shift": SHIFT}]) == {}
     assert macros([{"quads": 32, "shift": 0}]) == {"EC_MATRIX_4_MODEL_ROUND": '"11"'}
     assert macros([{"quads": 1, "shift": 0}]) == {"EC_MATRIX_4_MODEL_ROUND": '"1"'}
+    onnx, int4 = (get_microkernel(f"ec_matrix_4_{s}onnx_s8_dsp").macros for s in ("", "s4_"))
+    assert onnx([{"quads": 10}, {"quads": 4}]) == {"EC_MATRIX_4_ONNX_MODEL_ROUND": '"9"'}
+    assert int4([{"quads": 10}, {"quads": 4}]) == {"EC_S4_4_ONNX_MODEL_ROUND": '"5"'}
+    assert int4([{"quads": 8}]) == {}
 
 
 def shared_tables(rng, channels, quads):

@@ -30,7 +30,7 @@ from edgec.targets.common.nests import find_param
 from edgec.targets.dsp.columns import BLOCK, SIDE_BY_SIDE
 from edgec.targets.dsp.kernels.int4_steps import step_of
 from edgec.targets.dsp.kernels.matrix import can_share_words
-from edgec.targets.dsp.kernels.matrix_four import FOUR, ROOM
+from edgec.targets.dsp.kernels.matrix_four import FOUR, ROOM, needs_int4
 from edgec.targets.dsp.kernels.matrix_int4 import MOST_INT4_SUM
 from edgec.targets.dsp.kernels.products import GROUPS, INT4
 from edgec.targets.dsp.shared_shift import share_shift
@@ -172,6 +172,8 @@ def schedule_product(nest: Nest, stored: str, overlaps: bool = False) -> Schedul
         return None
     if is_block and not by_four and _is_for_four(nest, chosen, pixels):
         return None
+    if by_four and not stored and 4 in nest.weight_bits and _is_for_int4(chosen):
+        return None
     by_threes = is_block and not (by_four or stored)
     has_ends = by_threes and nest.in_rows and chosen.rescaling is TFLM
     by_two = pixels_by_two(pixels) if has_ends else 0
@@ -223,6 +225,13 @@ def _is_for_four(nest: Nest, chosen: _Chosen, pixels: int) -> bool:
     """
     has_kernel = _takes_four(nest, chosen) and not nest.options.no_asm and is_worth_four(nest)
     return has_kernel and (nest.in_rows or pixels > MOST_BY_THREE)
+
+
+def _is_for_int4(chosen: _Chosen) -> bool:
+    """Whether four pixels are faster by the same weights in four bits."""
+    if chosen.rescaling is not ONNX or not fits_int4_products(chosen.constants):
+        return False
+    return needs_int4(chosen.constants["scale"], chosen.sizes["zero_point"])
 
 
 @dataclass(frozen=True)

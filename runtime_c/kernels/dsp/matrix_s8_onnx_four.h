@@ -107,6 +107,20 @@ static inline EC_UNUSED void ec_matrix_4_onnx_c_dsp(
         EC_MATRIX_4_STORE, \
         "s0", "s1", "s2", "s3", "s11", "memory")
 
+/* Assembly: how many quads the loop has. A model defines what its layers need. */
+#if defined(EC_MATRIX_4_ONNX_MODEL_ROUND)
+#define EC_MATRIX_4_ONNX_ROUND EC_MATRIX_4_ONNX_MODEL_ROUND
+#else
+#define EC_MATRIX_4_ONNX_ROUND "15"
+#endif
+
+/* Assembly: the same by int4 weights. */
+#if defined(EC_S4_4_ONNX_MODEL_ROUND)
+#define EC_S4_4_ONNX_ROUND EC_S4_4_ONNX_MODEL_ROUND
+#else
+#define EC_S4_4_ONNX_ROUND "7"
+#endif
+
 /* clang-format on */
 
 /* out[p * channels + o] for four pixels and all channels: the sum over k of x[k] * w[o][k] + bias[o],
@@ -114,7 +128,8 @@ static inline EC_UNUSED void ec_matrix_4_onnx_c_dsp(
 static EC_KERNEL void ec_matrix_4_onnx_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
                                               int32_t quads, int32_t channels, int32_t zero_point) {
 #if EC_DSP_FPU_ASM
-    EC_MATRIX_4_ONNX_RUN("12", "1 << 11", EC_MATRIX_4_FIRST, EC_MATRIX_4_QUAD, "70", "15");
+    EC_MATRIX_4_ONNX_RUN("12", "1 << 11", EC_MATRIX_4_FIRST, EC_MATRIX_4_QUAD, "70",
+                         EC_MATRIX_4_ONNX_ROUND);
 #else
     ec_matrix_4_onnx_c_dsp(out, x, stream, quads, channels, zero_point, 12, ec_sums_4_s8_dsp);
 #endif
@@ -126,7 +141,7 @@ static EC_KERNEL void ec_matrix_4_s4_onnx_s8_dsp(int8_t *out, const int8_t *x,
                                                  const int32_t *stream, int32_t quads,
                                                  int32_t channels, int32_t zero_point) {
 #if EC_DSP_FPU_ASM
-    EC_MATRIX_4_ONNX_RUN("11", "1 << 10", EC_S4_4_FIRST, EC_S4_4_QUAD, "80", "7");
+    EC_MATRIX_4_ONNX_RUN("11", "1 << 10", EC_S4_4_FIRST, EC_S4_4_QUAD, "80", EC_S4_4_ONNX_ROUND);
 #else
     ec_matrix_4_onnx_c_dsp(out, x, stream, quads, channels, zero_point, 11, ec_s4_sums_4_s8_dsp);
 #endif

@@ -7,6 +7,7 @@ import pytest
 
 from edgec.loop.intrinsics import requantize_onnx
 from edgec.targets.dsp.fixed_scales import fixed_scales, scales_of
+from edgec.targets.dsp.kernels.matrix_four import needs_int4
 
 RNG = np.random.default_rng(6)
 #: Places of M, and how many times themselves sums are: of the kernels of int8 and int4 weights.
@@ -44,3 +45,11 @@ def test_ties_and_other_sizes_stay_floats():
     assert requantize_onnx(32, 2.0**-6) == 0 and requantize_onnx(96, 2.0**-6) == 2
     scale = np.float32([2.0**-6, 2.0**-9, 1e-5, 2.0**-5, 1.0, 100.0])
     assert not fixed_scales(scale, 3, 36).any()
+
+
+def test_large_scales_have_integers_for_int4_weights_alone() -> None:
+    large, small, other = (np.array([s], np.float32) for s in (0.1826626, 0.01947189, 3.0))
+    assert needs_int4(large, -128)
+    assert not needs_int4(small, -128)
+    assert not needs_int4(other, -128)  # floats rescale either
+    assert not needs_int4(np.concatenate([large, other]), -128)

@@ -40,19 +40,37 @@ PLACES, INT4_PLACES = 36, 31
 _SHARED = {"shared_multiplier": "multiplier", "shared_constant": "wide_constant"}
 
 
-#: The most quads in the loop of the kernel: more are done in rounds.
-MOST_ROUND = 15
+#: The most quads in the loop of a kernel, by the bits of weights: more are done in rounds.
+MOST_ROUND = {8: 15, 4: 7}
+
+
+def round_macros(
+    macro: str, weight_bits: int, calls: Sequence[Mapping[str, int]]
+) -> dict[str, str]:
+    """A loop with no more quads than as many rounds need."""
+    most = MOST_ROUND[weight_bits]
+    after_first = [call["quads"] - 1 for call in calls]
+    rounds = [(quads, -(-quads // most)) for quads in after_first if quads]
+    quads = max((-(-quads // count) for quads, count in rounds), default=1)
+    return {macro: f'"{quads}"'} if quads < most else {}
 
 
 def four_macros(calls: Sequence[Mapping[str, int]]) -> dict[str, str]:
-    """A loop with no more quads than as many rounds need, and no code for shifts of channels."""
-    after_first = [call["quads"] - 1 for call in calls]
-    rounds = [(quads, -(-quads // MOST_ROUND)) for quads in after_first if quads]
-    quads = max((-(-quads // count) for quads, count in rounds), default=1)
-    made = {"EC_MATRIX_4_MODEL_ROUND": f'"{quads}"'} if quads < MOST_ROUND else {}
+    """The loop that a model needs, and no code for shifts of channels where none has them."""
+    made = round_macros("EC_MATRIX_4_MODEL_ROUND", 8, calls)
     if all(call["shift"] for call in calls):
         made["EC_MATRIX_4_ONE_SHIFT"] = "1"
     return made
+
+
+def needs_int4(scale: Array, zero_point: int) -> bool:
+    """Whether integers stand for all scales of int4 weights, but not for all of int8 ones.
+
+    By floats the results of a pair of channels take four times the instructions.
+    """
+    found = (fixed_scales(scale.reshape(-1), zero_point, p) for p in (PLACES, INT4_PLACES))
+    by_bytes, by_int4 = (bool(factor.all()) for factor in found)
+    return by_int4 and not by_bytes
 
 
 def four_pixels(rescaling: Rescaling, quads: int, channels: int, zero_point: int = 0) -> PrimFunc:

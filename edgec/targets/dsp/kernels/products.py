@@ -5,6 +5,7 @@ They differ in how many pixels they make, how weights are stored and how sums ar
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 
@@ -27,8 +28,12 @@ from edgec.targets.dsp.kernels.matrix_four import (
     four_macros,
     four_pixels,
     four_stream,
+    round_macros,
 )
 from edgec.targets.dsp.kernels.matrix_int4 import int4_stream
+
+#: The sizes of all calls of a kernel in a model.
+Calls = Sequence[Mapping[str, int]]
 
 
 @dataclass(frozen=True)
@@ -132,6 +137,13 @@ def _file(products: Products, rescaling: Rescaling, stored: str) -> str:
     return rescaling.suffix or other
 
 
+#: What fits kernels of four pixels to a model, by how sums are rescaled and weights stored.
+_FITTED: dict[tuple[Rescaling, str], Callable[[Calls], dict[str, str]]] = {
+    (TFLM, ""): four_macros,
+    (ONNX, ""): partial(round_macros, "EC_MATRIX_4_ONNX_MODEL_ROUND", 8),
+    (ONNX, INT4): partial(round_macros, "EC_S4_4_ONNX_MODEL_ROUND", 4),
+}
+
 for _products, _rescaling, _stored, _cost, _code_bytes in TABLE:
     _group = ("group",) * (_stored == GROUPS)
     _ends = ("minimum", "maximum") if _rescaling is ONNX_TO_16 else ("zero_point",)
@@ -148,6 +160,6 @@ for _products, _rescaling, _stored, _cost, _code_bytes in TABLE:
             instructions=_cost,
             code_bytes=_code_bytes,
             weight_bits=4 if _stored in (INT4, GROUPS) else 8,
-            macros=four_macros if _shift else None,
+            macros=_FITTED.get((_rescaling, _stored)) if _products is FOUR else None,
         )
     )
