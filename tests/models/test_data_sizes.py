@@ -135,8 +135,8 @@ def test_text_keeps_what_is_open(tmp_path: Path) -> None:
     ("node", "message"),
     [
         (helper.make_node("Concat", ["open", "open"], ["y"], axis=0), "concat needs that number"),
-        (helper.make_node("Add", ["open", "twelve"], ["y"]), "12 elements, and data decide"),
-        (helper.make_node("Add", ["open", "other"], ["y"]), "two sizes of axis 0"),
+        (helper.make_node("Add", ["open", "twelve"], ["y"]), "12 elements, but another input"),
+        (helper.make_node("Add", ["open", "other"], ["y"]), "axis 0 of its result has two sizes"),
         (helper.make_node("Reshape", ["open", "shape"], ["y"]), "reshape needs that number"),
     ],
 )
