@@ -105,7 +105,7 @@ def _symmetric(rewriter: Rewriter, weights: Value | None, above: Node) -> Consta
     """
     if not isinstance(weights, Constant) or weights.type.quant is None:
         return None
-    quant, products = weights.type.quant, above.op.dot_products
+    quant, products = weights.type.quant, above.op.products
     if len(quant.scale) > 1 and (products is None or quant.axis != products.outputs):
         return None
     if not any(quant.zero_point):

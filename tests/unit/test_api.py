@@ -198,7 +198,7 @@ def test_progress_and_what_a_notebook_shows(tmp_path: Path) -> None:
     found = edgec.verify(tmp_path / "int8.onnx", random=3, layers=True,
                          progress=lambda *step: told.append(step))  # fmt: skip
     assert not found.beyond and found.cases == 3
-    assert ("cases on host", 2, 3) in told and told[0] == ("compiling int8.onnx", 0, 0)
+    assert ("cases on host", 2, 3) in told and told[0] == ("building int8.onnx for host", 0, 0)
     shown = found._repr_html_()
     assert "<figcaption>verified: " in shown and '<td style="text-align: right" class="n">' in shown
 

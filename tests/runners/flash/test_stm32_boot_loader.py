@@ -217,7 +217,7 @@ def test_worn_flash_is_named(direct) -> None:
 
     chip._erase_sectors = wear
     image = FlashImage(Path("x"), (Segment(FLASH, b"\xfe" * 40_000),))
-    with pytest.raises(BootLoaderError, match="sector 1 at 0x08004000 does not hold"):
+    with pytest.raises(BootLoaderError, match="sector 1 at 0x08004000 differs"):
         write(direct(chip), image)
     assert set(chip.flash[:256]) == {0xFF}  # nothing that would start
 
