@@ -151,8 +151,8 @@ static inline void ec_mma_1688(float *sums, const int32_t *rows, const int32_t *
 /* C's words in C++. */
 #define restrict __restrict__
 
-/* The threads of a grid, those of a warp one after the other, its warps taking turns with those of other
- * blocks: a small amount of work is distributed over all multiprocessors. */
+/* Numbers of a grid's threads: consecutive within a warp, the warps of all blocks in turn, so that little
+ * work still runs on all multiprocessors. */
 #define EC_GRID_THREADS (EC_GRID_BLOCKS * EC_BLOCK_THREADS)
 #define EC_GRID_THREAD ((EC_THREAD_X / 32 * EC_GRID_BLOCKS + EC_BLOCK_X) * 32 + EC_THREAD_X % 32)
 

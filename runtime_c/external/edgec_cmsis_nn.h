@@ -12,7 +12,7 @@
 #include "arm_nnfunctions.h"
 #include "edgec_convolution.h"
 
-/* Numbers after those of a convolution. */
+/* Numbers after a convolution's numbers. */
 enum {
     OUT_HEIGHT = HIGH + 1,
     OUT_WIDTH,

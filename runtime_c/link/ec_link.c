@@ -304,7 +304,7 @@ static void do_run(void) {
     link_state.stops = 0;
     if (link_state.hello_waits) {
         link_state.hello_waits = 0;
-        do_hello(); /* type and sequence are those of the hello */
+        do_hello(); /* link_state still has the hello's type and sequence */
         return;
     }
     to = ec_link_put(to, OK, 1);

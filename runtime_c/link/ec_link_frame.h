@@ -27,7 +27,7 @@
 #define EC_LINK_VERSION_BYTE (0xE0u + EC_LINK_VERSION)
 
 #define EC_LINK_HEADER_BYTES 6u
-#define EC_LINK_ARGUMENT_BYTES 8u /* the longest before a chunk of data: those of read */
+#define EC_LINK_ARGUMENT_BYTES 8u /* the longest before a chunk of data: read's */
 #define EC_LINK_CRC_BYTES 4u
 #define EC_LINK_FRAME_BYTES                                                               \
     (EC_LINK_HEADER_BYTES + EC_LINK_ARGUMENT_BYTES + EC_LINK_CHUNK + EC_LINK_SEAL_BYTES + \

@@ -6,14 +6,14 @@
  * steps follow the biases. A stored weight becomes a float32 before use, with one rounding if it is a
  * product with a step.
  *
- * 0 is half a byte, of numbers that count steps, too. Its units have eight channels, the last one
- * as well: biases and steps of four and of four, then for each input four bytes, whose low halves
- * are the weights of the first four channels. `second` says which four channels they are: 0 the
- * first of their unit, 4 the others; 0 of all that is not stored so.
+ * 0: int4 weights, also multiplied by their channel's step. A unit has eight channels, the last one
+ * too: biases and steps of the first four, then of the second four, then four bytes for each input.
+ * The low halves of these bytes are the weights of the first four channels. `second` chooses four
+ * channels of a unit: 0 the first, 4 the second; it is 0 for all other weights.
  *
- * -1 is half a byte with steps of groups of inputs. Four bytes stand before the weights of a group,
- * as those of an input do: each half is what the step of its channel is multiplied by. A stream may
- * do without them, and has then the steps of its channels.
+ * -1: int4 weights with steps of groups of inputs. Four bytes precede the weights of a group, laid
+ * out like the four bytes of an input: each half multiplies the step of its channel. A stream may
+ * omit them: its channels then have one step each.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

@@ -4,10 +4,10 @@
  * roundings each. Kernels only choose which outputs are computed together.
  *
  * Two arrays describe a window. `runs`: the number of its runs of inputs, the inputs of a run, the floats
- * from one run to the next, and the inputs of a run that share steps. `window`, in inputs, where the step
- * of a group counts as an input: a whole window, those before the first used one, those from one run to
- * the next, those of a run. Inputs of neighbouring channels are `apart` floats from each other (0:
- * channels share them), inputs of a run `tap` floats.
+ * from one run to the next, and the inputs of a run that share steps. `window` counts inputs, and the
+ * step of a group as one input: of a whole window, before the first input used, from one run to the
+ * next, of a run. Inputs of neighbouring channels are `apart` floats from each other (0: channels
+ * share them), inputs of a run `tap` floats.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */
@@ -412,8 +412,8 @@ static inline EC_INLINE void ec_sums_of_one_f32(float *out, int32_t whole, const
     }
 }
 
-/* out[c] for c < lanes, fewer than four: the channels of a unit that is not whole, one pixel. w: its
- * biases, of half bytes those of its two fours. */
+/* out[c] for c < lanes, fewer than four: the channels of a unit that is not whole, one pixel. w: the
+ * biases of the unit; an int4 unit has two sets of four. */
 static inline EC_INLINE void ec_sums_of_rest_f32(float *out, int32_t lanes, const float *x,
                                                  const uint8_t *w, const int32_t *window,
                                                  const int32_t *runs, const float *limits,

@@ -164,8 +164,8 @@ static EC_KERNEL void ec_dense_rest_f32(float *out, const float *x, const float 
 #endif
 
 /* out[c] = the sum of stream's biases and x[k] * weights, limited as by ec_store_sums_f32, for
- * c < channels and k < depth. stream: as that of ec_conv_row_f32. Of four outputs all inputs are read before
- * they are written. */
+ * c < channels and k < depth. stream: as ec_conv_row_f32 has it. Four outputs are written after
+ * all of their inputs were read. */
 static EC_KERNEL void ec_dense_row_f32(float *out, const float *x, const float *stream,
                                        const ec_dense_row_sizes *n) {
 #if EC_DSP_FPU_ASM

@@ -3,7 +3,7 @@
  *
  * Each output starts from its bias and adds product after product in the order of the window, with two
  * roundings each. A product and its addition are two instructions: VMLA has the same bits, but takes
- * three cycles on a Cortex-M4. The stream and the order of pixels are those of conv_f32.h. Biases are
+ * three cycles on a Cortex-M4. conv_f32.h describes the stream and the order of pixels. Biases are
  * neither NaN nor -0: edgec replaces -0 by 0.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
@@ -25,11 +25,11 @@ typedef struct {
     int32_t high;
 } ec_row_of_units_sizes;
 
-/* Pixels whose windows have equally many taps. x: the first input of the first pixel, `pixel` bytes
- * before that of the next. A window has `runs` runs (may be 0) of `inputs`, `tap` bytes apart; between
+/* Pixels whose windows have equally many taps. x: the first input of the first pixel; the next pixel's
+ * lies `pixel` bytes after it. A window has `runs` runs (may be 0) of `inputs`, `tap` bytes apart; between
  * runs pointers to inputs and weights go on by `skip` and `weights_skip`. The first weights lie `first`
  * bytes after the biases, and the next unit `unit` bytes after this one. The outputs of the first pixel
- * end at `end`, those of the next lie `pitch` bytes after them. fpscr: room for that register. */
+ * end at `end`; the next pixel's outputs lie `pitch` bytes after them. fpscr: room for that register. */
 typedef struct {
     const float *x;
     int32_t pixel, runs, inputs, skip, weights_skip, first, unit;
@@ -257,7 +257,7 @@ typedef struct {
     "subs r6, r6, #1\n" \
     "bne 6b\n"
 
-/* Assembly: the inputs of the next unit lie after those of this one. */
+/* Assembly: advance to the inputs of the next unit, which follow this unit's. */
 #define EC_NEXT_INPUTS_F32_FPU \
     "ldr r1, [r0]\n" \
     "adds r1, r1, #16\n" \

@@ -172,7 +172,7 @@
 /* clang-format on */
 
 /* Read a channel's constants from its stream: weights[0..2] are words of the upper two rows of each
- * column of the window, weights[3..5] those of the lowest row. The bias follows, then the sum of a
+ * column of the window, weights[3..5] words of the lowest row. The bias follows, then the sum of a
  * column left or right of x. outside: 1 if the row above x is read, 2 if the row below is; the nearest
  * row of x then counts as the second one. */
 static inline EC_UNUSED void ec_row_weights_s8_dsp(int32_t *weights, const int32_t *stream,

@@ -218,7 +218,7 @@ static inline void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x,
 }
 
 /* Four neighbouring channels of an image as columns of int16: as ec_pack_columns_s8_dsp, each
- * channel's `plane` int16 after that of the one before; x needs no alignment. After the plan stand
+ * channel begins `plane` int16 after the one before; x needs no alignment. After the plan stand
  * the pairs of a column, the columns to the right of x, `fill` and bytes from plane to plane. */
 static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
                                                int32_t width, int32_t step, int32_t top,
@@ -532,7 +532,7 @@ static inline EC_UNUSED void ec_depthwise_weights_s8_dsp(int32_t *weights, const
  * Registers: r0 plane, r1 out, r2 and lr two words of a column, r3-r8 weights, r9-r12 sums of
  * two columns. On the stack: bytes to the right output, to the one below, the end of the column of
  * outputs, what limits results, twice the bias, M, C, the last shift, the first column, its
- * output, bytes to the output below, those of all pairs of rows, columns that are left, whether
+ * output, bytes to the output below, bytes of all pairs of rows, columns that are left, whether
  * rows are odd, which of the ways to limit. */
 static EC_KERNEL void ec_depthwise_3x3_s8_dsp(int8_t *out, const int16_t *plane,
                                               const int32_t *stream, int32_t height, int32_t width,

@@ -1,5 +1,5 @@
 /* Depthwise convolutions of int8 as in depthwise_windows_s8_onnx.h whose results are int16 without a
- * zero point, limited to a range of their own. Streams are those of that file.
+ * zero point, limited to a range of their own. Streams are the same.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

@@ -45,7 +45,7 @@ static inline EC_UNUSED int32_t ec_four_s8(int32_t n0, int32_t n1, int32_t n2, i
 #endif
 }
 
-/* The low half of x times that of y. */
+/* The product of the low halves of x and y. */
 static inline EC_UNUSED int32_t ec_low_product(int32_t x, int32_t y) {
     return (int16_t)((uint32_t)x & 0xFFFFu) * (int16_t)((uint32_t)y & 0xFFFFu);
 }

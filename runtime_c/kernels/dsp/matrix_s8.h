@@ -9,8 +9,8 @@
  * One pixel by two pairs of channels takes fewer instructions for the sum of a by Winograd's inner
  * product (1968), which is exact too: (x + d) * (y + c) = x * c + y * d + x * y + c * d. SXTAB16
  * extends and adds at once, so that two of these and one SMLAD do what two SXTB16 and two SMLAD
- * would. The products x * y are the same for all channels and added up once; those of weights, c * d,
- * are known, and taken off the bias.
+ * would. The products x * y are the same for all channels and added up once; the products of weights,
+ * c * d, are constants, which the bias already has subtracted.
  *
  * A stream holds all constants in the order of use. Per pair of channels, in words:
  *   bias of a; bias of a + 256 * bias of b; the weights; then M, C, e of a, and of b.
@@ -88,7 +88,7 @@
                      : \
                      : "r3", __VA_ARGS__, "cc", "memory")
 
-/* The size of 3 pixels in words, to r7 from r4, that of one. */
+/* r7 = the words of 3 pixels; r4 has the words of one. */
 #define EC_MATRIX_3_SIZE "add r7, r4, r4, lsl #1\n"
 
 /* A pair of channels begins: r0 is x. */
@@ -176,8 +176,8 @@
     store " lr, [r0, " step ", lsl #1]\n" \
     "adds r0, #" bytes "\n"
 
-/* Assembly of some pixels: go on to the next pair; the last pair may begin one channel, of so many bytes,
- * earlier. */
+/* Assembly of some pixels: go on to the next pair of channels. With an odd number of channels the last
+ * pair begins one channel (`bytes` bytes) earlier. */
 #define EC_MATRIX_NEXT(out, bytes) \
     "8:\n" \
     "ldr r3, [sp, #24]\n" \
@@ -223,7 +223,7 @@
     "it ne\n" \
     "adrne.w r7, 7f\n"
 
-/* Assembly of one pixel: fill the stack, a frame of so many bytes. An octet of inputs has 1 << `octet`
+/* Assembly of one pixel: fill a stack frame of `frame` bytes. An octet of inputs has 1 << `octet`
  * bytes, and its code `bytes`; the loop has 8 octets. `choose` sets r7, the address of the code that
  * stores the results, from r5, channels, and r6, the zero point; r4 is octets. */
 #define EC_MATRIX_1_BEGIN(frame, octet, bytes, choose) \

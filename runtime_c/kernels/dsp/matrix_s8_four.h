@@ -1,7 +1,7 @@
 /* Matrix products of int8 for the DSP extension of Armv7E-M: four pixels by two channels in six sums.
  *
- * Sums have 24 bits, so that those of four pixels p, q, r and s fit three words S, T and U, which
- * four_sums.h explains: all four, times 256, in seven instructions.
+ * Sums have 24 bits, so that the sums of four pixels p, q, r and s fit three words S, T and U. Seven
+ * instructions take them apart again, each times 256 (four_sums.h).
  *
  * Inputs are packed as these sums want them (matrix_pack_s8_four.h): half-words of p + 128 + 256 * q,
  * and so on. A byte without a sign below one with a sign fills all of int16, so that no input is too
@@ -62,8 +62,8 @@
     "smlad r12, r3, r7, r12\n" \
     "smlad lr, r4, r7, lr\n"
 
-/* Assembly: the sums S, T and U in three registers to 256 times those of q, r and s there, and of p in
- * a fourth one; `x` is free. */
+/* Assembly: take the sums S, T and U apart: 256 times the sums of q, r and s replace them, 256 times
+ * the sum of p goes to a fourth register; `x` is free. */
 #define EC_MATRIX_4_APART(s, t, u, p, x) \
     "sub " p ", " s ", " t ", lsl #8\n" \
     "add " x ", " u ", " p ", asr #16\n" \

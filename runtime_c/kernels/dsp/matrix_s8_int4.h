@@ -26,7 +26,7 @@
 
 /* clang-format off */
 
-/* Assembly of 3 pixels: fill a frame of so many bytes; r5 is channels and r6 the zero point. The loop has
+/* Assembly of 3 pixels: fill a frame of `frame` bytes; r5 is channels and r6 the zero point. The loop has
  * 8 quads of 70 bytes of code; its first round skips quads, so that all rounds together take r4, the
  * size, or the size that `first` computes. */
 #define EC_S4_3_BEGIN(frame, first) \
@@ -186,7 +186,7 @@
     rescale \
     ".endr\n"
 
-/* Those of four channels. */
+/* The sums of four channels to int8. */
 #define EC_S4_1_STORES(rescale) \
     EC_S4_1_STORE("r10", "lsl r5, \\x, #1", rescale) \
     EC_S4_1_STORE("r11", "asr r5, \\x, #7", rescale) \

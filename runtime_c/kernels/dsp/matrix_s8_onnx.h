@@ -149,7 +149,7 @@ static inline EC_INLINE const int32_t *ec_store_onnx_dsp(void *out, int32_t byte
     "strb \\x, [r0], #1\n" \
     ".endr\n"
 
-/* Assembly: the results of four channels, so many bytes that `store` stores, and the end of a frame. */
+/* Assembly: the results of four channels, which `store` stores as `bytes` bytes, and the end of a frame. */
 #define EC_MATRIX_1_ONNX_END(frame, store, bytes) \
     "6:\n" \
     EC_MATRIX_1_ONNX \

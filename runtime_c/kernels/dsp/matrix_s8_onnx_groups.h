@@ -55,7 +55,7 @@
     ".endr\n" \
     "4:\n"
 
-/* These are added to those of the channels; until the last step, the next follows. */
+/* Add the sums of a step to the sums of the channels; go on to the next step, if any. */
 #define EC_GROUPS_3_ADD \
     "ldr r5, [sp, #60]\n" \
     "ldrh r6, [r5], #2\n" \

@@ -1,9 +1,9 @@
 /* Matrix products of int8 as in matrix_s8_onnx_four.h, four pixels at a time, by int4 weights that are
  * shifted group by group of inputs.
  *
- * A step is a part of a group, up to 32 inputs. Its sums are made as in matrix_s8_int4_four.h, 16 times
- * those of matrix_s8_four.h. A 16th of them, times 1 << shift, is subtracted from what the stack has of the
- * channel, the sums with the other sign: SMLAWB does so, by -(1 << (12 + shift)), which fits in 16 bits.
+ * A step is a part of a group, up to 32 inputs. matrix_s8_int4_four.h computes its sums, which are 16
+ * times the sums of matrix_s8_four.h. The stack holds each channel's sums negated. SMLAWB subtracts a
+ * step's sums / 16 * (1 << shift) from them, by the factor -(1 << (12 + shift)), which fits in 16 bits.
  *
  * Per pair of channels a stream has, in words: 128 * (sum of weights) - 257 * bias of each; the upper byte of
  * that factor for each step and channel, up to a whole word; the weights as in matrix_s8_int4_four.h; how
@@ -84,7 +84,7 @@
     "smlawb " t ", " t ", " factor ", r3\n" \
     "smlawb " u ", " u ", " factor ", r4\n"
 
-/* Assembly: the sums of a step to those of the channels; until the last step, the next follows. */
+/* Assembly: add the sums of a step to the sums of the channels; go on to the next step, if any. */
 #define EC_GROUPS_4_NEXT \
     "ldr r5, [sp, #52]\n" \
     "ldrh r6, [r5], #2\n" \

@@ -29,8 +29,8 @@ static inline EC_UNUSED uint32_t ec_in_four(int32_t x) {
     return ((uint32_t)x & 0xFFu) * 0x01010101u;
 }
 
-/* largest[0] = the largest of largest[0], which is that of an int8, and of x[i] for i < count; count
- * is at least 4. Nothing needs an alignment but largest. */
+/* largest[0] = the maximum of largest[0], itself in int8's range, and x[i] for i < count; count is at
+ * least 4. Only largest needs an alignment. */
 static EC_KERNEL void ec_largest_s8_dsp(int32_t *largest, const int8_t *x, int32_t count) {
     const int8_t *const last = x + (count - 4);
     int32_t four = ec_max_four_s8((int32_t)ec_in_four(largest[0]), ec_load_word(last));

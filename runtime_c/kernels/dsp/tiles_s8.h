@@ -1,7 +1,7 @@
 /* Convolutions of int8 with windows of 3 x 3 for the DSP extension of Armv7E-M, by the method of Winograd
  * along rows: tiles of two outputs side by side take 4 products for each input channel and each row of a
- * window, not 6. All numbers are integers: sums are twice those of the direct way, modulo 2^32, and so the
- * same. Source: Lavin, Gray, "Fast Algorithms for Convolutional Neural Networks", section 4.1.
+ * window, not 6. All numbers are integers: sums are exactly twice the direct sums, modulo 2^32.
+ * Source: Lavin, Gray, "Fast Algorithms for Convolutional Neural Networks", section 4.1.
  *
  * Of the inputs a, b, c, d of a tile and the weights f, g, h of a window's row, twice the two sums are
  *   (b + c)(f + g + h) + (c - b)(f - g + h) + (a - c) 2f

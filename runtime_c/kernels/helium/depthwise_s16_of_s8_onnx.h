@@ -2,8 +2,8 @@
  * rescaled as ONNX Runtime does: the accumulator as float32, times a float32, rounded half to even by
  * VCVTN. For cores whose vectors have floats.
  *
- * A stream is that of depthwise_s16.h, with four scales for the even and then the odd channels in place
- * of multipliers and shifts.
+ * A stream has the layout of depthwise_s16.h, with four scales for the even and then the odd channels
+ * in place of multipliers and shifts.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
  */

@@ -1,7 +1,7 @@
 /* Matrix products of int8 as in matrix_s8.h, by int4 weights, two to a byte in the stream.
  *
  * A vector of 16 bytes holds a slice of two channels of a unit: of channel i in the low halves, of
- * channel i + unit / 2 in the high ones. Products are those of bytes.
+ * channel i + unit / 2 in the high ones. Products are of bytes.
  *
  * Convolution moves both to the high halves, by a shift and a mask, once for the pixels that it computes
  * together: its sums are multiplied by 16, and are shifted down. So it can sum fewer than 2^17 inputs.
@@ -72,7 +72,7 @@ static inline EC_INLINE void ec_s4_c_mve(int8_t *out, const int8_t *x, const int
     op " " low ", q0, q1\n" \
     op " " high ", q0, q2\n"
 
-/* Assembly: the same by those of eight channels; `op` is VMLADAV or VMLADAVA. */
+/* Assembly: the same by the weights of eight channels; `op` is VMLADAV or VMLADAVA. */
 #define EC_DENSE_SLICE_S4_MVE(load, op) \
     load " q0, [r1], #16\n" \
     EC_DENSE_PAIR_S4_MVE("r0", "r8", op) \

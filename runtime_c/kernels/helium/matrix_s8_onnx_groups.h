@@ -5,7 +5,7 @@
  * an addend; then vector instructions shift the sums and add them to the sums of the steps before. The
  * low halves of bytes are multiplied by 16, the high halves are used in place.
  *
- * A stream is that of matrix_s8_int4.h, without the offset in the low halves, and with a byte for each
+ * A stream has the layout of matrix_s8_int4.h, without the offset in the low halves, and a byte for each
  * channel of the unit after every step: the shift of its sum, up, or down if it is below 0.
  *
  * Licence: Apache-2.0, part of edgec's runtime.
@@ -45,7 +45,7 @@
     op " " high ", q0, q2\n" \
     op " " low ", q0, q1\n"
 
-/* Assembly: the same by those of eight channels, 84 bytes of code; `op` is VMLADAV or VMLADAVA. */
+/* Assembly: the same by the weights of eight channels, 84 bytes of code; `op` is VMLADAV or VMLADAVA. */
 #define EC_DENSE_SLICE_GROUPS_MVE(op) \
     "vldrb.8 q0, [r1], #16\n" \
     EC_DENSE_PAIR_GROUPS_MVE("r0", "r8", op) \
@@ -74,7 +74,7 @@
     op " " high ", q0, q2\n" \
     op " " high2 ", q1, q2\n"
 
-/* Assembly: the same by those of four channels, 64 bytes of code. */
+/* Assembly: the same by the weights of four channels, 64 bytes of code. */
 #define EC_CONV_SLICE_GROUPS_MVE(op) \
     "vldrb.8 q0, [r1], #16\n" \
     "vldrb.8 q1, [r3], #16\n" \

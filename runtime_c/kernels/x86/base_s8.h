@@ -16,11 +16,11 @@
  * Products take four inputs at a time in EC_X86_PARTS parts, each in every lane: VPDPBUSD all four, as
  * unsigned bytes, 128 more; without VNNI two int16, of which VPMADDWD adds the products exactly. Inputs
  * that several pixels or units share are copied in that form first (EC_V_MOVE of EC_X86_MOVE of them,
- * EC_X86_BYTES each), of which EC_V_PART reads a part; EC_V_RAW and EC_V_RAW_PART read inputs as they
- * are. EC_V_WEIGHTS: those of a part, EC_V_DOT: sums and the products of a part. EC_V_WIDE:
- * int8 of as many channels as there are lanes, or of `left`. EC_V_MUL_ADD: sum + x * w, of int8 in
- * lanes of which w has the lower half alone (EC_V_LOW): as products of two int16, one of which is 0,
- * which are faster than those of int32.
+ * EC_X86_BYTES each), of which EC_V_PART reads a part; EC_V_RAW and EC_V_RAW_PART read inputs from the
+ * image. EC_V_WEIGHTS: the weights of a part. EC_V_DOT: sums plus the products of a part. EC_V_WIDE:
+ * int8 of one channel per lane, or of `left` channels. EC_V_MUL_ADD: sum + x * w, of int8 in lanes;
+ * EC_V_LOW clears the upper half of each w, so that one of the two int16 products is 0: int16
+ * products are faster than int32 products.
  *
  * EC_V_HIGH: (sum * m + nudge) / 2^31, rounded down, by 64-bit products of even and odd lanes, whose
  * nudges are EC_V_NUDGE or, in proportion to 2^e, EC_V_NUDGES(e). EC_V_DOWN: / 2^e, rounded half away

@@ -2,7 +2,7 @@
  *
  * A family's port.c starts its clock, switches on the peripherals' own clocks, and calls
  * ec_stm32_uart_start. usart_sr.c has the USART of F1 and F4 (status and data register),
- * usart_isr.c that of all later families, whose LPUART it also serves.
+ * usart_isr.c the USART and the LPUART of all later families.
  */
 #ifndef EC_STM32_H
 #define EC_STM32_H
