@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-#: Rules for landmarks and headings of best practice are looked at as well as those of WCAG.
+#: axe checks the rules of WCAG, and its best practices for landmarks and headings.
 _LOOK = """
 const done = arguments[arguments.length - 1];
 const why = (n) => (n.any[0] || n.all[0] || n.none[0] || {}).message;
@@ -59,7 +59,7 @@ def show(browser: Any, address: str, *, width: int = 1200, dark: bool = False) -
     screen = {"width": width, "height": 1000, "deviceScaleFactor": 1, "mobile": width < 600}
     browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", screen)
     browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": [scheme]})
-    browser.get_log("browser")  # returns each message once: those of pages before are taken
+    browser.get_log("browser")  # drops the messages of earlier pages
     browser.get(address)
 
 

@@ -116,7 +116,7 @@ def recurrent_step() -> Function:
 
 
 def recurrent() -> Function:
-    """An RNN by scan: the last hidden value, and that of every step."""
+    """An RNN by scan: the last hidden value, and the hidden values of all steps."""
     b = GraphBuilder()
     xs = b.param("xs", TensorType((STEPS, 1, UNITS), "float32"))
     start = b.param("start", ROW)

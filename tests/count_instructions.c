@@ -1,7 +1,7 @@
 /* A plugin of QEMU that counts the instructions of a program and says their number when it ends.
  *
- * The declarations are those of QEMU's qemu-plugin.h, version 1 of its interface, which distributions
- * do not package.
+ * It declares what QEMU's qemu-plugin.h does (version 1 of the interface): distributions do not package
+ * that header.
  */
 #include <inttypes.h>
 #include <stddef.h>

@@ -37,5 +37,5 @@ SWEEPS = _read()
 
 @lru_cache
 def sweeps_of(path: str) -> tuple[Sweep, ...]:
-    """Those of one file's tests; path: below tests/."""
+    """The sweeps of one file's tests; path: below tests/."""
     return tuple(sweep for sweep in SWEEPS if fnmatchcase(path, sweep.tests.partition("::")[0]))

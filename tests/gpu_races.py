@@ -75,7 +75,7 @@ def require_apart(program: Program) -> int:
 
 
 def addresses_of(program: Program, step: Step) -> dict[Buffer, range]:
-    """The bytes of each parameter of a step, those of states after the arena's."""
+    """The byte range of each parameter of a step; states lie after the arena."""
     found = {}
     for param, name in zip(step.function.params, step.args, strict=True):
         if name not in program.constants:

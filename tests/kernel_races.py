@@ -1,4 +1,4 @@
-"""Races of a kernel by its addresses alone: those of all threads at once, and no value.
+"""Races of a kernel, found by the addresses that all threads access; no value is computed.
 
 The interpreter notes each access of each thread as it runs, which takes minutes for a convolution.
 Here loops are unrolled as rows of an array, one for each step of each thread, and an access is the
@@ -59,7 +59,7 @@ class Undecided(Exception):
 def require_no_race(func: PrimFunc, addresses: Mapping[Buffer, range] | None = None) -> None:
     """Raises ContractError as the interpreter does; Undecided where data decide what is touched.
 
-    addresses: the bytes of parameters in memory, of which some may be those of others.
+    addresses: the bytes of parameters in memory; parameters may overlap.
     """
     filled: dict[Buffer, np.ndarray] = {}
     for part in kernel_parts(func):

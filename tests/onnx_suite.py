@@ -31,7 +31,7 @@ SAMPLE = 300
 
 
 def listed(path: Path) -> list[str]:
-    """The names of a list, sorted; a node case's is followed by those of inputs made constant."""
+    """The names of a list, sorted, without the constant inputs that follow some names."""
     return sorted(line.split()[0] for line in path.read_text("utf-8").splitlines())
 
 

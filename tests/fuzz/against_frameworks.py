@@ -118,7 +118,7 @@ def _may_overflow(node: Any, want: Array) -> bool:
 
 
 def tolerance_of(node: Any) -> float:
-    """That of an operator; all that of its bodies, each step of which goes on with the last."""
+    """An operator's tolerance, and four times its bodies': errors add up from step to step."""
     inside = [each for body in node.bodies for each in body.nodes]
     own: float = node.op.tolerance_of(node.input_types)
     return own + 4 * sum(map(tolerance_of, inside))

@@ -2,8 +2,8 @@
 
     PYTHONPATH=tests:tests/models:tests/ops:tests/fuzz python tests/fuzz/bad_nodes.py [KIND ...]
 
-The nodes are those of ONNX's official cases, and those of the tables of TFLite's cases. A change
-may leave a valid model, which then imports.
+The nodes come from ONNX's official cases and from the tables of TFLite's cases. A change may leave
+a valid model, which then imports.
 """
 
 from __future__ import annotations

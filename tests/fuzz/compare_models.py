@@ -11,8 +11,8 @@ Each seed is a model, inputs and options of a compile. It is checked that
    (`Operator.tolerance`; integers in every bit),
 2. what the passes make of the graph gives the framework's outputs: in every bit where all operators
    are exact, near to them where they are floats and nothing decides on them,
-3. the C gives the reference's bytes on this computer, that of other cores without assembly. One C
-   compiler runs for a batch of models: mostly tcc where it is installed, else gcc.
+3. the C gives the reference's bytes on this computer; other cores' C runs here without assembly.
+   One C compiler runs for a batch of models: mostly tcc where it is installed, else gcc.
 
 What edgec refuses with words is counted and is no finding.
 """
@@ -52,7 +52,7 @@ from random_tflite import random_tflite  # noqa: E402
 
 #: Models that one C compiler gets.
 BATCH = 32
-#: Runs of each model with inputs of their own; those of a model with state are one sequence.
+#: Runs of each model, each with new inputs; a model with state takes them as one sequence.
 RUNS = 2
 OPTIMIZE = ("balanced", "time", "ram", "size")
 #: Code for other cores runs here, too: without assembly it is plain C.

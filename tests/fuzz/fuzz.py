@@ -221,7 +221,7 @@ class Tally:
 def fuzz(
     first: int, count: int, seconds: float, workers: int = 1, *, say: Say | None = None
 ) -> Tally:
-    """Try `count` seeds from `first` on, for so many seconds at most; `say` hears of progress.
+    """Try `count` seeds from `first` on, for at most `seconds`; `say` reports progress.
 
     Ctrl-C ends the run as time does: with what was found so far.
     """

@@ -10,7 +10,7 @@ from onnx_makers import Proposal, floats, makes
 from onnx_place_makers import MAKERS
 from random_models import Maker
 
-#: With those of the files before: the last of them has all.
+#: The makers of this file and of the files that it imports.
 __all__ = ["MAKERS"]
 
 

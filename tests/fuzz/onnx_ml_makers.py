@@ -8,7 +8,7 @@ import numpy as np
 from onnx_makers import MAKERS, Proposal, floats, makes
 from random_models import Maker
 
-#: With those of the files before: the last of them has all.
+#: The makers of this file and of the files that it imports.
 __all__ = ["MAKERS"]
 
 ML = "ai.onnx.ml."
@@ -118,8 +118,8 @@ def _trees(maker: Maker, kind: str) -> Proposal:
         "nodes_falsenodeids": [2, 0, 0] * count,
     }
     name, most = ("target", 2) if kind.endswith("Regressor") else ("class", 3)
-    # Every leaf has a score for each class, as scikit-learn's: ONNX Runtime chooses among those of
-    # the leaves that were reached, the standard among all.
+    # Every leaf has a score for each class, as in scikit-learn: otherwise ONNX Runtime chooses
+    # among the classes of the reached leaves only, where the standard chooses among all.
     scores = [(tree, leaf, k) for tree in trees for leaf in (1, 2) for k in range(most)]
     fields |= {
         f"{name}_treeids": [tree for tree, _, _ in scores],

@@ -9,7 +9,7 @@ from onnx_makers import Proposal, any_value, axis_of, floats, makes, weights
 from onnx_ml_makers import MAKERS
 from random_models import Maker, random_array
 
-#: All makers, those of `onnx_makers` too.
+#: All makers, including `onnx_makers`.
 __all__ = ["MAKERS"]
 
 

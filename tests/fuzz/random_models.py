@@ -3,7 +3,7 @@
 `random_onnx(rng)` and `random_tflite(rng)` make a `Model`: tensors and steps that a shrinker can
 take away one by one, and `Model.write` makes a file of. Element-wise operators come from edgec's
 own tables, so a new row is generated without a word here. Shapes of ONNX values come from the onnx
-package, and a step that ONNX Runtime or edgec refuses by itself is not taken.
+package, and a step that ONNX Runtime or edgec refuses as a model of one node is not taken.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ RANDOM += [*MAKERS["QuantizeLinear"], *MAKERS["DequantizeLinear"]] * 3 + MAKERS[
 
 
 def random_onnx(rng: Rng) -> Model:
-    """A model of up to 12 nodes that ONNX Runtime and edgec take each by itself."""
+    """A model of up to 12 nodes, each of which ONNX Runtime and edgec also take alone."""
     maker = Maker(rng, "onnx", int(rng.choice(OPSETS)))
     for _ in range(int(rng.integers(1, 3))):
         maker.input(Tensor(random_shape(rng), str(rng.choice(DTYPES))))

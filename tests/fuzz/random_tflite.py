@@ -1,6 +1,6 @@
 """Steps of random TFLite models: quantized int8 and int16, floats, element-wise rows of the tables.
 
-Shapes and options are those of the schema; what TFLite Micro refuses is no case.
+Shapes and options come from the schema; a model that TFLite Micro refuses is no case.
 """
 
 from __future__ import annotations

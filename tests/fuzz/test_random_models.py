@@ -49,7 +49,7 @@ def test_more_random_models_equal_their_frameworks() -> None:
 
 
 def test_a_forked_process_has_threads_of_its_own(tmp_path: Path) -> None:
-    """It waited for ever for those of OpenMP that its parent had kept."""
+    """A forked process waited for ever for its parent's OpenMP threads."""
     source, library = tmp_path / "count.c", tmp_path / "count.so"
     source.write_text(
         "int count(int n) {\n    int found = 0;\n"

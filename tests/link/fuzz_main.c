@@ -59,8 +59,8 @@ static void set_rescue(void) {
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-/* The first byte chooses: the rest as it is, or as bodies of frames (a length byte each) that get
- * a right crc and stuffing, since no fuzzer finds a CRC-32 by itself. */
+/* The first byte chooses: the rest is sent unchanged, or as bodies of frames (a length byte each) that
+ * get a valid CRC and stuffing, since a fuzzer does not find a CRC-32 by chance. */
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     static uint8_t answer[1];
     uint8_t made[3 * 300];

@@ -1,4 +1,4 @@
-"""The C side by itself: what it does with anything, and what it costs."""
+"""The C side alone: its answers to arbitrary bytes, and its size."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ def build(folder: Path, *defines: str) -> Path:
 
 @pytest.fixture
 def say(program: Path):
-    """Sends text to a new device; returns the lines of each answer, that of the start first."""
+    """Sends text to a new device; returns the lines of each answer, the start's first."""
 
     def talk(text: str) -> list[list[str]]:
         done = subprocess.run(

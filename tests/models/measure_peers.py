@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def _with_others(page: str, versions: str) -> str:
-    """The versions, and those of the page whose tools took none of what was measured now."""
+    """The versions of the tools measured now, then the page's versions of the other tools."""
     (line,) = (line for line in page.splitlines() if line.startswith(BY))
     *others, compiler = versions.split(", ")
     known = {text.split()[0]: text for text in line[len(BY) : -1].split(", ")[:-1]}

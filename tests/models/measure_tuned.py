@@ -127,7 +127,7 @@ def tuned_layer(
 
 
 def measured_layers(workers: str) -> None:
-    """Write each layer's instructions as a part of those of the rules."""
+    """Write each layer's tuned instructions as a part of the rules' instructions."""
     shares: dict[str, list[float]] = {}
     for core, (dtype, trials) in CORES.items():
         for shape in SHAPES:

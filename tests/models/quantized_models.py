@@ -31,8 +31,8 @@ FORMATS = {
 }
 #: Decibels that mixed values are to keep: between what int8 and int16 reach.
 GOALS_DB = {"digits": 40.0, "kws": 35.0, "ic": 36.0, "ad": 44.0}
-#: Where another than the automatic choice is taken: the one that the budgets are of. By itself, kws
-#: now takes `percentile`, which keeps 35 dB of samples held out by two layers more in int16.
+#: Observers that the budgets were measured with, where the automatic choice is another: for kws it
+#: is `percentile`, which keeps 35 dB on held-out samples, but with two more layers in int16.
 OBSERVERS = {"kws_mixed": "local"}
 CALIBRATED, COMPARED = 32, 64
 

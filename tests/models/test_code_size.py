@@ -13,7 +13,7 @@ from goals import GOALS
 from edgec.runners.engine import open_session
 
 BOARDS = ("sim_m0", "mps2_an385", "mps2_an386", "mps3_an547")
-#: Images for time grow little from core to core: those of the M0 are the largest.
+#: The core whose images for `time` are the largest; the other cores' are a little smaller.
 LARGEST = "sim_m0"
 
 CASES = [

@@ -117,7 +117,7 @@ class PoisonedRows(HostModel):
 
 
 def run(compiled: Compiled, project: Any, extra: int) -> tuple[bool, PoisonedRows]:
-    """Whether the output is that of the reference."""
+    """Whether the output equals the reference's."""
     model = PoisonedRows(project.traced, project.manifest)
     model.compiled, model.noise, model.extra = compiled, np.random.default_rng(3), extra
     model.record_traces()

@@ -34,7 +34,7 @@ def dense_model(folder: Path) -> Path:
 
 @pytest.mark.skipif(not native_core().has("avx2"), reason="this computer has no FMA of x86")
 def test_products_and_sums_are_rounded_once(tmp_path: Path) -> None:
-    """Free sums lie nearer to the exact ones, and are not those of the loops."""
+    """Free sums differ from the loops' sums, and are nearer to the exact ones."""
     path, x = dense_model(tmp_path), np.random.default_rng(2).normal(0, 1, (1, 64))
     x = x.astype(np.float32)
     found = {}

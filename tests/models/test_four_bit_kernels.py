@@ -35,7 +35,7 @@ from edgec.runners.engine import open_session
 from edgec.runners.samples import generate_inputs
 
 BOARD = "mps2_an386"
-#: Kernels that read four bits may take so many times the instructions of others, counted.
+#: Instructions of a kernel that reads int4, at most, as a multiple of the int8 kernel's.
 MOST_SLOWDOWN = 1.12
 
 ops.load()

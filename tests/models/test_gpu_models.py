@@ -10,7 +10,7 @@ from gpu_models import check_on_gpu
 
 from edgec.frontends import import_model
 
-#: All sample models but those of open sizes.
+#: All sample models without open sizes.
 NAMES = (
     "cfu_magic_wand_int8.tflite", "cfu_mobilenetv2_160_035_int8.tflite",
     "deeploy_cct2_32_f32_untrained.onnx", "dtln_1_drq.tflite", "dtln_1_f32.onnx",

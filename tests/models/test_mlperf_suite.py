@@ -165,7 +165,7 @@ def test_pool_of_emulators(suite: Suite, tmp_path: Path) -> None:
 
 
 def test_models_are_measured_on_a_pool(suite: Suite, tmp_path: Path) -> None:
-    """Without the suite: a model is a piece of work, and the figures are those of one worker."""
+    """Without the suite: a worker measures whole models, with the figures of a single worker."""
     pool = tmp_path / "pool.toml"
     pool.write_text('[[device]]\nengine = "core"\ncount = 2\n')
     found = []

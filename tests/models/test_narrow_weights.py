@@ -82,8 +82,8 @@ def test_the_same_bits(board: str, stored: str, optimize: str, tmp_path: Path) -
     if optimize == "time":
         assert not called & {*KERNELS.values()} and held > 4 * COUNT
     else:
-        # Where size counts, kernels are too large beside loops, but for halves. Where time does,
-        # small layers may run on a faster kernel than that of the groups.
+        # With `size`, only the kernel of float16 is small enough beside loops. With `time`, small
+        # layers may run on a faster kernel than the kernel of groups.
         wanted = set() if optimize == "size" and stored != "float16" else {KERNELS[stored]}
         faster = {CONV_STEPS, CONV_INT4} if stored == "groups" and wanted else set()
         assert wanted <= called <= wanted | faster

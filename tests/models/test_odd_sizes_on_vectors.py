@@ -1,6 +1,6 @@
 """Layers of odd sizes on vectors of floats: channels that are no whole vectors, several rows.
 
-The bits are those of plain loops for sums in their order.
+Sums keep the order of plain loops, and have the same bits.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ def test_a_batch_runs_the_function_of_a_single_one() -> None:
 
 
 class Mirror(Op[NoAttrs]):
-    """The rows from the last to the first: types like those of a batch, but no batch."""
+    """The rows from the last to the first: it has the types of a batch, but mixes samples."""
 
     name = "test.mirror"
     fusion = Fusion.OPAQUE
@@ -226,7 +226,7 @@ def test_onnx_runtime_computes_the_same(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("dtype", ["int8", "int16", "float32"])
 def test_images_of_any_size_become_one_size(dtype: str, tmp_path: Path) -> None:
-    """By tables with a row for each height; the bits are those of a build for that height."""
+    """By tables with a row for each height; the bits equal a build for that height."""
     quant = None if dtype == "float32" else Quant((0.1,), (0,))
     b = GraphBuilder()
     x = b.param("x", replace(open_type(dtype, 1, Var("height", 1, 10), 3, 2), quant=quant))

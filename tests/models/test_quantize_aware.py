@@ -1,4 +1,4 @@
-"""Quantization-aware training: the integers of training are those of the interpreter and of C."""
+"""Quantization-aware training: training, the interpreter and C compute the same integers."""
 
 from __future__ import annotations
 

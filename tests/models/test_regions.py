@@ -1,6 +1,6 @@
 """Boards with several memories: the same bits wherever things lie, and they lie where they should.
 
-Addresses are those of the ELF's symbols; the boards are the emulated ones with other figures.
+Addresses come from the ELF's symbols; the boards are emulated ones with other memory sizes.
 """
 
 from __future__ import annotations

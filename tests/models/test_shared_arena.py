@@ -118,7 +118,7 @@ const void *api_output(uint32_t model) {
 }
 """
 
-#: Start-up and link are those of the board; the linker keeps what main names.
+#: The board's start-up and link stay; the linker keeps what main names.
 MAIN = """
 #include <stdint.h>
 int main(void);

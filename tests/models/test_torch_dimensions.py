@@ -233,7 +233,7 @@ def test_integers_at_every_size(name: str) -> None:
                 assert np.abs(mine - theirs.numpy()).max() < 0.1 * largest
 
 
-#: Instructions on a Cortex-M4 at the largest sizes, of those of a build without open sizes.
+#: Instructions on a Cortex-M4 at the largest sizes, over a build without open sizes.
 MOST_BESIDE_STATIC, MOST_BESIDE_SPECIALIZED = 1.12, 1.02
 #: Of its arena: another schedule may need a little more.
 MOST_ARENA = 1.01

@@ -83,7 +83,7 @@ class Constants(nn.Module):
 
 
 class Merged(nn.Module):
-    """A layer whose rows are those of all samples, as views and as torch flattens them itself."""
+    """A layer over the rows of all samples, flattened by a view and by torch itself."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -29,7 +29,7 @@ _CONSONANTS, _VOWELS, _DIGITS = "bcdfghjklmnpqrstvwxyz", "aeiou", "0123456789"
 
 
 def words(seed: int, count: int) -> list[str]:
-    """So many different words and numbers of 2 to 8 characters."""
+    """`count` different words and numbers of 2 to 8 characters."""
     rng = np.random.default_rng(seed)
     found: dict[str, None] = {}
     while len(found) < count:

@@ -6,9 +6,9 @@
 
 A mutant is a file with one change: another comparison, another number, `and` for `or`, a condition
 that always or never holds, a statement left out. Of the checkers all mutants are tried, of the
-PARTS some. The tests nearest to a file, those of them that reach the changed line, run in a process
-that is forked for each mutant; one whose tests all pass has survived. A survivor that means the
-same as the file is listed in `equal.toml`, with why.
+PARTS some. A process is forked for each mutant and runs the tests nearest to its file that reach
+the changed line; a mutant has survived if they all pass. A survivor that means the same as the
+file is listed in `equal.toml`, with why.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def mutants(source: str, most: int | None = None) -> Iterator[tuple[int, str, as
         list(changes(target))[at](target)
         ast.fix_missing_locations(changed)
         line, text = getattr(nodes[number], "lineno", 0), _difference(before, ast.unparse(target))
-        if not isinstance(target, ast.stmt):  # which says by itself where it is
+        if not isinstance(target, ast.stmt):  # an expression alone does not show where it is
             text = f"{lines[line - 1].strip()}: {text}"
         yield line, text, changed
 

@@ -1,4 +1,4 @@
-"""pair_coupling: probabilities that agree with those of pairs, and what is refused."""
+"""pair_coupling: probabilities of classes from probabilities of pairs, and what is refused."""
 
 from __future__ import annotations
 

@@ -51,7 +51,7 @@ def test_random_rows_to_int16_equal_tflm(seed: int, tmp_path) -> None:
 
 @pytest.mark.parametrize("scale", [0.003, 0.02, 0.1446925, 0.7, 3.0])
 def test_every_difference_equals_tflm(scale: float, tmp_path) -> None:
-    """Rows (127, 127 - d): each of the 256 differences by itself."""
+    """Rows (127, 127 - d): one row for each of the 256 differences."""
     from edgec.frontends import import_model
     from edgec.oracle.frameworks import open_oracle
 

@@ -1,4 +1,4 @@
-"""How many of LiteRT's builtin operators edgec has: all but those of another kind of program."""
+"""edgec has all of LiteRT's builtin operators, except for programs of another kind."""
 
 from __future__ import annotations
 

@@ -188,8 +188,8 @@ def hybrid(case: Case, asymmetric: bool, dtype: str = "int8") -> Case:
 
 
 CASES = [*rnn(), *lstm()]
-#: The basic kernel has no hybrid form. That of BIDIRECTIONAL_SEQUENCE_RNN with its steps first and
-#: a second input is wrong in LiteRT: 0.6 from its own results of floats, where these are 0.01.
+#: The basic kernel has no hybrid form. LiteRT's hybrid BIDIRECTIONAL_SEQUENCE_RNN is wrong with
+#: steps first and a second input: 0.6 off its own float results, where other cases are 0.01 off.
 HYBRID = [
     hybrid(case, bool(number % 3))
     for number, case in enumerate(CASES[:-1])

@@ -132,7 +132,7 @@ def test_by_c(tmp_path: Path) -> None:
 
 
 def test_what_stays_as_it_is(tmp_path: Path) -> None:
-    """Inputs and outputs are those of the file; in between there is no uint8."""
+    """Inputs and outputs have the file's types; between them there is no uint8."""
     x = In((1, 12), "uint8", **A)
     (tmp_path / "m.tflite").write_bytes(model_of([
         Case("FULLY_CONNECTED", [x, weights(4, 12), biases(4)], [Out((1, 4), "uint8", **C)],

@@ -162,7 +162,7 @@ def _add(
 def _body(model: TfliteBuilder, case: Case) -> int:
     """The number of a new subgraph of one operator on two numbers; of none, the second one.
 
-    That of a composite takes what the node takes.
+    A composite's subgraph takes what the node takes.
     """
     inner = model.subgraph()
     dtype = case.outputs[0].dtype

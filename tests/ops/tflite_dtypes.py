@@ -34,7 +34,7 @@ STORED = ("int8", "uint8", "int16")
 FRAMEWORKS = ("litert", "tflm")
 
 
-#: The dtypes of cases that are changed best: none is that of indices or sizes.
+#: The dtypes to change in a case first: indices and sizes have others.
 CLEAR = ("float32", "uint8", "int8", "bool")
 BITS = "LiteRT works on the stored bits, which with a scale have no meaning"
 SHAPES = "its result has another shape than the case's file declares"
@@ -69,7 +69,7 @@ def base_cases() -> list[Case]:
 
 
 def main_dtype(case: Case) -> str:
-    """The dtype that an operator is about: that of its result, where an operand has it too."""
+    """The dtype that an operator computes in: its result's, if an operand has it too."""
     made = case.outputs[0].dtype
     return made if any(x.dtype == made for x in case.inputs) else case.inputs[0].dtype
 

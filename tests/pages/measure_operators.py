@@ -84,7 +84,7 @@ def accepts(node: Node, types: Sequence[TensorType]) -> bool:
 
 
 def ask(node: Node, found: Found) -> None:
-    """Ask about an example as it is, and with every dtype in place of that of its first input."""
+    """Ask about an example, and about its variants with each dtype for the first input."""
     types = node.input_types
     found.examples += 1
     if not types:

@@ -18,8 +18,8 @@ Float models quantized by `edgec quantize --weights mixed --max-weights 60%` (ob
 calibrated on every fourth sample of a set and compared on the others, in the integers of the
 device:
 
-- **bytes**: of weights, two of four bits to a byte, as a part of those of int8.
-- **layers**: in four bits, of all that have weights.
+- **bytes**: bytes of weights over bytes of int8 weights; int4 weights take half a byte.
+- **layers**: layers in int4, of all layers with weights.
 - **SQNR**: signal to noise of the outputs against the float model's, in decibels.
 - **won, lost**: samples that the mix answers right and float does not, and the reverse; *p* is how
   likely a split as uneven as this, or more, would be if both were equally good (exact sign test).

@@ -31,9 +31,9 @@ What a model file may use, and what it becomes in the graph IR. `edgec ops` prin
 - **quantized**: the dtypes of elements with a scale, as TFLite and QDQ files have them.
 - **quantize**: what `edgec quantize` makes of the operator on floats: *products* (int8 weights,
   their sums requantized), *operands*, *one operand*, *matrices*, *mean* and *recurrent* (integer
-  forms with scales of their own), *shared* (elements keep their scale), *order* (their order
-  decides, which is that of their integers), *table* (the results of all
-  values that one operand can have). Where nothing stands, it stays as it is.
+  forms with scales of their own), *shared* (elements keep their scale), *order* (only their order
+  counts, and integers keep it), *table* (the results of all values that one operand can have).
+  An empty field: it stays as it is.
 - **kernels**: the instruction sets for which groups that begin with it have a kernel, of DSP
   (Cortex-M4) and Helium (Cortex-M55); all else is plain loops, on every core.
 - **tolerance**: how far float results may be from the source framework's on the same inputs, as a

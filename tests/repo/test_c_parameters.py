@@ -30,7 +30,7 @@ from pathlib import Path
 MOST = 8
 LIST = Path(__file__).with_name("many_parameters.txt")
 _COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
-#: A name, that of a variant of a text in it, before its parameters.
+#: A function's name, plain or by EC_OF, before its parameters.
 _HEAD = re.compile(r"\b(?:EC_OF\((\w+)\)|(\w+))\s*\(")
 _CONTROL = {"if", "for", "while", "switch", "sizeof", "defined"}
 

@@ -1,4 +1,4 @@
-"""A generated project builds by itself with CMake, into the program that edgec built."""
+"""CMake alone builds a generated project, into the same program as edgec."""
 
 from __future__ import annotations
 

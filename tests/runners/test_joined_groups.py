@@ -158,7 +158,7 @@ def test_no_race_in_joined_kernels(write: Write, tmp_path: Path) -> None:
 
 
 def test_layers_of_other_widths_are_one_launch(tmp_path: Path) -> None:
-    """Threads over those of a layer do nothing in its blocks."""
+    """Threads beyond a layer's own do nothing in its blocks."""
     module = import_model(branches(tmp_path, (32, 10, 7)))
     compiled = for_gpu(module)
     threads = [launch.threads for step in compiled.program.steps[:3]
@@ -249,7 +249,7 @@ def test_a_profile_says_which_layers_run_together(
 
 @pytest.mark.full
 def test_traced_runs_show_each_of_them(tmp_path: Path) -> None:
-    """Every value that a traced build shows is that of the host's."""
+    """A traced build shows the same values as the host."""
     path, found = branches(tmp_path), []
     for board in ("host", "cuda_host"):
         options = Options(driver="graph") if board != "host" else Options(float_sums="ordered")

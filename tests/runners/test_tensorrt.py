@@ -77,7 +77,7 @@ class Engines(Model):
 
     @property
     def counts(self) -> tuple[int, int, int]:
-        """Engines built, those of them that took their time, and how often one ran."""
+        """Numbers of engines built, of engines built at level 3, and of runs."""
         library = self.library
         return library.stand_in_builds(), library.stand_in_timed(), library.stand_in_runs()
 

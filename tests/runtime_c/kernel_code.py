@@ -15,7 +15,7 @@ import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import all_microkernels
 
 RUNTIME = Path(__file__).resolve().parents[2] / "runtime_c"
-#: Each function is compiled by itself: not inlined into others, and with what it inlines.
+#: Each function is compiled alone: not inlined into others, but with what it inlines.
 COMPILER = (
     "arm-none-eabi-gcc", "-mthumb", "-mcpu=cortex-m4", "-mfloat-abi=hard", "-mfpu=fpv4-sp-d16",
     "-std=c99", "-O2", "-w", "-Dstatic=", "-Dinline=", "-ffunction-sections",

@@ -264,7 +264,7 @@ def _case(
 def check_cases(
     machine: MveMachine, kernels: Sequence[str], cases: Sequence[Case]
 ) -> list[np.ndarray]:
-    """Run all cases at once; streams hold the constants, and results are those of the meaning.
+    """Run all cases at once; streams hold the constants, and results must equal the meaning's.
 
     Returns these.
     """

@@ -25,7 +25,7 @@ def svdf_cases(dtype: str, step: int = 1) -> Iterator[tuple[Arrays, tuple[int, i
                     rng.integers(info.min, info.max + 1, units * taps).astype(dtype)
                     for _ in range(2)
                 )
-                # Any bias, and sums that wrap; or those of which results are in range.
+                # Any bias, and sums that wrap; or biases that keep results in range.
                 most = 1 << 31 if is_wild else 1 << 12
                 if not is_wild:
                     w //= 1 << (info.bits - 4)

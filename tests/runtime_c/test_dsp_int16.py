@@ -173,7 +173,7 @@ WINDOWS = {
 
 
 def windows(core, name, window, row, limits, **changes):
-    """A row of outputs, its inputs after those of nothing else."""
+    """Run output row `row` on the core, and compare it with the kernel's meaning."""
     kernel = get_microkernel(f"ec_depthwise_{name}_s16_dsp")
     rng = np.random.default_rng(window.shape[2] + row)
     channels = window.shape[2]

@@ -41,7 +41,7 @@ def core(request, tmp_path_factory):
 
 @pytest.mark.parametrize("dtype", ["int8", "int16"])
 def test_filters_over_time(core, dtype):
-    """Every number of taps around those of a step, sums that wrap, ties, zero points."""
+    """Numbers of taps around one step of the loop, sums that wrap, ties, zero points."""
     suffix = f"s{np.iinfo(dtype).bits}"
     kernel = get_microkernel(f"ec_svdf_time_{suffix}_dsp")
     assert kernel.stream is not None

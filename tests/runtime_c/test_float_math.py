@@ -35,7 +35,7 @@ FUNCTIONS: dict[str, tuple[Callable[[Array], Array], Callable[[Array], Array], f
     "sinh": (float_math.sinh, np.sinh, 4.0),
     "cosh": (float_math.cosh, np.cosh, 3.5),
 }
-#: Every so many floats: a prime, so that all exponents and endings of mantissas occur.
+#: Distance of the tested floats: a prime, so that all exponents and endings of mantissas occur.
 STEP = 2017
 #: Where the arithmetic comes from: the C of cores without an instruction for a square root, too.
 PARTS = ("", "-U__SSE2__ -U__aarch64__")

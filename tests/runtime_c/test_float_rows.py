@@ -44,7 +44,7 @@ SOURCE = "".join(f'#include "kernels/{get_microkernel(name).header}"\n' for name
 
 
 def call_of(name: str) -> str:
-    """C text of a call with the numbers n, of which a struct holds those of its members."""
+    """C text of a call with the numbers n; members of a struct are set from n by name."""
     kernel = get_microkernel(name)
     numbers = [f"n[{i}]" for i in range(len((*kernel.sizes, *kernel.indices)))]
     if kernel.struct is None:
@@ -136,7 +136,7 @@ def group_numbers(rng: np.random.Generator, channels: int, bounds: int) -> tuple
     return (*found[:15], group, found[15])
 
 
-#: By kernel, where they are not those of a convolution.
+#: By kernel, where they differ from a convolution's.
 OWN_NUMBERS = {
     **dict.fromkeys(DEPTHWISES, depthwise_numbers), CONV_GROUPS: group_numbers,
     CONV_UNITS: unit_numbers, DEPTHWISE_UNITS: depthwise_unit_numbers,

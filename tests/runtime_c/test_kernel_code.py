@@ -10,7 +10,7 @@ from kernel_code import code_bytes
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import Microkernel, all_microkernels
 
-#: Those of products of int8 that are functions of their own, not calls of another kernel.
+#: Kernels of int8 products that are functions of their own, not calls of another kernel.
 MATRICES = [
     kernel for kernel in all_microkernels()
     if kernel.header.startswith("dsp/matrix_s8") and kernel.code_bytes

@@ -138,7 +138,7 @@ def test_least_weights_in_pairs_that_differ(machine):
 
 
 def test_pairs_of_taps():
-    """As they come where that can be; only so many of -128 in one channel as there are pairs."""
+    """Taps keep their order if possible; a channel may have at most one -128 in each pair."""
     w = np.full((9, 16), 5, np.int8)
     assert pairs_of_taps(w) == list(range(9))
     for count in range(6):

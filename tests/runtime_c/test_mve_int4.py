@@ -133,7 +133,7 @@ def test_extreme_weights_and_inputs(machine, which):
 
 @pytest.mark.parametrize("which", [0, 1])
 def test_deep_sums(machine, which):
-    """Sums of so many products that 16 times them needs nearly all bits of a word."""
+    """Sums so deep that 16 times a sum needs nearly all bits of a word."""
     rng = np.random.default_rng(7)
     cases = []
     for sign in (-8, 7):

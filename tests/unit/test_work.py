@@ -125,7 +125,7 @@ def test_constants_that_are_computed_count(
 def test_weights_of_an_image_that_grows_count(
     refused_model: Callable[[str, float], ImportFailed],
 ) -> None:
-    """Those of 16,000,000 places took 2.9 GB while the file was read."""
+    """Weights of 16,000,000 places took 2.9 GB while the file was read."""
     text = (
         "g (float[1,1,1,4] x) => (float[1,1,1,n] y) <int64[4] s = {1, 1, 1, 160000}>"
         ' { y = Resize<mode="cubic">(x, , , s) }'

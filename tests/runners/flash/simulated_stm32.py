@@ -318,7 +318,7 @@ def on_pty(chip: SimulatedStm32) -> Iterator[str]:
 
 
 class LineTime:
-    """Simulated time: that of the bytes which arrive, and of silence, which nobody waits for."""
+    """Simulated time: bytes and silence advance it, and nothing really waits."""
 
     baud = 115200
 

@@ -1,4 +1,4 @@
-"""What is wrong with an image is found, each kind by itself; nothing is said of a good one."""
+"""Each kind of fault in an image is found, and none in a good image."""
 
 from __future__ import annotations
 

@@ -410,7 +410,7 @@ def test_damaged_jumps_are_found(build: Build) -> None:
     elf = read_elf(build(SIZES, board=board).elf)
     table = elf.section(".vectors")
     assert table is not None
-    # The first jump does nothing, and that of interrupts leads to where there is no code.
+    # The first jump does nothing, and the interrupts' jump leads to an address without code.
     damaged = bytearray(table.content)
     damaged[0:4] = bytes.fromhex("aff30080")  # nop.w
     damaged[24:28] = bytes.fromhex("ff f1 fe b7")  # b.w, 14 MB on

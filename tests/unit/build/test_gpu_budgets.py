@@ -101,7 +101,7 @@ def test_kernels_have_the_instructions_that_they_claim(
     architecture: str, name: str, instruction: str, sample_model: Callable[[str], Path],
     tmp_path: Path,
 ) -> None:  # fmt: skip
-    """Each kernel whose text calls a matrix instruction, or that of four products, runs it."""
+    """Each kernel whose text calls a matrix instruction or DP4A runs it."""
     path = sample_model(f"{name}.tflite")
     compiled = compile_model(path, find_core(f"cuda-{architecture}"), Options(driver="graph"))
     gpu = make_text(compiled.program).text.gpu

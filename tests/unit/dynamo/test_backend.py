@@ -142,7 +142,7 @@ class Recurrent(nn.Module):
 
 
 def test_recurrent_layers_are_part_of_the_graph() -> None:
-    """torch leaves them out by itself, and calls its own."""
+    """Without edgec, torch leaves them out of graphs and calls its own."""
     module, x = Recurrent().eval(), torch.randn(1, 5, 3)
     (part,) = edgec.explain(module, (x,))
     assert not part.why and len(part.operators) > 2

@@ -1,4 +1,4 @@
-"""Commands that the tests of packages run: edgec's own, and those of other tools."""
+"""Commands that the tests of packages run: edgec's own and other tools'."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from package_commands import edgec, run
 
 MODEL = Path("examples", "digits", "digits_int8.onnx")
 X86_64 = pytest.mark.skipif(
-    platform.machine() not in ("x86_64", "AMD64"), reason="the levels are those of x86-64"
+    platform.machine() not in ("x86_64", "AMD64"), reason="the levels are levels of x86-64"
 )
 CHECK = """
 import sys; sys.path.insert(0, sys.argv[1])

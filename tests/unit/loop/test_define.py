@@ -187,7 +187,7 @@ def test_faults_are_named(fault, why):
 
 
 def test_a_reduction_without_steps_is_its_initial_value():
-    """As that of a window that lies in the padding."""
+    """A window that lies in the padding is such a reduction."""
     b = Definition("f")
     x = b.input("x", (3,), "int8")
     out = b.output("out", (3,), "int8")

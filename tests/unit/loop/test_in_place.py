@@ -78,7 +78,7 @@ def test_shapes_and_dtypes_must_agree():
         ("for n in 0..1 { for i in 0..4 { for j in 0..6 { out[i, j] = x[i, j] } } }", ("x", "y")),
         ("for n in 0..2 { for i in 0..4 { for j in 0..6 { out[i, j] = x[i, j] } } }", ("y",)),
         ("for n in 3..4 { for i in 0..4 { for j in 0..6 { out[i, j] = x[i, j] } } }", ("x", "y")),
-        # ... also where it is that of a thread
+        # ... also where the loop is a thread's
         ("thread_x for n in 1..2 { for i in 0..4 { for j in 0..6 { out[i, j] = x[i, j] } } }",
          ("x", "y")),
         # what comes before and after, in a sequence of its own

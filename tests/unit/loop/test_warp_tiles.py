@@ -85,7 +85,7 @@ def test_sums_are_the_same(
 
 
 def test_floats_are_tiles_of_eight_steps() -> None:
-    """Each sum keeps its order here; that of the instruction is its own."""
+    """Each sum keeps its order here; the instruction has an order of its own."""
     text = print_func(product(19, 32, 2, 3)).replace("int8[", "float32[")
     text = text.replace("int32[", "float32[").replace("int32(x", "(x").replace("int32(w", "(w")
     text = text.replace("* 2", "* 2.0f32")

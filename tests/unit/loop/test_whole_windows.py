@@ -275,7 +275,7 @@ def test_a_constant_that_was_repacked_is_not_folded_into() -> None:
 
 @pytest.mark.parametrize("step", ["pad_reads", "pad_copy"])
 def test_padding_of_floats_adds_nothing(step: str) -> None:
-    """Zeros: the bits are those of the sums that leave padding out."""
+    """Padding is zeros: sums with it have the same bits as sums without."""
     b = Definition("f")
     x = b.input("x", (6,), "float32")
     w, bias = b.constant("w", (3,), "float32"), b.constant("bias", (1,), "float32")

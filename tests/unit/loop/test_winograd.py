@@ -52,7 +52,7 @@ def run(func: PrimFunc, given: dict[str, np.ndarray]) -> np.ndarray:
 @pytest.mark.parametrize("seed", range(12))
 @pytest.mark.parametrize("outputs", TILES)
 def test_sums_in_tiles_are_the_same(seed: int, outputs: int) -> None:
-    """Small numbers make sums that float32 holds in tiles of two; those of four are rounded."""
+    """Small numbers: float32 sums are exact in tiles of two, and rounded in tiles of four."""
     rng = np.random.default_rng(seed)
     func = windows(rng)
     shapes = {p.name: p.shape for p in func.params if p.name in ("x", "w", "bias")}

@@ -89,7 +89,7 @@ def test_the_interval_is_what_the_worst_inputs_give(is_depthwise: bool) -> None:
 
 
 def long_dot(path: Path, depth: int) -> Path:
-    """A QDQ model of one Gemm of so many inputs, all weights the largest."""
+    """A QDQ model of one Gemm with `depth` inputs, all weights the largest."""
     model = OnnxBuilder(0, (1, depth))
     x = model.qdq("x", 0.1, -128)
     parameters = [model.constant(np.float32(0.01), "s"), model.constant(np.int8(0), "z")]
@@ -171,7 +171,7 @@ def test_the_products_of_an_lstm() -> None:
 
 
 def remembering(length: int, bias: int = 0, limit: int = 32767) -> Function:
-    """An SVDF of two filters that remember so many features, of at most `limit`, times 32767."""
+    """An SVDF of two filters that remember `length` features of at most `limit`, times 32767."""
     load()
     b = GraphBuilder()
     memory_quant = Quant((0.1,), (0,))

@@ -71,7 +71,7 @@ NARROW = {"halves": CONV_HALVES, "steps": CONV_STEPS, "int4": CONV_INT4}
 NARROW_DEPTHWISE = {
     "halves": DEPTHWISE_HALVES, "steps": DEPTHWISE_STEPS, "int4": DEPTHWISE_STEPS,
 }  # fmt: skip
-#: Layers whose weights have shifts of groups of so many inputs.
+#: Layers whose weights have shifts of groups, and the inputs of a group.
 GROUPED = {
     "padded": ("conv2d", (1, 5, 7, 32), (6, 3, 3, 32), Conv2dAttrs(padding=SAME), 16),
     "strided": ("conv2d", (1, 8, 7, 17), (4, 3, 2, 17), Conv2dAttrs((2, 1), (2, 1), SAME), 17),
@@ -209,7 +209,7 @@ def test_kernels_of_narrow_weights_mean_the_layer(
     if optimize == "balanced" and stored in MOST:  # what they save is weighed later
         expected = [{kernel}, *narrow]
     if optimize == "balanced" and stored == "steps" and kernel == DEPTHWISE:
-        expected = [{kernel}]  # a quarter of few bytes is not worth it
+        expected = [{kernel}]  # few weights: a quarter of their bytes saves less than it costs
     assert [kernels_of(v.function) for v in found if kernels_of(v.function)] == expected
     x = np.random.default_rng(1).normal(size=function.params[0].type.shape).astype(np.float32)
     (expected,) = interpret(function, [x])
@@ -282,7 +282,7 @@ def test_layers_of_four_bits_stay_so_with_and_without_groups(stored: int | str) 
 def test_integers_of_steps_are_taken_where_they_save_more_than_they_cost(
     stored: str, pays: bool
 ) -> None:
-    """An eighth of the bytes is worth 82 % more instructions; a quarter is not worth 75 %."""
+    """An eighth of the bytes justifies 82 % more instructions; a quarter does not justify 75 %."""
     function = layer("dense", (2, 640), (128, 640), None, stored)
     lowered = menu(function, "cortex-m4")
     chosen = taken(function, [lowered], "cortex-m4")

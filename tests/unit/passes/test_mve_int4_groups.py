@@ -38,7 +38,7 @@ def layers(
 ) -> Function:  # fmt: skip
     """Products one after the other, each with its requantize; weights in [least, 7].
 
-    group: so many inputs of a channel have a shift of 0 to 3.
+    group: the inputs of a channel that share a shift of 0 to 3.
     """
     rng = np.random.default_rng(sum(x) + len(shapes))
     b = GraphBuilder()

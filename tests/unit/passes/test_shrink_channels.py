@@ -277,7 +277,7 @@ def test_no_model_has_equal_channels_or_idle_clamps(
     for node in function.nodes:
         bounds = getattr(node.attrs, "minimum", None), getattr(node.attrs, "maximum", None)
         if bounds[0] is not None and node.output.type.dtype == "int8":
-            assert bounds == (-128, 127), "a clamp besides that of the dtype"
+            assert bounds == (-128, 127), "a clamp besides the dtype's"
             low, high = ranges[node.output]
             assert (low.min(), high.max()) == (-128, 127), "a clamp that never fires"
         reader = readers.get(node.outputs[0])

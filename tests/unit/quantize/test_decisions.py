@@ -72,7 +72,7 @@ def layers(seed: int, spread: float = 0.0, *, softmax: bool = False) -> Function
 
 
 def smooth(count: int) -> list[list[np.ndarray]]:
-    """Images whose neighbouring pixels are alike, as those of cameras are."""
+    """Images whose neighbouring pixels are alike, as in a camera's images."""
     rng = np.random.default_rng(1)
     rough = rng.standard_normal((count, 1, 8, 9, 3))
     rows = rough[:, :, :-2] + rough[:, :, 1:-1] + rough[:, :, 2:]

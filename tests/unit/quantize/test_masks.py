@@ -110,7 +110,7 @@ def padded(path: Path, kind: str, low: float) -> Path:
     ("kind", "low"), [("chosen", -np.inf), ("chosen", -3.4e38), ("times", -1e4), ("times", -3.4e38)]
 )
 def test_masks_that_are_inputs_cost_scores_nothing(kind: str, low: float, tmp_path: Path) -> None:
-    """3.5 dB where the range of the mask was that of the scores."""
+    """3.5 dB when the mask and the scores had one range."""
     path = padded(tmp_path / "m.onnx", kind, low)
     rng = np.random.default_rng(2)
     lengths = rng.integers(3, STEPS + 1, 32)

@@ -1,6 +1,6 @@
 """Pages that edgec writes, in a real browser: everybody can use them, on any screen.
 
-`pytest -k everybody` looks at all pages there are: those of builds, the explorer, also after a
+`pytest -k everybody` looks at all pages: reports of builds, the explorer, also after a
 model was dropped and built, and every page of the documentation.
 """
 

@@ -113,7 +113,7 @@ class Case:
         return schedule_product(nest, stored)
 
     def check(self, schedule, choose=None):
-        """Its bits are those of the nest; returns the streams."""
+        """Its bits equal the nest's; returns the streams."""
         shape = (1, *self.shape.shape)
         x = RNG.integers(-128, 128, shape) if choose is None else RNG.choice(choose, shape)
         x, nest = x.astype(np.int8), self.nest

@@ -1,4 +1,4 @@
-"""Scales as integers: the int8 of every sum is that of ONNX Runtime's floats."""
+"""Scales as integers: every sum gives the same int8 as ONNX Runtime's floats."""
 
 from __future__ import annotations
 

@@ -32,7 +32,7 @@ load()
 
 QUANT = Quant((0.05,), (-3,))
 PATTERNS = {pattern for rules in RULES.values() for rule in rules for pattern in rule.kernels}
-#: Called by schedules of groups that stream, not by those of a group.
+#: Called by schedules of streams of groups, not by schedules of one group.
 OF_STREAMS = ("ec_move_rows_*", "ec_copy_row_*")
 
 

@@ -51,7 +51,7 @@ int main(void) {
             text(" lost ");
             number(ec_port_rx_lost());
             text("\r\n");
-        } else if (c >= '1' && c <= '9') { /* wait so many tenths of a second */
+        } else if (c >= '1' && c <= '9') { /* wait that number of tenths of a second */
             const uint64_t start = ec_port_ticks();
             uint64_t last = start;
             uint32_t backwards = 0;
