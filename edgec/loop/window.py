@@ -55,6 +55,15 @@ class Window:
         height, width = extents
         return replace(self, shape=(height, width, self.shape[2]), corner=(0, 0), is_padded=False)
 
+    def over(self, images: int) -> Window:
+        """The same windows over the images of a batch.
+
+        Without padding these are one tall image, if a row of windows of the next image is as far away
+        as the next row of windows; otherwise no kernel of one image matches.
+        """
+        height, width, channels = self.shape
+        return self if self.is_padded else replace(self, shape=(images * height, width, channels))
+
     def pad(self, x: Tensor, n: Any, h: Any, w: Any, c: Any) -> Value:
         """Element (h, w, c) of the copy of image n of x with its padding."""
         return self._element(x, n, h - self.corner[0], w - self.corner[1], c)

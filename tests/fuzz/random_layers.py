@@ -3,8 +3,9 @@
     python tests/fuzz/random_layers.py int8 1234 [BOARD]     # one seed again
 
 Windows may lie in the padding alone, weights be -128, zero or of four bits, channels constant, and
-factors the same for all channels: what rules and kernels have to tell apart. Models are graphs, not
-files, so that a compile takes a tenth of a second, and thousands can be tried on every core.
+factors the same for all channels: what rules and kernels have to tell apart. Every fourth model
+has a batch of two. Models are graphs, not files, so that a compile takes a tenth of a second,
+and thousands can be tried on every core.
 """
 
 from __future__ import annotations
@@ -90,10 +91,10 @@ class _Maker:
         self.count += 1
         return self.b.constant(f"c{self.count}", data, quant)
 
-    def start(self) -> Value:
+    def start(self, batch: int) -> Value:
         sizes = (int(self.rng.integers(1, 14)), int(self.rng.integers(1, 14)), self.channels())
         quant = None if self.dtype == "float32" else self.quant()
-        return self.b.param("x", TensorType((1, *sizes), self.dtype, quant))
+        return self.b.param("x", TensorType((batch, *sizes), self.dtype, quant))
 
     def convolution(self, x: Value, *, depthwise: bool) -> Value:
         """Of a window of up to 4 by 4, with strides, dilation, and padding at each side alone."""
@@ -119,8 +120,9 @@ class _Maker:
         return self.products("conv2d", x, (self.channels(), *kernel, channels), 0, attrs)
 
     def dense(self, x: Value) -> Value:
-        elements = int(np.prod(x.type.shape))
-        x = self.op("reshape", [x], ReshapeAttrs((1, elements)))
+        batch, *sizes = x.type.shape
+        elements = int(np.prod(sizes))
+        x = self.op("reshape", [x], ReshapeAttrs((batch, elements)))
         return self.products("dense", x, (self.channels(), elements), 0, NoAttrs())
 
     def products(
@@ -199,7 +201,7 @@ def random_layers(seed: int, dtype: str) -> Module:
     rng = np.random.default_rng((seed, DTYPES.index(dtype)))
     rounding = "tflm" if dtype != "int8" else str(rng.choice(("tflm", "tflm", "onnx", "single")))
     maker = _Maker(rng, dtype, rounding)
-    x, count = maker.start(), int(rng.integers(1, 5))
+    x, count = maker.start(2 if seed % 4 == 0 else 1), int(rng.integers(1, 5))
     for n in range(count):
         if n == count - 1 and maker.chance(0.2):
             x = maker.dense(x)
@@ -207,6 +209,14 @@ def random_layers(seed: int, dtype: str) -> Module:
         x = maker.no_products(maker.convolution(x, depthwise=maker.chance(0.4)))
     source = "onnx" if rounding == "onnx" else "tflite"
     return Module({"main": maker.b.finish([x])}, source="m." + source, format=source)
+
+
+def batch_without_padding(kernel: tuple[int, int], stride: tuple[int, int]) -> Module:
+    """A convolution of two images whose windows are as far apart between images as in one."""
+    maker = _Maker(np.random.default_rng(0), "int8", "tflm")
+    x = maker.b.param("x", TensorType((2, 4, 14, 8), "int8", maker.quant()))
+    y = maker.products("conv2d", x, (16, *kernel, 8), 0, Conv2dAttrs(stride=stride))
+    return Module({"main": maker.b.finish([y])}, source="m.tflite", format="tflite")
 
 
 def random_options(rng: np.random.Generator, module: Module) -> Options:
@@ -233,9 +243,14 @@ def compiled(seed: int, dtype: str, boards: tuple[str, ...], name: str = "") -> 
 
 
 def check(seed: int, dtype: str, engine: str = "core", name: str = "") -> None:
-    """Runs on a simulated core have the bytes of the reference: random inputs, and the limits."""
-    module, board, built = compiled(seed, dtype, SIMULATED, name)
-    rng, shape = np.random.default_rng(seed), module.main.inputs[0].type.shape
+    """Runs of a seed's model on a simulated core have the bytes of the reference."""
+    compare(f"seed {seed}", *compiled(seed, dtype, SIMULATED, name), engine)
+
+
+def compare(what: str, module: Module, board: Board, built: Compiled, engine: str = "core") -> None:
+    """Runs have the bytes of the reference: random inputs, and the limits of the dtype."""
+    x = module.main.inputs[0].type
+    rng, shape, dtype = np.random.default_rng(0), x.shape, x.dtype
     if dtype == "float32":
         runs = [rng.standard_normal(shape).astype(np.float32) for _ in range(2)]
     else:
@@ -250,7 +265,7 @@ def check(seed: int, dtype: str, engine: str = "core", name: str = "") -> None:
                 found = session.run([x]).outputs[0]
                 wrong = int(np.sum(found.ravel() != expected.ravel()))
                 assert found.tobytes() == expected.tobytes(), (
-                    f"seed {seed}, {dtype}, {board.name}: {wrong} of {expected.size} differ"
+                    f"{what}, {dtype}, {board.name}: {wrong} of {expected.size} differ"
                 )
 
 

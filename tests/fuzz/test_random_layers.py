@@ -3,7 +3,19 @@
 from __future__ import annotations
 
 import pytest
-from random_layers import BOARDS, DTYPES, check, compiled, failures
+from random_layers import (
+    BOARDS,
+    DTYPES,
+    batch_without_padding,
+    check,
+    compare,
+    compiled,
+    failures,
+)
+
+from edgec.boards.board import load_board
+from edgec.options import Options
+from edgec.pipeline import compile_module
 
 #: Models that are compiled, and models that run, of each dtype; `make test-full` tries more.
 COMPILED, RUN = 60, 3
@@ -35,3 +47,18 @@ def test_layers_that_were_refused_run(seed: int) -> None:
     pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
     compiled(seed, "int8", BOARDS)
     check(seed, "int8")
+
+
+@pytest.mark.parametrize("board_name", ["esp32c3_devkitm", "mps2_an386"])
+@pytest.mark.parametrize(
+    ("kernel", "stride"), [((1, 1), (2, 2)), ((1, 3), (1, 1)), ((2, 2), (2, 2))], ids=str
+)
+def test_windows_of_each_image(
+    kernel: tuple[int, int], stride: tuple[int, int], board_name: str
+) -> None:
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    module, board = batch_without_padding(kernel, stride), load_board(board_name)
+    for level in ("balanced", "time"):
+        options = Options(optimize=level)
+        built = compile_module(module, board.core, options, board=board, board_name=board_name)
+        compare(f"{kernel} by {stride}, {level}", module, board, built)

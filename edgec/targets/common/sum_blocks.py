@@ -208,7 +208,8 @@ def _gather(nest: Nest, schedule: Schedule, end: str, first: str) -> None:
     window = nest.window
     assert window is not None
     pixel = f"col_p{end} + {first}" if f"col_p{end}" in loops_of(schedule.func.body) else first
-    sizes = replace(window, is_padded=is_clipped(nest.func, "acc")).sizes
+    window = replace(window, is_padded=is_clipped(nest.func, "acc"))
+    sizes = window.over(find_param(nest.func, "x").shape[0]).sizes
     schedule.tensorize(f"col_k{end}", "ec_gather_pixel_s8", sizes, {"pixel": pixel})
 
 

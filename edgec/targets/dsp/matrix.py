@@ -344,7 +344,8 @@ def _pack_block(
         depth = find_param(schedule.func, "x").shape[-1]
         schedule.tensorize(loop, f"ec_pack_rows_{width}_s8_dsp", {"depth": depth})
         return
-    schedule.tensorize(loop, _window_kernel(width, window), window.sizes, {"pixel": first})
+    sizes = window.over(find_param(schedule.func, "x").shape[0]).sizes
+    schedule.tensorize(loop, _window_kernel(width, window), sizes, {"pixel": first})
 
 
 def _window_kernel(width: int, window: Window) -> str:
