@@ -58,8 +58,8 @@ class Window:
     def over(self, images: int) -> Window:
         """The same windows over the images of a batch.
 
-        Without padding these are one tall image, if a row of windows of the next image is as far away
-        as the next row of windows; otherwise no kernel of one image matches.
+        Without padding these are one tall image, if the next image's windows are as far away as
+        the next row's; otherwise no kernel of one image matches.
         """
         height, width, channels = self.shape
         return self if self.is_padded else replace(self, shape=(images * height, width, channels))
