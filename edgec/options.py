@@ -222,7 +222,7 @@ class CompileOptions(TypedDict, total=False):
 
 @dataclass(frozen=True)
 class Options:
-    """How a model is compiled. Sizes in bytes; None means no limit or the default.
+    """Options of a compilation. Sizes in bytes; None means no limit or the default.
 
     optimize: what to prefer when variants differ, by name or by prices. match: whose rounding to
     follow instead of the source format's own. io: whether inputs and outputs live in the arena or

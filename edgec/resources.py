@@ -106,7 +106,7 @@ def template_cache() -> jinja2.BytecodeCache | None:
 
 
 def cache_folder() -> Path:
-    """Where compiled libraries and kernels are kept from one run to the next."""
+    """Folder in which compiled libraries and kernels are kept between runs."""
     named = os.environ.get("EDGEC_CACHE")
     if named:
         return Path(named)

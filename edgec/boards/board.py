@@ -89,7 +89,7 @@ class SerialLink:
 
 @dataclass(frozen=True)
 class Qemu:
-    """How QEMU runs the board: `-M machine`, more `args`, and which `-serial` is the link's."""
+    """QEMU's options for a board: `-M machine`, more `args`, the index of the link's `-serial`."""
 
     machine: str
     args: tuple[str, ...]

@@ -74,7 +74,6 @@ def new_board_text(new: NewBoard) -> str:
 
 
 def _board_like(new: NewBoard) -> Board:
-    """The shipped board that the new one is like."""
     if not _NAME.match(new.name):
         raise BoardError(
             f"'{new.name}' cannot be a board's name",

@@ -60,7 +60,7 @@ def constants_name(name: str) -> str:
 
 
 def constant_offsets(func: PrimFunc) -> dict[str, int]:
-    """Where each constant lies in the object of `text_in_model`, in bytes, by parameter."""
+    """Byte offset of each constant in the object of `text_in_model`, by parameter."""
     offsets, end = {}, 0
     for param in _members(func):
         offsets[param.name] = end

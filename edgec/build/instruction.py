@@ -46,7 +46,7 @@ def sign_extend(value: int, bits: int) -> int:
 
 
 class InstructionSet(Protocol):
-    """How to read the machine code of a family of cores; the modules `thumb`, `riscv` and `xtensa`
+    """Decodes the machine code of a family of cores; the modules `thumb`, `riscv` and `xtensa`
     are."""
 
     NAME: str

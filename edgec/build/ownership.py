@@ -27,7 +27,7 @@ def write_marker(folder: Path) -> None:
 
 
 def add_to_marker(folder: Path, name: str) -> None:
-    """List one more file, which edgec wrote into a folder of ours; other folders stay as they are.
+    """List one more file, which edgec wrote into a folder of ours; other folders stay unchanged.
 
     Raises OSError.
     """

@@ -65,7 +65,7 @@ def read_stack_usage(files: list[Path]) -> dict[str, int]:
 
 
 class _Edge(IntEnum):
-    """How one function reaches another; of several ways the largest counts."""
+    """A kind of jump from one function to another; of several the largest counts."""
 
     BRANCH = 0
     POINTER = 1

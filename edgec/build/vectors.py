@@ -103,7 +103,7 @@ def _traps(elf: Elf) -> _Traps:
 
 
 def _jump_target(elf: Elf, at: int) -> int:
-    """Where the instruction at an address jumps to, -1 if it does not."""
+    """Target of the jump at an address; -1 if the instruction is no jump."""
     code = (elf.word(at) or 0).to_bytes(4, "little")
     first = next(elf.instruction_set.decode(code, at))
     kind, target = next(iter(elf.instruction_set.transfers([first])))

@@ -161,7 +161,7 @@ def _kib(count: int) -> str:
 
 
 def _engines(board: Any) -> list[str]:
-    """Where a program for the board can run; a real board's is `serial`."""
+    """Names of the engines that run the board's programs; a real board's is `serial`."""
     if board.is_host:
         return ["host"]
     engines = ["core"] if board.core.is_simulated else []

@@ -124,7 +124,7 @@ def _options(command: click.Command) -> Iterator[click.Option]:
 
 
 def _word(option: click.Option) -> str:
-    """How the file names an option: its longest form without the dashes."""
+    """Name of an option in the file: its longest form without the dashes."""
     return max(option.opts, key=len).lstrip("-")
 
 

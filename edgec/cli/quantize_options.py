@@ -91,7 +91,7 @@ class QuantizeOptions:
         return Limits(self.max_ram_bytes, self.max_flash_bytes, None, self.max_instructions)
 
     def reading(self) -> Options:
-        """How the model's file is read."""
+        """Options for importing the model."""
         from edgec.options import Options
 
         return Options(
@@ -101,7 +101,7 @@ class QuantizeOptions:
         )
 
     def recipe(self) -> Recipe:
-        """How to quantize. Raises EdgecError."""
+        """The recipe for the quantizer. Raises EdgecError."""
         from edgec.quantizer.post_training import Recipe
 
         return Recipe(

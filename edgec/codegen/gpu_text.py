@@ -58,7 +58,7 @@ class Images:
 
 @dataclass(frozen=True)
 class CopyText:
-    """Where bytes lie in both memories, from their context's pointers on, and how many they are.
+    """A copy of bytes: their offset from the context's pointers in both memories, and their number.
 
     is_spared: whether one launch does without, which uses the host's arena where it may.
     """

@@ -49,7 +49,7 @@ class HarnessText:
     """The values of main_mlperf_tiny.c.j2.
 
     `conversion` is "copy", "flip" (unsigned to signed bytes), "quantize" (from float32), "scale"
-    (bytes of `byte_type` to float32 by `scale` and `zero_point`) or "reorder" (bytes as they are).
+    (bytes of `byte_type` to float32 by `scale` and `zero_point`) or "reorder" (bytes, unchanged).
     `place` is the C expression of where the `i`th loaded element belongs. With `is_error` the one
     result is the mean squared difference of input and output.
     """
@@ -71,7 +71,7 @@ def _elements(port: Port) -> int:
 
 
 def _place(port: Port, name: str) -> str:
-    """Where the `i`th element of the official data lies in the input: images are sent pixel by
+    """Index in the input of the `i`th element of the official data: images are sent pixel by
     pixel, and some models have one plane for each channel."""
     extents = [extent for extent in port.shape if extent > 1]
     if name not in (PERSON, IMAGES) or extents[0] != 3:
@@ -116,7 +116,7 @@ def harness_text(program: Program, output_types: tuple[str, ...]) -> HarnessText
 
 
 def _conversion(name: str, dtype: str, byte_type: str, place: str) -> str:
-    """How bytes of the official data become the input; see `HarnessText`."""
+    """Conversion of the official data's bytes to the input; see `HarnessText`."""
     if name == ANOMALY:
         return "copy" if dtype == "float32" else "quantize"
     if name not in MEANINGS:

@@ -85,12 +85,12 @@ def _front(
 
 
 def _place(location: str) -> str:
-    """Where a port lies, where each level has another plan."""
+    """Text for the location of a port, which differs by level if it is in the arena."""
     return "at a place of each level in the arena" if location.startswith("arena") else location
 
 
 def _notes(notes: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
-    """How long values live: what holds for every level."""
+    """Lifetimes of values, if they are the same at every level."""
     if all(each == notes[0] for each in notes):
         return notes[0]
     return (

@@ -363,7 +363,7 @@ def _copies(
 
 
 class _Addresses:
-    """Where buffers and constants lie, as C of a kernel."""
+    """Addresses of buffers and constants, as C of a kernel."""
 
     def __init__(self, program: Program, weights: Weights, direct: frozenset[str]) -> None:
         self.program, self.weights, self.direct = program, weights, direct

@@ -96,7 +96,7 @@ class Pointers:
         return f"(uint32_t)({term_text(term, self.size).text})"
 
     def used_bytes(self, port: Port) -> str:
-        """How many bytes of a port are in use: its elements at a run's sizes lie without gaps."""
+        """C for the bytes of a port in use: at a run's sizes its elements have no gaps."""
         if not any(term.parts for term in port.extents):
             return f"{port.nbytes}u"
         fixed = math.prod(term.offset for term in port.extents if not term.parts)
@@ -262,7 +262,7 @@ _Span = tuple[str | None, int, int]
 
 
 def _span(program: Program, buffer: str, nbytes: int) -> _Span | None:
-    """Where a buffer lies; None in the caller's own memory, or for a constant."""
+    """Bytes of a buffer in the arena or states; None in the caller's memory, or for a constant."""
     if buffer not in program.offsets:
         return None
     start = program.offsets[buffer]

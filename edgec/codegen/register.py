@@ -16,7 +16,7 @@ Element = tuple[Buffer, int | None]
 
 
 class Registers:
-    """How the register buffers of one expanded function are declared."""
+    """Declarations of the register buffers of one expanded function."""
 
     def __init__(self, allocs: Sequence[Buffer], body: Sequence[Stmt]) -> None:
         self._arrays: set[Buffer] = set()
@@ -47,7 +47,7 @@ class Registers:
         return other
 
     def uses(self, stmt: Stmt) -> Counter[Element]:
-        """How often a statement accesses each element."""
+        """Number of a statement's accesses to each element."""
         if id(stmt) in self._uses:
             return self._uses[id(stmt)]
         found: Counter[Element] = Counter()

@@ -35,7 +35,6 @@ class Copy:
 
     @property
     def nbytes(self) -> int:
-        """How many."""
         return self.stop - self.start
 
 
@@ -134,7 +133,7 @@ class _Memories:
 
 
 def _runs(marked: np.ndarray) -> Iterator[tuple[int, int]]:
-    """Where runs of marked elements start and stop."""
+    """Start and stop of each run of marked elements."""
     edges = np.flatnonzero(np.diff(marked.astype(np.int8), prepend=0, append=0))
     yield from zip(edges[::2].tolist(), edges[1::2].tolist(), strict=True)
 

@@ -51,7 +51,7 @@ class LeaveSettled(Rewriter):
 
 
 def _kept(store: Store) -> Select | None:
-    """The choice that keeps an element as it is, depending only on itself and constants."""
+    """The choice that leaves an element unchanged, depending only on itself and constants."""
     match store.value:
         case Select(condition, yes, _) if yes == Load(store.buffer, store.indices):
             reads = (part for part in subexpressions(condition) if part != yes)

@@ -220,7 +220,7 @@ class _Lazy:
 
 
 def _addresses(tensors: Sequence[Any]) -> list[int]:
-    """Where tensors begin; one without elements has no memory, and is never looked at."""
+    """Addresses of tensors; a tensor without elements has no memory, and is never read."""
     return [tensor.data_ptr() or _NOWHERE.ctypes.data for tensor in tensors]
 
 

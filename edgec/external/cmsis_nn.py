@@ -166,7 +166,7 @@ def _called_with(found: list[Schedule]) -> tuple[str, dict[str, int]]:
 
 
 def _strides(nest: Nest) -> tuple[int, int]:
-    """How far windows of the nest's sums are apart: below each other, side by side."""
+    """Strides of the windows of the nest's sums: vertical, horizontal."""
     store = blocks_of(nest.func.body)["acc"].body
     assert isinstance(store, Store)
     parts = subexpressions(store.value)

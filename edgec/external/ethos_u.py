@@ -173,7 +173,7 @@ class _Group:
 
     @cached_property
     def room(self) -> dict[int, int]:
-        """Where in the group's memory each region without data begins, and at -1 where all end."""
+        """Offset of each region without data in the group's memory; at -1 the end of all."""
         offsets, end = {}, 0
         for number in dict.fromkeys(self.vela.inputs[1:4]):
             if number not in self.constants:

@@ -71,7 +71,7 @@ class Call:
         return self.builder.constant(f"{self.name}.constant", array)
 
     def like(self, number: Operand, dtype: str) -> Operand:
-        """A number as a scalar of this dtype; values as they are."""
+        """A number as a scalar of this dtype; a value unchanged."""
         if number is None or isinstance(number, Value):
             return number
         return np.asarray(number, np.dtype(dtype))

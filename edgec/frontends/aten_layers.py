@@ -257,7 +257,7 @@ def grid_sampler(call: Call, x: Value, grid: Value, mode: int, padding: int,
 @aten("upsample_nearest2d.vec")
 def upsample_nearest(call: Call, x: Value, size: Sequence[int] | None,
                      factors: Sequence[float] | None) -> Result:  # fmt: skip
-    """An image of another size, each pixel as it is."""
+    """An image of another size, by copies of pixels."""
     scales, sizes = _resized(call, x, factors)
     if sizes is None:  # ONNX divides by the factor, torch multiplies by one over it
         for axis, factor in enumerate(factors or (), start=2):

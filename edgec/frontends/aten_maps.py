@@ -178,7 +178,7 @@ def added(call: Call, x: Value, target: Array, source: Array, values: Value) -> 
 
 
 def _occurrence(target: Array) -> Array:
-    """How often each number came before."""
+    """Number of earlier occurrences of each number."""
     seen: dict[int, int] = {}
     counts = np.zeros(len(target), int)
     for position, number in enumerate(target.tolist()):
@@ -227,7 +227,6 @@ def _put_along(call: Call, x: Value, axis: int, indices: Value, values: Value,
 
 
 def _of_shape(call: Call, value: Value, shape: Sequence[int]) -> Value:
-    """A value repeated to a shape."""
     same = value.type.shape == tuple(shape)
     return value if same else call.onnx("Expand", value, ints(shape))
 

@@ -294,7 +294,7 @@ def full(call: Call, *arguments: object, **_: object) -> Result:
 @aten("zeros.default", "zeros_like.default", "empty.memory_format",
       "empty_permuted.default", "empty_strided.default")  # fmt: skip
 def zeros(call: Call, *_: object, **__: object) -> Result:
-    """Zeros; also where torch leaves memory as it is."""
+    """Zeros; also for torch's uninitialized memory."""
     return _made(call, np.zeros(call.shape))
 
 

@@ -134,7 +134,7 @@ def running_product(call: Call, x: Value, axis: int, dtype: object = None) -> Re
 
 @aten("histc.default")
 def histogram(call: Call, x: Value, bins: int = 100, low: float = 0, high: float = 0) -> Result:
-    """How many elements lie in each of equal parts of a range: theirs, where both ends are 0."""
+    """Number of elements in each part of a range: the elements' own range if both ends are 0."""
     flat = call.shaped(x, [x.type.elements])
     first, last = (call.value(call.like(end, x.type.dtype)) for end in (low, high))
     if low == high == 0:

@@ -42,7 +42,7 @@ class Windows:
         return np.where(outside, -1, total).reshape(windows, -1)
 
     def counts(self, is_padded: bool) -> Array:
-        """How many elements each window has, padding counted or not."""
+        """Number of elements of each window, with or without padding."""
         each = self.padded if is_padded else tuple((p >= 0).sum(1) for p in self.axes)
         product = np.ones([1], np.int64)
         for count in each:

@@ -31,7 +31,7 @@ class FastTable(Table):  # type: ignore[misc]
         self.fields = struct.unpack_from(f"<{size // _SHORT_BYTES}H", data, vtable)
 
     def Offset(self, slot: int) -> int:
-        """Where a field lies after the table's start; 0 where it is absent."""
+        """Offset of a field from the table's start; 0 if it is absent."""
         index = slot // _SHORT_BYTES
         return self.fields[index] if index < len(self.fields) else 0
 
@@ -40,11 +40,11 @@ class FastTable(Table):  # type: ignore[misc]
         return flags.py_type(flags.packer_type.unpack_from(self.Bytes, _inside(place))[0])
 
     def VectorLen(self, offset: int) -> int:
-        """How many items the vector has to which a field of the table points."""
+        """Number of items of the vector that a field of the table points to."""
         return int(_UNSIGNED(self.Bytes, self.Vector(offset) - 4)[0])
 
     def Vector(self, offset: int) -> int:
-        """Where the items lie of the vector to which a field of the table points."""
+        """Position of the items of the vector that a field of the table points to."""
         place = self.Pos + offset
         return int(place + _UNSIGNED(self.Bytes, place)[0] + 4)
 

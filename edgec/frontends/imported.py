@@ -109,7 +109,7 @@ def require_open(
 
 
 def mentions(builder: GraphBuilder, first: int) -> dict[Value, list[int]]:
-    """Where the nodes from `first` on make or read each value, in order."""
+    """Indices of the nodes from `first` on that make or read each value, in order."""
     uses: dict[Value, list[int]] = defaultdict(list)
     for at, node in enumerate(builder.nodes[first:], first):
         for value in {*node.inputs, *node.outputs}:

@@ -61,7 +61,6 @@ class _NeedsWide(Exception):
 
 
 def _with_bodies(function: Function) -> Iterator[Node]:
-    """The nodes of a function and of all bodies in it."""
     for node in function.nodes:
         yield node
         for body in node.bodies:

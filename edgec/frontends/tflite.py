@@ -442,7 +442,7 @@ class _Skip(Exception):
 
 
 def shown(tensor: RawTensor) -> str:
-    """How messages name a tensor."""
+    """Name of a tensor in messages."""
     return (
         f'tensor {tensor.index} "{tensor.name[:80]}"' if tensor.name else f"tensor {tensor.index}"
     )

@@ -23,7 +23,7 @@ MOVE = 128
 
 
 def signed_type(type_: TensorType) -> TensorType:
-    """The int8 type of a uint8 type with scales; any other type as it is."""
+    """The int8 type of a uint8 type with scales; any other type unchanged."""
     if type_.dtype != "uint8" or type_.quant is None:
         return type_
     zeros = tuple(zero - MOVE for zero in type_.quant.zero_point)

@@ -88,11 +88,10 @@ class CaseOptions:
         self._table = Table(data, place)
 
     def _indices(self) -> int:
-        """Where the list is, 0 where there is none."""
+        """Offset of the list, 0 without one."""
         return int(self._table.Offset(4))
 
     def BranchSubgraphIndicesLength(self) -> int:
-        """How many subgraphs there are."""
         return int(self._table.VectorLen(self._indices())) if self._indices() else 0
 
     def BranchSubgraphIndicesAsNumpy(self) -> Array:

@@ -29,7 +29,7 @@ def with_input_shapes(model: RawModel, shapes: Mapping[str, Sequence[int]], file
 
 
 def _factor(tensor: RawTensor, shape: tuple[int, ...], file: str) -> int:
-    """How many times the file's own batch an input has."""
+    """Batch of an input divided by the file's batch."""
     if len(shape) != len(tensor.shape):
         raise ImportFailed(
             f"{file}: input {tensor.name!r} has {len(tensor.shape)} dimensions, {len(shape)} were"

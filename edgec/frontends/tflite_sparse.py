@@ -33,7 +33,7 @@ class SparseLevel:
 
 @dataclass(frozen=True)
 class Sparsity:
-    """How a tensor is stored: dimensions in traversal order, and which of them are blocked.
+    """Storage of a tensor: dimensions in traversal order, and which of them are blocked.
 
     order: numbers below the rank are (outer) dimensions, the others inner dimensions of blocks;
     block_map: the dimension that each block splits.
@@ -78,7 +78,7 @@ def densify(values: Array, shape: Sequence[int], sparsity: Sparsity) -> Array:
 
 
 def _extents(shape: Sequence[int], sparsity: Sparsity) -> list[int]:
-    """How many indices each (outer, then inner) dimension has."""
+    """Number of indices of each (outer, then inner) dimension."""
     rank = len(shape)
     extents = [*shape, *(0 for _ in sparsity.block_map)]
     for dimension, level in zip(sparsity.order, sparsity.levels, strict=True):

@@ -84,7 +84,7 @@ class Node:
 
     @property
     def integer_form(self) -> IntegerForm | None:
-        """How the quantizer turns it into one on integers."""
+        """The quantizer's rule for the operator on integers."""
         return self.op.form_of(self.attrs)
 
     @property
@@ -100,7 +100,7 @@ class Node:
 
     @property
     def macs(self) -> int:
-        """How many products it computes."""
+        """Number of products."""
         if self.bodies:
             macs = [body.macs for body in self.bodies]
             return self.op.macs_of_bodies(self.attrs, macs, self.input_types)
@@ -108,7 +108,7 @@ class Node:
 
     @property
     def steps(self) -> int:
-        """How many computations follow one another in the reference."""
+        """Number of computations in sequence in the reference."""
         if self.bodies:
             steps = [sum(node.steps for node in body.nodes) for body in self.bodies]
             return self.op.macs_of_bodies(self.attrs, steps, self.input_types)
@@ -193,7 +193,7 @@ class Function:
 
     @property
     def macs(self) -> int:
-        """How many products one run computes."""
+        """Number of products in one run."""
         return sum(node.macs for node in self.nodes)
 
     def producers(self) -> dict[Value, Node]:

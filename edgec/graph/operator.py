@@ -31,7 +31,7 @@ AttrsT = TypeVar("AttrsT")
 
 
 class Fusion(enum.Enum):
-    """How an operator may be fused with its neighbours (Relay's classes)."""
+    """Class of operators by possible fusion with neighbours, as in Relay."""
 
     ELEMENTWISE = "elementwise"  # one output element from the same element of each input
     BROADCAST = "broadcast"  # elementwise after broadcasting
@@ -205,7 +205,7 @@ class Operator(Generic[AttrsT]):
         return True
 
     def most_rounds(self, attrs: AttrsT) -> int:
-        """How often each body of a node runs at most; UNKNOWN_ROUNDS where data decide."""
+        """Most runs of each body of a node; UNKNOWN_ROUNDS if data decide."""
         return 1
 
     def macs_of_bodies(self, attrs: AttrsT, macs: Sequence[int], inputs: Types) -> int:
@@ -213,7 +213,7 @@ class Operator(Generic[AttrsT]):
         raise NotImplementedError
 
     def steps(self, attrs: AttrsT, inputs: Types) -> int:
-        """How many computations follow one another in `evaluate`: of recurrent operators many."""
+        """Number of computations in sequence in `evaluate`: many for recurrent operators."""
         if self.integer_form is IntegerForm.RECURRENT:
             return math.prod(inputs[0].shape[:-1])
         return 1
@@ -378,7 +378,7 @@ class Operator(Generic[AttrsT]):
 
 
 def _axis_of_view(before: Sequence[int], axis: int, after: Sequence[int]) -> int | None:
-    """Where an axis stands in a view of another shape; None where it is split or joined."""
+    """Index of an axis in a view of another shape; None if it is split or joined."""
     for place, extent in enumerate(after):
         same = math.prod(after[:place]) == math.prod(before[:axis])
         if same and extent == before[axis]:

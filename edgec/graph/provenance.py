@@ -22,7 +22,7 @@ class Origin:
     tensor: name in the model file (for TFLite without names: `tensor 17`).
     index: number of the tensor in the model file where it has one, else None.
     shape: the source tensor's own shape.
-    permutation: axis i of the value is axis permutation[i] of the source; None = as it is.
+    permutation: axis i of the value is axis permutation[i] of the source; None: no permutation.
     kept_channels: indices along the value's last axis that still exist; None = all.
     removed: (channel, constant) for each channel that was removed as provably constant.
     """

@@ -33,7 +33,7 @@ class Storage(enum.Enum):
 
 
 class Movement(enum.Enum):
-    """How an operator moves elements, without changing them."""
+    """An operator's way to move elements without changing them."""
 
     RESHAPE = enum.auto()  # another shape of the same elements in the same order
     PERMUTE = enum.auto()  # another order of axes: `attrs.permutation`
@@ -55,7 +55,7 @@ class Arithmetic(enum.Enum):
 
 
 class IntegerForm(enum.Enum):
-    """How the quantizer turns an operator on floats into one on integers."""
+    """The quantizer's rule to turn an operator on floats into one on integers."""
 
     PRODUCTS = enum.auto()  # sums of products with constant weights, which are then requantized
     OPERANDS = enum.auto()  # operands and result have parameters of their own
@@ -125,7 +125,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class StoredAs:
-    """How a result is to be stored in integers, within bounds, and how it is rounded."""
+    """Storage of a result in integers: quantization, bounds, rounding."""
 
     quant: Quant
     dtype: str

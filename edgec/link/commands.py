@@ -48,7 +48,7 @@ class Kind(IntEnum):
 
 
 class Stops(IntFlag):
-    """Where a run pauses."""
+    """Events at which a run pauses."""
 
     NOWHERE = 0
     VALUES = 1

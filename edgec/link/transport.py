@@ -25,7 +25,7 @@ class Transport(Protocol):
 
     @property
     def name(self) -> str:
-        """Where the stream leads."""
+        """Name of the stream's other end."""
         ...
 
     @property

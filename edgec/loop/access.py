@@ -195,12 +195,12 @@ def writes(stmt: Stmt) -> frozenset[Buffer]:
 
 
 def count_uses(stmt: Stmt, buffer: Buffer) -> int:
-    """How many reads and writes of the buffer are inside."""
+    """Number of reads and writes of the buffer in the statement."""
     return sum(found.get(buffer, 0) for found in _touched(stmt))
 
 
 def count_writes(stmt: Stmt, buffer: Buffer) -> int:
-    """How many writes of the buffer are inside."""
+    """Number of writes of the buffer in the statement."""
     return _touched(stmt)[1].get(buffer, 0)
 
 
@@ -234,7 +234,7 @@ def _touched(stmt: Stmt) -> tuple[_Counts, _Counts]:
 def _counted(
     own: Sequence[Access], inside: Sequence[tuple[_Counts, _Counts]]
 ) -> tuple[_Counts, _Counts]:
-    """How often buffers are read, and written, by these accesses and inside."""
+    """Numbers of reads and of writes, by buffer: these accesses and the statements inside."""
     total: tuple[_Counts, _Counts] = ({}, {})
     for access in own:
         counts = total[access.is_write]

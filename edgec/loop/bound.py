@@ -59,7 +59,7 @@ WARP = 32
 
 @dataclass(frozen=True)
 class Launch:
-    """How many blocks and threads run a function: the largest extent of each bound kind."""
+    """Numbers of blocks and threads of a function: the largest extent of each bound kind."""
 
     extents: tuple[int, int, int, int, int, int]
 
@@ -83,7 +83,7 @@ ONE_THREAD = Launch((1, 1, 1, 1, 1, 1))
 
 @remembered
 def launch_of(func: PrimFunc) -> Launch | None:
-    """How a function is launched; None if no loop of it is bound."""
+    """Blocks and threads of a function; None if no loop of it is bound."""
     loops = [stmt for stmt in statements(func.body) if isinstance(stmt, For) and stmt.kind in BOUND]
     if not loops:
         return None
@@ -233,7 +233,7 @@ def _register_faults(func: PrimFunc) -> Iterator[str]:
 
 
 def _barrier_faults(scope: SyncScope, path: tuple[Stmt, ...], launch: Launch) -> Iterator[str]:
-    """Where some threads of the scope may come to the barrier and others not."""
+    """Reasons why some threads of the scope may not come to the barrier."""
     kinds = BOUND if scope == "grid" else THREADS
     bound = _bound_variables(path, kinds)
     if any(isinstance(stmt, (Branch, While)) for stmt in path):

@@ -126,7 +126,7 @@ def estimate_code_bytes(func: PrimFunc) -> int:
 
 
 def average_trips(loop: For) -> float:
-    """How many steps the loop has, averaged over the variables that its bounds depend on."""
+    """Number of steps of the loop, averaged over the variables that its bounds depend on."""
     extent = loop.stop - loop.start
     if extent.constant is not None:
         return max(extent.constant, 0)
@@ -135,7 +135,7 @@ def average_trips(loop: For) -> float:
 
 
 def holds_share(stmt: If) -> float:
-    """How often the condition holds, over the variables that it depends on."""
+    """Part of the values of its variables for which the condition holds."""
     room = stmt.right - stmt.left
     points = _samples(room)
     return sum(room.evaluate(p) > 0 for p in points) / len(points)

@@ -54,7 +54,7 @@ from edgec.loop.threads import run_grid
 from edgec.numerics.term import Atom, FloorDiv, FloorMod, Min, Product, Term, Var, as_term
 
 Array = npt.NDArray[Any]
-# A called function gets the buffer's flat list and an offset for each pointer; values as they are.
+# A called function gets the buffer's flat list and an offset for each pointer; values by value.
 Callee = Callable[..., None]
 
 

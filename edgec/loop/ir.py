@@ -89,7 +89,6 @@ class Buffer:
 
     @property
     def elements(self) -> int:
-        """How many elements the buffer has."""
         count = 1
         for extent in self.shape:
             count *= extent

@@ -165,7 +165,7 @@ def meaning_of_call(kernel: Microkernel, call: Call) -> PrimFunc:
 
 
 def bytes_read_past(func: PrimFunc) -> dict[str, int]:
-    """How many bytes after the end of its buffers a function's kernels may read, by buffer."""
+    """Number of bytes after its end that a function's kernels may read, by buffer."""
     found: dict[str, int] = {}
     for call in (s for s in statements(func.body) if isinstance(s, Call)):
         kernel = _REGISTRY.get(call.callee)

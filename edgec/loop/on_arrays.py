@@ -164,7 +164,7 @@ def _reduced(trace: Trace, stage: Stage, value: ArrayValue, at: Sequence[Array])
 
 
 def _joined(bounds: Sequence[tuple[Array, Array]], elements: int) -> tuple[int, int]:
-    """How many of the last axes are taken at once, of the first of them how many steps.
+    """Number of last axes that are taken at once, and steps of the first of them.
 
     Their bounds are the same everywhere.
     """

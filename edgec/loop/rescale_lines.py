@@ -51,7 +51,7 @@ class Accumulators:
 
 
 def ending_of(store: Stmt) -> Ending | None:
-    """How a statement's value is made, if it stores one rescaled number."""
+    """The rescaling of a statement's value; None unless it stores one rescaled number."""
     if not isinstance(store, Store) or not isinstance(store.value, Cast):
         return None
     dtype, found = store.buffer.dtype, with_constants(store.value.value, "min", "max", "add")

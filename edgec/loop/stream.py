@@ -40,7 +40,7 @@ class Field:
 
     @property
     def units(self) -> int:
-        """How often the field occurs."""
+        """Number of occurrences."""
         return len(self.at)
 
     @property
@@ -264,7 +264,7 @@ def lanes_of(channels: int, unit: int) -> Array:
 
 
 def rows_at(lanes: Array, length: int) -> Array:
-    """Where rows of this many entries lie in an array of such rows, [*lanes.shape, length]."""
+    """Indices of rows of `length` entries in an array of such rows, [*lanes.shape, length]."""
     return np.asarray(lanes[..., None] * length + np.arange(length))
 
 

@@ -303,7 +303,7 @@ class _Driver:
     # names ------------------------------------------------------------------------------------
 
     def operand(self, value: Value) -> Spot:
-        """Where an input or output of the node lies."""
+        """Place of an input or output of the node."""
         if isinstance(value, Constant):
             return self.constant(value.data)
         return Spot(self.arena[value], value.type.elements)

@@ -28,7 +28,7 @@ class RegionCertificate:
 
     @property
     def gap_bytes(self) -> int:
-        """How much smaller a better plan could be at most."""
+        """Most bytes that a better plan could save."""
         return self.peak_bytes - self.lower_bound_bytes
 
     @property

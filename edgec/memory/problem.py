@@ -114,7 +114,7 @@ class Problem:
 
 @dataclass(frozen=True)
 class Plan:
-    """Where everything is: offset and region of each buffer, peak of each region, the proof."""
+    """Offset and region of each buffer, peak of each region, and the proof."""
 
     offsets: Mapping[str, int]
     region_of: Mapping[str, str]

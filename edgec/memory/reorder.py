@@ -38,7 +38,7 @@ def best_order(
 ) -> tuple[int, ...]:
     """Positions of the groups, which run in these variants, in the order that keeps least alive.
 
-    They stay as they are where no order is better.
+    The given order if none is better.
     """
     if function.states:
         return tuple(range(len(groups)))

@@ -171,7 +171,7 @@ class _Run:
         return count, self.ahead(place, base, count)
 
     def ahead(self, place: int, base: IntArray | None, kept: int) -> int:
-        """How far the written bytes get ahead of the input bytes still to be read.
+        """Most bytes by which writes get ahead of the input bytes still to be read.
 
         base: the first row kept when each row is made, None where rows lie in a ring.
         """
@@ -203,7 +203,7 @@ def _span(member: FlowMember, height: int) -> tuple[IntArray, IntArray]:
 def _kept(
     writes: Sequence[IntArray], reads: Sequence[tuple[IntArray, IntArray, IntArray]], count: int
 ) -> tuple[int, IntArray | None]:
-    """How many of `count` rows are kept, and the first one kept when each row is made.
+    """Number of the `count` rows to keep, and the first one kept when each row is made.
 
     writes: when every row is written, once or, where it is replaced, again. reads: when each reader
     reads rows [first, stop). None for the first row of a ring, in which no rows move: every access

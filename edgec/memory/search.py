@@ -46,7 +46,7 @@ _BLAME_DECAY = 0.9
 
 
 class Verdict(Enum):
-    """How a search ended."""
+    """Result of a search."""
 
     FOUND = "found"
     NONE = "none"  # proven: no plan fits

@@ -39,7 +39,7 @@ class ArgReduceAttrs:
 
 @register
 class ArgReduce(Op[ArgReduceAttrs]):
-    """Numbers of dtypes that C has, as they are stored; a positive scale changes no order."""
+    """Stored numbers of dtypes that C has; a positive scale changes no order."""
 
     name = "arg_reduce"
     attrs_class = ArgReduceAttrs
@@ -107,7 +107,6 @@ class ArgReduce(Op[ArgReduceAttrs]):
 
 
 def _unless_nan(element: Any, chosen: Any, other: Any) -> Any:
-    """`chosen`, or `other` where the element is a NaN."""
     is_float = element.dtype.startswith("float")
     return select(element.equals(element), chosen, other) if is_float else chosen
 

@@ -179,7 +179,7 @@ def feature_function(features: Features) -> Function:
 
 
 def _packed(weights: Array) -> tuple[Array, Array]:
-    """Where each band starts, and its weights with BAND_BITS fraction bits, all equally wide."""
+    """Start of each band, and its weights with BAND_BITS fraction bits, all equally wide."""
     stored = np.rint(weights * (1 << BAND_BITS)).astype(np.int64)
     used = [np.flatnonzero(row) if row.any() else np.zeros(1, np.int64) for row in stored]
     width = max(int(at[-1] - at[0]) + 1 for at in used)

@@ -87,7 +87,6 @@ def stored_number(x: Value, attrs: CastAttrs) -> Value:
 
 
 def _integer(x: Value, dtype: str) -> Value:
-    """A number as an integer of a dtype."""
     if is_float(x.dtype):
         wide = {"uint32": "int64", "int64": "int64", "uint64": "uint64"}.get(dtype, "int32")
         x = cast(_limited(x, wide), wide)

@@ -25,7 +25,7 @@ from edgec.ops.reshape import ReshapeAttrs
 
 @dataclass(frozen=True)
 class ConcatAttrs:
-    """axis: not negative. output: quantization of the result; stored values move as they are."""
+    """axis: not negative. output: quantization of the result; stored values do not change."""
 
     axis: int
     output: Quant | None = None
@@ -33,7 +33,7 @@ class ConcatAttrs:
 
 @register
 class Concat(Op[ConcatAttrs]):
-    """Elements of any dtype as they are."""
+    """Moves elements of any dtype."""
 
     name = "concat"
     attrs_class = ConcatAttrs
@@ -128,7 +128,7 @@ def _without(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 @from_tflite("CONCATENATION")
 def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite CONCATENATION: stored values move as they are, as TFLite Micro does it."""
+    """TFLite CONCATENATION: moves stored values unchanged, as TFLite Micro does."""
     declared = raw.output_types[0]
     if None in raw.inputs or declared is None:
         raise ImportFailed("an input is absent")

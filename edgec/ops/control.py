@@ -323,7 +323,7 @@ class Scan(Control):
 
 
 def _count(attrs: ScanAttrs, scanned: Types) -> Term:
-    """How often a body runs: the number of slices of the scanned inputs."""
+    """Number of slices of the scanned inputs, each of which the body runs on."""
     counts = {as_term((type_.extents or type_.shape or (0,))[0]) for type_ in scanned}
     count = counts.pop() if counts else as_term(attrs.steps)
     if counts or count.bounds()[1] != attrs.steps:

@@ -205,7 +205,7 @@ class _Passes:
             self.target.definition.compute(turned[part], body, name=f"turn{done}_{PARTS[part]}")
 
     def _place(self, row: Any, n: Any, part: int) -> tuple[Any, ...]:
-        """Where number n of a row is in the input or the output."""
+        """Indices of number n of a row, in the input or the output."""
         found: list[Any] = []
         for axis in reversed(range(len(self.x.shape) - 1)):
             if axis != self.attrs.axis:

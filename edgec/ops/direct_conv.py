@@ -42,7 +42,7 @@ class DirectConvAttrs:
 def _placed_windows(
     attrs: DirectConvAttrs, extents: Sequence[int], sizes: Sequence[int]
 ) -> list[int]:
-    """How many windows of these sizes each axis takes."""
+    """Number of windows of these sizes along each axis."""
     shape = []
     for axis, (extent, size) in enumerate(zip(extents, sizes, strict=True)):
         reach = (size - 1) * attrs.dilations[axis] + 1

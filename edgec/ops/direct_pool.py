@@ -157,7 +157,7 @@ def _largest(attrs: DirectPoolAttrs, target: Lowering, x: Tensor, shape: Sequenc
 
 
 def _indices(attrs: DirectPoolAttrs, target: Lowering, x: Tensor, largest: Tensor) -> Tensor:
-    """Where the first of the largest elements stands."""
+    """Index of the first of the largest elements."""
     extents, axes = x.shape[2:], len(x.shape) - 2
     order = range(axes) if attrs.kind == "place" else range(axes)[::-1]
 
@@ -208,7 +208,7 @@ def _mean(attrs: DirectPoolAttrs, target: Lowering, x: Tensor, shape: Sequence[i
 
 
 def _windows(extent: int, pair: tuple[int, int], reach: int, stride: int, last: bool) -> int:
-    """How many windows there are; last: one more at the end, unless it begins in the padding."""
+    """Number of windows; last: one more at the end, unless it begins in the padding."""
     room = extent + sum(pair) - reach
     count = room // stride + 1
     return count + (last and room % stride > 0 and count * stride < extent + pair[0])

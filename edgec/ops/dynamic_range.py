@@ -263,7 +263,7 @@ class RescaleRows(Op[RescaleRowsAttrs]):
 
 
 def hybrid_rescale(weights: TensorType, channels: int, *, depthwise: bool) -> RescaleRowsAttrs:
-    """How a hybrid convolution quantizes: with a zero point where kernels work by channel.
+    """Quantization of a hybrid convolution: with a zero point if its kernel works by channel.
 
     Source: TFLite's EvalHybridPerChannel and EvalHybrid (conv.cc, depthwise_conv.cc).
     """

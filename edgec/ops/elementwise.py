@@ -275,7 +275,7 @@ def _write_squared_difference(out: OnnxGraph, node: Node) -> None:
 
 
 def _writes(kind: str) -> Callable[[OnnxGraph, Node], None]:
-    """How a row is written that ONNX's operator of this name is read as by others."""
+    """Writer of a row as ONNX's operator of this name, which is read as another row."""
 
     def write(out: OnnxGraph, node: Node) -> None:
         inputs, output, _ = out.tensors_of(node)

@@ -113,7 +113,7 @@ def is_open(builder: GraphBuilder, raw: RawNode, axes: Sequence[int]) -> bool:
 def extents_in_use(
     builder: GraphBuilder, raw: RawNode, axes: Sequence[int], dtype: str = "int64"
 ) -> list[Value]:
-    """How much of each axis of the first input is in use, each [1]."""
+    """Extent in use of each axis of the first input, each [1]."""
     x, parts = raw.operand(0), Parts(builder, raw)
     known = builder.open_axes.get(x, {})
     builder.filled.add(x)
@@ -125,7 +125,7 @@ def extents_in_use(
 
 
 def elements_in_use(builder: GraphBuilder, raw: RawNode, axes: Sequence[int]) -> Value:
-    """How many elements of the first input these axes have in use, int64 [1]."""
+    """Number of elements in use along these axes of the first input, int64 [1]."""
     first, *others = extents_in_use(builder, raw, axes)
     parts = Parts(builder, raw)
     for other in others:

@@ -68,7 +68,7 @@ class _ByColumns(Op[NoAttrs], ABC):
 
     @abstractmethod
     def columns(self, height: int, width: int) -> int:
-        """How many columns the result has."""
+        """Number of columns of the result."""
 
     @abstractmethod
     def step(self, define: Definition, rows: Tensor) -> None:

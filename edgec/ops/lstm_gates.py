@@ -24,7 +24,7 @@ Read = Callable[[Any, Any], Value]
 
 
 def gate_rounding(dtype: str) -> Rounding:
-    """How TFLite rescales sums of values of this dtype."""
+    """TFLite's rounding of rescaled sums of this dtype."""
     return "tflm16" if dtype == "int16" else "tflm"
 
 

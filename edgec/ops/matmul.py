@@ -168,7 +168,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
 
 
 def _as_matrix(builder: GraphBuilder, raw: RawNode, value: Value, shape: tuple[int, ...]) -> Value:
-    """A vector as a matrix of this shape; others as they are."""
+    """A vector as a matrix of this shape; other values unchanged."""
     if len(value.type.shape) != 1:
         return value
     attrs = ReshapeAttrs(shape)

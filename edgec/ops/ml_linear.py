@@ -160,7 +160,7 @@ def _pair_scores(node: MlNode, x: Value, per_class: Array) -> Value:
 
 
 def _votes(node: MlNode, scores: Value, classes: int) -> Value:
-    """How many of its pairs each class wins."""
+    """Number of pairs that each class wins."""
     signs, losses = np.zeros((len(_pairs(classes)), classes), np.float32), np.zeros(classes)
     for pair, (i, j) in enumerate(_pairs(classes)):
         signs[pair, [i, j]] = 1, -1

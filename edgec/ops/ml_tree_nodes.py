@@ -63,7 +63,6 @@ def _add_weights(
     positions: dict[tuple[int, int], int],
     leaves: list[list[tuple[int, float]]],
 ) -> None:
-    """Add the node's targets and weights to its leaves."""
     lists = [node.integers(f"{prefix}_{key}").tolist() for key in ("treeids", "nodeids", "ids")]
     weights = node.numbers(f"{prefix}_weights").tolist()
     if len({len(each) for each in (*lists, weights)}) != 1:

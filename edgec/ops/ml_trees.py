@@ -57,7 +57,7 @@ class Forest:
 
 @dataclass
 class _Tables:
-    """Nodes as they are found: (feature and flag, threshold, right, left)."""
+    """Nodes in the order found: (feature and flag, threshold, right, left)."""
 
     dtype: str
     nodes: list[tuple[int, float, int, int]] = field(default_factory=list)

@@ -32,7 +32,7 @@ class Moved(Op[AttrsT]):
         raise NotImplementedError
 
     def infer(self, attrs: AttrsT, *inputs: TensorType) -> tuple[TensorType, ...]:
-        """Elements of any dtype as they are; quantization per tensor stays."""
+        """Moves elements of any dtype; quantization per tensor stays."""
         shape = self.shape(attrs, *inputs)
         if inputs[0].quant is not None and not inputs[0].quant.per_tensor:
             raise TypeMismatch(f"{self.name} of a tensor that is quantized along an axis")

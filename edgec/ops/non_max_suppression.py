@@ -209,7 +209,7 @@ class ChosenBoxes(Op[NoAttrs]):
 def _best(
     define: Definition, scores: Tensor, is_left: Callable[[Any, Any, Any], LoopValue]
 ) -> Tensor:
-    """Where the first of the largest scores stands that are left, -1 where none is."""
+    """Index of the first of the largest remaining scores, -1 if none is left."""
     *shape, count = scores.shape
     boxes = [("n", 0, count)]
     lowest = float(np.finfo(np.float32).min)

@@ -261,7 +261,7 @@ def _in_floats(
 ) -> Value:
     """`interpolate` of four neighbours by weights that count `one` as one, a power of two.
 
-    Where integers are `steps` from it at most it is within int8, as they are.
+    With `steps`, the integer result is that near, so the sum is within int8 without limits.
     """
     scale, zero_point = quant.scale[0], quant.zero_point[0]
     reals = [float32(value - zero_point) * scale for value in stored]

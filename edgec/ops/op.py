@@ -48,7 +48,7 @@ class Op(Operator[AttrsT]):
     constant_inputs: positions of inputs that `lower` gets as constants, always.
     onnx_name: ONNX's operator that does the same, where it has no attributes. onnx_since: the
     first of ONNX's operator sets that has it, if it is a late one. onnx_of_stored: whether its form
-    in ONNX takes quantized integers as they are; None if its traits say so.
+    in ONNX takes quantized integers directly; None if its traits say so.
     """
 
     onnx_name: ClassVar[str] = ""
@@ -109,7 +109,7 @@ def lowered_results(
     input_types: Types,
     output_types: Types,
 ) -> tuple[Array, ...]:
-    """The outputs of an operator by its loops, as they are written, on whole arrays at once."""
+    """The outputs of an operator by its loops, run on whole arrays at once."""
     known = [number for number in op.constant_inputs if number < len(inputs)]
     constants = tuple([inputs[number].tobytes() for number in known])
     find = _program if sum(map(len, constants)) > _MOST_KNOWN else _known_program

@@ -41,7 +41,7 @@ class PartAttrs:
 
 @register
 class OpenConstant(Moved[PartAttrs]):
-    """Elements of any dtype as they are; quantization per tensor stays."""
+    """Moves elements of any dtype; quantization per tensor stays."""
 
     name = "open_constant"
     attrs_class = PartAttrs

@@ -41,7 +41,7 @@ class PadAttrs:
 
 @register
 class Pad(Op[PadAttrs]):
-    """Elements of any dtype as they are; quantization per tensor stays."""
+    """Moves elements of any dtype; quantization per tensor stays."""
 
     name = "pad"
     attrs_class = PadAttrs

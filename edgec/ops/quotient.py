@@ -118,7 +118,7 @@ def _least_shift(dtype: str) -> int:
 
 
 def _free_bits(x: Value) -> Value:
-    """How many bits beside the sign's are like it."""
+    """Number of bits after the sign that equal it."""
     bits = x ^ (x >> 31)
     return select(bits.equals(0), 31, intrinsic("count_leading_zeros", maximum(bits, 1)) - 1)
 

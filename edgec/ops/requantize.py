@@ -28,7 +28,7 @@ from edgec.ops.op import Op, RawNode
 
 @dataclass(frozen=True)
 class RequantizeAttrs:
-    """How accumulators, or stored values from their own zero point, become stored values.
+    """Rescaling of accumulators, or of stored values minus their zero point, to stored values.
 
     multiplier: real factors, exact as doubles: one, or one for each index of the last axis.
     output: quantization of the result, per tensor. minimum, maximum: inclusive range of the

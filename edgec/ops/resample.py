@@ -70,7 +70,7 @@ class Resample(Op[AxisAttrs]):
         return target.reduce("acc", shape, x.dtype, steps, init=lambda *at: 0, update=update)
 
     def write_onnx(self, out: OnnxGraph, node: Node) -> None:
-        """The sums as they are: Gather by positions, Mul by weights, ReduceSum."""
+        """Writes the sums: Gather by positions, Mul by weights, ReduceSum."""
         x, positions, weights = node.inputs
         if not isinstance(weights, Constant):
             raise ImportFailed(f"{node.name}: its weights are computed")
@@ -87,7 +87,7 @@ class Resample(Op[AxisAttrs]):
 
 @dataclass(frozen=True)
 class Scaling:
-    """How one axis is scaled: its extents, the scale, and the part of it that is taken."""
+    """Scaling of one axis: its extents, the scale, and the part of it that is taken."""
 
     axis: int
     extent: int

@@ -70,7 +70,7 @@ class Reshape(Op[ReshapeAttrs]):
         return ReshapeAttrs((*attrs.shape[:-1], len(kept)))
 
     def attrs_for_samples(self, attrs: ReshapeAttrs, count: int) -> ReshapeAttrs:
-        """Where the first axis has one sample, it has all."""
+        """A first axis of one sample gets all samples."""
         return ReshapeAttrs((count, *attrs.shape[1:])) if attrs.shape[0] == 1 else attrs
 
     def channels(self, attrs: ReshapeAttrs, inputs: Types, output: TensorType) -> Channels:

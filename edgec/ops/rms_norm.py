@@ -48,7 +48,7 @@ class RmsNorm(Op[RmsNormAttrs]):
         return get_op(IntegerNorm)
 
     def attrs_for_integers(self, attrs: RmsNormAttrs, inputs: Types, result: StoredAs) -> Any:
-        """Rows as they are."""
+        """A norm that does not subtract the mean."""
         return IntegerNormAttrs(False, attrs.epsilon, result.quant, result.minimum, result.maximum)
 
     def infer(self, attrs: RmsNormAttrs, *inputs: TensorType) -> tuple[TensorType, ...]:

@@ -79,7 +79,7 @@ class _Points:
     extent: int
 
     def part(self, r: Any) -> tuple[Value, Value]:
-        """Where the region begins, and the size of its parts."""
+        """Start of the region, and size of its parts."""
         offset = 0.5 if self.attrs.centered else 0.0
         start, end = (
             self.regions[r, first + 1 - self.axis] * self.attrs.scale - offset for first in (0, 2)
@@ -88,7 +88,7 @@ class _Points:
         return start, size / float(self.attrs.shape[self.axis])
 
     def count(self, r: Any) -> Value:
-        """How many points a part has, as a float."""
+        """Number of points of a part, as a float."""
         _, size = self.part(r)
         if self.attrs.samples:
             return size * 0.0 + float(self.attrs.samples)

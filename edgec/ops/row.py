@@ -79,7 +79,7 @@ class Row:
 
     @property
     def operands(self) -> int:
-        """How many operands the function takes."""
+        """Number of operands."""
         return len(inspect.signature(self.function).parameters) - len(self.parameters)
 
 
@@ -249,7 +249,7 @@ def _attributes(name: str, raw: RawNode) -> Any:
 
 
 def _chain(builder: GraphBuilder, raw: RawNode, op: str, operands: Sequence[Value]) -> Value:
-    """The first two operands, that and the third, and so on; a single one as it is."""
+    """Folds the operands from the left; a single operand unchanged."""
     total = operands[0]
     for number, operand in enumerate(operands[1:], 1):
         name = raw.name if number == len(operands) - 1 else f"{raw.name}/{number - 1}"

@@ -40,7 +40,7 @@ class SliceAttrs:
 
 @register
 class Slice(Moved[SliceAttrs]):
-    """Elements of any dtype as they are; quantization per tensor stays."""
+    """Moves elements of any dtype; quantization per tensor stays."""
 
     name = "slice"
     attrs_class = SliceAttrs
@@ -102,7 +102,7 @@ class Slice(Moved[SliceAttrs]):
         return SliceAttrs(begin, stride, shape, moves)
 
     def attrs_for_samples(self, attrs: SliceAttrs, count: int) -> SliceAttrs:
-        """Where the first axis has one sample, it has all."""
+        """A first axis of one sample gets all samples."""
         if attrs.shape[0] != 1:
             return attrs
         return replace(attrs, shape=(count, *attrs.shape[1:]))

@@ -53,7 +53,7 @@ def _require_starts(name: str, whole: TensorType, part: Sequence[int], starts: T
 
 
 def _starts(starts: Tensor, whole: Sequence[int], part: Sequence[int]) -> list[Element | int]:
-    """Where the part begins along each axis; 0 along axes that have no start."""
+    """Start of the part along each axis; 0 along axes that have no start."""
     found: list[Element | int] = []
     for axis, (extent, count) in enumerate(zip(whole, part, strict=True)):
         if axis < starts.shape[0] and count < extent:
@@ -226,7 +226,6 @@ def first_parts(builder: GraphBuilder, raw: RawNode, axis: int) -> Value:
 
 
 def _counted(builder: GraphBuilder, count: Value | int, name: str) -> Value:
-    """A count as one int64."""
     if isinstance(count, int):
         return builder.constant(f"{name}.{count}", np.full(1, count, "int64"))
     one = builder.op("reshape", [count], ReshapeAttrs((1,)), name=name, sources=())

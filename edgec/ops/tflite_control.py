@@ -98,7 +98,7 @@ for _kind in VARIABLE_KINDS:
 
 
 def _most_rounds(head: Body, body: Body, inputs: tuple[Value, ...]) -> int | None:
-    """How often a loop runs at most that counts by one from a constant up to another one."""
+    """Most rounds of a loop that counts by one from a constant to a constant, else None."""
     made = body.builder.nodes
     found = []
     for node in _parts(head.builder.nodes, head.results[0]):

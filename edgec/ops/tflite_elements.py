@@ -76,7 +76,7 @@ def _bits(parts: Parts, x: Value, dtype: str, what: str) -> Value:
 
 @from_tflite("FAKE_QUANT")
 def import_fake_quant(builder: GraphBuilder, raw: RawNode) -> Value:
-    """TFLite FAKE_QUANT: floats as they are after a quantization, whose range is moved to have 0.
+    """TFLite FAKE_QUANT: quantizes and dequantizes floats; the range is moved to contain 0.
 
     Source: NudgeQuantizationRange and FakeQuantizeArray of TFLite's kernels, in float32.
     """

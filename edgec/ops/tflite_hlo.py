@@ -49,7 +49,7 @@ class Windows:
 
     @property
     def whole(self) -> int:
-        """How many last axes every window takes whole, as they lie in the result."""
+        """Number of last axes that every window takes whole, in the result's order."""
         count, rank = 0, len(self.operand)
         while count < min(len(self.axes), rank - 1):
             axis, dim = rank - 1 - count, len(self.shape) - 1 - count

@@ -62,7 +62,7 @@ def _requantized(parts: Parts, declared: TensorType, acc: Value, factor: float) 
 
 
 def _compare(builder: GraphBuilder, raw: RawNode) -> Value:
-    """The comparisons of any two scales below 1; LiteRT orders stored int16 as they are."""
+    """The comparisons of any two scales below 1; LiteRT compares stored int16 directly."""
     parts, scales = Parts(builder, raw), [x.type.scalar_quant()[0] for x in raw.operands(2)]
     orders = raw.kind not in ("EQUAL", "NOT_EQUAL")
     if orders and all(x.type.dtype == "int16" for x in raw.operands()):

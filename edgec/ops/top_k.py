@@ -43,7 +43,7 @@ class TopKAttrs:
 
 @register
 class TopK(Op[TopKAttrs]):
-    """Numbers as they are stored, without NaNs: the elements in order, and their indices."""
+    """Orders stored numbers, without NaNs: the elements in order, and their indices."""
 
     name = "top_k"
     attrs_class = TopKAttrs
@@ -106,7 +106,7 @@ class TopK(Op[TopKAttrs]):
 
 
 def _first_indices(x: Array, count: int, largest: bool) -> Array:
-    """Where the first `count` elements in the order of each row of x [..., n] stand.
+    """Indices of the first `count` elements in the order of each row of x [..., n].
 
     A NaN is never one of them. After the last number a search finds none, which reads the first
     element, and the next one starts anew.
@@ -153,7 +153,7 @@ def import_onnx(builder: GraphBuilder, raw: RawNode) -> tuple[GraphValue, ...]:
 
 
 def _in_use(builder: GraphBuilder, raw: RawNode, axis: int, most: int) -> GraphValue | None:
-    """How many of the results are in use; None: all."""
+    """Number of results in use; None: all."""
     x, count = raw.operands(2)
     there_are = builder.open_axes.get(x, {}).get(axis)
     if not isinstance(count, Constant):

@@ -99,7 +99,7 @@ def import_tflite(builder: GraphBuilder, raw: RawNode) -> Value:
 def import_onnx(builder: GraphBuilder, raw: RawNode) -> Value:
     """ONNX Transpose; without `perm` it reverses the axes.
 
-    Dequantized weights are transposed as they are stored.
+    Dequantized weights are transposed as stored integers.
     """
     (x,) = raw.operands(1)
     attrs = TransposeAttrs(tuple(raw.attribute("perm", tuple(reversed(range(len(x.type.shape)))))))

@@ -26,7 +26,7 @@ DEQUANTIZED = 2.0**-23
 def tolerances(
     function: Function, some_in_floats: bool = False, given: float = 0.0
 ) -> dict[Value, float]:
-    """How far each value may be from the framework's: the operators' tolerances on the way to it.
+    """Tolerance of each value: the sum of the tolerances of the operators on the way to it.
 
     given: how far the float parameters may be from the framework's.
 

@@ -161,7 +161,7 @@ class Verification:
 
 @dataclass(frozen=True)
 class Runner:
-    """Where builds run, and how they get there.
+    """Runs builds on an engine.
 
     prepare: flashes a built project to a real board; without it the board must already hold the
     program. pool: the devices to run on, instead of `engine` and `port`. transfer: called for every

@@ -55,7 +55,7 @@ def with_few_pixels(function: PrimFunc) -> PrimFunc:
 
 
 def _blocks(function: PrimFunc) -> Iterator[tuple[Term, int]]:
-    """Where the last block of a call begins, a term over sizes, and how many pixels it has."""
+    """Start of the last block of each call, a term over sizes, and its number of pixels."""
     for stmt in statements(function.body):
         for term in _terms(stmt.args) if isinstance(stmt, Call) else ():
             for atom, _ in term.parts:

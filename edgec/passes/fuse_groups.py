@@ -106,7 +106,7 @@ def _halves(function: Function) -> frozenset[Value]:
 def _next_member(
     function: Function, consumers: Mapping[Value, Sequence[Node]], members: Sequence[Node]
 ) -> Node | None:
-    """The next node, if it can process the group's elements one by one as they are computed."""
+    """The next node, if it can process each of the group's elements when it is computed."""
     first, last = members[0].op, members[-1]
     if len(members) == MOST_MEMBERS or len(last.outputs) != 1 or last.output in function.results:
         return None

@@ -240,7 +240,7 @@ def scratch_buffers(function: PrimFunc) -> tuple[Scratch, ...]:
 
 
 def scratch_places(function: PrimFunc) -> tuple[dict[str, int], int]:
-    """Where scratch parameters lie one after the other, each aligned to its dtype, and the end."""
+    """Offsets of scratch parameters, laid out in sequence and aligned to dtypes, and the end."""
     offsets: dict[str, int] = {}
     end = 0
     dtypes = {p.name: p.dtype for p in function.params}

@@ -58,7 +58,7 @@ def lower_open_group(group: Group, target: Target) -> LoweredGroup:
 
 
 def _first_extent(group: Group) -> Term:
-    """How many slices there are: the only size that is open in the group."""
+    """Number of slices: the only size that is open in the group."""
     if any(node.op.terms(node.attrs) for node in group.nodes):
         raise ScheduleError("the shape of a slice depends on the open sizes")
     found: set[Term] = set()

@@ -58,7 +58,7 @@ class Rewriter:
         return self._producers.get(value)
 
     def keep(self, node: Node, inputs: tuple[Value, ...]) -> tuple[Value, ...]:
-        """Append the node as it is, on new inputs."""
+        """Append the same node on new inputs."""
         if inputs == node.inputs:
             self.builder.adopt_node(node)
             return node.outputs

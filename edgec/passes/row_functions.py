@@ -126,7 +126,7 @@ def _on(node: Node, values: dict[Value, Value], padding: tuple[int, int]) -> Nod
 
 
 def row_group(group: Group, policy: Target) -> RowGroup | None:
-    """How to compute a group row by row, or None where it cannot be."""
+    """Functions to compute a group row by row; None if it cannot stream."""
     inputs = group.activations
     if group.nodes[0].bodies or any(v.type.extents for v in (*inputs, group.output)):
         return None
@@ -172,7 +172,7 @@ class RowSum:
 
 
 def row_sum(group: Group, policy: Target) -> RowSum | None:
-    """How a group sums up its input's rows, or None if it does something else."""
+    """The sum of a group over its input's rows; None if it does something else."""
     node = group.nodes[0]
     if len(group.nodes) != 1 or not node.op.sums_rows(node.attrs, node.input_types):
         return None

@@ -23,7 +23,7 @@ from edgec.quantizer.integer_nodes import IntegerNodes, has_infinity
 from edgec.quantizer.moments import Moments
 from edgec.quantizer.recurrent import cells_of
 
-#: Samples that are kept as they are, to try parameters on.
+#: Number of samples kept in full, to try parameters on.
 MOST_KEPT = 64
 #: And to choose weights with, and between ways to quantize.
 MOST_FOLLOWED = 128

@@ -22,7 +22,7 @@ SHARES = np.linspace(1.0, 0.4, 25)
 
 
 def group_of(node: Node, most: int) -> int:
-    """How many inputs of a layer share a scale: `most` or the next fewer that divide them.
+    """Number of inputs of a layer that share a scale: the largest divisor up to `most`.
 
     0 where all of a channel's do: in depthwise layers, and where there are few inputs.
     """

@@ -66,7 +66,7 @@ class _Inserter:
     def visit(
         self, rewriter: Rewriter, node: Node, inputs: tuple[Value, ...]
     ) -> tuple[Value, ...] | None:
-        """The node on quantized operands; None keeps a node in float as it is."""
+        """The node on quantized operands; None keeps a node in float."""
         if self.integer_nodes.is_fused_clip(node):
             (made,) = rewriter.keep(node, inputs)
             above = self.integer_nodes.producers[node.inputs[0]]

@@ -31,7 +31,7 @@ MOST_BUILDS, MOST_MORE = 6, 4
 
 
 def limited_parts(made: PostTraining) -> int:
-    """How often `mix_values_within` reports progress, at most."""
+    """Most reports of progress by `mix_values_within`."""
     return 2 * loss_samples(made) + 2 * (2 + MOST_BUILDS + MOST_MORE)
 
 

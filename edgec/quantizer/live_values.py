@@ -13,7 +13,7 @@ from edgec.quantizer.value_losses import Choice
 
 
 def live_elements(function: Function, choices: Sequence[Choice]) -> Array:
-    """How many elements of each choice are alive while each node runs, [nodes, choices] int64.
+    """Number of live elements of each choice while each node runs, [nodes, choices] int64.
 
     In the order of the nodes; inputs are alive from the first on, results to the last. Views are
     not counted. The compiler may need less (rows that stream, results in place of inputs) or more

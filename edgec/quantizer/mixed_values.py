@@ -37,7 +37,7 @@ LEAST_SHARE = 1e-6
 
 
 def value_parts(made: PostTraining) -> int:
-    """How often `mix_values` reports progress, at most."""
+    """Most reports of progress by `mix_values`."""
     return 2 * loss_samples(made) + 2 + MOST_TRIES + MOST_TRIMS
 
 

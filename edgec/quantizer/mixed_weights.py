@@ -105,7 +105,7 @@ def mix(
 
 
 def loss_parts(made: PostTraining) -> int:
-    """How often `mix` reports progress, if samples can run together."""
+    """Number of reports of progress by `mix`, if samples can run together."""
     return -(-min(len(made.statistics.followed), LOSS_SAMPLES) // COUNT)
 
 

@@ -70,7 +70,7 @@ def weights_of(node: Node) -> Array:
 
 
 def products_of(node: Node) -> Products:
-    """How a node with weights computes each of its outputs. ValueError if it has none."""
+    """The products of a node with weights. ValueError if it has none."""
     found = node.op.dot_products
     if found is None:
         raise ValueError(f"{node.name} has no weights")

@@ -73,8 +73,8 @@ HALF = "float16"
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to quantize. observer: a name of `edgec.quantizer.observers.OBSERVERS`; `local` for the
-    one with the least error for each value; `auto` for the one with the best outputs.
+    """Options of a quantization. observer: a name of `edgec.quantizer.observers.OBSERVERS`; `local`
+    for the least error of each value; `auto` for the best outputs.
 
     symmetric: zero points of 0 for values. reconstruct: choose the rounding of weights by the
     layer's output. correct_biases: take the mean error out of biases. equalize: of EQUALIZE,
@@ -176,7 +176,7 @@ class PostTraining:
         return function, insert_qdq(function, self.scheme)
 
     def layers(self) -> int:
-        """How many layers `blame` goes through."""
+        """Number of layers that `blame` measures."""
         return len(layers_of(*self._compared))
 
     def blame(self, progress: Progress | None = None) -> dict[Value, float]:
@@ -189,7 +189,7 @@ class PostTraining:
         return leave_one_out(function, quantized, self.scheme, samples, progress)
 
     def own_deviation(self) -> Deviation:
-        """How far this very model is off on samples of calibration."""
+        """Deviation of this model on calibration samples."""
         tests = [held(self.source, self.statistics.followed[:OWN_SAMPLES])]
         return output_deviation(tests, [run_passes(self._compared[1].function, "onnx")])
 

@@ -72,7 +72,7 @@ def _logistic(values: Array) -> Array:
 
 
 def operand_forms(node: Node, x_scale: float, y: Form, largest_cell: float) -> dict[Value, Form]:
-    """How the constants of an LSTM are stored: quantization and dtype of each.
+    """Quantization and dtype of each constant of an LSTM.
 
     x_scale: of its input. y: of the sequence it makes. largest_cell: magnitude that was seen.
     """
@@ -96,7 +96,7 @@ def stored_operands(node: Node) -> tuple[Value, ...]:
 
 
 def gru_forms(node: Node, x_scale: float, y_scale: float) -> dict[Value, Form]:
-    """How the weights of a GRU are stored. x_scale, y_scale: of its input, and of its sequence."""
+    """Quantization and dtype of a GRU's weights. x_scale, y_scale: of its input and sequence."""
     *_, weights, recurrent, bias, own = node.inputs
     return {
         value: (_row_quant(value, np.abs(added.data) / (scale * MOST_BIAS)), "int8")

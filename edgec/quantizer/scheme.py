@@ -25,7 +25,7 @@ from edgec.quantizer.recurrent import gru_forms, operand_forms
 Range = tuple[float, float]
 
 LEVELS = 256
-#: The dtype of values that stay as they are.
+#: The dtype of values that are not quantized.
 FLOAT = "float32"
 #: Factor by which an int16 range exceeds the calibrated one: one bit of 16 is cheaper than
 #: clipping.
@@ -39,7 +39,7 @@ MOST_PART = 2.0**30 - 2.0**26
 
 @dataclass(frozen=True)
 class Stored:
-    """How a real value is stored: its quantization and integer dtype."""
+    """Quantization and integer dtype of a real value."""
 
     quant: Quant
     dtype: str = "int8"
@@ -61,7 +61,7 @@ class Stored:
 
 @dataclass(frozen=True)
 class Weights:
-    """Weights as they are stored, int8 within `limits(bits)`.
+    """Stored weights, int8 within `limits(bits)`.
 
     bias: real numbers [O], to be stored in accumulators' scale. bits: 8, or 4 for two to a byte;
     then, if `group` is not 0, each group of this many inputs with a shift (`group_scales`).

@@ -159,7 +159,7 @@ def _measure(
 
 
 def _beside(key: str, board: Board, stated: dict[str, Any], result: RunResult) -> dict[str, Any]:
-    """The figures of other tools for this model on this core, as far as they are known."""
+    """Known figures of other tools for this model on this core."""
     row: dict[str, Any] = {}
     core = BASELINE_CORE.get(board.core.name)
     for label, group in (("cmsis_nn", "tflm_cmsis_nn"), ("reference", "tflm_reference_kernels")):

@@ -46,7 +46,7 @@ def likeliest(
 
 
 def dequantized(array: Any, port: PortEntry) -> Any:
-    """Real values of an output, as float64; those without one scale stay as they are."""
+    """Real values of an output, as float64; unchanged without a single scale."""
     if len(port.scale) != 1:
         return array.astype(np.float64)
     zero_point = port.zero_point[0] if port.zero_point else 0

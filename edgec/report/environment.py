@@ -186,7 +186,7 @@ def _first_library(*names: str) -> str:
 
 
 def count_gpus() -> int | None:
-    """How many GPUs the CUDA driver reports; None without a driver."""
+    """Number of GPUs that the CUDA driver reports; None without a driver."""
     try:
         driver = ctypes.CDLL("libcuda.so.1")
     except OSError:

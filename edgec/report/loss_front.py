@@ -9,7 +9,7 @@ from markupsafe import Markup
 
 from edgec.report.svg import element, number, picture
 
-WIDTH, HEIGHT = 400.0, 200.0  # readable on a phone as it is
+WIDTH, HEIGHT = 400.0, 200.0  # readable on a phone without zooming
 LEFT, RIGHT, TOP, BOTTOM = 64.0, 16.0, 16.0, 32.0
 
 

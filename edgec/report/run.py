@@ -183,7 +183,7 @@ def print_run(report: dict[str, Any], profile: bool, first: Sequence[str] = ()) 
 
 
 def _source(report: dict[str, Any]) -> str:
-    """Where cycles come from, and the range of modelled ones."""
+    """Source of cycles, and the range of modelled ones."""
     if not report["cycles_range"]:
         return str(report["cycles_source"])
     least, most = report["cycles_range"]
@@ -196,7 +196,7 @@ def _time(time_ms: Sequence[float]) -> str:
 
 
 def _feature_lines(heard: Mapping[str, Any] | None) -> list[str]:
-    """How the features of a sound were made."""
+    """Lines about the features of a sound."""
     if heard is None:
         return []
     cost = heard["instructions"]

@@ -64,7 +64,7 @@ def _steps_us(program: Program, steps: tuple[Step, ...], gpu: Gpu) -> float:
 
 
 def driver_of(program: Program) -> str:
-    """How a GPU runs the program's kernels; "" without one, or where a processor runs a part."""
+    """The driver that runs the kernels on a GPU; "" without one, or if a processor runs a part."""
     core = CORES.get(program.target)
     on_processor = any(step.on_processor for step in program.general_steps)
     return plan_of(program).driver if core and core.has_gpu and not on_processor else ""

@@ -173,7 +173,6 @@ def _words(group: TunedGroup) -> str:
 
 
 def _steps(trace: str) -> list[str]:
-    """The steps of a trace, one in a line."""
     lines = []
     for name, args, *_ in json.loads(trace):
         words = (f"{key}={_word(value)}" for key, value in args.items() if value is not None)

@@ -167,7 +167,7 @@ class HostModel:
         return status
 
     def output_extent(self, output: int, axis: int) -> int:
-        """How large a dimension of an output is, of a model in which that may change."""
+        """Extent of an output's dimension after a run, if it may change."""
         places = (ctypes.c_uint32(number) for number in (output, axis))
         extent: int = self._functions["output_extent"](
             ctypes.c_void_p(self._context.address), *places

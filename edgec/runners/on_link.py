@@ -118,7 +118,7 @@ class LinkModel:
 
 
 def _patience_s(expect_s: float) -> float:
-    """How long to wait for a command that should take `expect_s`."""
+    """Timeout in seconds of a command that should take `expect_s`."""
     return min(RUN_TIMEOUT_S, _LEAST_TIMEOUT_S + _EMULATOR_SLOWNESS * expect_s)
 
 

@@ -94,7 +94,7 @@ class DualIssueTable(CostTable):
 
 
 class _Pipeline:
-    """Where the instructions of a straight line start."""
+    """Cycles at which the instructions of a straight line start."""
 
     def __init__(self) -> None:
         self._cycle = -1
@@ -133,7 +133,7 @@ def _use(instruction: Any) -> Use:
 
 
 def _target(instruction: Any) -> int | None:
-    """Where a direct branch leads."""
+    """Target of a direct branch."""
     if _use(instruction).unit != "branch" or not instruction.operands:
         return None
     last = instruction.operands[-1]

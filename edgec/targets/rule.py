@@ -102,7 +102,7 @@ class Nest:
 
     @property
     def rescaling(self) -> str:
-        """How plain loops rescale sums where that is proven to be the same.
+        """The lines that rescale sums in plain loops, where they are proven to be equal.
 
         Layers of one shape may need different lines, and then do not share their code: `size` does
         without, and so do cores whose plain loops have little to rescale, but for time.

@@ -111,7 +111,7 @@ def _needed(before: Iterable[Access], after: Iterable[Access]) -> SyncScope | No
 
 
 def _scope(a: Access, b: Access) -> SyncScope | None:
-    """How far the barrier between two accesses has to reach."""
+    """Scope of the barrier between two accesses."""
     if a.buffer.scope != "shared" and not _is_own(a, b, BLOCKS):
         return "grid"
     return None if _is_own(a, b, THREADS) else "block"
@@ -144,7 +144,7 @@ _Parts = tuple[tuple[str, int, int], ...]
 
 
 def _common_parts(a: Access, b: Access, kinds: tuple[str, ...]) -> _Parts | None:
-    """How both addresses depend on the bound loops; None if differently, or in no simple way."""
+    """Steps of the bound loops in both addresses; None if they differ or are unknown."""
     parts = _parts(a, kinds)
     return parts if parts == _parts(b, kinds) else None
 

@@ -24,8 +24,8 @@ def complement(func: PrimFunc, buffer: str) -> tuple[PrimFunc, Repack]:
         shift: constant int8[16]                    shift: constant int8[16]
         .. = f(acc, m[c], int32(shift[c]))    ->    .. = f(acc, m[c], -1 - int32(shift[c]))
 
-    A function that shifts right by -1 - shift, as rescaling does, then has its number as it is
-    stored. Returns the function that changes the constant's array at compile time.
+    A function that shifts right by -1 - shift, as rescaling does, then shifts by the stored number.
+    Returns the function that changes the constant's array at compile time.
     """
     constant = find_buffer(func, buffer)
     if constant.scope != "constant" or constant.dtype != "int8":

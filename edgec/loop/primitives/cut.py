@@ -94,7 +94,6 @@ def cut(
 
 
 def _part(loop: For, start: int, stop: int) -> For:
-    """The steps of a loop from `start` to `stop`."""
     var = replace(loop.var, start=start, stop=stop)
     body = _Decided().stmt(Substitute({loop.var: as_term(var)}).stmt(loop.body))
     return replace(loop, var=var, start=as_term(start), stop=as_term(stop), body=body)

@@ -64,7 +64,7 @@ def _require_written_first(order: list[Touch], buffer: str) -> None:
 
 
 def _alive(order: list[Touch]) -> int:
-    """How many rows there must be so that none is written over that is used again."""
+    """Least number of rows so that no row is overwritten before its last use."""
     rows, stop = 1, 0
     for touch in order:
         stop = max(stop, touch.stop) if touch.is_write else stop

@@ -42,7 +42,6 @@ class Packing:
         )
 
     def indices(self, old: tuple[Term, ...]) -> tuple[Term, ...]:
-        """Where the element at old indices lies."""
         return tuple(
             old[d]
             if part == "all"

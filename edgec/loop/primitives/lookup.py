@@ -56,7 +56,7 @@ def with_changes(func: PrimFunc, changes: list[tuple[Stmt, Stmt | None]]) -> Pri
 
 
 def constant_extent(loop: For) -> int | None:
-    """How many steps the loop has, or None where that depends on outer loops."""
+    """Number of steps of the loop; None if it depends on outer loops."""
     return (loop.stop - loop.start).constant
 
 

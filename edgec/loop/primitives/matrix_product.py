@@ -26,7 +26,7 @@ class Operand:
         return flat_address(self.load.buffer, self.load.indices)
 
     def stride(self, step: Var) -> int:
-        """How far the element of the next step is."""
+        """Distance to the element of the next step."""
         return dict(self.address.parts).get(step, 0)
 
 
@@ -132,7 +132,7 @@ def _is_in_order(w: Operand, channel: For, steps: Sequence[For]) -> bool:
 
 
 def _of_both(loops: Sequence[For], w: Operand) -> int:
-    """How many loops, from the outermost on, there are up to the last one that w changes with."""
+    """Number of loops from the outermost one to the last that w depends on."""
     found = w.address.variables()
     return max((i for i, loop in enumerate(loops, 1) if loop.var in found), default=0)
 

@@ -77,7 +77,7 @@ def axis_positions(
 
 
 def store_indices(block: Block, buffer: Buffer) -> tuple[Term, ...]:
-    """Where the block stores into the buffer, in terms of its axes; the same place always."""
+    """Indices of the block's stores into the buffer, in terms of its axes; all must be the same."""
     stores = [s for s in statements(block) if isinstance(s, Store) and s.buffer == buffer]
     if len({s.indices for s in stores}) != 1:
         raise ScheduleError(f"block {block.name} stores into several places of {buffer.name}")

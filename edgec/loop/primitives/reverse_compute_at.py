@@ -75,7 +75,7 @@ def reverse_compute_at(func: PrimFunc, block: str, loop: str) -> tuple[PrimFunc,
 
 
 def _read_indices(block: Block, buffer: Buffer) -> tuple[Term, ...]:
-    """Where the block reads the buffer, in terms of its axes; one place only."""
+    """Indices of the block's only read of the buffer, in terms of its axes."""
     unbound = replace(block, axes=())
     found = {a.indices for a in accesses(unbound, of=(buffer,))}
     indices = found.pop() if len(found) == 1 else None

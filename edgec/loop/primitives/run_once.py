@@ -21,7 +21,7 @@ def run_once(func: PrimFunc) -> tuple[PrimFunc, None]:
                                                       thread_x for j in 0..32 { ... }
                                                     }
 
-    A function without bound loops stays as it is: one thread runs it anyway.
+    A function without bound loops does not change: one thread runs it anyway.
     """
     stmts = func.body.stmts if isinstance(func.body, Seq) else (func.body,)
     bound = [_kinds(stmt) for stmt in stmts]

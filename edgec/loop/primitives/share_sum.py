@@ -99,7 +99,7 @@ def _operation(outer: For, acc: Buffer) -> str:
 
 
 def _joined_by(store: Store, acc: Buffer) -> str:
-    """How a store joins a term to the sum; "" where it does something else."""
+    """Operator by which a store adds a term to the sum; "" if it does something else."""
     value = store.value
     is_joined = isinstance(value, Binary) and value.left == Load(acc, (as_term(0),))
     return value.op if isinstance(value, Binary) and is_joined and store.buffer == acc else ""

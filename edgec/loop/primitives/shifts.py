@@ -30,7 +30,7 @@ def find_shifts(array: Array) -> tuple[int, Array] | None:
     """Groups along the last axis of an int8 array whose numbers are four bits with a shift.
 
     Returns the largest size of a group that divides the axis, and the least int8 shifts [...,
-    groups]. None where there is none, and where four bits hold the numbers as they are.
+    groups]. None if there is none, or if int4 holds the numbers unshifted.
     """
     if array.dtype != np.int8 or array.ndim < 2 or not array.size or fits_int4(array):
         return None

@@ -148,7 +148,6 @@ def split_steps(
 
 
 def _extents(term: SumTerm, steps: int, parts: list[int]) -> list[int]:
-    """How many steps each of the new loops has."""
     counts = [*sorted(parts), steps]
     are_parts = all(a < b and b % a == 0 for a, b in pairwise(counts[:-1])) and counts[0] == 1
     if not are_parts or steps % counts[-2] or not is_integer(term.source.dtype):

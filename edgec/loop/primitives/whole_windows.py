@@ -136,7 +136,7 @@ class _Copy:
 
 
 def _room(term: SumTerm, axes: list[int]) -> tuple[list[int], dict[int, Var]]:
-    """Where each dimension of the buffer begins in the copy, and a variable for its elements."""
+    """Offset of each dimension of the buffer in the copy, and a variable for its elements."""
     load, shape = term.read, term.source.shape
     assert isinstance(load, Load)
     ends = [load.indices[axis].bounds() if axis in axes else (0, size - 1)

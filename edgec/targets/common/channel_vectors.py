@@ -85,7 +85,7 @@ class Blocks:
     tail: Tail
 
     def packing(self, weights: Weights) -> str:
-        """How weights are packed for it."""
+        """Name of the weights' packing."""
         return weights.packing.format(self.together) if self.tail == "exact" else (
             weights.side_by_side
         )  # fmt: skip

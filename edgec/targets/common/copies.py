@@ -22,7 +22,7 @@ BYTES = {"int8": 1, "int16": 2, "int32": 4, "float32": 4}
 
 
 def is_copy(nest: Nest) -> bool:
-    """Whether all that is done is to store elements as they are loaded, or constants."""
+    """Whether all stores are of loaded elements or constants."""
     stores = [each for each in statements(nest.func.body) if isinstance(each, Store)]
     return bool(stores) and all(_is_moved(store.value) for store in stores)
 
@@ -82,7 +82,7 @@ def _copied(
 
 
 def _elements(loops: list[For]) -> int:
-    """How many steps loops have that all start at 0; 0 where that is open."""
+    """Number of steps of loops that all start at 0; 0 if it is open."""
     is_open = any(loop.start != as_term(0) or loop.stop.parts for loop in loops)
     return 0 if is_open else prod(loop.stop.offset for loop in loops)
 

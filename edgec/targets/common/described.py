@@ -105,7 +105,7 @@ def _sort(nest: Nest) -> Sort | None:
 
 
 def _placed(nest: Nest, sort: Sort) -> dict[str, Any] | None:
-    """Where windows lie, as fields of `Products`; None where that is not known."""
+    """Position of windows, as fields of `Products`; None if not known."""
     if sort == "dense":
         return {}
     window = nest.window
@@ -130,7 +130,7 @@ def find_offset(nest: Nest) -> int | None:
 
 
 def _ending(nest: Nest) -> dict[str, object] | None:
-    """How the sums become results, as fields of `Products`."""
+    """Rescaling of the sums, as fields of `Products`."""
     assert nest.sums is not None
     if not nest.sums.is_rescaled:
         return _limits(stored_value(nest.func))
@@ -153,7 +153,7 @@ def _ending(nest: Nest) -> dict[str, object] | None:
 
 
 def _limits(expr: Expr | None) -> dict[str, object] | None:
-    """The limits of sums that are stored as they are; None where more happens to them."""
+    """The limits of sums that are stored directly; None if they are changed first."""
     found: dict[str, object] = {}
     for op, name in (("min", "maximum"), ("max", "minimum")):
         number, expr = _without(expr, op)

@@ -58,7 +58,7 @@ class Limits:
 
 
 def find_ending(func: PrimFunc) -> Ending | None:
-    """How each element of a function's output is made, if that is one rescaled number."""
+    """The rescaling of a function's output; None unless each element is one rescaled number."""
     stores = [s for s in statements(func.body) if isinstance(s, Store) and s.buffer.name == "out"]
     return ending_of(stores[0]) if len(stores) == 1 else None
 

@@ -105,7 +105,7 @@ def _schedules(nest: Nest, vectors: Vectors) -> list[Schedule]:
 
 
 def _limits(nest: Nest, vectors: Vectors) -> Limits | None:
-    """How these vectors make results of the sums; None where they cannot."""
+    """The vectors' way to turn sums into results; None if they have none."""
     if leaves_sums(nest):
         return Limits(0, 0, 0, SUMS) if vectors.sums else None
     limits = find_limits(nest.func, vectors.rescalings)
@@ -130,7 +130,7 @@ def _lined(limits: Limits, tables: Mapping[str, Array]) -> Limits:
 
 
 def leaves_sums(nest: Nest) -> bool:
-    """Whether sums of products of int8 by constants are the results as they are."""
+    """Whether the results are sums of products of int8 by constants, unchanged."""
     sums = nest.sums
     is_sum = sums is not None and sums.kind in (Kind.MATRIX, Kind.WINDOWS) and sums.is_output
     return is_sum and (nest.dtype, nest.out_dtype) == ("int8", "int32") and not nest.is_small

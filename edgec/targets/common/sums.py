@@ -45,7 +45,7 @@ class Sums:
 
 
 def find_sums(func: PrimFunc) -> Sums | None:
-    """How a plainly lowered function sums; None where it does not."""
+    """The sums of a plainly lowered function; None without sums."""
     block = blocks_of(func.body).get("acc")
     if block is None:
         return None

@@ -52,7 +52,7 @@ def is_float_sum(nest: Nest) -> bool:
 
 
 def schedule_floats(nest: Nest) -> list[Schedule]:
-    """A call for each row, the weights as they are, or as fewer bytes.
+    """A call for each row, with float32 weights or smaller ones.
 
     Float16 weights stay so unless time alone counts: on kernels that costs next to nothing. What
     integers that count steps save and cost is weighed later.
@@ -253,7 +253,7 @@ def _pixels(pixels: int, depth: int, channels: int) -> dict[str, int]:
 
 
 def find_limits(func: PrimFunc) -> dict[str, int] | None:
-    """How a function limits its sums, as kernels call it; None if it does anything else."""
+    """Limits of a function's sums, by the kernels' names; None if it does anything else."""
     expr, found = stored_value(func), {"bounds": 0, "low": 0, "high": 0}
     for op, name, bound in (("min", "high", UPPER), ("max", "low", LOWER)):
         if isinstance(expr, Binary) and expr.op == op:

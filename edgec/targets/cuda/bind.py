@@ -1,4 +1,4 @@
-"""The loops of a schedule on the blocks and threads of a GPU, as they are.
+"""The loops of a schedule on the blocks and threads of a GPU.
 
     for h in 0..32 {                            block_x for h_w_o in 0..8 {
       for w in 0..32 {                            thread_x for h_w_i in 0..128 {
@@ -36,7 +36,7 @@ MOST_THREADS = 256
 
 
 def bound(schedule: Schedule) -> Schedule:
-    """The schedule with its loops bound, and barriers; as it is where nothing can be bound."""
+    """The schedule with its loops bound, and barriers; unchanged if nothing can be bound."""
     schedule.simplify()
     if not _has_own_registers(schedule.func):
         return schedule

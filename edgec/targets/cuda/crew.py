@@ -60,7 +60,7 @@ class Crew:
         return f"{group} * EC_GRID_BLOCKS + EC_BLOCK_X", f"{groups} * EC_GRID_BLOCKS"
 
     def groups(self, part: PrimFunc) -> int:
-        """How many groups of a block run a kernel whose threads wait; 0 where it does not fit."""
+        """Number of a block's groups for a kernel whose threads wait; 0 if it does not fit."""
         own, threads = group_bytes(part), in_warps(launch_of(part) or ONE_THREAD).threads
         by_memory = self.shared_bytes // own if own else MOST_GROUPS
         return min(BLOCK_THREADS // threads, MOST_GROUPS, by_memory)

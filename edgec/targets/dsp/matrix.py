@@ -61,7 +61,7 @@ def product_schedules(nest: Nest) -> list[Schedule]:
 
 
 def plain_schedules(nest: Nest) -> list[Schedule]:
-    """A dense layer whose inputs and weights a kernel takes as they are, eight inputs at a time."""
+    """A dense layer whose kernel takes unpacked inputs and weights, eight inputs at a time."""
     channels, depth = nest.tables["w"].shape
     if depth % 8 or channels < 4 or find_param(nest.func, "out").elements // channels > 2:
         return []
@@ -304,13 +304,13 @@ def _way_of(
 
 
 def _group_of(constants: Mapping[str, Array], rescaling: Rescaling, quads: int) -> int:
-    """How many `quads` of weights have one shift; 0 without such groups."""
+    """Number of quads of weights with one shift; 0 without such groups."""
     w = constants["w"].reshape(len(constants["bias"]), -1, 2, 2)
     return step_of(w, quads) // quads if rescaling is ONNX else 0
 
 
 def pixels_by_two(pixels: int) -> int:
-    """How many pixels at the end to do by two, so that three divide the others, none of these."""
+    """Number of pixels at the end to take by two, so that three divide the others."""
     return 2 * (-pixels % 3) if pixels > 4 else 0
 
 

@@ -19,7 +19,7 @@ SHIFT, LEAST, MOST_LOST = 12, 5, 6
 
 
 def share_shift(tables: Mapping[str, Array], zero_point: int) -> tuple[dict[str, Array], int]:
-    """The tables with rounded multipliers, and SHIFT; or as they are, and 0."""
+    """The tables with rounded multipliers, and SHIFT; or the tables unchanged, and 0."""
     unchanged = dict(tables), 0
     exponents = -tables["shift"].astype(np.int64)
     lost = exponents - LEAST

@@ -133,7 +133,7 @@ def _fits_int4(nest: Nest, w: Array, rescaling: Rescaling) -> bool:
 
 
 def _in_four_bits(nest: Nest, w: Array, limits: Limits) -> Limits | None:
-    """How kernels store these int4 weights, with the shifts of groups if there are any."""
+    """Storage of these int4 weights for kernels, with the shifts of groups if there are any."""
     if _fits_int4(nest, w, limits.rescaling):
         return replace(limits, weights=INT4)
     if limits.rescaling is not ONNX or _is_depthwise(nest):
@@ -176,7 +176,7 @@ def _fits_columns(window: Window, rows: int, width: int, itemsize: int) -> bool:
 
 
 def _rows_read(window: Window, rows: int) -> int:
-    """How many input rows `rows` consecutive output rows read."""
+    """Number of input rows that `rows` consecutive output rows read."""
     return (rows - 1) * window.stride[0] + (window.kernel[0] - 1) * window.dilation[0] + 1
 
 

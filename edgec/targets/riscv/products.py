@@ -45,7 +45,7 @@ def _in_ways(*ways: Make) -> Callable[[Nest], list[Schedule]]:
 
 
 def _ends(nest: Nest) -> dict[str, int]:
-    """How results are made of sums, as kernels call it; empty where they cannot."""
+    """Rescaling of sums, by the kernels' names; empty if no kernel can do it."""
     limits, tables = find_limits(nest.func), nest.tables
     if limits is None or limits.rescaling is not TFLM or not fits(tables):
         return {}

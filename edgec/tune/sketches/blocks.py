@@ -91,6 +91,6 @@ def unroll_all(schedule: Schedule, loops: Iterable[str]) -> None:
 
 
 def finish(schedule: Schedule, ask: Decisions) -> None:
-    """Store shifts to the right as they are, where the kernel-free code reads them."""
+    """Decide whether constants hold shifts to the right, or their complements."""
     if "shift" in buffers_of(schedule.func) and ask.choose("complement", [True, False]):
         schedule.complement("shift")

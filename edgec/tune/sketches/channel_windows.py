@@ -61,7 +61,7 @@ def _fill_plane(schedule: Schedule, ask: Decisions, x: Buffer, plane: Buffer) ->
 
 
 def _read_windows(schedule: Schedule, nest: Nest, ask: Decisions) -> str:
-    """Where windows are read: in the input, in a copy with padding, or in planes of channels."""
+    """Source of windows: the input, a copy with padding, or planes of channels."""
     assert nest.sums is not None
     if nest.sums.kind is not Kind.CHANNEL_WINDOWS or not is_integer(nest.dtype):
         return "x"

@@ -53,7 +53,7 @@ def write_product(nest: Nest, ask: Decisions) -> Schedule:
 
 
 def _read_windows(schedule: Schedule, nest: Nest, ask: Decisions) -> str:
-    """Where windows are read: in the input, in a copy with padding, or gathered one by one."""
+    """Source of windows: the input, a copy with padding, or a window gathered at a time."""
     clipped = is_clipped(schedule.func, "acc")
     if clipped and not padding_adds_nothing(nest.dtype, nest.tables):
         return "x"

@@ -79,7 +79,7 @@ def group_starts(run: int, group: int) -> list[int]:
 
 
 def groups_at(kernel_h: int, run: int, group: int) -> Array:
-    """Where the weights of a channel lie for groups, [rows, groups, group].
+    """Indices of a channel's weights for groups, [rows, groups, group].
 
     -1 where they are in the group before.
     """

@@ -37,7 +37,7 @@ class Results:
         return cls(zero_point, (minimum, maximum))
 
     def stored(self, out: Tensor, at: tuple[Any, ...], rounded: Value) -> Value:
-        """A rescaled sum as `out` at an index has it; one of 32 bits as it is."""
+        """A rescaled sum in the dtype of `out` at an index; unchanged if it is int32."""
         if out.dtype == "int32":
             return rounded
         info = np.iinfo(out.dtype)

@@ -189,7 +189,7 @@ def conv_row_of_groups(group: int, **sizes: Any) -> PrimFunc:
 
 @dataclass(frozen=True)
 class FloatForm:
-    """How a stream holds weights: their dtype, what stands before them, the dtype of the stream.
+    """Storage of weights in a stream: their dtype, what precedes them, the dtype of the stream.
 
     by_channel: the channel is the last axis of the weights; else it is the first.
     """

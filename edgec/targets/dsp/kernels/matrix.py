@@ -67,7 +67,7 @@ def matrix_plain(
     zero_point: int = 0,
     limits: tuple[int, int] | None = None,
 ) -> PrimFunc:
-    """One pixel, its inputs and weights as they are."""
+    """One pixel, its inputs and weights not packed."""
     b = Definition("matrix_1_plain")
     out = b.output("out", (1, channels), rescaling.result)
     x = b.input("x", (4 * quads,), "int8")
@@ -90,7 +90,7 @@ _PAIR_SUMS = np.array([[1, 0], [1, 256]])
 
 
 def weights_at(lanes: Array, quads: int, is_plain: bool) -> Array:
-    """Where weights lie in the order of use, [*lanes.shape, quads, 2 (s), 2 (r)].
+    """Indices of weights in the order of use, [*lanes.shape, quads, 2 (s), 2 (r)].
 
     is_plain: the constant has them in the order of inputs.
     """

@@ -182,7 +182,7 @@ def _stream(
 
 
 def _factors(scale: Array, factor: Array, lanes: Array) -> Array:
-    """How pairs of channels are rescaled: by integers, or both by negative floats."""
+    """Factors of pairs of channels: both integers, or both negative floats."""
     for pair in (*lanes, *lanes[::-1]):  # the last pair may overlap the one before
         factor[pair] *= factor[pair].all()
     floats = (-scale).astype(np.float32).view(np.int32)
@@ -196,7 +196,7 @@ def _own_scales(factor: Array, places: int, times: np.float32) -> Array:
 
 
 def _first_places(channels: int) -> Array:
-    """Where each channel is in pairs."""
+    """Index of each channel in pairs."""
     return np.unique(lanes_of(channels, PAIR), return_index=True)[1]
 
 

@@ -25,7 +25,7 @@ from edgec.targets.helium.kernels.matrix import CONV_UNIT, slice_of, slices_at, 
 Array = npt.NDArray[Any]
 
 #: Channels of a stream's unit, and inputs whose weights share a word, as its bytes 0, 2, 1, 3; in
-#: slices of vectors they lie as they are.
+#: slices of vectors they keep their order.
 UNIT = CONV_UNIT
 IN_WORD = 4
 SLICE = slice_of(TFLM16_HIGH)
@@ -50,7 +50,7 @@ class Sums:
 
     @property
     def inputs(self) -> int:
-        """How many inputs are taken at once."""
+        """Number of inputs taken at once."""
         return IN_WORD if self.unit == "dsp" else SLICE
 
     def kernel(self, result: str) -> str:
@@ -138,7 +138,7 @@ def _instructions(sums: Sums, channels: int, **sizes: int) -> float:
 
 
 def _register(sums: Sums, result: str, code_bytes: int) -> None:
-    """Where the sizes have no zero point, the struct's is 0."""
+    """Register a kernel; without a zero point among its sizes, the struct's is 0."""
     sizes = ("kernel_h", "kernel_w", "in_channels", "channels", *sums.limits(result))
     # Kernels for whole words of inputs take numbers: a struct makes kws_int16 larger on Cortex-M4.
     in_struct = sums.unit == "mve" or sums.has_tail

@@ -32,7 +32,7 @@ _ONCE = 16
 
 @dataclass(frozen=True)
 class _Unit:
-    """How the channels that share a stream's unit lie in it.
+    """Layout of the channels that share a unit of a stream.
 
     order: of [unit, channel, quad, s, r], half-words of digits of the last axes. low_bits: the
     lowest bit of each digit. offsets: are added to it. factors: the kernel's sum of a channel

@@ -35,7 +35,7 @@ FACTORS, FACTOR_WORDS = 4, 5
 
 
 def matrix_1_plain_to_int16(quads: int, channels: int, added: int) -> PrimFunc:
-    """One pixel, its inputs as they are; added: 1 to add results to what `out` holds."""
+    """One pixel, its inputs not packed; added: 1 to add results to what `out` holds."""
     if channels % TWO_PAIRS:
         raise ScheduleError(f"{channels} channels are no multiple of {TWO_PAIRS}")
     b = Definition("matrix_1_plain_to_int16")

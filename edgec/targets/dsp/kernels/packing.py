@@ -28,7 +28,7 @@ def paired(x: Any, p: Any, q: Any, s: Any, r: Any, depth: int, quads: int) -> Va
 
 
 def _output(b: Definition, pixels: int, quads: int) -> Tensor:
-    """Where the inputs of this many pixels go."""
+    """Buffer for the packed inputs of `pixels` pixels."""
     if pixels == FOUR:
         return b.output("to", (quads, 2, ROOM, 2), "int8")
     return b.output("to", (quads, 2, pixels, 2), "int16")

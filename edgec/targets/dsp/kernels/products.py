@@ -38,7 +38,7 @@ Calls = Sequence[Mapping[str, int]]
 
 @dataclass(frozen=True)
 class Products:
-    """How many pixels, how many channels at once, and whether inputs lie as they are."""
+    """Number of pixels and of channels at once, and whether inputs are not packed."""
 
     name: str
     pixels: int

@@ -83,7 +83,7 @@ def _pairs(kernel_h: int, kernel_w: int) -> int:
 
 
 def _tables(window: Window) -> list[int]:
-    """Where the inputs of a window are, far and near; see the header."""
+    """Tables of a window's inputs, far and near; see the header."""
     (kernel_h, kernel_w), (dilation_h, dilation_w) = window.kernel, window.dilation
     _, width, channels = window.shape
     taps = [(kh * dilation_h, kw * dilation_w) for kh in range(kernel_h) for kw in range(kernel_w)]

@@ -171,7 +171,7 @@ def _restore(
 
 
 def tap_offsets(kernel_h: int, kernel_w: int, pitch: int, tap: int) -> list[int]:
-    """Where the taps are after the first one."""
+    """Offsets of the taps from the first one."""
     return [kh * pitch + kw * tap for kh in range(kernel_h) for kw in range(kernel_w)]
 
 

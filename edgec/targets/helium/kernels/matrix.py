@@ -89,7 +89,7 @@ def conv_quads(
 
 @dataclass(frozen=True)
 class Storage:
-    """How slices of a unit of channels lie in a stream: a byte for each weight."""
+    """Layout of a unit's slices in a stream: a byte for each weight."""
 
     #: Weights in a byte.
     weights: int = 1
@@ -116,7 +116,7 @@ def slices_of(run: int, inputs: int = SLICE) -> int:
 
 
 def slices_at(lanes: Array, runs: int, run: int, inputs: int) -> Array:
-    """Where weights [channels, runs, run] lie for slices, [units, slices, channels, inputs]."""
+    """Indices of weights [channels, runs, run] for slices, [units, slices, channels, inputs]."""
     slices = slices_of(run, inputs)
     rows = rows_at(lanes, runs * run).reshape(*lanes.shape, runs, run)
     before = ((0, 0), (0, 0), (0, 0), (slices * inputs - run, 0))
@@ -282,7 +282,7 @@ QUADS = Kind(
 
 @dataclass(frozen=True)
 class Products:
-    """How kernels of products are registered; `suffix` is in their names after what they do.
+    """Registers kernels of products; `suffix` is the end of their names.
 
     more: sizes after the others, of the storage, which the meaning does not have.
     """
