@@ -1,4 +1,4 @@
-"""How long a board's chip waits for its flash, by its reference manual."""
+"""Wait cycles of a board's chip for its flash, from its reference manual."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where a core starts and where interrupts lead, read from an image.
+"""Addresses of a core's start and of its interrupts, read from an image.
 
 Cortex-M: a vector table of addresses (DDI 0403E B1.5.3). RISC-V: code at the start of the program
 that jumps to the reset handler, after the words that a boot ROM looks for; and a trap table of

@@ -1,4 +1,4 @@
-"""Where register buffers live in C: scalars or arrays, and in which statement list."""
+"""Declarations of register buffers in C: scalars or arrays, and in which statement list."""
 
 from __future__ import annotations
 

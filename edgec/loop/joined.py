@@ -66,7 +66,7 @@ class ElementMap:
         return self._with(values)
 
     def loads(self, source: Buffer) -> list[Load]:
-        """Its reads of an input."""
+        """Reads of an input."""
         every = subexpressions(self.store.value)
         return [e for e in every if isinstance(e, Load) and e.buffer == source]
 

@@ -1,4 +1,4 @@
-"""How far a function's output may reach into the bytes of one of its inputs.
+"""Number of bytes of an input that a function's output may overlap.
 
 A function may write over an input that nobody else needs, as long as it has read every byte
 before. Whether it has is a question about the loop nest that will run, and is answered from its

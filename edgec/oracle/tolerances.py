@@ -1,4 +1,4 @@
-"""How far a target's results may be from the results of the model's own framework."""
+"""Tolerances of a target's results against the model's own framework."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""How far the outputs are off when the values of one layer alone are stored in integers.
+"""Errors of the outputs when the values of one layer alone are stored in integers.
 
 Values that must have one dtype, and values computed element by element from another one, are one
 choice: after int8, int16 would hold no more information. Small noise of one choice hardly changes

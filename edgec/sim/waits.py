@@ -1,4 +1,4 @@
-"""How long a core waits for its board's flash, from execution counts.
+"""Cycles in which a core waits for its board's flash, from execution counts.
 
 Counts show how often a line of flash was executed, not in which order, so this is a model. For each
 function, the cache keeps the most frequent lines that fit; every other line is read again at each

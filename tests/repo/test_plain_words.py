@@ -21,8 +21,10 @@ PHRASES = {
     r"\b(?:byte|half|short) weights\b|\bnibbles?\b": "int8 weights, float16, int4",
 }
 
-#: A docstring has a subject or a verb: "Return ...", not "Of ...".
-_HEAD = re.compile(r"(?:Of|With|Its|Their|As|By|Whose|Those)\b")
+#: A docstring has a subject or a verb: "Return ...", "Number of ...", not "Of ...", "How many ...".
+_HEAD = re.compile(
+    r"(?:Of|With|Its|Their|As|By|Whose|Those|How (?:many|much|often|far|long)|Where)\b"
+)
 
 
 @pytest.mark.parametrize("phrase", PHRASES)
