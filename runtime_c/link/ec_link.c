@@ -146,8 +146,14 @@ EC_LINK_SMALL static void answer_once(const uint8_t *end) {
 
 static void do_hello(void) {
     const ec_link_model *const model = link_state.model;
-    uint8_t *to = ARGUMENTS;
-    uint32_t flags = (model->selftest != NULL ? 2u : 0u) | (model->reset != NULL ? 4u : 0u);
+    uint8_t *to;
+    uint8_t flags = 0;
+    if (model->selftest != NULL) {
+        flags |= 2u;
+    }
+    if (model->reset != NULL) {
+        flags |= 4u;
+    }
 #ifdef EC_TRACE_HOOK
     flags |= 1u;
 #endif
@@ -155,14 +161,14 @@ static void do_hello(void) {
     flags |= 8u;
 #endif
     link_state.replay_type = 0;
-    to = ec_link_put(to, OK, 1);
-    to = ec_link_put(to, EC_LINK_VERSION, 1);
-    to = ec_link_put(to, EC_LINK_ABI, 1);
-    to = ec_link_put(to, model->tick_unit, 1);
-    to = ec_link_put(to, model->input_count, 1);
-    to = ec_link_put(to, model->output_count, 1);
-    to = ec_link_put(to, flags, 1);
-    to = ec_link_put(to, EC_LINK_CHUNK, 2);
+    ARGUMENTS[0] = OK;
+    ARGUMENTS[1] = EC_LINK_VERSION;
+    ARGUMENTS[2] = EC_LINK_ABI;
+    ARGUMENTS[3] = model->tick_unit;
+    ARGUMENTS[4] = model->input_count;
+    ARGUMENTS[5] = model->output_count;
+    ARGUMENTS[6] = flags;
+    to = ec_link_put(ARGUMENTS + 7, EC_LINK_CHUNK, 2);
     to = ec_link_put(to, model->hash, 4);
     to = ec_link_put(to, model->clock_hz, 4);
     to = ec_link_put(to, ec_port_ticks_hz(), 4);
@@ -175,16 +181,14 @@ static void do_hello(void) {
 /* Find the tensor that a request names; false: there is none, and that has been answered. */
 EC_LINK_SMALL static int find_buffer(uint32_t kind, uint32_t index, ec_link_buffer *found) {
     const ec_link_model *const model = link_state.model;
-    if (kind == KIND_INPUT && index < model->input_count) {
-        *found = model->input(index);
-        return 1;
+    const int is_input = kind == KIND_INPUT;
+    const uint32_t count = is_input ? model->input_count : model->output_count;
+    if (kind > KIND_OUTPUT || index >= count) {
+        answer_code(ERR_INDEX);
+        return 0;
     }
-    if (kind == KIND_OUTPUT && index < model->output_count) {
-        *found = model->output(index);
-        return 1;
-    }
-    answer_code(ERR_INDEX);
-    return 0;
+    *found = (is_input ? model->input : model->output)(index);
+    return 1;
 }
 
 EC_LINK_SMALL static int in_range(const ec_link_buffer *buffer, uint32_t offset, uint32_t bytes) {
@@ -236,7 +240,7 @@ static void do_read(void) {
             return;
         }
         /* Only read from: the cast drops const because a buffer also describes inputs. */
-        (void)memcpy(&buffer.data, &link_state.value, sizeof buffer.data);
+        buffer.data = (void *)(uintptr_t)link_state.value;
         buffer.bytes = link_state.value_bytes;
     } else if (!find_buffer(kind, ARGUMENTS[1], &buffer)) {
         return;
@@ -328,9 +332,8 @@ static void do_continue(void) {
 }
 
 static void do_stack(void) {
-    uint8_t *to = ARGUMENTS;
-    to = ec_link_put(to, OK, 1);
-    to = ec_link_put(to, ec_port_stack_high_water(), 4);
+    uint8_t *to = ec_link_put(ARGUMENTS + 1, ec_port_stack_high_water(), 4);
+    ARGUMENTS[0] = OK;
     to = ec_link_put(to, ec_port_stack_size(), 4);
     to = ec_link_put(to, ec_port_rx_lost(), 4);
     answer(to);
@@ -386,42 +389,44 @@ static int has_acted(void) {
 }
 #endif
 
+/* Parts of a rule for a request. */
+#define NOT_STOPPED 1u /* the value of link_state.stopped that forbids it */
+#define ONLY 2u
+#define LENGTH(bytes) ((bytes) << 2)
+
 /* Return the code that refuses the request in the buffer, or OK. */
 static enum code check_request(uint32_t length) {
-    /* Lengths that are allowed, from and to, by command. */
-    static const struct {
-        uint8_t least;
-        uint8_t fixed;
-    } lengths[] = {
-        [HELLO] = { 0, 1 },
-        [PORT] = { 2, 1 },
-        [ECHO] = { 0, 0 },
-        [WRITE] = { 5, 0 },
-        [READ] = { 8, 1 },
-        [RUN] = { 11, 1 },
-        [CONTINUE] = { 5, 1 },
-        [STACK] = { 0, 1 },
-        [SELFTEST] = { 0, 1 },
-        [RESET] = { 0, 1 },
-        [RESTART] = { 0, 1 },
+    /* By command: the least length, whether it is the only one, and whether a run that is stopped
+     * forbids it. */
+    static const uint8_t rules[] = {
+        [HELLO] = ONLY,
+        [PORT] = LENGTH(2u) | ONLY,
+        [ECHO] = 0u,
+        [WRITE] = LENGTH(5u) | NOT_STOPPED,
+        [READ] = LENGTH(8u) | ONLY,
+        [RUN] = LENGTH(11u) | ONLY | NOT_STOPPED,
+        [CONTINUE] = LENGTH(5u) | ONLY,
+        [STACK] = ONLY,
+        [SELFTEST] = ONLY | NOT_STOPPED,
+        [RESET] = ONLY | NOT_STOPPED,
+        [RESTART] = ONLY,
 #if EC_LINK_KEYED
-        [CHALLENGE] = { EC_LINK_NONCE_BYTES, 1 },
+        [CHALLENGE] = LENGTH(EC_LINK_NONCE_BYTES) | ONLY,
 #endif
     };
     const uint32_t type = link_state.type;
+    uint32_t rule;
     if (ec_link_frame[0] != EC_LINK_VERSION_BYTE) {
         return ERR_VERSION;
     }
     if (type < HELLO || type > LAST_COMMAND) {
         return ERR_UNKNOWN;
     }
-    if (length < lengths[type].least || (lengths[type].fixed && length != lengths[type].least)) {
+    rule = rules[type];
+    if (length < rule >> 2 || ((rule & ONLY) != 0u && length != rule >> 2)) {
         return ERR_LENGTH;
     }
-    if (link_state.stopped && (type == WRITE || type == RUN || type == SELFTEST || type == RESET)) {
-        return ERR_STOPPED;
-    }
-    return OK;
+    return (rule & NOT_STOPPED & link_state.stopped) != 0u ? ERR_STOPPED : OK;
 }
 
 static void handle_request(uint32_t length) {
