@@ -7,9 +7,10 @@
 
 #include "edgec/ec_kernel.h"
 
-/* The taps [*first, *last) of `kernel` that lie inside [0, extent); tap 0 is at `at`. */
-static EC_SHARED void ec_clip_taps(int32_t *first, int32_t *last, int32_t at, int32_t kernel,
-                                   int32_t dilation, int32_t extent) {
+/* The taps of `kernel` that lie inside [0, extent), where tap 0 is at `at`: the first one, and above its
+ * 32 bits the one after the last. Both halves are in registers, as those of a struct would not be. */
+static EC_SHARED uint64_t ec_clip_taps(int32_t at, int32_t kernel, int32_t dilation,
+                                       int32_t extent) {
     int32_t begin = 0;
     int32_t end = kernel;
     while (begin < end && at + begin * dilation < 0) {
@@ -18,8 +19,17 @@ static EC_SHARED void ec_clip_taps(int32_t *first, int32_t *last, int32_t at, in
     while (end > begin && at + (end - 1) * dilation >= extent) {
         --end;
     }
-    *first = begin;
-    *last = end;
+    return (uint64_t)(uint32_t)end << 32 | (uint32_t)begin;
+}
+
+/* The first of these taps. */
+static inline EC_UNUSED int32_t ec_first_tap(uint64_t taps) {
+    return (int32_t)(taps & 0xFFFFFFFFu);
+}
+
+/* The one after the last of these taps. */
+static inline EC_UNUSED int32_t ec_taps_end(uint64_t taps) {
+    return (int32_t)(taps >> 32);
 }
 
 #endif /* EC_CLIP_TAPS_H */

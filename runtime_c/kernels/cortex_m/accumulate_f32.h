@@ -481,10 +481,10 @@ static inline EC_INLINE void ec_row_of_sums_f32(float *out, const float *x, cons
     float limits[2];
     int32_t runs[4];
     int32_t window[4];
-    int32_t from;
-    int32_t to;
     EC_COPY(limits, bits, sizeof limits);
-    ec_clip_taps(&from, &to, first, n->kernel_h, n->dilation_h, n->height);
+    uint64_t taps = ec_clip_taps(first, n->kernel_h, n->dilation_h, n->height);
+    int32_t from = ec_first_tap(taps);
+    int32_t to = ec_taps_end(taps);
     runs[0] = to - from;
     runs[2] = n->dilation_h * n->width * n->across;
     window[0] = n->kernel_h * pitch;
@@ -495,7 +495,9 @@ static inline EC_INLINE void ec_row_of_sums_f32(float *out, const float *x, cons
     while (p < n->pixels) {
         const int32_t column = p * n->stride_w - n->left;
         int32_t some = 1;
-        ec_clip_taps(&from, &to, column, n->kernel_w, n->dilation_w, n->width);
+        taps = ec_clip_taps(column, n->kernel_w, n->dilation_w, n->width);
+        from = ec_first_tap(taps);
+        to = ec_taps_end(taps);
         if (to - from == n->kernel_w && n->pixels - p >= 4 &&
             column + 3 * n->stride_w + reach <= n->width) {
             some = 4;

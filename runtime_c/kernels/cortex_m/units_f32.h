@@ -364,9 +364,9 @@ static inline EC_INLINE void ec_row_of_units_f32(float *out, const float *x, con
     const int32_t first = row * n->stride_h - n->top;
     const int32_t line = n->dilation_h * n->width * across;
     ec_units_f32_sizes units;
-    int32_t from;
-    int32_t to;
-    ec_clip_taps(&from, &to, first, n->kernel_h, n->dilation_h, n->height);
+    uint64_t taps = ec_clip_taps(first, n->kernel_h, n->dilation_h, n->height);
+    int32_t from = ec_first_tap(taps);
+    int32_t to = ec_taps_end(taps);
     const float *const rows = x + first * n->width * across + from * line;
     const int32_t runs = to - from;
     const int32_t above = from * n->kernel_w;
@@ -381,7 +381,9 @@ static inline EC_INLINE void ec_row_of_units_f32(float *out, const float *x, con
     while (p < n->pixels) {
         const int32_t column = p * n->stride_w - n->left;
         const int32_t last = column + 3 * n->stride_w + (n->kernel_w - 1) * apart;
-        ec_clip_taps(&from, &to, column, n->kernel_w, apart, n->width);
+        taps = ec_clip_taps(column, n->kernel_w, apart, n->width);
+        from = ec_first_tap(taps);
+        to = ec_taps_end(taps);
         const int32_t is_whole =
             at_once == 4 && to - from == n->kernel_w && n->pixels - p >= 4 && last < n->width;
         const int32_t some = is_whole != 0 ? 4 : 1;

@@ -230,20 +230,18 @@ static inline EC_INLINE void ec_depthwise_row_s16_dsp(
     const int32_t kernel_h = n->kernel_h, kernel_w = n->kernel_w;
     const int32_t dilation_h = n->dilation_h, dilation_w = n->dilation_w;
     const int32_t y = pixel / n->out_width * n->stride_h - n->top;
-    int32_t above;
-    int32_t below;
+    const uint64_t rows = ec_clip_taps(y, kernel_h, dilation_h, n->height);
+    const int32_t above = ec_first_tap(rows), below = ec_taps_end(rows);
     int32_t plan[9];
     int8_t *to = (int8_t *)out;
-    ec_clip_taps(&above, &below, y, kernel_h, dilation_h, n->height);
     plan[0] = channels / 4;
     plan[1] = ends;
     plan[2] = 2 * dilation_w * channels;
     for (int32_t w = 0; w < n->out_width; ++w, to += bytes * channels) {
         const int32_t z = w * n->stride_w - n->left;
-        int32_t before;
-        int32_t after;
+        const uint64_t columns = ec_clip_taps(z, kernel_w, dilation_w, width);
+        const int32_t before = ec_first_tap(columns), after = ec_taps_end(columns);
         const int16_t *first = x;
-        ec_clip_taps(&before, &after, z, kernel_w, dilation_w, width);
         plan[5] = below - above;
         plan[6] = after - before;
         plan[7] = 8 * (above * kernel_w + before);
