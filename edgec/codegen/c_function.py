@@ -443,16 +443,18 @@ class FunctionPrinter:
         operator = "<"
         if not body:
             operator, body, otherwise = ">=", otherwise, ()
-        head = f"if ({left.at(RELATION + 1)} {operator} {right.at(RELATION + 1)}) {{"
-        lines = [INDENT * depth + head, *self.stmts(body, depth + 1)]
-        if otherwise:
-            lines += [f"{INDENT * depth}}} else {{", *self.stmts(otherwise, depth + 1)]
-        return [*lines, f"{INDENT * depth}}}"]
+        test = f"{left.at(RELATION + 1)} {operator} {right.at(RELATION + 1)}"
+        return self.cases(test, body, otherwise, depth)
 
     def branch(self, stmt: Branch, depth: int) -> list[str]:
-        condition = self.expr.value(stmt.condition).text.at(RELATION + 1)
-        body, otherwise = _listed(stmt.body), _listed(stmt.otherwise)
-        lines = [f"{INDENT * depth}if ({condition} != 0) {{", *self.stmts(body, depth + 1)]
+        test = f"{self.expr.value(stmt.condition).text.at(RELATION + 1)} != 0"
+        return self.cases(test, _listed(stmt.body), _listed(stmt.otherwise), depth)
+
+    def cases(
+        self, test: str, body: Sequence[Stmt], otherwise: Sequence[Stmt], depth: int
+    ) -> list[str]:
+        """An if statement in C."""
+        lines = [f"{INDENT * depth}if ({test}) {{", *self.stmts(body, depth + 1)]
         if otherwise:
             lines += [f"{INDENT * depth}}} else {{", *self.stmts(otherwise, depth + 1)]
         return [*lines, f"{INDENT * depth}}}"]

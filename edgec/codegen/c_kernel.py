@@ -202,7 +202,7 @@ class _KernelPrinter(FunctionPrinter):
         offset = "" if loop.start.constant == 0 else f" + {start.at(SUM)}"
         self.vars[loop.var] = name
         inside = loop.body.stmts if isinstance(loop.body, Seq) else (loop.body,)
-        is_whole = (loop.stop - loop.start).constant == self.launch.of(kind)
+        is_whole = loop.extent == self.launch.of(kind)
         opening = "{" if is_whole else f"if ({self.index[kind]}{offset} < {stop.at(SUM)}) {{"
         lines = [
             INDENT * depth + opening,

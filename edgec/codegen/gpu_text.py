@@ -120,11 +120,6 @@ class GpuText:
         return () if self.whole else tuple(each.steps for each in every)
 
 
-def runs_on_gpu(program: Program) -> bool:
-    """Whether the program's target is a GPU."""
-    return program.target in CORES and CORES[program.target].has_gpu
-
-
 def make_gpu_text(program: Program, weights: Weights, taken: Sequence[str]) -> GpuText:
     """Write the kernels of a program; `taken` are names that its C has already.
 

@@ -23,7 +23,7 @@ from edgec.codegen.c_function import emit_function
 from edgec.codegen.c_text import CFunction, shows_rows, wrapped
 from edgec.codegen.foreign_text import ForeignText, alignment_of, foreign_texts, libraries_of
 from edgec.codegen.generalize import General, generalize
-from edgec.codegen.gpu_text import GpuText, make_gpu_text, runs_on_gpu
+from edgec.codegen.gpu_text import GpuText, make_gpu_text
 from edgec.codegen.graph_launches import LaunchText
 from edgec.codegen.names import identifier, port_names, unique
 from edgec.codegen.port_text import (
@@ -41,7 +41,7 @@ from edgec.codegen.share import SharedFunction, Side, share, share_callees
 from edgec.loop.ir import Call
 from edgec.loop.microkernel import macros_of_calls
 from edgec.loop.rewrite import statements
-from edgec.targets.core import CORES, WORD_BYTES
+from edgec.targets.core import CORES, WORD_BYTES, is_gpu
 
 # Suffixes of the public functions: generated names must not take them.
 PUBLIC = (
@@ -298,7 +298,7 @@ def make_text(program: Program) -> EmittedModel:
     alignment = max(core.weight_alignment if core else WORD_BYTES, alignment_of(program))
     weights = make_weights(program.model, program.constants, regions.constants, alignment)
     gpu = None
-    if runs_on_gpu(program):  # kernels are in a file of their own
+    if is_gpu(program.target):  # kernels are in a file of their own
         gpu = make_gpu_text(program, weights, [f"{program.model}_{name}" for name in PUBLIC])
     emitted = _emit_functions(program, gpu)
     functions, step_functions = emitted.texts, emitted.step_functions

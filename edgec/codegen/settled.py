@@ -40,7 +40,7 @@ class LeaveSettled(Rewriter):
 
     def loop(self, loop: For) -> Stmt:
         """A loop that ends, where it may."""
-        store, steps = loop.body, (loop.stop - loop.start).constant
+        store, steps = loop.body, loop.extent
         if loop.kind != "serial" or not isinstance(store, Store) or steps is None:
             return super().loop(loop)
         uncounted = Substitute({loop.var: as_term(loop.var.start - 1)}).stmt(store)

@@ -13,7 +13,7 @@ from edgec.codegen.manifest import Manifest, PortEntry
 from edgec.codegen.model_text import compile_flags
 from edgec.codegen.project import MODEL_FILES
 from edgec.errors import BuildFailed
-from edgec.targets.core import CORES, find_core
+from edgec.targets.core import find_core, is_gpu
 
 #: C type -> the types of Rust and NumPy with the same bytes.
 _RUST = {
@@ -142,7 +142,7 @@ def _file_names(manifest: Manifest) -> list[str]:
 
 
 def _require_c(manifest: Manifest) -> None:
-    if manifest.target in CORES and CORES[manifest.target].has_gpu:
+    if is_gpu(manifest.target):
         raise BuildFailed(
             f"no package is for {manifest.target}: its kernels are files of CUDA",
             hint="use the folder that `edgec build` writes, which CMake builds",

@@ -125,7 +125,7 @@ class _Use:
         reads = [p for p in function.params if p.scope == "arena" and not _is_output(p.name)]
         rng = np.random.default_rng(7)
         kinds = ("random", "random", "smallest", "largest")
-        return [{p.name: _array(p.shape, p.dtype, kind, rng) for p in reads} for kind in kinds]
+        return [{p.name: array_of(p.shape, p.dtype, kind, rng) for p in reads} for kind in kinds]
 
     def run(
         self, text: str, files: Mapping[str, str], cases: Sequence[Mapping[str, Array]]
@@ -288,7 +288,8 @@ def _is_output(name: str) -> bool:
     return name.startswith("out")
 
 
-def _array(shape: tuple[int, ...], dtype: str, kind: str, rng: np.random.Generator) -> Array:
+def array_of(shape: tuple[int, ...], dtype: str, kind: str, rng: np.random.Generator) -> Array:
+    """Random numbers, or all the smallest or largest. Of wide integers 16 bits are in use."""
     if is_integer(dtype):
         info = np.iinfo(dtype)
         low, high = max(info.min, -(1 << 15)), min(info.max, (1 << 15) - 1)

@@ -88,8 +88,7 @@ def launch_of(func: PrimFunc) -> Launch | None:
     if not loops:
         return None
     x, y, z, *threads = (
-        max(((s.stop - s.start).constant or 1 for s in loops if s.kind == kind), default=1)
-        for kind in BOUND
+        max((s.extent or 1 for s in loops if s.kind == kind), default=1) for kind in BOUND
     )
     return Launch((x, y, z, threads[0], threads[1], threads[2]))
 
@@ -197,7 +196,7 @@ def _together_faults(stmt: Sync | Call, path: tuple[Stmt, ...], launch: Launch) 
 
 def _loop_faults(loop: For, around: Collection[str]) -> Iterator[str]:
     name = loop.var.name
-    extent = (loop.stop - loop.start).constant
+    extent = loop.extent
     if extent is None:
         yield f"loop {name} is bound, but its extent is not constant"
     elif extent > MOST_STEPS[_kind(loop)]:
@@ -240,7 +239,7 @@ def _barrier_faults(scope: SyncScope, path: tuple[Stmt, ...], launch: Launch) ->
         yield f"sync {scope} under a condition that data decide"
     for stmt in path:
         if isinstance(stmt, For) and stmt.kind in kinds:
-            if (stmt.stop - stmt.start).constant != launch.of(_kind(stmt)):
+            if stmt.extent != launch.of(_kind(stmt)):
                 yield f"sync {scope} in loop {stmt.var.name}, which not all threads enter"
         elif any(term.variables() & bound for term in _deciding(stmt)):
             yield f"sync {scope} where threads part"

@@ -45,7 +45,7 @@ def _may_share(body: Stmt, x: Buffer, out: Buffer) -> bool:
     own: set[Var] = set()
     for dimension in range(len(x.shape)):
         own |= _separated(dimension, read, write, loops)
-    return all(loop.var in own or (loop.stop - loop.start).constant == 1 for loop in loops)
+    return all(loop.var in own or loop.extent == 1 for loop in loops)
 
 
 def _home(stmt: Stmt, x: Buffer, out: Buffer) -> tuple[list[For], Stmt]:

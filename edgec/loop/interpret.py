@@ -162,15 +162,12 @@ class _Printer:
         if isinstance(stmt, Store):
             value, _ = self.expr(stmt.value)
             return [f"{indent}{self.element(stmt.buffer, stmt.indices)} = {value}"]
-        if isinstance(stmt, If):
-            test = f"{python_term(stmt.left)} < {python_term(stmt.right)}"
-            lines = [f"{indent}if {test}:", *(self.stmt(stmt.body, deeper) or [f"{deeper}pass"])]
-            if stmt.otherwise is not None:
-                other = self.stmt(stmt.otherwise, deeper) or [f"{deeper}pass"]
-                lines += [f"{indent}else:", *other]
-            return lines
-        if isinstance(stmt, Branch):
-            test = self.expr(stmt.condition)[0]
+        if isinstance(stmt, If | Branch):
+            test = (
+                f"{python_term(stmt.left)} < {python_term(stmt.right)}"
+                if isinstance(stmt, If)
+                else self.expr(stmt.condition)[0]
+            )
             lines = [f"{indent}if {test}:", *(self.stmt(stmt.body, deeper) or [f"{deeper}pass"])]
             if stmt.otherwise is not None:
                 other = self.stmt(stmt.otherwise, deeper) or [f"{deeper}pass"]

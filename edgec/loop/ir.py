@@ -208,6 +208,11 @@ class For:
     kind: ForKind
     body: Stmt
 
+    @property
+    def extent(self) -> int | None:
+        """Number of steps; None if it depends on outer loops."""
+        return (self.stop - self.start).constant
+
 
 @dataclass(frozen=True)
 class Axis:

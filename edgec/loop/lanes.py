@@ -50,7 +50,7 @@ def why_not_at_once(func: PrimFunc, loop: For) -> str:
         return _why_not_bound(func, loop)
     private = private_buffers(func, loop)
     if loop.kind == "vectorized":
-        extent = (loop.stop - loop.start).constant
+        extent = loop.extent
         if extent not in LANES:
             return f"a vector has {', '.join(map(str, LANES))} lanes, not {extent}"
         why = _why_no_vector(loop, private)
@@ -61,7 +61,7 @@ def why_not_at_once(func: PrimFunc, loop: For) -> str:
 
 def _why_not_bound(func: PrimFunc, loop: For) -> str:
     """Why a loop may not be bound to threads or blocks; a loop of one step always may."""
-    if (loop.stop - loop.start).constant == 1:
+    if loop.extent == 1:
         return ""
     scopes = ("register",) if loop.kind in THREADS else ("register", "shared")
     own = {buffer for buffer in func.allocs if buffer.scope in scopes}

@@ -124,13 +124,13 @@ class Lowering:
 
         room: bytes of memory that it may use.
         """
-        reads = [_whole(tensor.buffer, "reads") for tensor in inputs]
-        writes = [_whole(tensor.buffer, "writes") for tensor in self.targets]
+        reads = [whole(tensor.buffer, "reads") for tensor in inputs]
+        writes = [whole(tensor.buffer, "writes") for tensor in self.targets]
         constants = (
             Const(number, "int32" if isinstance(number, int) else "float32") for number in numbers
         )
         self.room = (Buffer(self.unique("room"), (room,), "uint8", "scratch"),) if room else ()
-        own = [_whole(buffer, "updates") for buffer in self.room]
+        own = [whole(buffer, "updates") for buffer in self.room]
         self.foreign = Call(symbol, (*reads, *writes, *own, *constants))
 
     def build(self) -> PrimFunc:
@@ -146,5 +146,6 @@ class Lowering:
         return shared(self.definition.build())
 
 
-def _whole(buffer: Buffer, use: Use) -> BufferRef:
+def whole(buffer: Buffer, use: Use) -> BufferRef:
+    """An argument of a call: all of a buffer."""
     return BufferRef(buffer, tuple(as_term(0) for _ in buffer.shape), use, buffer.shape)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from edgec.errors import ContractError
@@ -33,7 +33,7 @@ def _never_steps(stage: Stage) -> bool:
     """Whether a reduce axis has no step for any element."""
     outer = _terms([*_outer(stage), *(loop.var for loop in _spatial_loops(stage, stage.name))])
     return any(
-        _bound(stop, outer).bounds()[1] <= _bound(start, outer).bounds()[0]
+        bound_at(stop, outer).bounds()[1] <= bound_at(start, outer).bounds()[0]
         for _, start, stop in stage.reduce_axes
     )
 
@@ -62,7 +62,7 @@ def _reduction(stage: Stage, *, with_init: bool) -> Stmt:
     axes = list(_spatial(stage, stage.name))
     inner = [a.var for a in axes]
     for name, start, stop in stage.reduce_axes:
-        first, last = _bound(start, outer), _bound(stop, outer)
+        first, last = bound_at(start, outer), bound_at(stop, outer)
         low, high = first.bounds()[0], last.bounds()[1]
         loop = Var(f"{stage.name}_{name}", low, high)
         loops.append(For(loop, first, last, "serial", _NOTHING))
@@ -119,7 +119,8 @@ def _terms(variables: list[Var]) -> list[Term]:
     return [as_term(v) for v in variables]
 
 
-def _bound(bound: int | Term | Callable[..., Any], outer: list[Term]) -> Term:
+def bound_at(bound: int | Term | Callable[..., Any], outer: Sequence[Term]) -> Term:
+    """A loop's bound at the values of the loops around it."""
     return as_term(bound(*outer) if callable(bound) else bound)
 
 

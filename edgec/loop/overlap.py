@@ -238,7 +238,7 @@ class _Order:
     @property
     def shape(self) -> tuple[int, int, int]:
         """Groups, steps of the loop inside, and steps at once."""
-        inside = 1 if self.inner is None else _extent(self.inner) or 0
+        inside = 1 if self.inner is None else self.inner.extent or 0
         return self.groups.shape[0], inside, self.groups.shape[1]
 
     def steps(self, outer: _Steps) -> _Steps:
@@ -257,10 +257,6 @@ class _Order:
             inner += self.inner.start.offset
             values[self.inner.var] = inner, inner
         return _Steps(values, len(at), in_order=False)
-
-
-def _extent(loop: For) -> int | None:
-    return (loop.stop - loop.start).constant
 
 
 class _Walk:
@@ -485,11 +481,11 @@ def _in_sequence(body: _Summary, count: int, size: int) -> _Summary:
 def _orders(kernel: Microkernel, call: Call, body: For) -> Iterator[_Order]:
     """Return the kernel's orders, the strictest first; none if its meaning has other loops."""
     assert kernel.in_order is not None
-    (loop, at_once), extent, inner = kernel.in_order, _extent(body), body.body
+    (loop, at_once), extent, inner = kernel.in_order, body.extent, body.body
     if body.var.name != loop or extent is None:
         return
     groups = _groups(kernel, call, extent, at_once)
-    if isinstance(inner, For) and inner.var.name == kernel.inner and _extent(inner) is not None:
+    if isinstance(inner, For) and inner.var.name == kernel.inner and inner.extent is not None:
         yield _Order(body, groups, True, inner)
     yield _Order(body, groups, kernel.reads_first)
 

@@ -90,14 +90,13 @@ def print_stmt(stmt: Stmt, indent: str = "") -> list[str]:
         return [*lines, *print_stmt(stmt.body, deeper), f"{indent}}}"]
     if isinstance(stmt, Store):
         return [f"{indent}{_element(stmt.buffer, stmt.indices)} = {print_expr(stmt.value)}"]
-    if isinstance(stmt, If):
-        lines = [f"{indent}if {stmt.left} < {stmt.right} {{", *print_stmt(stmt.body, deeper)]
-        if stmt.otherwise is not None:
-            lines += [f"{indent}}} else {{", *print_stmt(stmt.otherwise, deeper)]
-        return [*lines, f"{indent}}}"]
-    if isinstance(stmt, Branch):
-        head = f"{indent}when {print_expr(stmt.condition)} {{"
-        lines = [head, *print_stmt(stmt.body, deeper)]
+    if isinstance(stmt, If | Branch):
+        test = (
+            f"if {stmt.left} < {stmt.right}"
+            if isinstance(stmt, If)
+            else f"when {print_expr(stmt.condition)}"
+        )
+        lines = [f"{indent}{test} {{", *print_stmt(stmt.body, deeper)]
         if stmt.otherwise is not None:
             lines += [f"{indent}}} else {{", *print_stmt(stmt.otherwise, deeper)]
         return [*lines, f"{indent}}}"]

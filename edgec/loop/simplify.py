@@ -51,10 +51,7 @@ def lower_blocks(stmt: Stmt, loops: tuple[For, ...] = ()) -> Stmt:
         return For(stmt.var, stmt.start, stmt.stop, stmt.kind, body)
     if isinstance(stmt, Seq):
         return Seq(tuple(lower_blocks(s, loops) for s in stmt.stmts))
-    if isinstance(stmt, If):
-        otherwise = None if stmt.otherwise is None else lower_blocks(stmt.otherwise, loops)
-        return replace(stmt, body=lower_blocks(stmt.body, loops), otherwise=otherwise)
-    if isinstance(stmt, Branch):
+    if isinstance(stmt, If | Branch):
         otherwise = None if stmt.otherwise is None else lower_blocks(stmt.otherwise, loops)
         return replace(stmt, body=lower_blocks(stmt.body, loops), otherwise=otherwise)
     if isinstance(stmt, While):

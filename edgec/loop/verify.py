@@ -187,7 +187,7 @@ class _Verifier:
             f"bounds {loop.var.start}..{loop.var.stop} do not cover {low}..{high}",
         )
         if loop.kind in ("unrolled", "vectorized"):
-            fixed = (loop.stop - loop.start).constant is not None
+            fixed = loop.extent is not None
             self.require(fixed, f"{loop.kind}, but its extent is not constant")
         if loop.kind in AT_ONCE:
             why = why_not_at_once(self.func, loop)

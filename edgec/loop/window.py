@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 from edgec.loop.define import Tensor
-from edgec.loop.values import Value, index, maximum, minimum, select
+from edgec.loop.gathered import plane_element
+from edgec.loop.values import Value, maximum, minimum
 
 Bound = Callable[[Any], Any]
 
@@ -125,10 +126,7 @@ class Window:
         if not self.is_padded:
             element: Value = x[n, h, w, c]
             return element
-        height, width, _ = self.shape
-        inside = (index(h) >= 0) & (index(h) < height) & (index(w) >= 0) & (index(w) < width)
-        h, w = (maximum(0, minimum(i, e - 1)) for i, e in ((h, height), (w, width)))
-        return select(inside, x[n, h, w, c], self.zero_point)
+        return plane_element(x, (n, h, w, c), *self.shape[:2], self.zero_point)
 
 
 def padded_image(

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from edgec.errors import ImportFailed
+from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Quant, TensorType
@@ -28,6 +28,15 @@ _BOUNDS: dict[str, tuple[float | None, float | None]] = {
 def round_half_away(value: float) -> int:
     """C's round(): to the nearest integer, ties away from zero."""
     return math.floor(value + 0.5) if value >= 0 else -math.floor(0.5 - value)
+
+
+def check_range(x: TensorType, minimum: int, maximum: int) -> None:
+    """TypeMismatch unless a clamp of integers lies within their dtype."""
+    if x.is_float:
+        return
+    info = np.iinfo(x.dtype)
+    if not info.min <= minimum <= maximum <= info.max:
+        raise TypeMismatch(f"range {minimum}..{maximum} does not fit in {x.dtype}")
 
 
 def quantize_bound(real: float, quant: Quant) -> int:

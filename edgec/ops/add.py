@@ -22,7 +22,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int32, intrinsic
 from edgec.numerics.fixed_point import Rounding, quantize_multiplier, requantize
 from edgec.numerics.linear_sum import OPERANDS, LinearSum, find_linear_sum
-from edgec.ops.activation import activation_range, append_activation
+from edgec.ops.activation import activation_range, append_activation, check_range
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.intervals import by_corners
 from edgec.ops.onnx_add import onnx_add, onnx_sum
@@ -105,9 +105,7 @@ class Add(Op[AddAttrs]):
             raise TypeMismatch(f"{self.name} needs quantization per tensor")
         if a.dtype == "int16" and any(quant.zero_point[0] for quant in quants):
             raise TypeMismatch(f"{self.name} of int16 needs zero points of 0")
-        info = np.iinfo(a.dtype)
-        if not info.min <= attrs.minimum <= attrs.maximum <= info.max:
-            raise TypeMismatch(f"range {attrs.minimum}..{attrs.maximum} does not fit in {a.dtype}")
+        check_range(a, attrs.minimum, attrs.maximum)
         if attrs.rounding == "onnx":
             if self.sign < 0 or a.dtype != "int8":
                 raise TypeMismatch(f"{self.name} of {a.dtype} with rounding 'onnx' is not defined")

@@ -6,8 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node
@@ -20,7 +18,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, index, int32, select
 from edgec.loop.window import clipped
 from edgec.numerics.fixed_point import Rounding
-from edgec.ops.activation import activation_range, append_activation
+from edgec.ops.activation import activation_range, append_activation, check_range
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.intervals import clamped
 from edgec.ops.onnx_graph import OnnxGraph, write_pool
@@ -53,15 +51,6 @@ class AvgPool2dAttrs:
 MOST_TAPS = {"int8": 1 << 23, "int16": 1 << 15}
 #: Element types of pools.
 POOLED = ("int8", "int16", "float32")
-
-
-def check_range(x: TensorType, minimum: int, maximum: int) -> None:
-    """TypeMismatch unless a clamp of integers lies within their dtype."""
-    if x.is_float:
-        return
-    info = np.iinfo(x.dtype)
-    if not info.min <= minimum <= maximum <= info.max:
-        raise TypeMismatch(f"range {minimum}..{maximum} does not fit in {x.dtype}")
 
 
 def pool_type(name: str, x: TensorType, kernel: Pair, stride: Pair, padding: Padding) -> TensorType:

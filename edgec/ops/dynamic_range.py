@@ -71,8 +71,8 @@ class RangeOfRows(Op[RangeOfRowsAttrs]):
         def update(acc: Value, n: Any, k: Any) -> Value:
             value = x[n, k]
             if kind == LOW:
-                return _smaller(acc, value)
-            return _larger(_larger(acc, value), -value) if kind == SIZE else _larger(acc, value)
+                return smaller(acc, value)
+            return larger(larger(acc, value), -value) if kind == SIZE else larger(acc, value)
 
         return target.reduce(
             "acc",
@@ -84,7 +84,7 @@ class RangeOfRows(Op[RangeOfRowsAttrs]):
         )
 
 
-def _larger(acc: Value, value: Value) -> Value:
+def larger(acc: Value, value: Value) -> Value:
     """The larger number; the first one if they are equal (zeros of any sign) or the second is a
     NaN.
     """
@@ -92,8 +92,8 @@ def _larger(acc: Value, value: Value) -> Value:
     return limited
 
 
-def _smaller(acc: Value, value: Value) -> Value:
-    """Return the smaller one; see `_larger`."""
+def smaller(acc: Value, value: Value) -> Value:
+    """The smaller number; see `larger`."""
     limited: Value = minimum(value, acc)
     return limited
 

@@ -32,7 +32,7 @@ from edgec.loop.values import Value, cast, clamp, int16, int32, intrinsic, satur
 from edgec.numerics.fixed_point import check_factors, quantize_multiplier, wrap_int32
 from edgec.ops.accumulate import rescale
 from edgec.ops.broadcast import constant_of, tensor_of
-from edgec.ops.lstm_gates import accumulators, gate_rounding
+from edgec.ops.lstm_gates import accumulators, gate_rounding, sums_of
 from edgec.ops.op import Op
 from edgec.ops.sigmoid_table import ARGUMENT_BITS, SigmoidLoops
 
@@ -121,7 +121,7 @@ class Gru(Op[GruAttrs]):
         if x.type.dtype == "int16":  # sums that need more are in int64
             return ()
         output = TensorType((1,), "int8", attrs.output)
-        return _ends(x.type, weights, bias), _ends(output, recurrent, own)
+        return sums_of(x.type, weights, bias.data), sums_of(output, recurrent, own.data)
 
 
 def _check_zero_points(x: TensorType, output: Quant) -> None:
@@ -266,12 +266,3 @@ def _stored(attrs: GruAttrs, state: Value, dtype: str) -> Value:
     factor = quantize_multiplier(_to_output(attrs))
     moved = intrinsic("requantize_tflm", int32(state), *factor) + attrs.output.zero_point[0]
     return saturate(moved, dtype)
-
-
-def _ends(x: TensorType, weights: Operand, bias: Operand) -> Interval:
-    """The interval of the sums of products for any x."""
-    assert weights.data is not None and bias.data is not None
-    info, zero_point = np.iinfo(x.dtype), x.scalar_quant()[1]
-    ends = [weights.data * (np.int64(end) - zero_point) for end in (info.min, info.max)]
-    low, high = (each.sum(axis=1) + bias.data for each in np.sort(ends, axis=0))
-    return low, high

@@ -129,11 +129,11 @@ def _roots(target: Lowering, shape: tuple[int, ...], of: Any) -> tuple[Tensor, T
     def step(*of_step: Any) -> Value:
         at = of_step[1:]
         x = root[at]
-        cube = _high(_high(x, x), x) * (1 << 6)
-        return (_high(x, (1 << 28) + (1 << 27)) - _high(half[at], cube)) * (1 << 3)
+        cube = high_product(high_product(x, x), x) * (1 << 6)
+        return (high_product(x, (1 << 28) + (1 << 27)) - high_product(half[at], cube)) * (1 << 3)
 
     def last(*at: Any) -> Value:
-        found = _high(root[at], 1518500250)
+        found = high_product(root[at], 1518500250)
         return select(of(*at) <= 1, found * 0 + (2**31 - 1), found)
 
     with define.steps("newton", STEPS):
@@ -155,7 +155,8 @@ def _shift(value: Value) -> Value:
     return select(value <= 1, shift * 0, select(value >= 1 << 29, shift - 1, shift))
 
 
-def _high(a: Value, b: Any) -> Value:
+def high_product(a: Value, b: Any) -> Value:
+    """The upper half of twice a product of int32, rounded."""
     found: Value = intrinsic("rounding_doubling_high_multiply", a, b)
     return found
 

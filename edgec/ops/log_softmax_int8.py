@@ -24,6 +24,7 @@ from edgec.numerics.fixed_point import (
     requantize_tflm,
     rounding_divide_by_power_of_two,
 )
+from edgec.ops.integer_root import high_product
 
 #: Integer bits of differences, of sums and of results in 32 bits.
 DIFFERENCE_BITS, SUM_BITS, RESULT_BITS = 5, 12, 4
@@ -103,29 +104,24 @@ def logarithm_of_sum(total: Value) -> Value:
     """
     half_root, quarter_root, log_2 = 1518500250, 1805811301, 1488522236
     headroom = intrinsic("count_leading_zeros", total)
-    first = _high(total << (headroom - 1), half_root)
+    first = high_product(total << (headroom - 1), half_root)
     first = select(first >= 1 << 30, _LARGEST, minimum(first, (1 << 30) - 1) * 2)
-    lower = intrinsic("count_leading_zeros", _high(total, half_root)) - 1
+    lower = intrinsic("count_leading_zeros", high_product(total, half_root)) - 1
     fits = total <= (int32(total) * 0 + _LARGEST) >> lower
     second = select(fits, total << lower, _LARGEST)
     unit, quarter = 1 << (31 - PART_BITS), 1 << (31 - PART_BITS - 2)
     power = maximum((SUM_BITS - headroom) * unit + quarter, (SUM_BITS - lower) * unit - quarter)
     rest = minimum(first, second)
-    return (_high(power, log_2) + _quotient(rest, quarter_root)) * 2
+    return (high_product(power, log_2) + _quotient(rest, quarter_root)) * 2
 
 
 def _quotient(rest: Value, middle: int) -> Value:
     """The logarithm of a number between 1/2 and 1 from the middle, with 6 integer bits."""
     mean = (rest >> 1) + (middle >> 1) + 1  # rounded up: one of the two is odd
     q = (rest - middle) * 2
-    square = _high(q, q)
-    above = _high(q, rest) + _high(_high(q, square), 117049297)
-    inner = _high(square, 127690142) + q + 1057819769
-    below = _high(mean, inner) + _high(q, 638450708)
+    square = high_product(q, q)
+    above = high_product(q, rest) + high_product(high_product(q, square), 117049297)
+    inner = high_product(square, 127690142) + q + 1057819769
+    below = high_product(mean, inner) + high_product(q, 638450708)
     scaled = intrinsic("rounding_divide_by_power_of_two", above, PART_BITS)
-    return _high(scaled, intrinsic("one_over_one_plus_x", below))
-
-
-def _high(a: Any, b: Any) -> Value:
-    found: Value = intrinsic("rounding_doubling_high_multiply", a, b)
-    return found
+    return high_product(scaled, intrinsic("one_over_one_plus_x", below))

@@ -36,7 +36,7 @@ from edgec.numerics.fixed_point import (
 )
 from edgec.ops.broadcast import constant_of, tensor_of
 from edgec.ops.lstm_float import append_tflite_lstm
-from edgec.ops.lstm_gates import GATES, GateShare, gate_rounding
+from edgec.ops.lstm_gates import GATES, GateShare, gate_rounding, sums_of
 from edgec.ops.op import Op, RawNode, from_tflite
 from edgec.ops.requantize import weight_scales
 from edgec.ops.reshape import ReshapeAttrs
@@ -76,15 +76,6 @@ def _cell_bits(cell: TensorType) -> int:
     if mantissa != 0.5 or zero_point or not -15 <= exponent - 1 <= -1:
         raise TypeMismatch(f"the cell {cell} needs a scale of a power of two, and no zero point")
     return exponent - 1 + 15
-
-
-def _sums(x: TensorType, weights: Operand, start: Array) -> Interval:
-    """The interval of the sums of products for any x, less its zero point."""
-    assert weights.data is not None
-    info, zero_point = np.iinfo(x.dtype), x.scalar_quant()[1]
-    ends = [weights.data * (np.int64(end) - zero_point) for end in (info.min, info.max)]
-    low, high = (each.sum(axis=1) + start for each in np.sort(ends, axis=0))
-    return low, high
 
 
 @register
@@ -240,7 +231,8 @@ class Lstm(Op[LstmAttrs]):
         if x.type.dtype == "int16":  # sums that need more are in int64
             return ()
         start = bias.data.astype(np.int64)
-        return _sums(x.type, weights, start), _sums(hidden.type, recurrent, np.zeros_like(start))
+        own = np.zeros_like(start)
+        return sums_of(x.type, weights, start), sums_of(hidden.type, recurrent, own)
 
 
 def _gate_share(sums: IntArray, factors: Sequence[float], rounding: Rounding) -> IntArray:

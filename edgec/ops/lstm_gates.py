@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from edgec.graph.traits import Interval, Operand
 from edgec.graph.types import Array, TensorType
 from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
@@ -26,6 +27,15 @@ Read = Callable[[Any, Any], Value]
 def gate_rounding(dtype: str) -> Rounding:
     """TFLite's rounding of rescaled sums of this dtype."""
     return "tflm16" if dtype == "int16" else "tflm"
+
+
+def sums_of(x: TensorType, weights: Operand, start: Array | None) -> Interval:
+    """The interval of the sums of products for any x, less its zero point."""
+    assert weights.data is not None and start is not None
+    info, zero_point = np.iinfo(x.dtype), x.scalar_quant()[1]
+    ends = [weights.data * (np.int64(end) - zero_point) for end in (info.min, info.max)]
+    low, high = (each.sum(axis=1) + start for each in np.sort(ends, axis=0))
+    return low, high
 
 
 def accumulators(dtype: str, weights: Array, bias: Array) -> str:

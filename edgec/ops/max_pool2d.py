@@ -18,8 +18,8 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, maximum, minimum
 from edgec.loop.window import clipped
-from edgec.ops.activation import append_activation
-from edgec.ops.avg_pool2d import Pool2d, check_range, pool_type, tflite_pool
+from edgec.ops.activation import append_activation, check_range
+from edgec.ops.avg_pool2d import Pool2d, pool_type, tflite_pool
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.intervals import clamped
 from edgec.ops.onnx_graph import OnnxGraph, write_pool

@@ -26,7 +26,7 @@ from edgec.numerics.fixed_point import (
     quantize_multiplier,
     requantize,
 )
-from edgec.ops.activation import activation_range, append_activation
+from edgec.ops.activation import activation_range, append_activation, check_range
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.high_product import find_high_multiplier
 from edgec.ops.intervals import by_corners
@@ -130,9 +130,7 @@ class Mul(Op[MulAttrs]):
             raise TypeMismatch("mul needs quantization per tensor")
         if a.dtype == "int16" and any((*a.quant.zero_point, *b.quant.zero_point)):
             raise TypeMismatch("mul of int16 needs zero points of 0: products fill 32 bits")
-        info = np.iinfo(a.dtype)
-        if not info.min <= attrs.minimum <= attrs.maximum <= info.max:
-            raise TypeMismatch(f"range {attrs.minimum}..{attrs.maximum} does not fit in {a.dtype}")
+        check_range(a, attrs.minimum, attrs.maximum)
         if attrs.rounding not in ("tflm", "single", "onnx"):
             raise TypeMismatch(f"mul with rounding {attrs.rounding!r} is not defined")
         check_factors([_multiplier(inputs, attrs.output)], attrs.rounding)

@@ -17,16 +17,20 @@ from edgec.graph.types import Array, Quant
 from edgec.ops.op import RawNode
 
 
+def constant_parameters(raw: RawNode) -> tuple[Constant, Constant | None]:
+    """Scale and zero point of a node; ImportFailed if they are not constants."""
+    scale, zero_point = raw.operand(1), raw.optional(2)
+    if isinstance(scale, Constant) and isinstance(zero_point, Constant | None):
+        return scale, zero_point
+    raise ImportFailed("scale and zero point must be constants")
+
+
 def import_blocks(builder: GraphBuilder, raw: RawNode, x: Constant) -> Value:
     """The dequantize of int8 numbers, or the float32 constant that the node stands for.
 
     Raises ImportFailed unless scales and zero points are constants of the blocks' shape.
     """
-    scale, zero_point = raw.operand(1), raw.optional(2)
-    if not isinstance(scale, Constant) or not (
-        zero_point is None or isinstance(zero_point, Constant)
-    ):
-        raise ImportFailed("scale and zero point must be constants")
+    scale, zero_point = constant_parameters(raw)
     size, rank = int(raw.attribute("block_size", 0)), x.data.ndim
     axis = int(raw.attribute("axis", 1)) % max(rank, 1)
     blocks = [-(-n // size) if a == axis else n for a, n in enumerate(x.data.shape)]

@@ -28,7 +28,7 @@ from edgec.loop.lowering import Lowering
 from edgec.loop.values import cast, clamp, int32, intrinsic, minimum, round_half_even, select
 from edgec.numerics.fixed_point import ROUNDINGS, Rounding
 from edgec.ops.broadcast import tensors_of
-from edgec.ops.onnx_blocks import import_blocks
+from edgec.ops.onnx_blocks import constant_parameters, import_blocks
 from edgec.ops.onnx_graph import OnnxGraph
 from edgec.ops.op import Op, RawNode, from_onnx, from_tflite
 from edgec.ops.requantize import STORED, RequantizeAttrs
@@ -170,11 +170,7 @@ class Dequantize(Op[NoAttrs]):
 
 def _onnx_quant(raw: RawNode, rank: int) -> tuple[Quant, str]:
     """Parameters and integer type of a QuantizeLinear or DequantizeLinear node."""
-    scale, zero_point = raw.operand(1), raw.optional(2)
-    if not isinstance(scale, Constant) or not (
-        zero_point is None or isinstance(zero_point, Constant)
-    ):
-        raise ImportFailed("scale and zero point must be constants")
+    scale, zero_point = constant_parameters(raw)
     if raw.attribute("block_size", 0):
         raise ImportFailed("blocks of values that are not constant cannot be dequantized")
     with np.errstate(invalid="ignore"):  # a NaN is refused below

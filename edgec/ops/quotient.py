@@ -22,7 +22,7 @@ from edgec.loop.define import Tensor
 from edgec.loop.lowering import Lowering
 from edgec.loop.values import Value, cast, clamp, int32, intrinsic, maximum, minimum, select
 from edgec.numerics.fixed_point import quantize_multiplier
-from edgec.ops.activation import activation_range
+from edgec.ops.activation import activation_range, check_range
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.op import Op, RawNode
 from edgec.ops.row import OF_STORED
@@ -65,9 +65,7 @@ class Quotient(Op[QuotientAttrs]):
             raise TypeMismatch(f"quotient needs int8 or int16, not {a} and {b}")
         if any(q is None or not q.per_tensor for q in (a.quant, b.quant, attrs.output)):
             raise TypeMismatch(f"quotient needs quantization per tensor, not {a} and {b}")
-        info = np.iinfo(a.dtype)
-        if not info.min <= attrs.minimum <= attrs.maximum <= info.max:
-            raise TypeMismatch(f"range {attrs.minimum}..{attrs.maximum} does not fit in {a.dtype}")
+        check_range(a, attrs.minimum, attrs.maximum)
         _, shift = _factor(attrs, inputs)
         if shift > _least_shift(a.dtype):
             raise TypeMismatch("quotient: the output scale is too small for the input scales")

@@ -20,7 +20,7 @@ from edgec.loop.values import Value as LoopValue
 from edgec.loop.values import cast, clamp
 from edgec.numerics.fixed_point import INT32_MAX, ROUNDINGS, Rounding, check_factors
 from edgec.ops.accumulate import rescale
-from edgec.ops.activation import activation_range
+from edgec.ops.activation import activation_range, check_range
 from edgec.ops.broadcast import tensors_of
 from edgec.ops.intervals import by_corners
 from edgec.ops.op import Op, RawNode
@@ -84,12 +84,9 @@ class Requantize(Op[RequantizeAttrs]):
         channels = acc.shape[-1] if acc.shape else 1
         if len(attrs.multiplier) not in (1, channels):
             raise TypeMismatch(f"{len(attrs.multiplier)} multipliers for {channels} channels")
-        info = np.iinfo(attrs.dtype)
-        if not info.min <= attrs.minimum <= attrs.maximum <= info.max:
-            raise TypeMismatch(
-                f"range {attrs.minimum}..{attrs.maximum} does not fit in {attrs.dtype}"
-            )
-        return (TensorType(acc.shape, attrs.dtype, attrs.output),)
+        made = TensorType(acc.shape, attrs.dtype, attrs.output)
+        check_range(made, attrs.minimum, attrs.maximum)
+        return (made,)
 
     def lower(self, node: Node, target: Lowering, inputs: Sequence[Tensor | Constant]) -> Tensor:
         """Scale, round, move to the zero point, limit; parameters come from tables."""

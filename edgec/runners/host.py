@@ -24,7 +24,7 @@ from edgec.runners.engine import (
     Traced,
     collect_traces,
 )
-from edgec.targets.core import CORES
+from edgec.targets.core import is_gpu
 
 # Filled around the arena and the state, and looked at after every run.
 _GUARD_BYTES = 256
@@ -83,7 +83,7 @@ def _functions(manifest: Manifest) -> tuple[str, ...]:
     """The endings of the names of the functions that a model has."""
     more = {
         "feed_row": manifest.io == "rows", "set_size": bool(manifest.sizes),
-        "output_extent": bool(manifest.sizes or manifest.counts), "close": _has_gpu(manifest),
+        "output_extent": bool(manifest.sizes or manifest.counts), "close": is_gpu(manifest.target),
     }  # fmt: skip
     return (*_FUNCTIONS, *(name for name, is_there in more.items() if is_there))
 
@@ -91,16 +91,12 @@ def _functions(manifest: Manifest) -> tuple[str, ...]:
 def _init_failed(manifest: Manifest, status: int) -> RunFailed:
     name = STATUS_NAMES.get(status, "unknown")
     hint = ""
-    if _has_gpu(manifest):
+    if is_gpu(manifest.target):
         hint = "without a CUDA driver and a GPU, use --engine gpu_emulation; see `edgec doctor`"
         needed = {"ec_cudnn.h": "libcudnn.so.9 or .8", "ec_tensorrt.h": "libedgec_tensorrt.so"}
         wanted = [what for name, what in needed.items() if name in manifest.files]
         hint += f"; this build needs {' and '.join(wanted)}, too" if wanted else ""
     return RunFailed(f"{manifest.model}_init failed with ec_status {status} ({name})", hint=hint)
-
-
-def _has_gpu(manifest: Manifest) -> bool:
-    return manifest.target in CORES and CORES[manifest.target].has_gpu
 
 
 class HostModel:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from edgec.build.instruction import sign_extend
 from edgec.sim.cycles import Cost, CostTable
 from edgec.sim.image import CodeSection
 from edgec.sim.timing import ONE
@@ -19,24 +20,20 @@ def find_call(before: bytes, return_address: int) -> tuple[int, int] | None:
     wide = int.from_bytes(before, "little")
     if wide & 0xFFF == _JUMP:
         offset = _bits(wide, (21, 10, 1), (20, 1, 11), (12, 8, 12), (31, 1, 20))
-        return return_address - 4, return_address - 4 + _signed(offset, 21) & 0xFFFFFFFF
+        return return_address - 4, return_address - 4 + sign_extend(offset, 21) & 0xFFFFFFFF
     short = wide >> 16
     if short & 0xE003 == _COMPRESSED_JUMP:
         offset = _bits(
             short, (3, 3, 1), (11, 1, 4), (2, 1, 5), (7, 1, 6), (6, 1, 7), (9, 2, 8), (8, 1, 10),
             (12, 1, 11),
         )  # fmt: skip
-        return return_address - 2, return_address - 2 + _signed(offset, 12) & 0xFFFFFFFF
+        return return_address - 2, return_address - 2 + sign_extend(offset, 12) & 0xFFFFFFFF
     return None
 
 
 def _bits(word: int, *fields: tuple[int, int, int]) -> int:
     """Assemble fields of a word, each given by first bit, number of bits and target bit."""
     return sum((word >> start & (1 << count) - 1) << to for start, count, to in fields)
-
-
-def _signed(number: int, bits: int) -> int:
-    return number - (1 << bits) if number >> (bits - 1) else number
 
 
 class InstructionTable(CostTable):

@@ -363,6 +363,11 @@ def find_core(name: str) -> Core:
     )
 
 
+def is_gpu(name: str) -> bool:
+    """Whether a target is a GPU; other names, such as `native`, are not."""
+    return name in CORES and CORES[name].has_gpu
+
+
 def processor_of(core: Core) -> Core:
     """Return the core of the processor beside a GPU, which runs what the GPU does not."""
     return CORES[_BESIDE_GPU[core.isa]]

@@ -22,7 +22,7 @@ from edgec.loop.values import Array
 from edgec.loop.window import Window
 from edgec.options import Options
 from edgec.targets.common.nests import find_param
-from edgec.targets.common.sums import Sums
+from edgec.targets.common.sums import Kind, Sums
 from edgec.targets.core import Core
 
 
@@ -52,6 +52,11 @@ class Nest:
     halves: frozenset[str] = frozenset()
     has_much_to_do: bool = False
     spares_ram: bool = False
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether it sums windows of each channel."""
+        return self.sums is not None and self.sums.kind is Kind.CHANNEL_WINDOWS
 
     def schedule(self) -> Schedule:
         """A schedule that goes on from the first steps, if there are any."""

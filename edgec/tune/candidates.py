@@ -11,6 +11,7 @@ import numpy as np
 
 from edgec.build.bare_function import constant_offsets, constants_name, text_in_model
 from edgec.errors import EdgecError
+from edgec.external.check import array_of
 from edgec.graph.ir import Value
 from edgec.graph.types import Array
 from edgec.loop.dtype import is_integer
@@ -165,14 +166,4 @@ def random_inputs(func: PrimFunc, seed: int) -> dict[str, Array]:
     """Random arrays for the inputs of a function, by parameter name."""
     rng = np.random.default_rng(seed)
     reads = [p for p in func.params if p.scope == "arena" and p.name.startswith("x")]
-    return {p.name: _random(p.shape, p.dtype, rng) for p in reads}
-
-
-def _random(shape: tuple[int, ...], dtype: str, rng: np.random.Generator) -> Array:
-    if is_integer(dtype):
-        info = np.iinfo(dtype)
-        low, high = max(info.min, -(1 << 15)), min(info.max, (1 << 15) - 1)
-        return rng.integers(low, high + 1, shape).astype(dtype)
-    if dtype == "bool":
-        return rng.integers(0, 2, shape).astype(np.bool_)
-    return rng.standard_normal(shape).astype(dtype)
+    return {p.name: array_of(p.shape, p.dtype, "random", rng) for p in reads}

@@ -14,7 +14,7 @@ from kernel_images import RUNTIME
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.boards.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
 from edgec.loop.microkernel import get_microkernel
-from edgec.targets.common.kernels.products import group_starts
+from edgec.loop.stream import unit_starts
 from edgec.targets.core import CORES, host_core, is_this_computer
 
 HEADERS = ("x86/conv_s8", "x86/depthwise_s8", "common/image_rows")
@@ -209,6 +209,6 @@ def test_padded_rows(library, edges, row):
 
 def test_groups_never_leave_their_row():
     for run in range(4, 40):
-        starts = group_starts(run, 4)
+        starts = unit_starts(run, 4)
         assert starts[0] == 0 and max(starts) + 4 == run
         assert {s + i for s in starts for i in range(4)} == set(range(run))

@@ -27,12 +27,13 @@ from edgec.exporters.tosa.values import (
     tabulated,
 )
 from edgec.graph.types import Array
-from edgec.loop.define import Bound, Definition, Stage
+from edgec.loop.define import Definition, Stage
 from edgec.loop.dtype import integer_range, is_float, is_integer
 from edgec.loop.ir import Binary, Expr, IndexValue, Load
+from edgec.loop.nest import bound_at
 from edgec.loop.read_arrays import index_grids
 from edgec.loop.values import ExprValue, as_expr
-from edgec.numerics.term import Term, Var, as_term
+from edgec.numerics.term import Var, as_term
 
 #: Most floats that are added one by one.
 _MOST_IN_ORDER = 1 << 12
@@ -152,7 +153,7 @@ class _Nest:
         stage = self.stage
         assert stage.update is not None
         terms = list(map(as_term, self.axes))
-        bounds = [(_bound(a, terms), _bound(b, terms)) for _, a, b in stage.reduce_axes]
+        bounds = [(bound_at(a, terms), bound_at(b, terms)) for _, a, b in stage.reduce_axes]
         inner = [
             Var(name, start.bounds()[0], stop.bounds()[1])
             for (name, _, _), (start, stop) in zip(stage.reduce_axes, bounds, strict=True)
@@ -232,10 +233,6 @@ def _numbers(leaves: set[Leaf], elements: Elements) -> dict[Leaf, Array] | None:
             return None
         found[leaf] = known[:1]
     return found
-
-
-def _bound(bound: Bound, terms: Sequence[Term]) -> Term:
-    return as_term(bound(*terms) if callable(bound) else bound)
 
 
 def _neutral(kind: str, dtype: str) -> float:

@@ -155,7 +155,7 @@ def _parts(access: Access, kinds: tuple[str, ...]) -> _Parts | None:
     address = dict(flat_address(access.buffer, access.indices).parts)
     found = []
     for loop in access.loops:
-        extent = (loop.stop - loop.start).constant
+        extent = loop.extent
         if loop.kind in kinds and extent != 1:
             step = address.get(loop.var)
             if extent is None or step is None or loop.start.constant is None:

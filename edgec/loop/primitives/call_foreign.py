@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from edgec.errors import ScheduleError
-from edgec.loop.ir import Buffer, BufferRef, Call, Const, Expr, PrimFunc, Use
+from edgec.loop.ir import Buffer, BufferRef, Call, Const, Expr, PrimFunc
+from edgec.loop.lowering import whole
 from edgec.loop.primitives.lookup import find_buffer, fresh
 from edgec.loop.values import Array
-from edgec.numerics.term import as_term
 
 
 @dataclass(frozen=True)
@@ -43,7 +43,7 @@ def call_foreign(
             found = find_buffer(func, given)
             if found.scope != "arena":
                 raise ScheduleError(f"{given} is not an input or output")
-            return _whole(found, "writes" if found in outputs else "reads")
+            return whole(found, "writes" if found in outputs else "reads")
         if isinstance(given, int):
             return Const(given, "int32")
         if isinstance(given, float):
@@ -52,10 +52,10 @@ def call_foreign(
         name = fresh(replace(func, params=(*func.params, *own)), "room" if is_room else "given")
         if isinstance(given, Room):
             own.append(Buffer(name, (given.elements,), given.dtype, "scratch"))
-            return _whole(own[-1], "updates")
+            return whole(own[-1], "updates")
         arrays[name] = given
         own.append(Buffer(name, given.shape, given.dtype.name, "constant"))
-        return _whole(own[-1], "reads")
+        return whole(own[-1], "reads")
 
     call = Call(symbol, tuple(argument(each) for each in arguments))
     arena = [b for b in func.params if b.scope == "arena"]
@@ -64,7 +64,3 @@ def call_foreign(
         raise ScheduleError(f"{symbol} is not given every input and output")
     params = (*arena, *sorted(own, key=lambda b: b.scope))  # constants before scratch
     return PrimFunc(func.name, params, (), call), arrays
-
-
-def _whole(buffer: Buffer, use: Use) -> BufferRef:
-    return BufferRef(buffer, tuple(as_term(0) for _ in buffer.shape), use, buffer.shape)

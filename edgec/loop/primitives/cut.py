@@ -56,7 +56,7 @@ def cut(
     Conditions on indices that are constant within a part are removed. Returns the new loop's name.
     """
     target, path = find_loop(func, loop)
-    stop = (target.stop - target.start).constant
+    stop = target.extent
     if target.start.constant != 0 or stop is None or not 0 < at < stop:
         raise ScheduleError(f"cut: {at} is not inside of loop {loop}")
     tops = func.body.stmts if isinstance(func.body, Seq) else (func.body,)

@@ -55,11 +55,6 @@ def with_changes(func: PrimFunc, changes: list[tuple[Stmt, Stmt | None]]) -> Pri
     return replace(func, body=prune(ReplaceStmts(changes).stmt(func.body)))
 
 
-def constant_extent(loop: For) -> int | None:
-    """Number of steps of the loop; None if it depends on outer loops."""
-    return (loop.stop - loop.start).constant
-
-
 def fresh(func: PrimFunc, name: str) -> str:
     """The name, or the name with the first number that makes it unused."""
     used = {*loops_of(func.body), *blocks_of(func.body), *buffers_of(func)}

@@ -13,7 +13,6 @@ from edgec.loop.ir import For, ForKind, If, PrimFunc, Stmt
 from edgec.loop.lanes import AT_ONCE, private_buffers, why_not_apart
 from edgec.loop.primitives.lookup import (
     blocks_inside,
-    constant_extent,
     find_loop,
     reduce_vars,
     require_unused,
@@ -68,7 +67,7 @@ def split(
 
 
 def _require_repeatable(loop: For, factor: int) -> None:
-    extent = constant_extent(loop)
+    extent = loop.extent
     if extent is None or extent < factor:
         raise ScheduleError(f"split: loop {loop.var.name} has fewer than {factor} steps")
     clash = reads(loop.body) & writes(loop.body)
@@ -97,7 +96,7 @@ def fuse(func: PrimFunc, outer: str, inner: str) -> tuple[PrimFunc, str]:
     b = a.body
     if not isinstance(b, For) or b.var.name != inner:
         raise ScheduleError(f"fuse: loop {inner} is not directly inside loop {outer}")
-    extent = constant_extent(b)
+    extent = b.extent
     if extent is None or a.var in b.start.variables():
         raise ScheduleError(f"fuse: the range of loop {inner} depends on other loops")
     for block in blocks_inside(b.body):
@@ -198,7 +197,7 @@ def set_kind(func: PrimFunc, loop: str, kind: ForKind) -> tuple[PrimFunc, None]:
     `edgec.loop.lanes`: no block reduces over the loop.
     """
     old, _ = find_loop(func, loop)
-    if kind in ("unrolled", "vectorized", *BOUND) and constant_extent(old) is None:
+    if kind in ("unrolled", "vectorized", *BOUND) and old.extent is None:
         raise ScheduleError(
             f"loop {loop} cannot be {kind}: its extent {old.stop - old.start} is not constant"
         )

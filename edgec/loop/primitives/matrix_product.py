@@ -9,7 +9,7 @@ from math import prod
 from edgec.errors import ScheduleError
 from edgec.loop.access import flat_address
 from edgec.loop.ir import Binary, Buffer, Cast, Const, Expr, For, Load, PrimFunc, Seq, Stmt, Store
-from edgec.loop.primitives.lookup import constant_extent, find_loop
+from edgec.loop.primitives.lookup import find_loop
 from edgec.numerics.term import Term, TermLike, Var, as_term, floor_div, floor_mod
 
 
@@ -91,7 +91,7 @@ def steps_in(loops: Sequence[For]) -> int:
 
 def plain_extent(loop: For) -> int:
     """The steps of a serial loop from 0 to a constant; ScheduleError for another one."""
-    extent = constant_extent(loop)
+    extent = loop.extent
     if extent is None or loop.start.constant != 0 or loop.kind != "serial":
         raise ScheduleError(f"loop {loop.var.name} is not a plain loop from 0")
     return extent

@@ -170,7 +170,7 @@ def require_box(access: Access) -> None:
             part = dict(index.parts).get(loop.var)
             if part is None:
                 continue
-            extent = (loop.stop - loop.start).constant
+            extent = loop.extent
             if loop.var in used or (extent is None and part != 1):
                 raise ScheduleError(f"{access.buffer.name}[{index}] does not fill a box")
             used.add(loop.var)

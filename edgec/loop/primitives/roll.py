@@ -7,7 +7,7 @@ from dataclasses import replace
 from edgec.errors import ScheduleError
 from edgec.loop.access import reads, writes
 from edgec.loop.ir import Call, For, If, Load, PrimFunc, Seq, Stmt, Store
-from edgec.loop.primitives.lookup import constant_extent, find_loop, fresh, with_changes
+from edgec.loop.primitives.lookup import find_loop, fresh, with_changes
 from edgec.loop.rewrite import Substitute, walk
 from edgec.loop.simplify import lower_blocks
 from edgec.numerics.term import Term, TermLike, Var, as_term, minimum
@@ -43,7 +43,7 @@ def roll(func: PrimFunc, loop: str, into: str, by: int) -> tuple[PrimFunc, None]
     if steps.start.constant != 0 or steps.kind not in ("serial", "unrolled"):
         raise ScheduleError(f"roll: loop {into} does not step from 0, one after the other")
     store = _row_store(rows)
-    buffer, count = store.buffer, constant_extent(rows)
+    buffer, count = store.buffer, rows.extent
     if buffer.scope == "arena" or rows.start.constant != 0 or count != buffer.shape[0]:
         raise ScheduleError(f"roll: loop {loop} does not make all rows of a temporary")
     if not 0 < by < count:
@@ -72,7 +72,7 @@ def keep_rows(rows: For, first: TermLike, by: int, func: PrimFunc) -> For:
 
     first: the number of the first row, a multiple of `by`. func: its loop names are taken.
     """
-    store, count = _row_store(rows), constant_extent(rows)
+    store, count = _row_store(rows), rows.extent
     assert count is not None
     kept = count - by
     loops: list[For] = []
@@ -96,7 +96,7 @@ def _row_store(rows: For) -> Store:
     stmt: Stmt = rows.body
     inner: list[Var] = []
     while isinstance(stmt, For) and stmt.start.constant is not None:
-        if constant_extent(stmt) is None:
+        if stmt.extent is None:
             break
         inner.append(stmt.var)
         stmt = stmt.body

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from edgec.errors import ScheduleError
 from edgec.loop.ir import PrimFunc
-from edgec.loop.primitives.lookup import constant_extent, find_loop
+from edgec.loop.primitives.lookup import find_loop
 
 
 def perfect_tiles(extent: int, parts: int, max_innermost: int) -> list[tuple[int, ...]]:
@@ -36,7 +36,7 @@ def sample_perfect_tile(
     A `decision` is checked and taken; without one, `rng` chooses evenly among all.
     """
     target, _ = find_loop(func, loop)
-    extent = constant_extent(target)
+    extent = target.extent
     if extent is None:
         raise ScheduleError(f"sample_perfect_tile: the extent of loop {loop} is not constant")
     choices = perfect_tiles(extent, parts, max_innermost)

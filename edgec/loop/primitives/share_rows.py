@@ -12,7 +12,7 @@ from edgec.loop.access import accesses
 from edgec.loop.dtype import integer_range, is_float
 from edgec.loop.ir import Binary, Buffer, Const, Expr, For, Load, PrimFunc, Scope, Seq, Stmt, Store
 from edgec.loop.lanes import private_buffers, why_not_apart
-from edgec.loop.primitives.lookup import constant_extent, fresh
+from edgec.loop.primitives.lookup import fresh
 from edgec.loop.primitives.matrix_product import decoded, nested
 from edgec.loop.rewrite import ReplaceBuffer, Substitute, sequence, statements, subexpressions
 from edgec.numerics.term import Term, Var, as_term, minimum
@@ -45,7 +45,7 @@ def share_rows(func: PrimFunc, threads: int, free: bool = False) -> tuple[PrimFu
     shared = sharing.stmt(body)
     if not sharing.is_spread:
         raise ScheduleError("share_rows: there is nothing that threads could share")
-    rows = Var(fresh(func, "row"), 0, prod(constant_extent(loop) or 1 for loop in loops))
+    rows = Var(fresh(func, "row"), 0, prod(loop.extent or 1 for loop in loops))
     if loops:
         shared = Substitute(decoded(loops, as_term(rows))).stmt(shared)
         shared = For(rows, as_term(0), as_term(rows.stop), "block_x", shared)
@@ -64,7 +64,7 @@ def _rows(func: PrimFunc) -> tuple[list[For], Stmt]:
 
 def _is_apart(func: PrimFunc, loop: For) -> bool:
     tried = replace(loop, kind="thread_x")
-    is_plain = loop.kind == "serial" and (constant_extent(loop) or 0) > 1
+    is_plain = loop.kind == "serial" and (loop.extent or 0) > 1
     return is_plain and not why_not_apart(tried, private_buffers(func, tried))
 
 
@@ -160,7 +160,7 @@ class _Sharing:
         loops = [loop]
         while isinstance(loops[-1].body, For) and _is_apart(self.func, loops[-1].body):
             loops.append(loops[-1].body)
-        chosen = max(loops, key=lambda each: constant_extent(each) or 0)
+        chosen = max(loops, key=lambda each: each.extent or 0)
         self.is_spread = True
         spread = self._steps(chosen)
         for each in reversed(loops[: loops.index(chosen)]):
@@ -169,7 +169,7 @@ class _Sharing:
 
     def _steps(self, loop: For) -> Stmt:
         """Steps side by side by threads side by side: in even turns, or with a rest."""
-        extent = constant_extent(loop) or 1
+        extent = loop.extent or 1
         most = min(self.threads, extent)
         even = max(count for count in range(1, most + 1) if extent % count == 0)
         threads = even if even * 2 >= most else most
@@ -193,7 +193,7 @@ class _Sharing:
 
     def _in_registers(self, stmt: Stmt) -> Stmt:
         """Each thread has registers of its own; long folds are made in parts."""
-        extent = constant_extent(stmt) if isinstance(stmt, For) else None
+        extent = stmt.extent if isinstance(stmt, For) else None
         if not isinstance(stmt, For) or extent is None or extent < SHORT or stmt.start.constant:
             return stmt
         fold = _fold(stmt)
@@ -209,7 +209,7 @@ class _Sharing:
         term = fold.term
         if fold.loop.body != fold.store or term is None or isinstance(term, Load):
             return fold.loop
-        terms = self._buffer("terms", constant_extent(fold.loop) or 1, fold.acc.dtype, "shared")
+        terms = self._buffer("terms", fold.loop.extent or 1, fold.acc.dtype, "shared")
         place = (as_term(fold.loop.var),)
         made = self._steps(replace(fold.loop, body=Store(terms, place, term)))
         return sequence(made, replace(fold.loop, body=fold.joined(fold.acc, Load(terms, place))))

@@ -44,7 +44,7 @@ def slide(func: PrimFunc, loop: str, into: str) -> tuple[PrimFunc, None]:
     first, last = positions.get(id(root)), positions.get(id(consumer))
     if first is None or last is None or first >= last:
         raise ScheduleError(f"slide: loop {loop} does not run after loop {into}")
-    steps = (consumer.stop - consumer.start).constant
+    steps = consumer.extent
     if consumer.start.constant != 0 or steps is None:
         raise ScheduleError(f"slide: loop {loop} does not step from 0 to a number")
     for stmt in statements(consumer):

@@ -228,8 +228,8 @@ class _Match:
     def stmt(self, meant: Stmt, found: Stmt) -> str:
         """Why the two differ, or nothing."""
         if isinstance(meant, For) and isinstance(found, For):
-            extent = (found.stop - found.start).constant
-            if extent is not None and extent == (meant.stop - meant.start).constant:
+            extent = found.extent
+            if extent is not None and extent == meant.extent:
                 self.values[meant.var] = as_term(found.var) - found.start + meant.start
                 self.starts[found.var] = found.start
             elif self.term(meant.start, found.start) and self.term(meant.stop, found.stop):

@@ -319,7 +319,7 @@ def _matrices(nest: Nest) -> Schedule:
         raise ScheduleError("there are no rows of two matrices")
     row, column, own_row, own_column, step = found
     summed = loops_of(nest.func.body)[step]
-    steps = (summed.stop - summed.start).constant or MATRIX_STEPS
+    steps = summed.extent or MATRIX_STEPS
     tile = best_tile(nest, out.shape[-1], (out.shape[-2], 1), steps)
     blocks = tile.blocks
     schedule = Schedule(nest.func)

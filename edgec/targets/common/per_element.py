@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.primitives.lookup import constant_extent, find_loop
+from edgec.loop.primitives.lookup import find_loop
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import (
@@ -36,7 +36,7 @@ def schedule_per_element(
             schedule.unroll(loop)
         return
     rows = [n for n in loops_of(schedule.func.body) if n == "acc_kw"]
-    if rows and constant_extent(find_loop(schedule.func, "acc_kw")[0]) in straight:
+    if rows and find_loop(schedule.func, "acc_kw")[0].extent in straight:
         schedule.unroll("acc_kw")
 
 
@@ -75,7 +75,7 @@ def has_short_windows(func: PrimFunc) -> bool:
 def _has_few_taps(func: PrimFunc) -> bool:
     taps = 1
     for name in window_loops(func):
-        extent = constant_extent(find_loop(func, name)[0])
+        extent = find_loop(func, name)[0].extent
         if extent is None:
             return False
         taps *= extent

@@ -96,7 +96,7 @@ def schedule_rows(schedule: Schedule, straight: int) -> None:
 def _unroll_pairs(schedule: Schedule) -> None:
     """Straight code for innermost loops of two steps."""
     for name, loop in loops_of(schedule.func.body).items():
-        if (loop.stop - loop.start).constant == 2 and isinstance(loop.body, Block):
+        if loop.extent == 2 and isinstance(loop.body, Block):
             schedule.unroll(name)
 
 

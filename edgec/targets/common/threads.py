@@ -13,7 +13,6 @@ from dataclasses import replace
 from edgec.errors import ScheduleError
 from edgec.loop.cost import estimate
 from edgec.loop.ir import For, PrimFunc, Seq, Stmt
-from edgec.loop.primitives.lookup import constant_extent
 from edgec.loop.rewrite import Rewriter, statements
 from edgec.loop.schedule import Schedule
 
@@ -78,7 +77,7 @@ class _Serial(Rewriter):
 def _evenly_shared(schedule: Schedule, loop: For, threads: int) -> str:
     """The loop to share, around others: of 5 steps one of two threads would have 3."""
     found, body = [loop], loop.body
-    while isinstance(body, For) and body.kind == "serial" and constant_extent(body):
+    while isinstance(body, For) and body.kind == "serial" and body.extent:
         found.append(body)
         body = body.body
     if _evenness(loop, threads) < EVEN:
@@ -92,7 +91,7 @@ def _evenly_shared(schedule: Schedule, loop: For, threads: int) -> str:
 
 def _evenness(loop: For, threads: int) -> float:
     """The used fraction of the threads' time if all but the last take equal numbers of steps."""
-    return _even(constant_extent(loop) or 1, threads)
+    return _even(loop.extent or 1, threads)
 
 
 def _even(parts: int, threads: int) -> float:
@@ -116,7 +115,7 @@ def _outermost(body: Stmt) -> list[For]:
     """The outermost serial loops of several steps."""
     statements = body.stmts if isinstance(body, Seq) else (body,)
     loops = [stmt for stmt in statements if isinstance(stmt, For) and stmt.kind == "serial"]
-    return [loop for loop in loops if (constant_extent(loop) or 1) > 1]
+    return [loop for loop in loops if (loop.extent or 1) > 1]
 
 
 def _instructions(func: PrimFunc, loop: Stmt) -> float:

@@ -14,7 +14,7 @@ from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
 from edgec.targets.common.loops import LOOPS
 from edgec.targets.common.nests import decompose, find_param, stored_value
-from edgec.targets.common.sums import WEIGHTED, Kind
+from edgec.targets.common.sums import WEIGHTED
 from edgec.targets.cortex_m.kernels.float_rows import (
     CONV,
     CONV_GROUPS,
@@ -90,7 +90,7 @@ def replaces_loops(nest: Nest, found: list[Schedule]) -> bool:
 
 def float_schedules(nest: Nest) -> list[Schedule]:
     """A call for each row of outputs; empty where the kernels cannot do it."""
-    kernels = (DEPTHWISE_UNITS, DEPTHWISE) if _is_depthwise(nest) else (CONV_UNITS, CONV)
+    kernels = (DEPTHWISE_UNITS, DEPTHWISE) if nest.is_depthwise else (CONV_UNITS, CONV)
     found: list[Schedule] = []
     for kernel in kernels if _is_in_units(nest) else kernels[1:]:
         found = found or _schedules(nest, Schedule(nest.func), kernel)
@@ -126,7 +126,7 @@ def narrow_halves(nest: Nest, weights: Array) -> list[Schedule]:
         return []
     schedule = Schedule(nest.func)
     schedule.pack_halves("w")
-    return _schedules(nest, schedule, DEPTHWISE_HALVES if _is_depthwise(nest) else CONV_HALVES)
+    return _schedules(nest, schedule, DEPTHWISE_HALVES if nest.is_depthwise else CONV_HALVES)
 
 
 def narrow_steps(nest: Nest, weights: Array) -> list[Schedule]:
@@ -136,7 +136,7 @@ def narrow_steps(nest: Nest, weights: Array) -> list[Schedule]:
     needs none is offered with the kernel of groups, too, which others of the model may call. Those
     of depthwise convolutions, which are few, are bytes: where four bits would do, or size counts.
     """
-    axis = 2 if _is_depthwise(nest) else 0
+    axis = 2 if nest.is_depthwise else 0
     steps = steps_along(weights, axis)
     if steps is None:
         return []
@@ -144,7 +144,7 @@ def narrow_steps(nest: Nest, weights: Array) -> list[Schedule]:
     schedule.pack_steps("w", axis, steps.tolist())
     counts = schedule.repacked["w"](weights)
     is_short = fits_int4(counts)
-    if _is_depthwise(nest):
+    if nest.is_depthwise:
         is_worth_it = is_short or nest.is_small
         return _schedules(nest, schedule, DEPTHWISE_STEPS) if is_worth_it else []
     found = _schedules(nest, schedule, CONV_INT4 if is_short else CONV_STEPS)
@@ -202,7 +202,7 @@ def _rows(nest: Nest, schedule: Schedule, limits: dict[str, int], kernel: str) -
     _, height, width, channels = find_param(schedule.func, "out").shape
     schedule.compute_at("acc", "out_d3")
     decompose(schedule, "acc")
-    is_depthwise = _is_depthwise(nest)
+    is_depthwise = nest.is_depthwise
     if window.is_pixel and not is_depthwise and height > 1 and width > 1:
         loop = schedule.fuse("out_d1", "out_d2")
         schedule.simplify()
@@ -237,10 +237,6 @@ def _call(schedule: Schedule, loop: str, kernel: str, sizes: dict[str, int], row
         if max(held) > MOST_SIZE:
             raise ScheduleError(f"a size of {max(held)} does not fit in 16 bits")
     schedule.tensorize(loop, kernel, sizes, {"row": row})
-
-
-def _is_depthwise(nest: Nest) -> bool:
-    return nest.sums is not None and nest.sums.kind is Kind.CHANNEL_WINDOWS
 
 
 def _pixels(pixels: int, depth: int, channels: int) -> dict[str, int]:

@@ -23,7 +23,6 @@ from edgec.loop.access import accesses
 from edgec.loop.bound import BLOCKS, BOUND, kernel_parts
 from edgec.loop.ir import For, PrimFunc, Seq, Stmt, Sync
 from edgec.loop.lanes import private_buffers, why_not_apart
-from edgec.loop.primitives.lookup import constant_extent
 from edgec.loop.rewrite import statements
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import largest_divisor
@@ -105,7 +104,7 @@ def _chain(func: PrimFunc, loop: For) -> list[For]:
     """The loop and those directly inside whose steps may run at once."""
     found: list[For] = []
     stmt: Stmt = loop
-    while isinstance(stmt, For) and stmt.kind == "serial" and (constant_extent(stmt) or 0) > 1:
+    while isinstance(stmt, For) and stmt.kind == "serial" and (stmt.extent or 0) > 1:
         tried = replace(stmt, kind="thread_x")
         if stmt.start.constant is None or why_not_apart(tried, private_buffers(func, tried)):
             break
@@ -119,7 +118,7 @@ def _bind_as_one(schedule: Schedule, chain: list[For]) -> None:
     name, *others = (loop.var.name for loop in chain)
     for other in others:
         name = schedule.fuse(name, other)
-    extents = [constant_extent(loop) or 1 for loop in chain]
+    extents = [loop.extent or 1 for loop in chain]
     threads = threads_of(extents)
     if prod(extents) > threads:
         block, name = schedule.split(name, threads)
@@ -148,7 +147,7 @@ def _bind_apart(schedule: Schedule, chain: list[For]) -> None:
     """Each loop on an index of its own, the innermost on threads."""
     *outer, inner = chain
     names, last = [loop.var.name for loop in outer], inner.var.name
-    if (constant_extent(inner) or 1) > MOST_THREADS:
+    if (inner.extent or 1) > MOST_THREADS:
         block, last = schedule.split(last, MOST_THREADS)
         names.append(block)
     if len(names) > len(BLOCKS):

@@ -19,7 +19,6 @@ from edgec.loop.primitives.sum_term import find_term
 from edgec.loop.schedule import Schedule
 from edgec.targets.common import loops
 from edgec.targets.common.nests import find_param, gather_temporaries, output_loops
-from edgec.targets.common.sums import Kind
 from edgec.targets.cuda.bind import bound
 from edgec.targets.cuda.costs import GPUS
 from edgec.targets.cuda.crew import launched_us
@@ -33,7 +32,7 @@ ENOUGH_THREADS = 256
 
 def is_depthwise(nest: Nest) -> bool:
     """Whether a nest sums windows of int8 over channels that come in fours, and are many."""
-    if nest.sums is None or nest.sums.kind is not Kind.CHANNEL_WINDOWS or nest.dtype != "int8":
+    if not nest.is_depthwise or nest.dtype != "int8":
         return False
     out, weights = (find_param(nest.func, name) for name in ("out", "w"))
     is_whole = weights.shape[-1] % CHANNELS == 0 and out.shape[-1] == weights.shape[-1]

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 from edgec.errors import ScheduleError
 from edgec.loop.ir import For, Sync
-from edgec.loop.primitives.lookup import constant_extent
 from edgec.loop.rewrite import blocks_of, loops_of, walk
 from edgec.loop.schedule import Schedule
 from edgec.targets.common.nests import decompose
@@ -58,7 +57,7 @@ def _rows(schedule: Schedule, nest: Nest) -> list[Schedule]:
 
 
 def _extent(loop: For) -> int:
-    return constant_extent(loop) or 1
+    return loop.extent or 1
 
 
 def schedule_gates(nest: Nest, schedule: Schedule) -> None:

@@ -89,7 +89,7 @@ def _window(
     stride = 0
     for stmt in statements(func.body):
         if isinstance(stmt, For) and stmt.var.name in ("acc_kh", "acc_kw"):
-            extent = (stmt.stop - stmt.start).constant
+            extent = stmt.extent
             if stmt.start.constant != 0 or extent is None:
                 raise ScheduleError("some windows are not whole")
             found["kernel" + stmt.var.name[-2:].replace("k", "_")] = extent

@@ -22,7 +22,6 @@ from edgec.targets.common.gathered import fuse_pixels
 from edgec.targets.common.kernels.rescaling import ONNX, RESCALINGS, TFLM, Rescaling
 from edgec.targets.common.limits import Limits, find_limits
 from edgec.targets.common.nests import decompose, find_param
-from edgec.targets.common.sums import Kind
 from edgec.targets.helium.kernels.depthwise import fits_pairs
 from edgec.targets.helium.kernels.depthwise_int16 import BLOCK
 from edgec.targets.helium.kernels.int4 import GROUPS, INT4, MOST_DEPTH, step_of
@@ -78,7 +77,7 @@ def _ways(nest: Nest) -> list[Callable[[Schedule, Limits], None]]:
     """Ways to schedule the nest, with the limits of its results."""
     if is_matrix(nest):
         return [partial(_matrix, nest)]
-    way = _windows if _has_columns(nest) or not _is_depthwise(nest) else _channel_windows
+    way = _windows if _has_columns(nest) or not nest.is_depthwise else _channel_windows
     return [partial(_quad_rows, nest), *(partial(way, nest, n) for n in _rows_at_once(nest))]
 
 
@@ -94,7 +93,7 @@ def _quad_rows(nest: Nest, schedule: Schedule, limits: Limits) -> None:
 def _has_quads(nest: Nest) -> bool:
     """Whether the windows are such ones, and there are as many of them as kernels take."""
     window, shape = nest.window, find_param(nest.func, "out").shape
-    if window is None or _has_columns(nest) or _is_depthwise(nest) or "shift" not in nest.tables:
+    if window is None or _has_columns(nest) or nest.is_depthwise or "shift" not in nest.tables:
         return False
     sizes = window.kernel[1], window.stride[1], window.dilation[1], window.shape[2]
     return sizes == SHARED and shape[2] % QUAD == 0 and shape[3] % QUADS_UNIT == 0
@@ -121,13 +120,9 @@ def _has_columns(nest: Nest) -> bool:
     return "col" in nest.temporaries
 
 
-def _is_depthwise(nest: Nest) -> bool:
-    return nest.sums is not None and nest.sums.kind is Kind.CHANNEL_WINDOWS
-
-
 def _fits_int4(nest: Nest, w: Array, rescaling: Rescaling) -> bool:
     """Whether the weights fit int4 and there are kernels for them."""
-    is_known = not _is_depthwise(nest) or _has_columns(nest)
+    is_known = not nest.is_depthwise or _has_columns(nest)
     depth = w.size // find_param(nest.func, "out").shape[-1]
     return is_known and rescaling in RESCALINGS and depth <= MOST_DEPTH and fits_int4(w)
 
@@ -136,7 +131,7 @@ def _in_four_bits(nest: Nest, w: Array, limits: Limits) -> Limits | None:
     """Storage of these int4 weights for kernels, with the shifts of groups if there are any."""
     if _fits_int4(nest, w, limits.rescaling):
         return replace(limits, weights=INT4)
-    if limits.rescaling is not ONNX or _is_depthwise(nest):
+    if limits.rescaling is not ONNX or nest.is_depthwise:
         return None
     rows = w.reshape(len(w), 1 if is_matrix(nest) or _has_columns(nest) else w.shape[1], -1)
     step = step_of(rows)
@@ -153,7 +148,7 @@ def _rows_at_once(nest: Nest) -> list[int]:
         return [1]
     _, height, width, _ = find_param(func, "out").shape
     itemsize = itemsize_of(func)
-    if not has_columns and not (window.is_padded and _is_depthwise(nest)):
+    if not has_columns and not (window.is_padded and nest.is_depthwise):
         return [1]  # a convolution takes much longer than a copy
     inner = window.padded(height) if window.is_padded else window
     row_bytes = inner.shape[1] * inner.shape[2] * itemsize if window.is_padded else 0

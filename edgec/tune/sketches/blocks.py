@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from edgec.loop.ir import For
-from edgec.loop.primitives.lookup import constant_extent, find_block, find_loop, reduce_vars
+from edgec.loop.primitives.lookup import find_block, find_loop, reduce_vars
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.rewrite import buffers_of, loops_of
 from edgec.loop.schedule import Schedule
@@ -34,7 +34,7 @@ def block_loop(
     """Split a loop into blocks of one of these sizes. Where it does not divide the extent, the last
     block does some elements again.
     """
-    extent = constant_extent(find_loop(schedule.func, loop)[0]) or 1
+    extent = find_loop(schedule.func, loop)[0].extent or 1
     size = ask.choose(name, [n for n in sizes if n <= extent])
     is_exact = extent % size == 0
     outer, inner = schedule.split(loop, size, tail="exact" if is_exact else "shift")
@@ -86,7 +86,7 @@ def unroll_all(schedule: Schedule, loops: Iterable[str]) -> None:
     """Unroll these loops, if they exist."""
     known = loops_of(schedule.func.body)
     for name in loops:
-        if name in known and constant_extent(find_loop(schedule.func, name)[0]) is not None:
+        if name in known and find_loop(schedule.func, name)[0].extent is not None:
             schedule.unroll(name)
 
 

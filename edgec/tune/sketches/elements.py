@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgec.errors import ScheduleError
-from edgec.loop.primitives.lookup import constant_extent, find_loop
+from edgec.loop.primitives.lookup import find_loop
 from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule
 from edgec.targets.rule import Nest
@@ -21,7 +21,7 @@ def write_elements(nest: Nest, ask: Decisions) -> Schedule:
     """Schedule elements. Raises ScheduleError where decisions do not fit the nest."""
     schedule = Schedule(nest.func)
     loop = _flatten(schedule, ask)
-    extent = constant_extent(find_loop(schedule.func, loop)[0])
+    extent = find_loop(schedule.func, loop)[0].extent
     if extent is None:
         raise ScheduleError("the size is open")
     factor = ask.choose("elements", divisors(extent, 16))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from edgec.loop.dtype import is_integer
 from edgec.loop.primitives.fold_offset import adds_offset
-from edgec.loop.primitives.lookup import constant_extent, find_loop
+from edgec.loop.primitives.lookup import find_loop
 from edgec.loop.primitives.whole_windows import is_clipped
 from edgec.loop.rewrite import blocks_of, loops_of
 from edgec.loop.schedule import Schedule
@@ -148,7 +148,7 @@ def _place_copies(
 
 def _unroll_steps(schedule: Schedule, ask: Decisions, steps: list[str]) -> None:
     """Write some steps of the sums as straight code, so that a loop's own instructions are few."""
-    extents = {s: constant_extent(find_loop(schedule.func, s)[0]) for s in steps}
+    extents = {s: find_loop(schedule.func, s)[0].extent for s in steps}
     inner = [s for s in steps if extents[s] != 1]
     extent = extents[inner[-1]] if inner else None
     if extent is None:
@@ -164,7 +164,7 @@ def _unroll_steps(schedule: Schedule, ask: Decisions, steps: list[str]) -> None:
 
 def _unroll_more(schedule: Schedule, ask: Decisions, above: list[str], straight: int) -> None:
     """Write the loop around straight code as straight code, too, where that is not long."""
-    extents = [constant_extent(find_loop(schedule.func, name)[0]) for name in above]
+    extents = [find_loop(schedule.func, name)[0].extent for name in above]
     is_short = all(e is not None and e * straight <= 2 * MOST_STRAIGHT for e in extents)
     if above and is_short and ask.choose("unroll_more", [False, True]):
         unroll_all(schedule, above)

@@ -11,7 +11,8 @@ from functools import partial
 from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, register
-from edgec.loop.values import Value, cast, clamp, intrinsic, maximum, minimum
+from edgec.loop.values import Value, cast, clamp, intrinsic
+from edgec.ops.dynamic_range import larger, smaller
 
 QUANTIZE, QUANTIZE_MOVED = "ec_quantize_row_f32", "ec_quantize_moved_row_f32"
 #: Values that are quantized side by side.
@@ -28,22 +29,11 @@ def _reach(update: Callable[[Value, Value], Value], count: int) -> PrimFunc:
 
 
 def _size(acc: Value, value: Value) -> Value:
-    larger: Value = maximum(-value, maximum(value, acc))
-    return larger
-
-
-def _high(acc: Value, value: Value) -> Value:
-    larger: Value = maximum(value, acc)
-    return larger
-
-
-def _low(acc: Value, value: Value) -> Value:
-    smaller: Value = minimum(value, acc)
-    return smaller
+    return larger(larger(acc, value), -value)
 
 
 #: The kernels for a range, each with its comparison.
-REACHES = {"ec_size_of_row_f32": _size, "ec_high_of_row_f32": _high, "ec_low_of_row_f32": _low}
+REACHES = {"ec_size_of_row_f32": _size, "ec_high_of_row_f32": larger, "ec_low_of_row_f32": smaller}
 
 
 def quantize(count: int) -> PrimFunc:

@@ -15,7 +15,7 @@ import numpy as np
 from edgec.errors import ContractError
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Struct, register
-from edgec.loop.stream import Change, Field, Stream
+from edgec.loop.stream import Change, Field, Stream, lanes_of
 from edgec.loop.values import Array
 from edgec.targets.common.kernels.lines import LINES, factors_of, find_lines
 from edgec.targets.common.kernels.rescaling import LINED, RESCALINGS, SUMS, Rescaling
@@ -73,18 +73,12 @@ def reach_of(w: Array, bias: Array) -> tuple[Array, Array]:
     return bias.astype(np.int64) - more, bias.astype(np.int64) + more
 
 
-def group_starts(run: int, group: int) -> list[int]:
-    """The first input of each group of a run; the last one ends with the run."""
-    return [min(first, run - group) for first in range(0, run, group)]
-
-
 def groups_at(kernel_h: int, run: int, group: int) -> Array:
     """Indices of a channel's weights for groups, [rows, groups, group].
 
     -1 where they are in the group before.
     """
-    places = np.array(group_starts(run, group))[:, None] + np.arange(group)
-    at = np.arange(kernel_h)[:, None, None] * run + places
+    at = np.arange(kernel_h)[:, None, None] * run + lanes_of(run, group)
     at[:, -1, : -run % group] = -1
     return at
 
