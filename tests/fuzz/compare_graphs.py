@@ -90,7 +90,7 @@ def on_board(case: Case, boards: tuple[str, ...] = BOARDS, *, runs: bool = False
 
 
 def run(seeds: range, dtype: str, *, run_every: int = 0) -> Tally:
-    """Check seeds on this computer, for boards, and every so many on a simulated core."""
+    """Check seeds on this computer, for boards, and one in `run_every` on a simulated core."""
     tally = Tally()
     for first in range(seeds.start, seeds.stop, compare_models.BATCH):
         with compare_models._folder() as folder:

@@ -47,7 +47,7 @@ BOARDS = (
     "mps2_an386", "mps2_an385", "sim_m0", "esp32c3_devkitm", "qemu_cortex_a7", "mps2_an505",
     "mps2_an500", "mps3_an547", "qemu_riscv32_v", "qemu_xtensa_lx106", "host", "raspberry_pi_5",
 )  # fmt: skip
-#: Those of the core simulator, which sees every access outside.
+#: Boards of the core simulator, which sees every access outside.
 SIMULATED = BOARDS[:7]
 LEVELS = ("balanced", "time", "ram", "size")
 CHANNELS = (1, 2, 3, 4, 8, 16, 24, 32, 64)

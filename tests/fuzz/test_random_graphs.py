@@ -9,7 +9,7 @@ from graph_maker import DTYPES
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
 pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
 
-#: Graphs of each dtype in `make test`, and in `make test-full`; one in so many runs on a core.
+#: Graphs of each dtype in `make test`, and in `make test-full`; one in RUN_EVERY runs on a core.
 COUNT, FULL, RUN_EVERY = 5, 400, 5
 #: Seeds that were refused with an internal error, or gave wrong bits.
 FOUND = [("mixed", 9), ("int16", 16), ("int8", 107)]

@@ -8,7 +8,7 @@
 #include "edgec/ec_kernel.h"
 
 /* The taps of `kernel` that lie inside [0, extent), where tap 0 is at `at`: the first one, and above its
- * 32 bits the one after the last. Both halves are in registers, as those of a struct would not be. */
+ * 32 bits the one after the last. Both halves stay in registers, where a struct would not. */
 static EC_SHARED uint64_t ec_clip_taps(int32_t at, int32_t kernel, int32_t dilation,
                                        int32_t extent) {
     int32_t begin = 0;

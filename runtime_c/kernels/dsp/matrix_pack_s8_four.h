@@ -10,7 +10,7 @@
 
 #include "kernels/dsp/matrix_pack_s8.h"
 
-/* Four inputs of two neighbouring pixels: a word of inputs 0 and 2, and 12 bytes after it that of 1 and 3. */
+/* Four inputs of two neighbouring pixels: a word of inputs 0 and 2, 12 bytes after it one of 1 and 3. */
 static inline EC_UNUSED void ec_pack_pair_s8_dsp(int8_t *to, int32_t first, int32_t second) {
     const uint32_t low = (uint32_t)first ^ 0x80808080u;
     const uint32_t even = (low & 0x00FF00FFu) | ((uint32_t)second & 0x00FF00FFu) << 8;
