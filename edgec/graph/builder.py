@@ -96,7 +96,7 @@ class GraphBuilder:
         return [(state.before, state.after) for state in self._states.values()]
 
     def adopt(self, value: Value) -> None:
-        """Take over another function's parameter as it is."""
+        """Take over another function's parameter."""
         self._taken.add(value.name)
         self.params.append(value)
 

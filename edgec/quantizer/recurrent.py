@@ -108,10 +108,7 @@ def gru_forms(node: Node, x_scale: float, y_scale: float) -> dict[Value, Form]:
 def _row_quant(rows: Value, least: Array) -> Quant:
     """Symmetric in int8 with a scale for each row, `least` or more."""
     assert isinstance(rows, Constant)
-    largest = np.abs(rows.data).max(axis=1)
-    largest = np.where(largest > 0, largest, largest.max() or 1.0)
-    scales = np.maximum(largest / 127, np.maximum(least, LEAST_SCALE)).astype(np.float32)
-    return Quant(tuple(map(float, scales)), (0,) * len(scales), 0)
+    return _gate_quant(rows.data, 1, least)
 
 
 def cell_quant(largest: float, limit: float = 0.0) -> Quant:

@@ -78,12 +78,18 @@ def _row(nest: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _summary(report: Mapping[str, Any]) -> list[str]:
+def totals(report: Mapping[str, Any]) -> tuple[int, int]:
+    """Instructions of all layers by default and tuned."""
     known = [n for n in report["nests"] if n["default"] and n["best"]]
     before, after = (
         sum(nest["layers"] * nest[which]["instructions"] for nest in known)
         for which in ("default", "best")
     )
+    return before, after
+
+
+def _summary(report: Mapping[str, Any]) -> list[str]:
+    before, after = totals(report)
     share = f", {after / before:.1%} of the default" if before else ""
     measured = plural(report["measured"], "candidate")
     return [

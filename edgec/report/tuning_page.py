@@ -15,6 +15,7 @@ from edgec.report.figures import count, plural
 from edgec.report.html import page_environment
 from edgec.report.svg import element, picture
 from edgec.report.table import Column, Table, number
+from edgec.report.tuning import totals
 
 WIDTH, HEIGHT = 640.0, 190.0
 LEFT, RIGHT, TOP, BOTTOM = 46.0, 8.0, 10.0, 24.0
@@ -55,11 +56,7 @@ def tuning_page(report: Mapping[str, Any], groups: Mapping[str, TunedGroup]) -> 
 
 
 def _tiles(report: Mapping[str, Any]) -> list[tuple[str, str]]:
-    known = [n for n in report["nests"] if n["default"] and n["best"]]
-    before, after = (
-        sum(nest["layers"] * nest[which]["instructions"] for nest in known)
-        for which in ("default", "best")
-    )
+    before, after = totals(report)
     return [
         ("instructions by default", count(before)),
         ("instructions tuned", count(after)),

@@ -7,7 +7,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from edgec.loop.define import Definition
 from edgec.loop.intrinsics import HALF
@@ -18,17 +17,19 @@ from edgec.loop.values import Value, clamp, int8, int32, int64, intrinsic
 Rescale = Callable[[Value], Value]
 
 
-def _product(count: int, first: int, second: int, rescale: Rescale) -> PrimFunc:
-    b = Definition("mul")
+def of_pairs(name: str, count: int, element: Callable[[Value, Value], Value]) -> PrimFunc:
+    """out[i] = element(int32(a[i]), int32(b[i])) of int8."""
+    b = Definition(name)
     out = b.output("out", (count,), "int8")
     left, right = (b.input(name, (count,), "int8") for name in ("a", "b"))
-
-    def element(i: Any) -> Any:
-        product = (int32(left[i]) + first) * (int32(right[i]) + second)
-        return int8(clamp(rescale(product), -128, 127))
-
-    b.compute(out, element)
+    b.compute(out, lambda i: int8(element(int32(left[i]), int32(right[i]))))
     return b.build()
+
+
+def _product(count: int, first: int, second: int, rescale: Rescale) -> PrimFunc:
+    return of_pairs(
+        "mul", count, lambda a, b: clamp(rescale((a + first) * (b + second)), -128, 127)
+    )
 
 
 def mul(
@@ -54,20 +55,12 @@ def mul_high(count: int, first: int, second: int, multiplier: int, zero_point: i
 
 def add(count: int, first: int, second: int, constant: int) -> PrimFunc:
     """out[i] = (((a[i] * first >> 8) + constant + (b[i] * second >> 8)) >> 16) - 128, limited."""
-    b = Definition("add")
-    out = b.output("out", (count,), "int8")
-    left, right = (b.input(name, (count,), "int8") for name in ("a", "b"))
 
-    def element(i: Any) -> Any:
-        products = (
-            int32((int64(int32(x[i])) * factor) >> 8)
-            for x, factor in ((left, first), (right, second))
-        )
-        total = next(products) + constant + next(products)
-        return int8(clamp((total >> 16) - 128, -128, 127))
+    def element(a: Value, b: Value) -> Value:
+        total = int32((int64(a) * first) >> 8) + constant + int32((int64(b) * second) >> 8)
+        return clamp((total >> 16) - 128, -128, 127)
 
-    b.compute(out, element)
-    return b.build()
+    return of_pairs("add", count, element)
 
 
 register(

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from edgec.loop.define import Definition
 from edgec.loop.ir import PrimFunc
 from edgec.loop.microkernel import Microkernel, Struct, register
-from edgec.loop.values import clamp, float32, int8, int32
-from edgec.targets.dsp.kernels.elements import register_products
+from edgec.loop.values import Value, clamp, float32, int32
+from edgec.targets.dsp.kernels.elements import of_pairs, register_products
 from edgec.targets.dsp.kernels.pool import WINDOW, max_pool, mean_pool, sum_of_channels
 
 
@@ -16,16 +15,11 @@ def linear_sum(
     count: int, first: int, second: int, constant: int, shift: int, minimum: int, maximum: int
 ) -> PrimFunc:
     """out[i] = (a[i] * first + constant + b[i] * second) >> shift, limited."""
-    b = Definition("linear_sum")
-    out = b.output("out", (count,), "int8")
-    left, right = (b.input(name, (count,), "int8") for name in ("a", "b"))
 
-    def element(i: int) -> object:
-        total = int32(left[i]) * first + constant + int32(right[i]) * second
-        return int8(clamp(total >> shift, minimum, maximum))
+    def element(a: Value, b: Value) -> Value:
+        return clamp((a * first + constant + b * second) >> shift, minimum, maximum)
 
-    b.compute(out, element)  # type: ignore[arg-type]
-    return b.build()
+    return of_pairs("linear_sum", count, element)
 
 
 def mean(kernel_h: int, kernel_w: int, channels: int, minimum: int, maximum: int) -> PrimFunc:
