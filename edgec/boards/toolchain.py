@@ -55,12 +55,15 @@ EMBEDDED_FLAGS = (
 )
 """Flags of firmware: no libc, and sections that the linker can drop one by one."""
 
-#: gcc 12.2 for Arm can miss a store at -O2 and -O3: where two constants of one extern const struct
-#: lie 4 KB apart, it may write the store's address as an offset from a constant's. Then it takes
-#: the function for pure and drops calls of it. These two passes conclude that; each flag stands
-#: with the first version of gcc that knows it. Only with -O3, which clones more functions: at -O2
-#: no model lost a call, and without these passes some kernels take more code and instructions.
+#: gcc 12.2 for Arm can miss a store at -O2 and -O3: it may write the store's address as an offset
+#: from a constant's. Then it takes the function for pure and drops calls of it. These two passes
+#: conclude that; each flag stands with the first version of gcc that knows it. What they find of
+#: functions that are pure, EC_PURE of `ec_kernel.h` says. Files of FIRMWARE_FOLDERS have no structs
+#: of constants, and other cores have no clones of steps (EC_STEP of `templates/runtime.h.j2`), for
+#: which it was seen at -O2.
 _STORES_ARE_KEPT = ((4, "-fno-ipa-pure-const"), (11, "-fno-ipa-modref"))
+FIRMWARE_FOLDERS = ("link", "port")
+ARM = ("thumb", "arm")
 
 
 @dataclass(frozen=True)
@@ -85,12 +88,13 @@ class Toolchain:
         """The flags that select the core."""
         return self._flags_of(self.core)
 
-    def _stores_are_kept(self, flags: Sequence[str]) -> list[str]:
+    def _stores_are_kept(self, source: Path, flags: Sequence[str]) -> list[str]:
+        has_clones = self.core.isa in ARM and source.parent.name not in FIRMWARE_FOLDERS
         found = re.search(r" (\d+)\.\d+\.\d+", self.version)
-        # macOS calls its clang gcc, too.
-        is_gcc = found and "clang" not in self.version and "-O3" in flags
-        version = int(found[1]) if found and is_gcc else 0
-        return [flag for since, flag in _STORES_ARE_KEPT if version >= since]
+        if found is None or "clang" in self.version:  # macOS calls its clang gcc, too
+            return []
+        is_seen = has_clones or "-O3" in flags
+        return [flag for since, flag in _STORES_ARE_KEPT if is_seen and int(found[1]) >= since]
 
     def _flags_of(self, core: Core) -> tuple[str, ...]:
         return core.clang_flags if self.is_zig else core.gcc_flags
@@ -114,7 +118,7 @@ class Toolchain:
             command.append("-fno-sanitize=all")
         if self.is_zig and not any(flag.startswith("-g") for flag in flags):
             command.append("-g0")  # its default names the folder that it runs in
-        command += [*flags, *self._stores_are_kept(flags)]
+        command += [*flags, *self._stores_are_kept(source, flags)]
         command += [f"-D{define}" for define in defines]
         command += [f"-I{folder}" for folder in include_dirs]
         return [*command, "-c", str(source), "-o", str(output)]

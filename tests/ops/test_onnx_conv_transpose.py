@@ -10,6 +10,7 @@ import pytest
 from float_cases import float_values
 from single_node import check_against_onnxruntime, check_nests, save_node
 
+from edgec.api import compile as compile_model
 from edgec.errors import ImportFailed
 from edgec.frontends import import_model
 from edgec.frontends.onnx_writer import to_onnx
@@ -45,6 +46,18 @@ def x_values() -> np.ndarray:
 def test_against_onnxruntime(bias: bool, attributes: dict[str, Any], tmp_path: Path) -> None:
     path = saved(tmp_path / "m.onnx", bias, **attributes)
     check_nests(check_against_onnxruntime(path, x_values(), 2e-6), [x_values()])
+
+
+def test_gcc_keeps_the_call_of_a_layer_that_stores(tmp_path: Path) -> None:
+    """On the Cortex-M3 gcc 12.2 dropped it: it counted addresses of outputs from the bias on."""
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    rng = np.random.default_rng(1)
+    x, w, b = (rng.normal(size=shape).astype(np.float32)
+               for shape in ((1, 1, 1, 12), (1, 32, 2, 2), (32,)))  # fmt: skip
+    path = save_node(tmp_path / "m.onnx", "ConvTranspose", x, {"w": w, "b": b}, strides=[2, 2])
+    with compile_model(path, board="mps2_an385", engine="core") as compiled:
+        found = compiled.run(x)
+    np.testing.assert_array_equal(found, np.kron(x, w) + b[:, None, None])
 
 
 @pytest.mark.parametrize("optimize", ["balanced", "size"])

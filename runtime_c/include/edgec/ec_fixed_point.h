@@ -49,7 +49,7 @@ static inline int32_t ec_requantize_tflm_right(int32_t acc, int32_t multiplier, 
  * a = ah * 2^16 + al and b alike: a * b = ah * bh * 2^32 + (ah * bl + middle) * 2^16 + ..., where
  * the middle, al * bh and the upper half of al * bl, is below 2^31 even when 2^15 is added to
  * round. It and ah * bl are added by halves, since their sum may not fit. */
-static EC_SHARED int32_t ec_high_by_halves(int32_t a, int32_t b) {
+static EC_SHARED EC_PURE int32_t ec_high_by_halves(int32_t a, int32_t b) {
     const uint32_t al = (uint32_t)a & 0xFFFFu;
     const uint32_t bl = (uint32_t)b & 0xFFFFu;
     const int32_t ah = a >> 16;
@@ -171,16 +171,16 @@ static inline int32_t ec_rescale_parts(int32_t acc, uint32_t multiplier, int32_t
 
 /* The same limited to int8, with a zero point of -128. One function for all layers: calling it costs
  * less than its code does that often. */
-static EC_SHARED int32_t ec_rescale_parts_relu_s8(int32_t acc, uint32_t multiplier,
-                                                  int32_t offset) {
+static EC_SHARED EC_PURE int32_t ec_rescale_parts_relu_s8(int32_t acc, uint32_t multiplier,
+                                                          int32_t offset) {
     int32_t value = ec_rescale_parts(acc, multiplier, offset);
     value &= ~(value >> 31);
     return (value > 255 ? 255 : value) - 128;
 }
 
 /* The same with any zero point of int8. */
-static EC_SHARED int32_t ec_rescale_parts_s8(int32_t acc, uint32_t multiplier, int32_t offset,
-                                             int32_t zero_point) {
+static EC_SHARED EC_PURE int32_t ec_rescale_parts_s8(int32_t acc, uint32_t multiplier,
+                                                     int32_t offset, int32_t zero_point) {
     int32_t value = ec_rescale_parts(acc, multiplier, offset) + (zero_point + 128);
     value &= ~(value >> 31);
     return (value > 255 ? 255 : value) - 128;

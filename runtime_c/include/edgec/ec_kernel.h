@@ -31,11 +31,14 @@ void *memset(void *to, int value, size_t bytes);
 #define EC_UNUSED
 #endif
 
-/* A function that stays one, whose callers may know which registers it leaves alone. */
+/* EC_SHARED: a function that stays one, whose callers may know which registers it leaves alone.
+ * EC_PURE: its result follows from its arguments alone, and that is all it does. */
 #if defined(__GNUC__)
 #define EC_SHARED __attribute__((noinline, unused))
+#define EC_PURE __attribute__((const))
 #else
 #define EC_SHARED
+#define EC_PURE
 #endif
 
 /* In addition to `static inline`: a function that is always inlined, because its callers pass numbers

@@ -9,8 +9,8 @@
 
 /* The taps of `kernel` that lie inside [0, extent), where tap 0 is at `at`: the first one, and above its
  * 32 bits the one after the last. Both halves stay in registers, where a struct would not. */
-static EC_SHARED uint64_t ec_clip_taps(int32_t at, int32_t kernel, int32_t dilation,
-                                       int32_t extent) {
+static EC_SHARED EC_PURE uint64_t ec_clip_taps(int32_t at, int32_t kernel, int32_t dilation,
+                                               int32_t extent) {
     int32_t begin = 0;
     int32_t end = kernel;
     while (begin < end && at + begin * dilation < 0) {

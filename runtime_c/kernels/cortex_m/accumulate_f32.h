@@ -53,7 +53,7 @@ static inline EC_UNUSED void ec_describe_groups_f32(uint32_t *facts, int has_gro
 
 /* The larger of a value and a limit; a NaN stays one. Of the C below GCC makes a conditional move
  * also for cores with MVE, which can select a float: 2 bytes longer. */
-static inline EC_UNUSED float ec_at_least_f32(float x, float low) {
+static inline EC_UNUSED EC_PURE float ec_at_least_f32(float x, float low) {
 #if EC_DSP_FPU_ASM && defined(__ARM_FEATURE_MVE)
     float result;
     __asm__("vcmp.f32 %2, %1\n"
@@ -69,7 +69,7 @@ static inline EC_UNUSED float ec_at_least_f32(float x, float low) {
 }
 
 /* The smaller of a value and a limit; a NaN stays one. */
-static inline EC_UNUSED float ec_at_most_f32(float x, float high) {
+static inline EC_UNUSED EC_PURE float ec_at_most_f32(float x, float high) {
 #if EC_DSP_FPU_ASM && defined(__ARM_FEATURE_MVE)
     float result;
     __asm__("vcmp.f32 %1, %2\n"

@@ -96,7 +96,10 @@ def test_firmware_flags() -> None:
 )
 def test_gcc_must_not_take_stores_for_pure(version: str, flags: list[str]) -> None:
     toolchain = module.Toolchain("gcc", "gcc", M4, ("gcc",), version, False)
-    usual = toolchain.compile_command(Path("a.c"), Path("a.o"), flags=["-O2"])
-    assert not any("-ipa-" in flag for flag in usual)
-    command = toolchain.compile_command(Path("a.c"), Path("a.o"), flags=["-O3"])
-    assert [flag for flag in command if "-ipa-" in flag] == [f"-fno-ipa-{name}" for name in flags]
+    for level in ("-O2", "-O3"):
+        command = toolchain.compile_command(Path("a.c"), Path("a.o"), flags=[level])
+        assert [f for f in command if "-ipa-" in f] == [f"-fno-ipa-{name}" for name in flags]
+    riscv = module.Toolchain("gcc", "gcc", find_core("rv32imc"), ("gcc",), version, False)
+    for each, source in ((toolchain, "port/a.c"), (riscv, "a.c")):
+        command = each.compile_command(Path(source), Path("a.o"), flags=["-O2"])
+        assert not any("-ipa-" in flag for flag in command)
