@@ -52,7 +52,9 @@ class Batch:
                     known.pop(value, None)
         for value in self.function.results:
             if isinstance(value, Constant):
-                known.setdefault(value, np.stack([value.data] * samples))
+                # Of one sample it has its own shape, as in `interpret`.
+                each = np.stack([value.data] * samples) if self.count > 1 else value.data
+                known.setdefault(value, each)
         return [known[value] for value in self.function.results]
 
     def step(self, node: Node, known: Mapping[Value, Array], count: int) -> Sequence[Array]:

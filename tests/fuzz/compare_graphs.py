@@ -16,6 +16,8 @@ from typing import Any
 import compare_models
 import numpy as np
 from compare_models import Case, Tally
+from graph_formats import QuantizedModel, graph_of_format
+from graph_maker import DTYPES
 from random_graphs import random_graph
 from random_layers import BOARDS, LEVELS, SIMULATED
 from random_models import Model
@@ -29,7 +31,9 @@ def check_near(
     function: Any, outputs: Any, answers: Any, source: Model, *, is_litert: bool
 ) -> None:
     """Compare the outputs with the framework's. Raises Wrong."""
-    is_stored = any(step.kind.endswith("QuantizeLinear") for step in source.steps)
+    is_stored = isinstance(source, QuantizedModel) or any(
+        step.kind.endswith("QuantizeLinear") for step in source.steps
+    )
     for found, answer in zip(outputs, answers, strict=True):
         for value, mine, want in zip(function.outputs, found, answer.outputs, strict=True):
             off, size = (
@@ -44,7 +48,8 @@ def check_near(
 
 def case_of(seed: int, dtype: str) -> Case:
     """The graph of a seed, inputs, and how it is compiled."""
-    model, rng = random_graph(seed, dtype), np.random.default_rng((seed, 6))
+    model = random_graph(seed, dtype) if dtype in DTYPES else graph_of_format(seed, dtype)
+    rng = np.random.default_rng((seed, 6))
     core = str(rng.choice(compare_models.CORES))
     options: dict[str, Any] = {
         "optimize": str(rng.choice(LEVELS)), "unfused": bool(rng.random() < 0.1), "threads": 1,

@@ -223,7 +223,11 @@ MOST_ELEMENTS = 12_000
 
 def random_graph(seed: int, dtype: str) -> Model:
     """The graph of a seed: one to three blocks."""
-    graph = Graph(np.random.default_rng((seed, DTYPES.index(dtype), 5)), dtype)
+    return grown(Graph(np.random.default_rng((seed, DTYPES.index(dtype), 5)), dtype))
+
+
+def grown(graph: Graph) -> Model:
+    """The model of a graph that grows by blocks."""
     x = graph.embedding() if graph.chance(0.07) else graph.image_input()
     for _ in range(int(graph.rng.integers(1, 4))):
         if np.prod(graph.shape(x)) > MOST_ELEMENTS // 4:

@@ -151,7 +151,7 @@ class Model:
             [entry(n) for n in self.outputs], constants,
         )  # fmt: skip
         model = helper.make_model(graph, opset_imports=onnx_opsets(self.steps, self.opset))
-        model.ir_version = 9
+        model.ir_version = 10 if self.opset > 20 else 9
         onnx.checker.check_model(model)
         return bytes(model.SerializeToString())
 
