@@ -207,11 +207,16 @@ compile_budget_option = click.option(
 )  # fmt: skip
 
 
+#: The key of `--custom-ops` in click's `Context.meta`, for builds in other processes.
+CUSTOM_OPS = "edgec.custom_ops"
+
+
 def _load_custom_ops(ctx: click.Context, param: click.Parameter, files: tuple[Path, ...]) -> None:
     from edgec.frontends.custom_file import load_custom_ops
 
     for file in files:
         load_custom_ops(file)
+    ctx.meta[CUSTOM_OPS] = files
 
 
 custom_ops_option = click.option(

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from edgec.cli.arguments import (
+    CUSTOM_OPS,
     MODEL,
     OPTIMIZE,
     PIXELS,
@@ -111,6 +112,7 @@ def _planner(
     options = make_options(**given)
     levels = tuple(dict.fromkeys(optimize)) or LEVELS
     boards = _boards(board)
+    custom_ops = click.get_current_context().meta.get(CUSTOM_OPS, ())
 
     def plan(model: Path) -> tuple[list[Job], dict[str, float | None]]:
         with working(f"reading {model.name}", quiet=quiet):
@@ -120,7 +122,7 @@ def _planner(
             for name in dict.fromkeys(form) or FORMS:
                 made = quantize_module(module, calibration, pixels, quiet, **FORMS[name])
                 forms[name], accuracy[name] = made.module(module.source), made.own_db()
-        return jobs(forms, boards, levels, options), accuracy
+        return jobs(forms, boards, levels, options, custom_ops), accuracy
 
     return plan
 

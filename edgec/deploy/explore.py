@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, as_completed
 from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
 from typing import Literal
 
 from edgec.boards.board import Board
@@ -13,6 +15,7 @@ from edgec.build.staging import work_folder
 from edgec.deploy.limits import build_within
 from edgec.deploy.project import Built
 from edgec.errors import DoesNotFit, EdgecError
+from edgec.frontends.custom_file import load_custom_ops
 from edgec.graph.ir import Module
 from edgec.options import Optimize, Options, Prices
 from edgec.pipeline import Compiled
@@ -74,12 +77,13 @@ class Point:
 
 @dataclass(frozen=True)
 class Job:
-    """The build that one process does."""
+    """The build that one process does. custom_ops: the files that declare its custom operators."""
 
     module: Module
     form: str
     board: Board
     options: Options
+    custom_ops: tuple[Path, ...] = ()
 
 
 def jobs(
@@ -87,10 +91,11 @@ def jobs(
     boards: Sequence[Board],
     levels: Sequence[Optimize | Prices],
     options: Options,
+    custom_ops: tuple[Path, ...] = (),
 ) -> list[Job]:
     """Every form of the model for every board at every level of `--optimize`."""
     return [
-        Job(module, form, board, replace(options, optimize=level))
+        Job(module, form, board, replace(options, optimize=level), custom_ops)
         for board in boards
         for form, module in forms.items()
         for level in levels
@@ -111,9 +116,15 @@ def explore(
             future.cancel()
 
 
+#: Once in each process, which builds several points.
+_declare = cache(load_custom_ops)
+
+
 def measure(job: Job) -> Point:
     """Build one point in a temporary folder, and count one inference where that is possible."""
     board = job.board
+    for path in job.custom_ops:
+        _declare(path)
     blank = Point(
         board.name, board.core.name, str(job.options.optimize), job.form, board.clock_hz,
         board.ram_bytes, board.flash_bytes,

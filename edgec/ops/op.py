@@ -16,7 +16,7 @@ import numpy as np
 from edgec.errors import ContractError, EdgecError, ImportFailed
 from edgec.graph.builder import GraphBuilder
 from edgec.graph.ir import Constant, Node, Value
-from edgec.graph.operator import AttrsT, Fusion, Operator
+from edgec.graph.operator import AttrsT, Fusion, Operator, get_op
 from edgec.graph.traits import IntegerForm, Interval, Operand
 from edgec.graph.types import Array, Arrays, TensorType, Types
 from edgec.loop.define import Tensor
@@ -42,6 +42,14 @@ class SumParts:
     finish: Lowering
 
 
+def loaded_op(name: str) -> Operator[Any]:
+    """The operator of this name, in a process that may not have loaded any. Raises KeyError."""
+    from edgec import ops
+
+    ops.load()
+    return get_op(name)
+
+
 class Op(Operator[AttrsT]):
     """An operator with its lowering: one file of `edgec/ops/`, or one row of a table there.
 
@@ -55,6 +63,10 @@ class Op(Operator[AttrsT]):
     onnx_since: ClassVar[int] = 1
     onnx_of_stored: ClassVar[bool | None] = None
     constant_inputs: ClassVar[tuple[int, ...]] = ()
+
+    def __reduce__(self) -> tuple[Callable[[str], Operator[Any]], tuple[str]]:
+        """Pickled by name: classes of table rows are made at run time."""
+        return loaded_op, (self.name,)
 
     def evaluate(
         self, attrs: AttrsT, inputs: Arrays, input_types: Types, output_types: Types

@@ -10,7 +10,7 @@ import dataclasses
 import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from edgec.errors import ImportFailed, TypeMismatch
 from edgec.graph.builder import GraphBuilder
@@ -27,7 +27,7 @@ from edgec.ops.activation import append_activation
 from edgec.ops.broadcast import broadcast_index, broadcast_shape, operand_tensors
 from edgec.ops.intervals import by_corners
 from edgec.ops.onnx_graph import OnnxGraph
-from edgec.ops.op import Importer, Op, RawNode, from_onnx, from_tflite
+from edgec.ops.op import Importer, Op, RawNode, from_onnx, from_tflite, loaded_op
 
 FLOAT = ("float32",)
 FLOATS = ("float32", "float64")
@@ -81,6 +81,23 @@ class Row:
     def operands(self) -> int:
         """Number of operands."""
         return len(inspect.signature(self.function).parameters) - len(self.parameters)
+
+
+@dataclass(frozen=True)
+class RowAttrs:
+    """The parameters of a row's operator; each row with parameters has a subclass of its own."""
+
+    row: ClassVar[str]
+
+    def __reduce__(self) -> tuple[Callable[..., RowAttrs], tuple[object, ...]]:
+        """Pickled by the row's name."""
+        values = (getattr(self, parameter.name) for parameter in dataclasses.fields(self))
+        return _attributes_of, (self.row, *values)
+
+
+def _attributes_of(name: str, *values: float) -> RowAttrs:
+    made: RowAttrs = loaded_op(name).attrs_class(*values)
+    return made
 
 
 class RowOp(Op[Any]):
@@ -181,7 +198,9 @@ def add_rows(rows: Sequence[Row]) -> None:
         attrs: type = NoAttrs
         if row.parameters:
             fields = [(name, type(default), default) for name, default in row.parameters.items()]
-            attrs = dataclasses.make_dataclass(f"{camel}Attrs", fields, frozen=True)
+            attrs = dataclasses.make_dataclass(
+                f"{camel}Attrs", fields, frozen=True, bases=(RowAttrs,), namespace={"row": row.name}
+            )
         fusion = Fusion.ELEMENTWISE if row.operands == 1 else Fusion.BROADCAST
         members = {
             "__doc__": row.meaning, "name": row.name, "row": row, "attrs_class": attrs,

@@ -97,7 +97,7 @@ def require_measurable(core: Core) -> None:
 def distinct_layers(module: Module, core: Core, options: Options) -> tuple[Target, list[Layers]]:
     """The nests of a model as `edgec build` has them, the first in the model first.
 
-    Left out are groups whose sizes are open, or that run bodies.
+    Left out are groups whose sizes are open, that run bodies, or that call a user's function.
     """
     compiled = compile_module(module, core, options)
     target = replace(target_for(core, compiled.options), only_ours=True)
@@ -106,7 +106,7 @@ def distinct_layers(module: Module, core: Core, options: Options) -> tuple[Targe
         for group in fuse_groups(
             compiled.module.main, fuse=not options.unfused, is_whole=target.is_whole
         )
-        if not is_open(group) and not group.nodes[0].bodies
+        if not (is_open(group) or group.nodes[0].bodies or group.nodes[0].op.is_foreign)
     ]
     counted: dict[str, list[Group]] = {}
     for group in groups:

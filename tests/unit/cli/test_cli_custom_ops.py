@@ -54,3 +54,17 @@ def test_a_file_that_fails(edgec: Callable, tmp_path: Path) -> None:
     ran = edgec("build", onnx_model(tmp_path / "m.onnx"), "--custom-ops", tmp_path / "bad.py",
                 "-o", tmp_path / "out")  # fmt: skip
     assert ran.status and "ValueError: no" in ran.err and "Traceback" not in ran.err
+
+
+def test_explore_and_tune(edgec: Callable, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """`explore` builds in processes of its own; `tune` searches the other layers."""
+    pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
+    monkeypatch.setattr("edgec.ops.op._DECLARED", {})
+    model, declared = onnx_model(tmp_path / "m.onnx"), write_declaration(tmp_path)
+    words = (model, "--board", "mps2_an386", "--custom-ops", declared, "--optimize", "time")
+    explored = edgec("explore", *words, "--json")
+    assert explored.status == 0, explored.err
+    (point,) = explored.json["points"]
+    assert point["fits"] and point["instructions"]
+    tuned = edgec("tune", *words, "--trials", "2", "-o", tmp_path / "m.tune.json")
+    assert tuned.status == 0, tuned.err
