@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,8 @@ from edgec.ops.cast import ELEMENT_TYPES
 OPSET = 24
 #: The names of inputs; only sums and the like have more than a few.
 INPUTS = (*"abcdefghijklmn", *(f"in{number}" for number in range(14, 1024)))
-_NUMBERS = {name: number for number, name in ELEMENT_TYPES.items()}
+#: ONNX's numbers of dtypes.
+NUMBERS = {name: number for number, name in ELEMENT_TYPES.items()}
 
 
 @dataclass(frozen=True)
@@ -55,6 +56,10 @@ class Use:
         return axis % rank
 
 
+#: The texts of bodies, by the operator's domain and name.
+Bodies = Mapping[str, Callable[[Use], str]]
+
+
 def ints(name: str, values: Sequence[int]) -> str:
     """A constant of int64."""
     return f"{name} = Constant<value_ints: ints = [{', '.join(str(int(v)) for v in values)}]>()\n"
@@ -65,7 +70,7 @@ def number(name: str, value: float, dtype: str = "float32", shape: Sequence[int]
     text = f"{name}_n = Constant<value_float = {float(value)!r}>()\n"
     if dtype not in ("float32", "float16", "float64", "bfloat16"):
         text = f"{name}_n = Constant<value_int = {int(value)}>()\n"
-    text += f"{name}_c = Cast<to = {_NUMBERS[dtype]}>({name}_n)\n"
+    text += f"{name}_c = Cast<to = {NUMBERS[dtype]}>({name}_n)\n"
     if not shape:
         return text + f"{name} = Identity({name}_c)\n"
     return text + ints(f"{name}_s", shape) + f"{name} = Expand({name}_c, {name}_s)\n"
@@ -158,11 +163,13 @@ def _lp_pool(use: Use) -> str:
     size = math.prod(use.get("kernel_shape", ()))
     text = number("p1", p, dtype) + number("p2", 1 / p, dtype) + number("size", size, dtype)
     text += "abs = Abs(a)\n" + ("pow = Mul(abs, abs)\n" if p == 2 else "pow = Pow(abs, p1)\n")
-    text += f"mean = AveragePool{_attributes(window)}(pow)\nsum = Mul(mean, size)\n"
+    text += f"mean = AveragePool{attributes_of(window)}(pow)\nsum = Mul(mean, size)\n"
     return text + ("x = Sqrt(sum)\n" if p == 2 else "x = Pow(sum, p2)\n")
 
 
-def _attributes(found: dict[str, Any]) -> str:
+def attributes_of(found: dict[str, Any]) -> str:
+    """Attributes in a body's text."""
+
     def value(v: Any) -> str:
         if isinstance(v, str):
             return f'"{v}"'
@@ -266,7 +273,7 @@ def _dequantize(use: Use) -> str:
         text += f"z1 = Cast<to = {wide}>(z)\nq1 = Sub(q, z1)\n"
     else:
         text += "q1 = Identity(q)\n"
-    to = int(use.get("output_dtype", 0)) or _NUMBERS[scale.dtype]
+    to = int(use.get("output_dtype", 0)) or NUMBERS[scale.dtype]
     return text + f"r = Cast<to = 1>(q1)\np = Mul(r, s1)\nx = Cast<to = {to}>(p)\n"
 
 
@@ -285,7 +292,7 @@ def _quantize(use: Use) -> str:
     text += "p = Div(r, s1)\n"
     saturate = int(use.get("saturate", 1))
     if "int" not in dtype:
-        return text + f"x = Cast<to = {_NUMBERS[dtype]}, saturate = {saturate}>(p)\n"
+        return text + f"x = Cast<to = {NUMBERS[dtype]}, saturate = {saturate}>(p)\n"
     text += "n = Round(p)\n"
     if use.has(2):
         text += _shaped(use, "z", 2, axis, block) + "z1 = Cast<to = 1>(z)\nm = Add(n, z1)\n"
@@ -293,7 +300,7 @@ def _quantize(use: Use) -> str:
         text += "m = Identity(n)\n"
     low, high = _bounds(dtype)
     text += number("low", low) + number("high", high)
-    return text + f"l = Clip(m, low, high)\nx = Cast<to = {_NUMBERS[dtype]}>(l)\n"
+    return text + f"l = Clip(m, low, high)\nx = Cast<to = {NUMBERS[dtype]}>(l)\n"
 
 
 def _zero_less(name: str, zero: str, present: bool, wide: int = 6) -> str:
@@ -327,7 +334,7 @@ def _conv_integer(use: Use) -> str:
     rank = len(use.type(0).shape)
     text = _channels(use, 3, "dd", rank) if use.has(3) else ""
     text += _zero_less("a", "c", use.has(2)) + _zero_less("b", "dd", use.has(3))
-    return text + f"x = Conv{_attributes(use.attributes)}(a1, b1)\n"
+    return text + f"x = Conv{attributes_of(use.attributes)}(a1, b1)\n"
 
 
 def _requantize(zero: str, dtype: str, factor: str) -> str:
@@ -342,7 +349,7 @@ def _requantize(zero: str, dtype: str, factor: str) -> str:
         z = Cast<to = 1>({zero})
         m = Add(n, z)
         l = Clip(m, low, high)
-        x = Cast<to = {_NUMBERS[dtype]}>(l)
+        x = Cast<to = {NUMBERS[dtype]}>(l)
         """
     )
 
@@ -356,7 +363,7 @@ def _scales(first: str, second: str, result: str) -> str:
         """
 
 
-def _require_zero_points(use: Use) -> None:
+def require_zero_points(use: Use) -> None:
     """Raise ImportFailed unless zero points have the dtypes of their tensors."""
     for zero, of in ((2, 0), (5, 3)):
         if use.type(zero).dtype != use.type(of).dtype:
@@ -366,18 +373,18 @@ def _require_zero_points(use: Use) -> None:
 
 
 def _qlinear_matmul(use: Use) -> str:
-    _require_zero_points(use)
+    require_zero_points(use)
     text = _zero_less("a", "c", True) + _zero_less("d", "f", True) + "acc = MatMul(a1, d1)\n"
     return text + _scales("b", "e", "g") + _requantize("h", use.type(7).dtype, "factor")
 
 
 def _qlinear_conv(use: Use) -> str:
-    _require_zero_points(use)
+    require_zero_points(use)
     rank = len(use.type(0).shape)
     text = _channels(use, 5, "ff", rank) + _channels(use, 4, "e0", rank)
     text += _zero_less("a", "c", True) + _zero_less("d", "ff", True)
     bias = ", i" if use.has(8) else ""
-    text += f"acc = Conv{_attributes(use.attributes)}(a1, d1{bias})\n"
+    text += f"acc = Conv{attributes_of(use.attributes)}(a1, d1{bias})\n"
     if use.type(4).elements > 1:
         text += ints("es", [1, -1, *(1 for _ in range(rank - 2))]) + "ee = Reshape(e, es)\n"
     else:
@@ -446,7 +453,7 @@ def _reverse_sequence(use: Use) -> str:
     )
 
 
-_BODIES: dict[str, Callable[[Use], str]] = {
+BODIES: Bodies = {
     "Gemm": _gemm, "BatchNormalization": _batch_norm, "InstanceNormalization": _instance_norm,
     "LpNormalization": _lp_normalization, "GlobalLpPool": _global_lp_pool, "LpPool": _lp_pool,
     "Hardmax": _hardmax, "Trilu": _trilu, "Sum": _chain("Add"), "Mean": _chain("Add"),
@@ -457,18 +464,19 @@ _BODIES: dict[str, Callable[[Use], str]] = {
 }  # fmt: skip
 
 
-def own_body(use: Use) -> Any:
-    """The body of a node as a FunctionProto, None if there is none here. Raises ImportFailed."""
+def own_body(use: Use, bodies: Bodies) -> Any:
+    """The body of a node as a FunctionProto, None if these have none. Raises ImportFailed."""
     from onnx import parser
 
-    if use.kind not in _BODIES:
+    if use.kind not in bodies:
         return None
     if len(use.types) > len(INPUTS):
         raise ImportFailed(f"{len(use.types)} inputs are too many")
-    text = _BODIES[use.kind](use)
+    text = bodies[use.kind](use)
+    name = use.kind.rpartition(".")[2]
     given = ", ".join(INPUTS[: len(use.types)])
     wanted = ", ".join("xyz"[: max(use.outputs, 1)])
-    head = f'<domain: "edgec", opset_import: ["": {OPSET}]>\n{use.kind} ({given}) => ({wanted})'
+    head = f'<domain: "edgec", opset_import: ["": {OPSET}]>\n{name} ({given}) => ({wanted})'
     try:
         return parser.parse_function(f"{head} {{\n{text}}}")
     except parser.ParseError:

@@ -12,7 +12,8 @@ from typing import Any
 
 import numpy as np
 
-from edgec.frontends.onnx_bodies import OPSET, Use, own_body
+from edgec.frontends.onnx_bodies import BODIES, OPSET, Use, own_body
+from edgec.frontends.onnx_qoperators import QOPERATORS
 from edgec.graph.types import TensorType
 
 
@@ -37,14 +38,15 @@ def function_body(
     if defined is not None:
         given = {a.name: a for a in (*defined.attribute_proto, *node.attribute)}
         return _opset_of(defined, opset), _inlined(defined, node, given, outer)
+    use = Use(kind, dict(attributes), tuple(types), len(node.output), opset)
+    own = own_body(use, {**BODIES, **QOPERATORS})
+    if own is not None:
+        return OPSET, _inlined(own, node, {}, outer)
     domain, _, name = kind.rpartition(".")
     try:
         schema: Any = onnx.defs.get_schema(name, opset, domain)
     except onnx.defs.SchemaError:
         return None
-    own = own_body(Use(kind, dict(attributes), tuple(types), len(node.output), opset))
-    if own is not None:
-        return OPSET, _inlined(own, node, {}, outer)
     body = _standard_body(schema, node, opset, types)
     if body is None:
         return None

@@ -9,9 +9,12 @@ import numpy as np
 from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Quant
 
+#: Operators whose first three inputs are integers, their scale and their zero point.
+READERS = ("DequantizeLinear", "QLinearConv", "QLinearMatMul")
+
 
 def stored_inputs(graph: Any, constants: dict[str, Value]) -> dict[str, Quant]:
-    """Scale and zero point of the inputs that DequantizeLinear reads, by name; one scale for each.
+    """Scale and zero point of the inputs that `READERS` read, by name; one scale for each.
 
     constants: the graph's initializers by name. Inputs that are dequantized in several ways are
     left out, and so are scales that are computed: importing their readers says so.
@@ -19,11 +22,9 @@ def stored_inputs(graph: Any, constants: dict[str, Value]) -> dict[str, Quant]:
     names = {entry.name for entry in graph.input}
     found: dict[str, set[Quant]] = {}
     for node in graph.node:
-        if node.op_type != "DequantizeLinear" or len(node.input) not in (2, 3):
+        if node.op_type not in READERS or len(node.input) < 2 or node.input[0] not in names:
             continue
-        if node.input[0] not in names:
-            continue
-        parameters = [constants.get(name) for name in node.input[1:]]
+        parameters = [constants.get(name) for name in node.input[1:3]]
         known = [value.data for value in parameters if isinstance(value, Constant)]
         if len(known) < len(parameters) or any(array.size != 1 for array in known):
             continue

@@ -280,6 +280,8 @@ class OnnxRuntimeOracle(Oracle):
         # Without this, x86 runs int8 activations as uint8 with instructions that saturate pairs of
         # products at 16 bits: then results depend on the CPU and differ from the file's meaning.
         options.add_session_config_entry("session.qdqisint8allowed", "1")
+        # Without this, products by weights of 4 or 8 bits round their float inputs to 8 bits.
+        options.add_session_config_entry("session.qdq_matmulnbits_accuracy_level", "1")
         unwanted = [PAIRS_REMOVER]
         try:
             if float_weights_of_integers(data):
