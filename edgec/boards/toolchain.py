@@ -60,7 +60,8 @@ EMBEDDED_FLAGS = (
 #: conclude that; each flag stands with the first version of gcc that knows it. What they find of
 #: functions that are pure, EC_PURE of `ec_kernel.h` says. Files of FIRMWARE_FOLDERS have no structs
 #: of constants, and other cores have no clones of steps (EC_STEP of `templates/runtime.h.j2`), for
-#: which it was seen at -O2.
+#: which it was seen at -O2. EC_STORES_ARE_KEPT leaves out the pragma of that template, which does
+#: the same in the builds of users.
 _STORES_ARE_KEPT = ((4, "-fno-ipa-pure-const"), (11, "-fno-ipa-modref"))
 FIRMWARE_FOLDERS = ("link", "port")
 ARM = ("thumb", "arm")
@@ -94,7 +95,8 @@ class Toolchain:
         if found is None or "clang" in self.version:  # macOS calls its clang gcc, too
             return []
         is_seen = has_clones or "-O3" in flags
-        return [flag for since, flag in _STORES_ARE_KEPT if is_seen and int(found[1]) >= since]
+        flags = [flag for since, flag in _STORES_ARE_KEPT if is_seen and int(found[1]) >= since]
+        return ["-DEC_STORES_ARE_KEPT", *flags]
 
     def _flags_of(self, core: Core) -> tuple[str, ...]:
         return core.clang_flags if self.is_zig else core.gcc_flags

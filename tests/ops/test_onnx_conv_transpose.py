@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -11,6 +14,7 @@ from float_cases import float_values
 from single_node import check_against_onnxruntime, check_nests, save_node
 
 from edgec.api import compile as compile_model
+from edgec.codegen.project import write_project
 from edgec.errors import ImportFailed
 from edgec.frontends import import_model
 from edgec.frontends.onnx_writer import to_onnx
@@ -58,6 +62,23 @@ def test_gcc_keeps_the_call_of_a_layer_that_stores(tmp_path: Path) -> None:
     with compile_model(path, board="mps2_an385", engine="core") as compiled:
         found = compiled.run(x)
     np.testing.assert_array_equal(found, np.kron(x, w) + b[:, None, None])
+
+
+def test_gcc_keeps_that_call_without_flags_of_ours(tmp_path: Path) -> None:
+    """In a user's build file, which only has the C."""
+    gcc = shutil.which("arm-none-eabi-gcc")
+    if gcc is None:
+        pytest.skip("arm-none-eabi-gcc is not installed")
+    rng = np.random.default_rng(1)
+    w, b = (rng.normal(size=shape).astype(np.float32) for shape in ((1, 32, 2, 2), (32,)))
+    x = np.zeros((1, 1, 1, 12), np.float32)
+    path = save_node(tmp_path / "m.onnx", "ConvTranspose", x, {"w": w, "b": b}, strides=[2, 2])
+    compiled = compile_module(import_model(path), find_core("cortex-m3"), Options())
+    write_project(compiled.program, tmp_path)
+    command = [gcc, "-mcpu=cortex-m3", "-mthumb", "-std=c99", "-O2", "-S", "-o", "-", "m.c"]
+    text = subprocess.run(command, cwd=tmp_path, check=True, capture_output=True, text=True).stdout
+    calls = text[text.index("m_run:") :]
+    assert re.search(r"bl\s+m_transpose_conv2d", calls)
 
 
 @pytest.mark.parametrize("optimize", ["balanced", "size"])

@@ -359,6 +359,18 @@ def test_gcc_must_not_take_stores_for_pure(name: str, digits: Library, tmp_path:
     assert "VERSION_GREATER_EQUAL:$<C_COMPILER_VERSION>,11>>:-fno-ipa-modref>" in text
 
 
+@pytest.mark.parametrize("name", ["arduino", "cubeide", "cmsis-pack", "platformio", "rust"])
+def test_the_c_itself_says_so_where_no_build_file_can(
+    name: str, digits: Library, tmp_path: Path
+) -> None:
+    found = packaged(digits, name, tmp_path)
+    for archive in found.glob("*.pack"):
+        with zipfile.ZipFile(archive) as packed:
+            packed.extractall(found)
+    (text,) = {file.read_text() for file in found.rglob("*_runtime.h")}
+    assert '#pragma GCC optimize("no-ipa-pure-const", "no-ipa-modref")' in text
+
+
 def test_cubeide(digits: Library, tmp_path: Path) -> None:
     folder = packaged(digits, "cubeide", tmp_path)
     text = (folder / ".extSettings").read_text()
