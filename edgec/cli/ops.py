@@ -14,13 +14,16 @@ from edgec.report.terminal import echo
 @json_option
 def command(as_json: bool) -> None:
     """List the operators that are supported, and how each format names them."""
+    from edgec.frontends.onnx_functions import composed_kinds
+    from edgec.frontends.torch_export import torch_kinds
     from edgec.graph.operator import all_ops
     from edgec.ops.op import importer_kinds
     from edgec.report.operators import operator_files
     from edgec.report.table import terminal_width
 
     files = operator_files()
-    formats = {name: importer_kinds(name) for name in ("tflite", "onnx")}
+    onnx = sorted({*importer_kinds("onnx"), *composed_kinds()})
+    formats = {"tflite": importer_kinds("tflite"), "onnx": onnx, "torch": torch_kinds()}
     if as_json:
         meanings = {op: file for file in files for op in file.operators}
         rows = [

@@ -55,6 +55,22 @@ def function_body(
     return _opset_of(body, opset), _inlined(body, node, attributes_of, outer)
 
 
+#: Operators of the standard whose bodies draw random numbers, or work on sequences.
+_NOT_IMPORTED = ("Bernoulli", "SequenceMap")
+
+
+def composed_kinds() -> tuple[str, ...]:
+    """ONNX operators that are imported through a body, by name; some have an importer, too."""
+    import onnx
+
+    standard = {
+        schema.name
+        for schema in onnx.defs.get_all_schemas()
+        if schema.domain == "" and (schema.has_function or schema.has_context_dependent_function)
+    }
+    return tuple(sorted({*BODIES, *QOPERATORS, *standard}.difference(_NOT_IMPORTED)))
+
+
 def function_key(function: Any) -> tuple[str, ...]:
     """Domain, name and overload, which a node needs to call a function."""
     return function.domain, function.name, function.overload

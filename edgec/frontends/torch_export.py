@@ -26,10 +26,16 @@ import edgec.frontends.aten_special
 import edgec.frontends.aten_windows  # these register their operators
 import edgec.ops
 from edgec.errors import ImportFailed, ToolMissing
+from edgec.frontends.aten import aten_names
 from edgec.frontends.aten_composites import DECOMPOSED, kept_operators
 from edgec.frontends.torch_archive import checked_archive
 from edgec.frontends.torch_program import ProgramImporter
 from edgec.graph.ir import Module
+
+
+def torch_kinds() -> tuple[str, ...]:
+    """PyTorch's operators that can be imported, after its own decompositions, by name."""
+    return aten_names()
 
 
 def import_torch(path: Path) -> Module:

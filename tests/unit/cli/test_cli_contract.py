@@ -188,6 +188,8 @@ def test_ops(edgec: Callable) -> None:
     report = edgec("ops", "--json").json
     rows = {row["op"]: row for row in report["operators"]}
     assert rows["conv2d"]["meaning"] and "CONV_2D" in report["formats"]["tflite"]
+    assert {"Attention", "LRN", "com.microsoft.QLinearAdd"} < set(report["formats"]["onnx"])
+    assert "aten.convolution.default" in report["formats"]["torch"]
     text = edgec("ops").out
     assert all(op in text for op in rows)
     assert all(kind in text for kinds in report["formats"].values() for kind in kinds)
