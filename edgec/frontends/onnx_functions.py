@@ -63,9 +63,10 @@ def composed_kinds() -> tuple[str, ...]:
     """ONNX operators that are imported through a body, by name; some have an importer, too."""
     import onnx
 
+    schemas: list[Any] = list(onnx.defs.get_all_schemas())
     standard = {
         schema.name
-        for schema in onnx.defs.get_all_schemas()
+        for schema in schemas
         if schema.domain == "" and (schema.has_function or schema.has_context_dependent_function)
     }
     return tuple(sorted({*BODIES, *QOPERATORS, *standard}.difference(_NOT_IMPORTED)))
