@@ -159,7 +159,7 @@ for _kernels, _sizes, _indices in ((_ROWS, ("depth",), ()), (_WINDOWS, Window.SI
                 needs=frozenset({"dsp"}),
                 alignment=(("to", 4),),
                 instructions=_instructions,
-                struct=WINDOW_SIZES if _indices and "_4_" in _name else None,
+                struct=WINDOW_SIZES if _indices else None,
             )
         )
 _PAD_SIZES = (
