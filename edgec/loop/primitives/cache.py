@@ -71,9 +71,25 @@ def cache_write(
                                                  y[d0] = y_cache[d0]
                                              } }
 
-    Requires: a step of the loop writes every element it reads before reading it, and writes a box
-    of the buffer without gaps, under no condition. Returns the name of the copy, which is also the
-    block's name.
+    Where a step goes on with sums of earlier steps, whose init is in a nest of its own, the copy
+    begins with these sums: a tile of sums stays in registers for the part `k_i` of its products.
+
+        for k_o in 0..3 {                    for k_o in 0..3 {
+          for i in 0..4 {                      for i in 0..4 {
+            for k_i in 0..9 {                    block y_cache_start(d0: spatial = i) {
+              block a(i: .. = i, ..) {             y_cache[d0] = y[d0]
+                y[i] = y[i] + x[..]              }
+        } } } }                          ->      for k_i in 0..9 {
+                                                   block a(i: .. = i, ..) {
+                                                     y_cache[i] = y_cache[i] + x[..]
+                                                 } }
+                                                 block y_cache(d0: spatial = i) {
+                                                   y[d0] = y_cache[d0]
+                                             } } }
+
+    Requires: a step of the loop writes every element it reads, before reading it or to the same
+    element of a sum, and writes a box of the buffer without gaps, under no condition. Returns the
+    name of the copy, which is also the block's name.
     """
     out = find_buffer(func, buffer)
     target, above = find_loop(func, loop)
@@ -82,17 +98,12 @@ def cache_write(
         raise ScheduleError(f"cache_write: loop {loop} does not write {buffer}")
     if any(a.indices is None for a in used):
         raise ScheduleError(f"cache_write: loop {loop} uses {buffer} at indices that data choose")
-    if not used[0].is_write:
+    outside = {s.var for s in loops_on(*above, target)}
+    goes_on = _goes_on(target.body, out, outside, f"cache_write: loop {loop}")
+    if not goes_on and not used[0].is_write:
         raise ScheduleError(f"cache_write: loop {loop} reads {buffer} before it writes it")
     if any(isinstance(stmt, If) and out in writes(stmt) for stmt in statements(target.body)):
         raise ScheduleError(f"cache_write: loop {loop} writes {buffer} under a condition")
-    outside = {s.var for s in loops_on(*above, target)}
-    for block in blocks_inside(target.body):
-        if out in reads(block) and reduce_vars(block) & outside:
-            raise ScheduleError(
-                f"cache_write: block {block.name} accumulates in {buffer} over several steps of "
-                f"loop {loop} or of loops around it"
-            )
     for access in used:
         if access.is_write:
             require_box(access)
@@ -101,8 +112,28 @@ def cache_write(
     cache = Buffer(fresh(func, f"{buffer}_cache"), out.shape, out.dtype, scope)
     copy = _copy(cache.name, box, into=out, out_of=cache)
     body = sequence(ReplaceBuffer({out: cache}).stmt(target.body), copy)
+    if goes_on:
+        body = sequence(_copy(f"{cache.name}_start", box, into=cache, out_of=out), body)
     func = with_changes(func, [(target, replace(target, body=body))])
     return _declare(func, cache), cache.name
+
+
+def _goes_on(body: Stmt, out: Buffer, outside: set[Var], where: str) -> bool:
+    """Whether the only block that uses a buffer goes on with sums of other steps."""
+    users = [block for block in blocks_inside(body) if out in reads(block) | writes(block)]
+    summing = [b for b in users if out in reads(b) and reduce_vars(b) & outside]
+    if not summing:
+        return False
+    block = summing[0]
+    if len(users) > 1 or block.init is not None:
+        raise ScheduleError(
+            f"{where}: block {block.name} accumulates in {out.name} over several steps of it or of "
+            "loops around it: its init must be in a nest outside, and no other block may use it"
+        )
+    places = {access.indices for access in accesses(block, of=(out,))}
+    if len(places) > 1:
+        raise ScheduleError(f"{where}: block {block.name} reads other elements than it writes")
+    return True
 
 
 def _declare(func: PrimFunc, buffer: Buffer) -> PrimFunc:

@@ -19,19 +19,18 @@ from edgec.loop.primitives.winograd import TILES
 from edgec.loop.rewrite import blocks_of, loops_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.window import Window
-from edgec.targets.common.channel_vectors import (
+from edgec.targets.common.channel_vectors import is_plain, over_whole_windows
+from edgec.targets.common.nests import find_param, largest_divisor, output_loops
+from edgec.targets.common.sums import Kind
+from edgec.targets.common.vector_tiles import (
     FAR_FLOAT,
     ISSUE,
     NEAR_BYTES,
     Tile,
     best_tile,
-    is_plain,
-    over_whole_windows,
     to_vectors,
     whole_lanes,
 )
-from edgec.targets.common.nests import find_param, largest_divisor, output_loops
-from edgec.targets.common.sums import Kind
 from edgec.targets.rule import Nest, Rule, always
 
 #: Most stack bytes of a block: its transformed inputs and the sums of its products.

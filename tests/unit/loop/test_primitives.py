@@ -296,6 +296,21 @@ def test_cached_accumulator_outside_its_reduction_is_refused():
         s.cache_write("out", "out_c")
 
 
+def test_a_step_may_go_on_with_sums_of_earlier_steps():
+    """The copy begins with the sums so far, where their init stands outside."""
+    definition = dense()
+    arrays = arrays_of(definition)
+    s = Schedule(definition.build())
+    s.decompose_reduction("out", "out_c")
+    part, step = s.split("out_k", 4)
+    s.reorder(part, "out_c", step)
+    assert s.cache_write("out", "out_c") == "out_cache"
+    for version in (s.func, simplify(s.func)):
+        verify_func(version)
+        assert "out_cache[0] = out[" in print_func(simplify(version))
+        assert np.array_equal(interpret(version, arrays)["out"], definition.evaluate(arrays)["out"])
+
+
 def clipped_windows():
     """Sums over windows of a padded input, the first and the last of which hold nothing."""
     b = Definition("f")
