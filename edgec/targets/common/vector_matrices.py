@@ -28,20 +28,31 @@ MATRIX_STEPS = 64
 
 def schedule_matrices(nest: Nest) -> Schedule:
     """Several rows of the first matrix share the loads of the second."""
-    out = find_param(nest.func, "out")
-    found = [*output_loops(nest.func, "out", "out")[-2:], *_loops_of_block(nest.func)[-3:]]
+    out, loops = find_param(nest.func, "out"), _loops(nest.func)
     known = loops_of(nest.func.body)
-    if len(found) < 5 or not {*found} <= known.keys():
-        raise ScheduleError("there are no rows of two matrices")
-    rows, steps = (known[found[i]].extent or 0 for i in (0, -1))
+    rows, steps = (known[name].extent or 0 for name in (loops[0], loops[-1]))
     tile = best_tile(nest, out.shape[-1], (out.shape[-2], 1), steps or MATRIX_STEPS)
     second = second_factor(nest.func).buffer
     is_packed = second.scope == "constant" and tile.blocks.tail == "exact"
     row_bytes = out.shape[-1] * np.dtype(second.dtype).itemsize
     if not is_packed and row_bytes >= PAGE_BYTES and _pays_copies(rows, steps):
-        return _in_parts(nest, tile, found, steps)
-    row, column, own_row, own_column, step = found
+        return _in_parts(nest, tile, loops, steps)
+    return _in_one(nest, tile, loops)
+
+
+def _loops(func: PrimFunc) -> list[str]:
+    """The loops over rows and columns, those of the sums, and over their products."""
+    found = [*output_loops(func, "out", "out")[-2:], *_loops_of_block(func)[-3:]]
+    if len(found) < 5 or not {*found} <= loops_of(func.body).keys():
+        raise ScheduleError("there are no rows of two matrices")
+    return found
+
+
+def _in_one(nest: Nest, tile: Tile, loops: Sequence[str]) -> Schedule:
+    """Tile by tile, each with all its products."""
+    row, column, own_row, own_column, step = loops
     schedule, blocks = Schedule(nest.func), tile.blocks
+    second = second_factor(nest.func).buffer
     row, each = schedule.split(row, tile.rows)
     column, lane = schedule.split(column, blocks.together, blocks.tail)
     order = in_order(second, row, column)
