@@ -41,7 +41,7 @@ def schedule_matrices(nest: Nest) -> Schedule:
 
 
 def _loops(func: PrimFunc) -> list[str]:
-    """The loops over rows and columns, those of the sums, and over their products."""
+    """The loops over rows and columns, over the rows and columns of sums, and over products."""
     found = [*output_loops(func, "out", "out")[-2:], *_loops_of_block(func)[-3:]]
     if len(found) < 5 or not {*found} <= loops_of(func.body).keys():
         raise ScheduleError("there are no rows of two matrices")
