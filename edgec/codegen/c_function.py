@@ -491,13 +491,17 @@ class FunctionPrinter:
         args = [self.argument(arg) for arg in call.args]
         before, found = [], struct_of_call(call)
         if found is not None:
-            struct, members = found
-            value = struct_value(struct, args[members])
-            name = self.structs.get((struct.name, value))
+            struct, members, unread = found
+            given = [args[member] for member in members]
+            name = self.structs.get((struct.name, struct_value(struct, given)))
             if name is None:  # of sizes that are known when the function runs
                 name = self.fresh(struct.name.removeprefix("ec_"))
+                value = struct_value(struct, given, is_known=False)
                 before = [f"{struct_declaration(struct.name, name, value)}"]
-            args[members] = [name]
+            first = min(members)
+            args[first] = name
+            gone = {*members, *unread} - {first}
+            args = [arg for place, arg in enumerate(args) if place not in gone]
         args += map(str, self.added.get(call.callee, ()))
         text = f"{self.callees.get(call.callee, call.callee)}({', '.join(args)})"
         return [*before, f"return {text}{FAILED}" if can_fail(call) else f"{text};"]
@@ -514,10 +518,13 @@ class FunctionPrinter:
         names: dict[tuple[str, str], str] = {}
         for call in (s for s in statements(Seq(self.body)) if isinstance(s, Call)):
             found = struct_of_call(call)
-            if found is None or not all(isinstance(arg, Const) for arg in call.args[found[1]]):
+            if found is None:
                 continue
-            struct, members = found
-            key = struct.name, struct_value(struct, map(self.argument, call.args[members]))
+            struct, members, _ = found
+            given = [call.args[member] for member in members]
+            if not all(isinstance(arg, Const) for arg in given):
+                continue
+            key = struct.name, struct_value(struct, map(self.argument, given))
             if key not in names:
                 names[key] = self.fresh(struct.name.removeprefix("ec_"))
         return names

@@ -16,9 +16,14 @@ from edgec.loop.microkernel import Struct
 CONSTANT = re.compile(r" *static const (ec_\w+_sizes) (\w+)\[1\] = (\{\{.*\}\});")
 
 
-def struct_value(struct: Struct, members: Iterable[str]) -> str:
-    """The value of an array of one such struct; members: their texts."""
-    pairs = zip(struct.members, members, strict=True)
+def struct_value(struct: Struct, members: Iterable[str], *, is_known: bool = True) -> str:
+    """The value of an array of one such struct; members: their texts, int32 if not known."""
+    types = {} if is_known else dict(struct.types)
+    casts = (
+        f"({types[name]}_t)({text})" if name in types else text
+        for name, text in zip(struct.members, members, strict=True)
+    )
+    pairs = zip(struct.members, casts, strict=True)
     return f"{{{{{', '.join(f'.{name} = {text}' for name, text in pairs)}}}}}"
 
 

@@ -14,7 +14,7 @@ and its meaning may depend on index terms, which are int32 arguments after the s
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Any
 
@@ -41,12 +41,24 @@ from edgec.numerics.term import TermLike
 class Struct:
     """Sizes that a C function takes as one pointer to a struct, in place of the first of them.
 
-    name: of the struct in the kernel's header, `ec_..._sizes`; members: its integers, in the order
-    of the sizes. Members not listed are 0.
+    name: of the struct in the kernel's header, `ec_..._sizes`; members: its integers, in its order.
+    Members not listed are 0. types: of members that are no int32; unread: sizes that only the
+    stream depends on, which the C function does not take.
     """
 
     name: str
     members: tuple[str, ...]
+    types: tuple[tuple[str, str], ...] = ()
+    unread: tuple[str, ...] = ()
+
+    def of(self, sizes: Sequence[str]) -> Struct:
+        """The same for a kernel that has only these sizes."""
+        return replace(self, members=tuple(name for name in self.members if name in sizes))
+
+    def holds(self, sizes: Mapping[str, int]) -> bool:
+        """Whether each of these sizes fits in its member."""
+        limits = {name: np.iinfo(dtype) for name, dtype in self.types if name in sizes}
+        return all(each.min <= sizes[name] <= each.max for name, each in limits.items())
 
 
 @dataclass(frozen=True)
@@ -218,14 +230,15 @@ def macros_of_calls(calls: Iterable[Call]) -> dict[str, str]:
     return made
 
 
-def struct_of_call(call: Call) -> tuple[Struct, slice] | None:
-    """The struct of a call's C function, and which arguments are its members."""
+def struct_of_call(call: Call) -> tuple[Struct, list[int], list[int]] | None:
+    """The struct of a call's C function, and the arguments that are its members or unread."""
     kernel = _REGISTRY.get(call.callee)
     if kernel is None or kernel.struct is None:
         return None
     pointers = sum(isinstance(arg, BufferRef) for arg in call.args)
-    first = pointers + kernel.sizes.index(kernel.struct.members[0])
-    return kernel.struct, slice(first, first + len(kernel.struct.members))
+    places = {name: pointers + place for place, name in enumerate(kernel.sizes)}
+    struct = kernel.struct
+    return struct, [places[n] for n in struct.members], [places[n] for n in struct.unread]
 
 
 def pointed_at(call: Call) -> list[tuple[BufferRef, int]]:

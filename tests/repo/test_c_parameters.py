@@ -16,8 +16,6 @@ Of the Cortex-M side, these were tried with structs and do not meet `tests/model
 - `ec_pad_rows_*_mve`: code of vww (+160 bytes) and kws (+16) on M55; `ec_columns_*_mve`: code of
   kws (+8 bytes) and kws_int16 (+12) on M55; with bytes for sizes below 64, instructions of vww
   (+0.33 %): the sizes are read again after each store.
-- `ec_depthwise_blocks_*_mve`, `ec_depthwise_s16_mve`: code of kws (+48 bytes), vww (+344) and
-  others on M55.
 """
 
 from __future__ import annotations

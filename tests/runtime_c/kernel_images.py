@@ -68,7 +68,8 @@ def _arguments(name: str) -> str:
     values = {size: f"n[{i}]" for i, size in enumerate((*kernel.sizes, *kernel.indices))}
     if kernel.struct is None:
         return ", ".join(values.values())
-    first, *others = kernel.struct.members
+    first, *others = sorted(kernel.struct.members, key=kernel.sizes.index)
+    others += kernel.struct.unread
     struct = kernel.struct.name
     fields = ", ".join(
         f".{m} = (__typeof__((({struct} *)0)->{m}))({values[m]})"

@@ -31,8 +31,7 @@ static void run_s64(void *out, const void *x, const void *s, const int32_t *n) {
     ec_matrix_1_s16_s64_mve(out, x, s, TO_S16);
 }
 static void run_depthwise(void *out, const void *x, const void *s, const int32_t *n) {
-    ec_depthwise_s16_mve(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
-                         n[10]);
+    ec_depthwise_s16_mve(out, x, s, ARGUMENTS(ec_depthwise_s16_mve));
 }
 static void run_pad_rows(void *out, const void *x, const void *s, const int32_t *n) {
     (void)s;

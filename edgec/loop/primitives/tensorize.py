@@ -85,6 +85,8 @@ def tensorize(
     known = get_microkernel(kernel)
     if set(sizes) != set(known.sizes):
         raise ScheduleError(f"tensorize: {kernel} needs the sizes {', '.join(known.sizes)}")
+    if known.struct is not None and not known.struct.holds(sizes):
+        raise ScheduleError(f"tensorize: sizes are too large for {kernel}")
     if set(indices or {}) != set(known.indices):
         raise ScheduleError(f"tensorize: {kernel} needs the indices {', '.join(known.indices)}")
     scope = {s.var.name: s.var for s in above if isinstance(s, For)}

@@ -15,7 +15,6 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 #include "kernels/common/store_s16.h"
-#include "kernels/helium/depthwise_sizes.h"
 
 /* clang-format off */
 
@@ -136,16 +135,26 @@ ec_depthwise_pixel_c_mve(void *out, const void *x, const int32_t *stream,
     }
 }
 
+/* As for ec_depthwise_s8_mve; zero_point is 0 where results are int16. */
+typedef struct {
+    int32_t row_step;
+    uint16_t step, rows, pixels, channels;
+    int16_t zero_point, minimum, maximum;
+    uint8_t kernel_h, kernel_w;
+} ec_depthwise_s16_mve_sizes;
+
 /* Compute the pixels of ec_depthwise_s16_mve and its variants, each by `compute`; a result has out_bytes,
  * an input x_bytes. */
 static inline EC_INLINE void ec_depthwise_pixels_mve(
     void *out, int32_t out_bytes, const void *x, int32_t x_bytes, const int32_t *stream,
-    int32_t taps, int32_t row_step, int32_t rows, int32_t step, int32_t pixels, int32_t channels,
-    const int32_t *limits,
+    const ec_depthwise_s16_mve_sizes *n,
     void (*compute)(void *, const void *, const int32_t *, int32_t, int32_t, const int32_t *)) {
+    const int32_t limits[3] = { n->zero_point, n->minimum, n->maximum };
+    const int32_t row_step = n->row_step, step = n->step;
+    const int32_t pixels = n->pixels, channels = n->channels, taps = n->kernel_h * n->kernel_w;
     int8_t *to = (int8_t *)out;
     const int8_t *at = (const int8_t *)x;
-    for (int32_t p = 0; p < rows * pixels; ++p) {
+    for (int32_t p = 0, count = n->rows * pixels; p < count; ++p) {
         compute(to, at, stream, taps, channels, limits);
         to += out_bytes * channels;
         at += x_bytes * (p % pixels == pixels - 1 ? row_step - (pixels - 1) * step : step);
@@ -195,23 +204,14 @@ static inline EC_INLINE void ec_depthwise_pixel_s16_s8_mve(void *out, const void
  * sum over kh, kw of x[kh * pitch + kw * tap + h * row_step + p * step + c] * w[kh][kw][c] + bias[c].
  * channels >= 8. A pixel's inputs are read again after its first outputs are written. */
 static EC_KERNEL void ec_depthwise_s16_mve(int16_t *out, const int16_t *x, const int32_t *stream,
-                                           int32_t kernel_h, int32_t kernel_w, int32_t pitch,
-                                           int32_t tap, int32_t row_step, int32_t rows,
-                                           int32_t step, int32_t pixels, int32_t channels,
-                                           int32_t minimum, int32_t maximum) {
-    const int32_t limits[3] = { 0, minimum, maximum };
-    (void)pitch; /* both are in the stream */
-    (void)tap;
-    ec_depthwise_pixels_mve(out, 2, x, 2, stream, kernel_h * kernel_w, row_step, rows, step, pixels,
-                            channels, limits, ec_depthwise_pixel_s16_mve);
+                                           const ec_depthwise_s16_mve_sizes *n) {
+    ec_depthwise_pixels_mve(out, 2, x, 2, stream, n, ec_depthwise_pixel_s16_mve);
 }
 
 /* The same to int8: the rescaled sum plus a zero point. */
 static EC_KERNEL void ec_depthwise_s16_s8_mve(int8_t *out, const int16_t *x, const int32_t *stream,
-                                              const ec_depthwise_mve_sizes *n) {
-    const int32_t limits[3] = { n->zero_point, n->minimum, n->maximum };
-    ec_depthwise_pixels_mve(out, 1, x, 2, stream, n->kernel_h * n->kernel_w, n->row_step, n->rows,
-                            n->step, n->pixels, n->channels, limits, ec_depthwise_pixel_s16_s8_mve);
+                                              const ec_depthwise_s16_mve_sizes *n) {
+    ec_depthwise_pixels_mve(out, 1, x, 2, stream, n, ec_depthwise_pixel_s16_s8_mve);
 }
 
 #endif /* EC_MVE_DEPTHWISE_S16_H */

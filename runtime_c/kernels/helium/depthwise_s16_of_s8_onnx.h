@@ -51,11 +51,8 @@ static inline EC_INLINE void ec_depthwise_pixel_onnx_s8_s16_mve(void *out, const
 /* ec_depthwise_s16_mve of int8, of any scales. */
 static EC_KERNEL void ec_depthwise_onnx_s8_s16_mve(int16_t *out, const int8_t *x,
                                                    const int32_t *stream,
-                                                   const ec_depthwise_mve_sizes *n) {
-    const int32_t limits[3] = { n->zero_point, n->minimum, n->maximum };
-    ec_depthwise_pixels_mve(out, 2, x, 1, stream, n->kernel_h * n->kernel_w, n->row_step, n->rows,
-                            n->step, n->pixels, n->channels, limits,
-                            ec_depthwise_pixel_onnx_s8_s16_mve);
+                                                   const ec_depthwise_s16_mve_sizes *n) {
+    ec_depthwise_pixels_mve(out, 2, x, 1, stream, n, ec_depthwise_pixel_onnx_s8_s16_mve);
 }
 
 #endif /* EC_MVE_DEPTHWISE_S16_OF_S8_ONNX_H */

@@ -19,7 +19,6 @@
 #include "edgec/ec_fixed_point.h"
 #include "edgec/ec_kernel.h"
 #include "kernels/common/rescale_sums.h"
-#include "kernels/helium/depthwise_sizes.h"
 #include "kernels/helium/assembly.h"
 
 /* Assembly: the int16 sums in q2 and q3 added to the int32 ones in q4 to q7. */
@@ -71,7 +70,9 @@
 #define EC_DEPTHWISE_BLOCKS_MVE(more, results, end) \
     "push {r4-r11, lr}\n" \
     "vpush {d8-d15}\n" \
-    "ldm r2!, {r6-r10, r12}\n" \
+    "ldm r2!, {r6, r8-r10, r12}\n" \
+    "and r7, r9, #1\n" \
+    "lsr r9, r9, #1\n" \
     "sub sp, #40\n" \
     "mov lr, sp\n" \
     "ldm r2!, {r3-r5, r11}\n" \
@@ -138,10 +139,10 @@
 /* Assembly: all blocks with any limits; `rescale` rescales the sums. */
 #define EC_DEPTHWISE_ANY_BLOCKS_MVE(rescale) \
     EC_DEPTHWISE_BLOCKS_MVE( \
-        "cmp r10, #0\n" \
-        "ite ne\n" \
-        "adrne.w r10, 6f\n" \
-        "adreq.w r10, 5f\n" \
+        "cmp r10, #255\n" \
+        "ite eq\n" \
+        "adreq.w r10, 6f\n" \
+        "adrne.w r10, 5f\n" \
         "orr r10, r10, #1\n" \
         "str r10, [sp, #32]\n", \
         rescale \
@@ -159,9 +160,9 @@
         "9:\n")
 
 /* Assembly: all blocks by the text `body`, which reads its numbers from `given`. */
-#define EC_DEPTHWISE_RUN_MVE(body) \
-    int32_t given[14]; \
-    ec_plan_blocks_mve(given, stream, &n); \
+#define EC_DEPTHWISE_RUN_MVE(body, zero_point, minimum, maximum) \
+    int32_t given[13]; \
+    ec_plan_blocks_mve(given, stream, n, zero_point, minimum, maximum); \
     register int8_t *r0 __asm__("r0") = out; \
     register const int8_t *r1 __asm__("r1") = x; \
     register const int32_t *r2 __asm__("r2") = given; \
@@ -172,51 +173,55 @@
 
 /* clang-format on */
 
-/* The sizes of ec_depthwise_blocks_s8_mve, and the number of rescaling constants of a channel. */
+/* See ec_depthwise_s8_mve. */
 typedef struct {
-    int32_t taps, step, row_step, rows, pixels, channels, tables, zero_point, minimum, maximum;
-} ec_blocks_sizes;
+    uint16_t row_step, step, rows, pixels, channels;
+    int8_t zero_point, minimum, maximum;
+    uint8_t kernel_h, kernel_w;
+} ec_depthwise_mve_sizes;
 
-/* What the assembly below is given. */
+/* What the assembly above is given. */
 static inline EC_UNUSED void ec_plan_blocks_mve(int32_t *given, const int32_t *stream,
-                                                const ec_blocks_sizes *n) {
+                                                const ec_depthwise_mve_sizes *n, int32_t zero_point,
+                                                int32_t minimum, int32_t maximum) {
     const int32_t blocks = (n->channels + 15) >> 4;
     const int32_t second = n->channels - 16 * (blocks - 1);
-    given[0] = n->zero_point;
-    given[1] = n->taps & 1;
-    given[2] = n->pixels;
-    given[3] = n->taps >> 1;
-    given[4] = n->minimum == -128 && n->maximum == 127;
-    given[5] = n->step - n->channels;
-    given[6] = (int32_t)(uintptr_t)stream;
-    given[7] = blocks;
-    given[8] = second;
-    given[9] = n->minimum;
-    given[10] = n->maximum;
-    given[11] = n->rows;
-    given[12] = n->row_step - n->pixels * n->step;
-    given[13] = n->pixels;
+    given[0] = zero_point;
+    given[1] = n->pixels;
+    given[2] = n->kernel_h * n->kernel_w;
+    given[3] = maximum - minimum;
+    given[4] = n->step - n->channels;
+    given[5] = (int32_t)(uintptr_t)stream;
+    given[6] = blocks;
+    given[7] = second;
+    given[8] = minimum;
+    given[9] = maximum;
+    given[10] = n->rows;
+    given[11] = n->row_step - n->pixels * n->step;
+    given[12] = n->pixels;
 }
 
-/* The blocks of ec_depthwise_blocks_s8_mve in C. */
-static inline EC_INLINE void
-ec_blocks_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, const ec_blocks_sizes *n,
-                int32_t (*rescale)(int32_t, const int32_t *, int32_t)) {
+/* The blocks of ec_depthwise_blocks_s8_mve in C; tables: constants of a channel that rescale its sums. */
+static inline EC_INLINE void ec_blocks_c_mve(int8_t *out, const int8_t *x, const int32_t *stream,
+                                             const ec_depthwise_mve_sizes *n, int32_t tables,
+                                             int32_t (*rescale)(int32_t, const int32_t *,
+                                                                int32_t)) {
+    const int32_t taps = n->kernel_h * n->kernel_w;
     const int32_t blocks = (n->channels + 15) >> 4;
     const int32_t second = n->channels - 16 * (blocks - 1);
     for (int32_t p = 0; p < n->rows * n->pixels; ++p) {
         const int32_t *at = stream;
         for (int32_t block = 0; block < blocks; ++block) {
             const int32_t first = block == 0 ? 0 : second + 16 * (block - 1);
-            const int32_t *const end = at + 16 + 5 * n->taps;
+            const int32_t *const end = at + 16 + 5 * taps;
             for (int32_t i = 0; i < 16; ++i) {
                 /* Vector and lane of the channel i, as one number. */
                 const int32_t lane = 8 * (i & 1) + 4 * (i >> 1 & 1) + (i >> 2);
-                const int32_t *const scales = end + 4 * n->tables * (lane >> 2) + (lane & 3);
+                const int32_t *const scales = end + 4 * tables * (lane >> 2) + (lane & 3);
                 uint32_t sum = (uint32_t)at[lane];
-                for (int32_t tap = 0; tap < n->taps; ++tap) {
+                for (int32_t tap = 0; tap < taps; ++tap) {
                     const int32_t *const pair = at + 16 + 10 * (tap >> 1);
-                    const int32_t alone = tap == n->taps - 1 && (tap & 1) == 0;
+                    const int32_t alone = tap == taps - 1 && (tap & 1) == 0;
                     const int8_t *const weights =
                         (const int8_t *)(pair + 2 - alone + 4 * (tap & 1));
                     sum += (uint32_t)(x[pair[tap & 1] + first + i] * weights[i]);
@@ -226,7 +231,7 @@ ec_blocks_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, const ec_bl
                                           : value > n->maximum ? n->maximum
                                                                : value);
             }
-            at = end + 16 * n->tables;
+            at = end + 16 * tables;
         }
         out += n->channels;
         x += p % n->pixels == n->pixels - 1 ? n->row_step - (n->pixels - 1) * n->step : n->step;
@@ -243,71 +248,47 @@ ec_blocks_c_mve(int8_t *out, const int8_t *x, const int32_t *stream, const ec_bl
  * left. On the stack: stream, blocks, bytes to the second block, limits (12), rows left, bytes to the
  * next row (20), pixels (28), what limits or stores the results (32). */
 static EC_KERNEL void ec_depthwise_blocks_s8_mve(int8_t *out, const int8_t *x,
-                                                 const int32_t *stream, int32_t taps, int32_t step,
-                                                 int32_t row_step, int32_t rows, int32_t pixels,
-                                                 int32_t channels, int32_t zero_point,
-                                                 int32_t minimum, int32_t maximum) {
-    const ec_blocks_sizes n = { taps,     step, row_step,   rows,    pixels,
-                                channels, 2,    zero_point, minimum, maximum };
+                                                 const int32_t *stream,
+                                                 const ec_depthwise_mve_sizes *n) {
 #if EC_MVE_ASM
-    EC_DEPTHWISE_RUN_MVE(EC_DEPTHWISE_ANY_BLOCKS_MVE(EC_DEPTHWISE_TFLM_MVE));
+    EC_DEPTHWISE_RUN_MVE(EC_DEPTHWISE_ANY_BLOCKS_MVE(EC_DEPTHWISE_TFLM_MVE), n->zero_point,
+                         n->minimum, n->maximum);
 #else
-    ec_blocks_c_mve(out, x, stream, &n, ec_rescale_sum_tflm);
+    ec_blocks_c_mve(out, x, stream, n, 2, ec_rescale_sum_tflm);
 #endif
 }
 
-/* The same by a struct. */
-static inline EC_INLINE void ec_depthwise_any_mve(int8_t *out, const int8_t *x,
-                                                  const int32_t *stream, const ec_blocks_sizes *n) {
-    ec_depthwise_blocks_s8_mve(out, x, stream, n->taps, n->step, n->row_step, n->rows, n->pixels,
-                               n->channels, n->zero_point, n->minimum, n->maximum);
-}
-
-/* The numbers that differ between blocks with zero point -128 and no limits but int8's. */
-typedef struct {
-    int32_t taps, step, row_step, rows, pixels, channels;
-} ec_relu_blocks_sizes;
-
-/* Such blocks. */
+/* The same with zero point -128 and no limits but int8's. */
 static EC_KERNEL void ec_depthwise_relu_blocks_s8_mve(int8_t *out, const int8_t *x,
                                                       const int32_t *stream,
-                                                      const ec_relu_blocks_sizes *sizes) {
-    const ec_blocks_sizes n = { sizes->taps, sizes->step,   sizes->row_step,
-                                sizes->rows, sizes->pixels, sizes->channels,
-                                2,           -128,          -128,
-                                127 };
+                                                      const ec_depthwise_mve_sizes *n) {
 #if EC_MVE_ASM
     EC_DEPTHWISE_RUN_MVE(
-        EC_DEPTHWISE_BLOCKS_MVE("", EC_DEPTHWISE_RELU_MVE EC_DEPTHWISE_NARROW_MVE, ""));
+        EC_DEPTHWISE_BLOCKS_MVE("", EC_DEPTHWISE_RELU_MVE EC_DEPTHWISE_NARROW_MVE, ""), -128, -128,
+        127);
 #else
-    ec_blocks_c_mve(out, x, stream, &n, ec_rescale_sum_tflm);
+    ec_blocks_c_mve(out, x, stream, n, 2, ec_rescale_sum_tflm);
 #endif
-}
-
-/* The same by the struct of all blocks. */
-static inline EC_INLINE void ec_depthwise_relu_mve(int8_t *out, const int8_t *x,
-                                                   const int32_t *stream,
-                                                   const ec_blocks_sizes *n) {
-    const ec_relu_blocks_sizes sizes = { n->taps, n->step,   n->row_step,
-                                         n->rows, n->pixels, n->channels };
-    ec_depthwise_relu_blocks_s8_mve(out, x, stream, &sizes);
 }
 
 /* The rows of ec_depthwise_s8_mve in blocks of channels, by `blocks`. */
 static inline EC_INLINE void ec_depthwise_in_blocks_mve(
-    int8_t *out, const int8_t *x, const int32_t *stream, const ec_blocks_sizes *n,
-    void (*blocks)(int8_t *, const int8_t *, const int32_t *, const ec_blocks_sizes *)) {
+    int8_t *out, const int8_t *x, const int32_t *stream, const ec_depthwise_mve_sizes *n,
+    void (*blocks)(int8_t *, const int8_t *, const int32_t *, const ec_depthwise_mve_sizes *)) {
     const int32_t row = n->pixels * n->channels;
-    ec_blocks_sizes some = *n;
-    if (n->channels < 16) { /* neighbouring pixels share a block */
-        some.step = 16;
-        some.channels = 16;
-        some.pixels = row >> 4;
+    ec_depthwise_mve_sizes some = *n;
+    if (n->channels >= 16) {
+        blocks(out, x, stream, n);
+        return;
     }
-    if (n->channels >= 16 || (row & 15) == 0) {
+    /* Neighbouring pixels share a block. */
+    some.step = 16;
+    some.channels = 16;
+    some.pixels = (uint16_t)(row >> 4);
+    if ((row & 15) == 0) {
         blocks(out, x, stream, &some);
     } else { /* the last 16 of a row overlap those before */
-        ec_blocks_sizes last;
+        ec_depthwise_mve_sizes last;
         some.row_step = 0;
         some.rows = 1;
         last = some;
@@ -321,22 +302,6 @@ static inline EC_INLINE void ec_depthwise_in_blocks_mve(
     }
 }
 
-/* The same sizes for ec_depthwise_in_blocks_mve; tables: constants of a channel that rescale its sums. */
-static inline ec_blocks_sizes ec_depthwise_blocks_of(const ec_depthwise_mve_sizes *n,
-                                                     int32_t tables) {
-    const ec_blocks_sizes blocks = { n->kernel_h * n->kernel_w,
-                                     n->step,
-                                     n->row_step,
-                                     n->rows,
-                                     n->pixels,
-                                     n->channels,
-                                     tables,
-                                     n->zero_point,
-                                     n->minimum,
-                                     n->maximum };
-    return blocks;
-}
-
 /* out[(h * pixels + p) * channels + c] for `rows` of `pixels` and all channels: int8 of the rescaled
  * sum over kh, kw of x[kh * pitch + kw * tap + h * row_step + p * step + c] * w[kh][kw][c] + bias[c].
  * A rescaled sum and the zero point fit in int32.
@@ -346,11 +311,10 @@ static inline ec_blocks_sizes ec_depthwise_blocks_of(const ec_depthwise_mve_size
 static inline EC_INLINE void ec_depthwise_s8_mve(int8_t *out, const int8_t *x,
                                                  const int32_t *stream,
                                                  const ec_depthwise_mve_sizes *n) {
-    const ec_blocks_sizes blocks = ec_depthwise_blocks_of(n, 2);
     if (n->zero_point == -128 && n->minimum == -128 && n->maximum == 127) {
-        ec_depthwise_in_blocks_mve(out, x, stream, &blocks, ec_depthwise_relu_mve);
+        ec_depthwise_in_blocks_mve(out, x, stream, n, ec_depthwise_relu_blocks_s8_mve);
     } else {
-        ec_depthwise_in_blocks_mve(out, x, stream, &blocks, ec_depthwise_any_mve);
+        ec_depthwise_in_blocks_mve(out, x, stream, n, ec_depthwise_blocks_s8_mve);
     }
 }
 

@@ -25,33 +25,20 @@
 /* ec_depthwise_blocks_s8_mve with ONNX Runtime's rounding; scales are below a half, or
  * rescaled sums below 2^30. */
 static EC_KERNEL void ec_depthwise_blocks_onnx_s8_mve(int8_t *out, const int8_t *x,
-                                                      const int32_t *stream, int32_t taps,
-                                                      int32_t step, int32_t row_step, int32_t rows,
-                                                      int32_t pixels, int32_t channels,
-                                                      int32_t zero_point, int32_t minimum,
-                                                      int32_t maximum) {
-    const ec_blocks_sizes n = { taps,     step, row_step,   rows,    pixels,
-                                channels, 1,    zero_point, minimum, maximum };
+                                                      const int32_t *stream,
+                                                      const ec_depthwise_mve_sizes *n) {
 #if EC_MVE_FLOAT_ASM
-    EC_DEPTHWISE_RUN_MVE(EC_DEPTHWISE_ANY_BLOCKS_MVE(EC_DEPTHWISE_ONNX_MVE));
+    EC_DEPTHWISE_RUN_MVE(EC_DEPTHWISE_ANY_BLOCKS_MVE(EC_DEPTHWISE_ONNX_MVE), n->zero_point,
+                         n->minimum, n->maximum);
 #else
-    ec_blocks_c_mve(out, x, stream, &n, ec_rescale_sum_onnx);
+    ec_blocks_c_mve(out, x, stream, n, 1, ec_rescale_sum_onnx);
 #endif
-}
-
-/* The same by a struct. */
-static inline EC_INLINE void ec_depthwise_any_onnx_mve(int8_t *out, const int8_t *x,
-                                                       const int32_t *stream,
-                                                       const ec_blocks_sizes *n) {
-    ec_depthwise_blocks_onnx_s8_mve(out, x, stream, n->taps, n->step, n->row_step, n->rows,
-                                    n->pixels, n->channels, n->zero_point, n->minimum, n->maximum);
 }
 
 /* ec_depthwise_s8_mve with ONNX Runtime's rounding. */
 static inline void ec_depthwise_onnx_s8_mve(int8_t *out, const int8_t *x, const int32_t *stream,
                                             const ec_depthwise_mve_sizes *n) {
-    const ec_blocks_sizes blocks = ec_depthwise_blocks_of(n, 1);
-    ec_depthwise_in_blocks_mve(out, x, stream, &blocks, ec_depthwise_any_onnx_mve);
+    ec_depthwise_in_blocks_mve(out, x, stream, n, ec_depthwise_blocks_onnx_s8_mve);
 }
 
 #endif /* EC_MVE_DEPTHWISE_S8_ONNX_H */

@@ -11,12 +11,13 @@ from c_harness import build_shared, int32, loop, run_emitted
 
 import edgec.targets.kernels  # noqa: F401  registers what is called
 from edgec.codegen.c_function import emit_function
+from edgec.codegen.c_struct import struct_value
 from edgec.codegen.c_text import CFunction
 from edgec.codegen.generalize import generalize
 from edgec.codegen.runtime_source import needed_functions, runtime_functions
 from edgec.loop.interpret import interpret
 from edgec.loop.ir import Buffer, BufferRef, Call, Expr, IndexValue, PrimFunc, Seq, Stmt
-from edgec.loop.microkernel import Microkernel, all_microkernels
+from edgec.loop.microkernel import Microkernel, Struct, all_microkernels
 from edgec.loop.window import Window
 from edgec.numerics.term import Var, as_term
 
@@ -126,13 +127,29 @@ def test_a_struct_that_varies_counts_as_its_numbers_that_do() -> None:
     assert len(generalize([emit_function(f, f"f{n}") for n, f in enumerate(funcs)])) == 3
 
 
+def test_a_size_that_is_known_at_run_time_is_cast_to_a_short_member() -> None:
+    struct = Struct("ec_any_sizes", ("rows", "step"), (("rows", "uint8"),))
+    assert struct_value(struct, ("2", "3")) == "{{.rows = 2, .step = 3}}"
+    cast = struct_value(struct, ("n", "m"), is_known=False)
+    assert cast == "{{.rows = (uint8_t)(n), .step = m}}"
+
+
+def test_sizes_that_no_member_holds_are_refused() -> None:
+    struct = Struct("ec_any_sizes", ("rows", "step"), (("rows", "uint8"),))
+    assert struct.holds({"rows": 255, "step": 1 << 20})
+    assert not struct.holds({"rows": 256, "step": 0})
+    assert not struct.holds({"rows": -1, "step": 0})
+
+
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_a_struct_has_the_kernels_sizes_in_their_order(kernel: Microkernel) -> None:
     assert kernel.struct is not None
     found = runtime_functions()[kernel.struct.name].text
-    fields = re.findall(r"^ +int(?:16|32)_t (.*);", found, re.M)
-    names = tuple(name for line in fields for name in line.split(", "))
-    assert tuple(n for n in names if n in kernel.struct.members) == kernel.struct.members
-    first = kernel.sizes.index(kernel.struct.members[0])
-    assert kernel.sizes[first:][: len(kernel.struct.members)] == kernel.struct.members
+    fields = re.findall(r"^ +(u?int\d+)_t (.*);", found, re.M)
+    types = {name: dtype for dtype, names in fields for name in names.split(", ")}
+    members = kernel.struct.members
+    assert tuple(name for name in types if name in members) == members
+    given = dict.fromkeys(members, "int32") | dict(kernel.struct.types)
+    assert {name: types[name] for name in given} == given
+    assert {*kernel.struct.members, *kernel.struct.unread} <= {*kernel.sizes}
     assert f"const {kernel.struct.name} *" in runtime_functions()[kernel.name].text

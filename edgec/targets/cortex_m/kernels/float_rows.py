@@ -486,10 +486,11 @@ def _register_units(
     instructions: Callable[..., float], code_bytes: int, **more: Any,
 ) -> None:  # fmt: skip
     sizes = tuple(size for size in sizes if size != "low")
+    types = tuple((size, "int16") for size in sizes if size != "high")
     macros = partial(unit_macros, name.upper().removesuffix("_F32"))
     _register(
         name, partial(meaning, low=0), sizes, "cortex_m/units_f32.h", form, instructions,
-        code_bytes, struct=Struct("ec_row_of_units_sizes", sizes), macros=macros, **more,
+        code_bytes, struct=Struct("ec_row_of_units_sizes", sizes, types), macros=macros, **more,
     )  # fmt: skip
 
 

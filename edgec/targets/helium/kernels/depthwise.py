@@ -198,13 +198,21 @@ def _instructions(
 
 
 _SIZES = tuple(size.name for size in fields(DepthwiseSizes))
+_TYPES = {
+    **dict.fromkeys(("row_step", "step", "rows", "pixels", "channels"), "uint16"),
+    **dict.fromkeys(("zero_point", "minimum", "maximum"), "int8"),
+    **dict.fromkeys(("kernel_h", "kernel_w"), "uint8"),
+}
+#: Sizes that the stream alone depends on.
+IN_STREAM = ("pitch", "tap")
+_STRUCT = Struct("ec_depthwise_mve_sizes", (*_TYPES,), (*_TYPES.items(),), IN_STREAM)
 for _rescaling in RESCALINGS:
     register(
         Microkernel(
             _rescaling.kernel("depthwise", "mve"),
             partial(depthwise, _rescaling),
             sizes=_SIZES,
-            struct=Struct("ec_depthwise_mve_sizes", _SIZES),
+            struct=_STRUCT,
             header=f"helium/depthwise_s8{_rescaling.suffix}.h",
             needs=frozenset({"mve"}) | _rescaling.needs,
             alignment=(("bias", 4),),

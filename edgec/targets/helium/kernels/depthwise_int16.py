@@ -16,7 +16,7 @@ import numpy.typing as npt
 from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.stream import Field, Stream
 from edgec.targets.common.kernels.rescaling import ONNX_TO_16, TFLM16_HIGH, TFLM16_TO_8, Rescaling
-from edgec.targets.helium.kernels.depthwise import block_starts, depthwise, tap_offsets
+from edgec.targets.helium.kernels.depthwise import IN_STREAM, block_starts, depthwise, tap_offsets
 from edgec.targets.helium.kernels.matrix import table_field
 
 Array = npt.NDArray[Any]
@@ -67,19 +67,23 @@ def _instructions(
 #: What the names of files end in whose kernels read another dtype.
 _SOURCES = {ONNX_TO_16: "_of_s8_onnx"}
 
+_TYPES = {
+    **dict.fromkeys(("step", "rows", "pixels", "channels"), "uint16"),
+    **dict.fromkeys(("zero_point", "minimum", "maximum"), "int16"),
+    **dict.fromkeys(("kernel_h", "kernel_w"), "uint8"),
+}
+_STRUCT = Struct("ec_depthwise_s16_mve_sizes", ("row_step", *_TYPES), (*_TYPES.items(),), IN_STREAM)
 for _rescaling in (TFLM16_HIGH, TFLM16_TO_8, ONNX_TO_16):
     _sizes = (
         "kernel_h", "kernel_w", "pitch", "tap", "row_step", "rows", "step", "pixels", "channels",
         *(("zero_point",) if _rescaling is TFLM16_TO_8 else ()), "minimum", "maximum",
     )  # fmt: skip
-    # The first takes numbers: a struct makes kws_int16 larger on Cortex-M55.
-    _struct = Struct("ec_depthwise_mve_sizes", _sizes)
     register(
         Microkernel(
             _rescaling.kernel("depthwise", "mve"),
             partial(depthwise, _rescaling),
             sizes=_sizes,
-            struct=None if _rescaling is TFLM16_HIGH else _struct,
+            struct=_STRUCT.of(_sizes),
             header=f"helium/depthwise_s16{_SOURCES.get(_rescaling, '')}.h",
             needs=frozenset({"mve"}) | _rescaling.needs,
             alignment=(("bias", 4),),

@@ -253,8 +253,8 @@ class Kind:
     """Products of one meaning.
 
     name: the part of a kernel's name. unit, shape: of its stream. sizes: its sizes before the
-    limits. struct: the C struct of the sizes, if there are many. pixels: how many it computes at a
-    time, if several.
+    limits. struct: the C struct of the sizes, if there are many; types: of its members that are no
+    int32. pixels: how many it computes at a time, if several.
     """
 
     name: str
@@ -264,6 +264,7 @@ class Kind:
     sizes: tuple[str, ...]
     limits: tuple[str, ...] = ("zero_point", "minimum", "maximum")
     struct: str = ""
+    types: tuple[tuple[str, str], ...] = ()
     pixels: int = 0
 
 
@@ -272,6 +273,7 @@ CONV = Kind(
     "conv", conv, CONV_UNIT, _conv_shape,
     ("kernel_h", "kernel_w", "in_channels", "pitch", "step", "pixels", "channels"),
     struct="ec_conv_mve_sizes", pixels=2,
+    types=(("zero_point", "int16"), ("minimum", "int16"), ("maximum", "int16")),
 )  # fmt: skip
 QUADS = Kind(
     "conv_quads", conv_quads, QUADS_UNIT, _quads_shape,
@@ -296,7 +298,7 @@ class Products:
     def register(self, kind: Kind, instructions: Callable[..., float], code_bytes: int) -> None:
         """The kernel of these products."""
         sizes = (*kind.sizes, *self._limits(kind))
-        struct = Struct(kind.struct, sizes) if kind.struct else None
+        struct = Struct(kind.struct, sizes, kind.types) if kind.struct else None
         if self.more and not kind.struct:
             struct = Struct(f"ec_{kind.name}{self.suffix}_mve_sizes", (*sizes, *self.more))
         register(
