@@ -29,7 +29,6 @@ from edgec.codegen.versions import (
     without_gpu,
 )
 from edgec.errors import BuildFailed, EdgecError, PlanError
-from edgec.external.check import check_uses
 from edgec.frontends import import_model, import_shared_out
 from edgec.graph.extents import function_at
 from edgec.graph.interpret import Interpretation
@@ -363,7 +362,7 @@ class _Job:
         options = with_float_sums(self.options, core, module)
         decided = decide(module.main, core, options, self.arena_limit_bytes)
         choice = _on_threads(decided.choice, options)
-        check_uses(choice.groups, choice.variants, core, options)
+        _check_theirs(choice, core, options)
         module = module.with_main(decided.function)
         stages.check("order_channels", module)
         stages.write("loops", _loops_text, choice.variants)
@@ -384,6 +383,15 @@ class _Job:
             imported, module, shrinkage, idle_clamps, choice, problem, plan, program, options,
             find_overflows(module.main), regions,
         )  # fmt: skip
+
+
+def _check_theirs(choice: Choice, core: Core, options: Options) -> None:
+    """Compare the user's functions with what they replace. Raises KernelRefused."""
+    if any(variant.is_theirs for variant in choice.variants):
+        # Few models need it, and it brings the simulator and all that builds programs.
+        from edgec.external.check import check_uses
+
+        check_uses(choice.groups, choice.variants, core, options)
 
 
 def _on_threads(choice: Choice, options: Options) -> Choice:

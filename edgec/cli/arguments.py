@@ -212,10 +212,11 @@ CUSTOM_OPS = "edgec.custom_ops"
 
 
 def _load_custom_ops(ctx: click.Context, param: click.Parameter, files: tuple[Path, ...]) -> None:
-    from edgec.frontends.custom_file import load_custom_ops
+    if files:
+        from edgec.frontends.custom_file import load_custom_ops
 
-    for file in files:
-        load_custom_ops(file)
+        for file in files:
+            load_custom_ops(file)
     ctx.meta[CUSTOM_OPS] = files
 
 

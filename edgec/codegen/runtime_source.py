@@ -16,7 +16,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from pathlib import Path
 
 from edgec.errors import ContractError
@@ -39,11 +39,16 @@ _PARAMETER = re.compile(r"^#define (EC_\w+)(?:\((\w+)\))? ?(.*)\n", re.M)
 
 @dataclass(frozen=True)
 class RuntimeFunction:
-    """A function or macro: its text with the comment, and the runtime names in it."""
+    """A function or macro: its text with the comment."""
 
     name: str
     text: str
-    calls: tuple[str, ...]
+
+    @cached_property
+    def calls(self) -> tuple[str, ...]:
+        """The runtime names in it; found when asked for, as a model uses few functions."""
+        words = {*_WORD.findall(_code_of(self.text))}
+        return tuple(sorted(words - {self.name}))
 
 
 @cache
@@ -78,9 +83,7 @@ def _functions_of(header: Path) -> list[RuntimeFunction]:
         body = match[0].rstrip("\n")
         own = match["name"] or match["struct"]
         names = [own] if own else _MACRO.findall(body)
-        for name in dict.fromkeys(names):
-            calls = sorted({word for word in _WORD.findall(_code_of(body)) if word != name})
-            result.append(RuntimeFunction(name, body, tuple(calls)))
+        result += [RuntimeFunction(name, body) for name in dict.fromkeys(names)]
     return result
 
 

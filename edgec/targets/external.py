@@ -13,16 +13,18 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache, cached_property, partial
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from edgec.errors import EdgecError, ScheduleError
-from edgec.frontends.tflite_reader import Meaning, RawModel
 from edgec.loop.foreign import Foreign, register_foreign, register_source, runs_as_c
 from edgec.loop.ir import BufferRef, Call, Const, PrimFunc
 from edgec.loop.microkernel import Microkernel, register_again
 from edgec.loop.primitives.call_foreign import Argument
 from edgec.loop.schedule import Schedule
 from edgec.targets.rule import Nest, Rule, as_defined
+
+if TYPE_CHECKING:
+    from edgec.frontends.tflite_reader import Meaning, RawModel
 
 #: The name of the list of kernels in a file.
 LIST_NAME = "KERNELS"

@@ -1,10 +1,11 @@
-"""`edgec --help` is fast: no command's file and no heavy package is imported for it."""
+"""Commands start fast: they import no heavy package that they do without."""
 
 from __future__ import annotations
 
 import json
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -45,6 +46,22 @@ def test_the_help_of_a_command_needs_no_package(command: str) -> None:
     modules, text = imported_by(command, "--help")
     assert not [name for name in HEAVY if name in modules]
     assert text.startswith("Usage: edgec")
+
+
+@pytest.mark.parametrize("arguments", [("boards",), ("boards", "mps2_an386")], ids=" ".join)
+def test_boards_need_no_package(arguments: tuple[str, ...]) -> None:
+    modules, _ = imported_by(*arguments)
+    assert not [name for name in HEAVY if name in modules]
+
+
+def test_a_library_is_built_without_simulator_and_readers_of_other_formats(
+    tmp_path: Path, shared_dir: Path
+) -> None:
+    model = shared_dir / "models" / "mww_vad_int8.tflite"
+    out = str(tmp_path / "project")
+    modules, _ = imported_by("build", str(model), "--target", "cortex-m4", "-o", out)
+    unused = ("edgec.sim", "edgec.external", "edgec.oracle", "elftools", "onnx", "unicorn")
+    assert not [name for name in unused if name in modules]
 
 
 def test_help_takes_less_than_0_3_s_of_a_core() -> None:
