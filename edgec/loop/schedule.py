@@ -33,6 +33,7 @@ from edgec.loop.primitives.complement import complement
 from edgec.loop.primitives.compute_at import compute_at
 from edgec.loop.primitives.compute_inline import compute_inline
 from edgec.loop.primitives.cut import cut
+from edgec.loop.primitives.factor import factor
 from edgec.loop.primitives.flatten import flatten
 from edgec.loop.primitives.floor_sum import floor_sum
 from edgec.loop.primitives.fold_offset import fold_offset
@@ -216,6 +217,18 @@ class Schedule:
     def winograd(self, block: str, buffer: str, outputs: int) -> None:
         """Sum over windows of 3 x 3 by fewer products, in tiles of `outputs` x `outputs`."""
         self._repack(*self._apply(winograd, block=block, buffer=buffer, outputs=outputs))
+
+    def factor(
+        self, block: str, buffer: str, rows: Sequence[int], mix: Sequence[Sequence[int]]
+    ) -> tuple[str, str]:
+        """Make all channels' sums of some channels'; returns their sums' name and the factors'."""
+        part, weights, repack, name = self._apply(
+            factor, block=block, buffer=buffer, rows=list(rows), mix=[list(row) for row in mix]
+        )
+        self._repack(weights, repack)
+        numbers = np.asarray(mix, np.int8)
+        self.packed[name] = Packed(name, {}, lambda _: numbers)
+        return part, name
 
     def gather(
         self, block: str, buffer: str, name: str, order: Sequence[str] = (), dtype: str = ""
@@ -505,7 +518,7 @@ REPLAYABLE = frozenset(
         "warp_tiles", "share_rows", "share_sum",
         "pad_reads", "pad_copy", "pad_tiles", "gather", "fold_offset", "spread", "flatten",
         "floor_sum", "fuse_axes", "pad_steps", "split_steps", "place_barriers",
-        "run_once", "store_over", "winograd", "hold_places",
+        "run_once", "store_over", "winograd", "hold_places", "factor",
     }
 )  # fmt: skip
 #: Primitives that keep the meaning of a nest without looking at its constants.

@@ -16,7 +16,7 @@ from edgec.loop.values import Array
 from edgec.ops.table import ByTable
 from edgec.options import Options
 from edgec.targets.aarch64 import rules as aarch64
-from edgec.targets.common import float_rows, loops
+from edgec.targets.common import float_rows, loops, low_rank
 from edgec.targets.common.constant_channels import folded_channels
 from edgec.targets.common.sums import find_sums
 from edgec.targets.common.threads import on_threads
@@ -33,8 +33,8 @@ RULES: dict[str, tuple[Rule, ...]] = {
     "thumb": cortex_m.RULES,
     "rv32": riscv.RULES,
     "xtensa": riscv.RULES,
-    "x86_64": (*x86.RULES, *float_rows.RULES, *loops.RULES, *loops.LOOPS),
-    "aarch64": (*aarch64.RULES, *float_rows.RULES, *loops.RULES, *loops.LOOPS),
+    "x86_64": (low_rank.RULE, *x86.RULES, *float_rows.RULES, *loops.RULES, *loops.LOOPS),
+    "aarch64": (low_rank.RULE, *aarch64.RULES, *float_rows.RULES, *loops.RULES, *loops.LOOPS),
     "cuda": cuda.RULES,
 }
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgec.targets.common import copies, loops, sum_blocks
+from edgec.targets.common import copies, loops, low_rank, sum_blocks
 from edgec.targets.cortex_m.float_rows import (
     is_float_sum,
     replaces_loops,
@@ -36,6 +36,7 @@ FLOATS = (
 )  # fmt: skip
 
 RULES = (
+    low_rank.RULE,
     *helium.RECURRENT,
     *dsp.RECURRENT,
     *helium.PRODUCTS,
