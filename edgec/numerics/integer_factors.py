@@ -43,7 +43,7 @@ def _independent(matrix: npt.NDArray[np.int8], most: int) -> tuple[int, ...]:
     """
     unique, first = np.unique(matrix, axis=0, return_index=True)
     order = np.argsort(np.linalg.norm(unique.astype(np.float64), axis=1), kind="stable")
-    rest = unique[order][:, _spaced(unique.any(axis=0), 2 * most + 2)].astype(np.float64)
+    rest = unique[order][:, _spaced(unique, 0, 2 * most + 2)].astype(np.float64)
     taken = [int(np.argmax(rest.any(axis=1)))]
     while len(taken) <= most and np.linalg.matrix_rank(rest[taken]) == len(taken):
         mix = np.rint(rest @ np.linalg.pinv(rest[taken]))
@@ -56,15 +56,14 @@ def _independent(matrix: npt.NDArray[np.int8], most: int) -> tuple[int, ...]:
 
 def _rank_exceeds(rows: npt.NDArray[np.int8], most: int) -> bool:
     """Whether some rows and columns, evenly spaced, have a larger rank already."""
-    some = _spaced(rows.any(axis=1), most + 1)
-    part = rows[np.ix_(some, _spaced(rows.any(axis=0), 2 * most + 2))]
+    part = rows[np.ix_(_spaced(rows, 1, most + 1), _spaced(rows, 0, 2 * most + 2))]
     return int(np.linalg.matrix_rank(part.astype(np.float64))) > most
 
 
-def _spaced(which: npt.NDArray[np.bool_], most: int) -> npt.NDArray[np.intp]:
-    """At most so many indices of true elements, evenly spaced."""
-    found = np.flatnonzero(which)
-    return found[np.unique(np.linspace(0, len(found) - 1, most).astype(int))]
+def _spaced(matrix: npt.NDArray[np.int8], axis: int, most: int) -> npt.NDArray[np.int64]:
+    """At most so many columns (axis 0) or rows (1) that are not all zero, evenly spaced."""
+    found = np.flatnonzero(np.any(matrix, axis=axis)).astype(np.int64)
+    return found[np.unique(np.linspace(0, len(found) - 1, most).astype(np.int64))]
 
 
 def _checked(matrix: npt.NDArray[np.int64], rows: tuple[int, ...]) -> Factors | None:
