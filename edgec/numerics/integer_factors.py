@@ -61,7 +61,7 @@ def _rank_exceeds(rows: npt.NDArray[np.int8], most: int) -> bool:
 
 
 def _spaced(matrix: npt.NDArray[np.int8], axis: int, most: int) -> npt.NDArray[np.int64]:
-    """At most so many columns (axis 0) or rows (1) that are not all zero, evenly spaced."""
+    """At most `most` columns (axis 0) or rows (1) that are not all zero, evenly spaced."""
     found = np.flatnonzero(np.any(matrix, axis=axis)).astype(np.int64)
     return found[np.unique(np.linspace(0, len(found) - 1, most).astype(np.int64))]
 
