@@ -49,35 +49,64 @@ def factor(
     checks that the factors are exact and that no sum leaves int32. Returns the names of the parts
     and of the weights, the function that keeps their `rows`, and the name of the factors.
     """
-    term = find_term("factor", func, block, buffer)
-    read = _weights(term)
-    weights, channel = read.buffer, read.indices[0]
-    store, init = term.block.body, term.block.init
-    assert isinstance(store, Store)
-    spatial = [a.var for a in term.block.axes if a.kind == "spatial"]
-    channels = [var for var in spatial if as_term(var) == channel]
-    if len(channels) != 1 or init is None or np.shape(mix) != (weights.shape[0], len(rows)):
-        raise ScheduleError(f"factor: {weights.name} has no rows of {block}'s channels to mix")
-    short = replace(weights, shape=(len(rows), *weights.shape[1:]))
-    factors = Buffer(fresh(func, f"{weights.name}_mix"), np.shape(mix), "int8", "constant")
-    row = Var("r", 0, len(rows))
-    kept = [row if var == channels[0] else var for var in spatial]
-    part = Buffer(fresh(func, f"{block}_part"), tuple(v.stop for v in kept), "int32", "scratch")
-    here = tuple(as_term(var) for var in kept)
-    product = Binary("mul", _first(store), _as_sum(Load(short, (as_term(row), *read.indices[1:]))))
-    steps = [a.var for a in term.block.axes if a.kind == "reduce"]
-    sums = _nest(term, part.name, kept, steps, Store(part, here, Const(0, "int32")),
-                 Store(part, here, Binary("add", Load(part, here), product)))  # fmt: skip
-    mixed = Binary("mul", Load(part, here), _as_sum(Load(factors, (channel, as_term(row)))))
-    assert isinstance(store.value, Binary)
-    whole = _nest(term, block, spatial, [row], init,
-                  replace(store, value=Binary("add", store.value.left, mixed)))  # fmt: skip
+    made = _Factored(func, find_term("factor", func, block, buffer), rows, np.shape(mix))
     root = own_nest(func, block).root
+    whole = made.sums()
     func = with_changes(func, [(root, whole)])
-    params = tuple(short if p == weights else p for p in func.params)
-    func = replace(func, params=(*params, factors))
-    func = declare_before(func, part, store.buffer, sums, (whole,))
-    return func, (part.name, weights.name, lambda array: _kept(array, rows), factors.name)
+    params = tuple(made.few if p == made.weights.buffer else p for p in func.params)
+    func = replace(func, params=(*params, made.mix))
+    func = declare_before(func, made.part, made.store.buffer, made.parts(), (whole,))
+    few = made.few.name
+    return func, (made.part.name, few, lambda array: _kept(array, rows), made.mix.name)
+
+
+class _Factored:
+    """The two sums, and their buffers."""
+
+    def __init__(
+        self, func: PrimFunc, term: SumTerm, rows: Sequence[int], mixed: tuple[int, ...]
+    ) -> None:
+        store = term.block.body
+        assert isinstance(store, Store) and isinstance(store.value, Binary)
+        self.term, self.store, self.weights = term, store, _weights(term)
+        buffer, self.channel = self.weights.buffer, self.weights.indices[0]
+        self.spatial, self.steps = _axes(term, "spatial"), _axes(term, "reduce")
+        channels = [var for var in self.spatial if as_term(var) == self.channel]
+        if len(channels) != 1 or term.block.init is None or mixed != (buffer.shape[0], len(rows)):
+            raise ScheduleError(
+                f"factor: {buffer.name} has no rows of {term.block.name}'s channels"
+            )
+        self.row = Var("r", 0, len(rows))
+        self.few = replace(buffer, shape=(len(rows), *buffer.shape[1:]))
+        self.mix = Buffer(fresh(func, f"{buffer.name}_mix"), mixed, "int8", "constant")
+        self.kept = [self.row if var == channels[0] else var for var in self.spatial]
+        shape = tuple(var.stop for var in self.kept)
+        self.part = Buffer(fresh(func, f"{term.block.name}_part"), shape, "int32", "scratch")
+
+    @property
+    def _here(self) -> Load:
+        return Load(self.part, tuple(as_term(var) for var in self.kept))
+
+    def parts(self) -> Stmt:
+        """The loops that sum over few rows."""
+        here, places = self._here, (as_term(self.row), *self.weights.indices[1:])
+        product = Binary("mul", _first(self.store), Cast("int32", Load(self.few, places)))
+        init = Store(self.part, here.indices, Const(0, "int32"))
+        body = Store(self.part, here.indices, Binary("add", here, product))
+        return _nest(self.part.name, self.kept, self.steps, init, body)
+
+    def sums(self) -> Stmt:
+        """The loops that add the parts' multiples."""
+        weight = Cast("int32", Load(self.mix, (self.channel, as_term(self.row))))
+        before, init = self.store.value, self.term.block.init
+        assert isinstance(before, Binary) and init is not None
+        value = Binary("add", before.left, Binary("mul", self._here, weight))
+        body = replace(self.store, value=value)
+        return _nest(self.term.block.name, self.spatial, [self.row], init, body)
+
+
+def _axes(term: SumTerm, kind: AxisKind) -> list[Var]:
+    return [axis.var for axis in term.block.axes if axis.kind == kind]
 
 
 def _kept(array: Array, rows: Sequence[int]) -> Array:
@@ -101,13 +130,7 @@ def _first(store: Store) -> Expr:
     return store.value.right.left
 
 
-def _as_sum(load: Load) -> Expr:
-    return Cast("int32", load)
-
-
-def _nest(
-    term: SumTerm, name: str, spatial: Sequence[Var], steps: Sequence[Var], init: Stmt, body: Stmt
-) -> Stmt:
+def _nest(name: str, spatial: Sequence[Var], steps: Sequence[Var], init: Stmt, body: Stmt) -> Stmt:
     """The loops of a block, one for each axis."""
     kinds: dict[Var, AxisKind] = {var: "spatial" for var in spatial}
     kinds |= {var: "reduce" for var in steps}
