@@ -38,9 +38,9 @@ def read_onnx(path: Path) -> Any:
     try:
         # onnx would open every path that the file names; `_inline` looks at it first.
         model = onnx.load(str(path), load_external_data=False)
-    except (DecodeError, ValueError, UnicodeDecodeError) as error:
+    except (DecodeError, ValueError, UnicodeDecodeError):
         raise ImportFailed(
-            f"{path} is not a readable ONNX model ({type(error).__name__})",
+            f"{path} is not a readable ONNX model",
             hint="the file may be truncated or of another format",
         ) from None
     if not model.HasField("graph") or not model.graph.output:

@@ -137,8 +137,8 @@ def read_model(data: bytes, file: str) -> RawModel:
         return reader.model()
     except _Damaged as damage:
         reason = str(damage)
-    except _DAMAGE as error:
-        reason = f"an offset leads outside of the file ({type(error).__name__})"
+    except _DAMAGE:
+        reason = "an offset leads outside of the file"
     raise ImportFailed(
         f"{file} is damaged at its {reader.where}: {reason}",
         hint="the file may be truncated; fetch or export it again",

@@ -37,7 +37,7 @@ def names(folder: Path) -> set[str]:
         ("empty", b"", "is empty"),
         ("text.txt", b"hello\n", "neither TFLite, ONNX nor PyTorch"),
         ("text.tflite", b"hello world\n", "no TFL3 identifier"),
-        ("text.onnx", b"hello world\n", "not a readable ONNX model"),
+        ("text.onnx", b"hello world\n", "not a readable ONNX model\n"),
         ("head.tflite", b"\x1c\0\0\0TFL3", "damaged"),
     ],
 )

@@ -150,7 +150,7 @@ def test_much_damage_to_real_models(name: str, sample_model, tmp_path) -> None:
     [
         (b"", "is not a TFLite model"),
         (b"\x1c\0\0\0TFL", "is not a TFLite model"),
-        (b"\x1c\0\0\0TFL3", "is damaged at its header: an offset leads outside of the file"),
+        (b"\x1c\0\0\0TFL3", "is damaged at its header: an offset leads outside of the file\n"),
         (b"\xff\xff\xff\xffTFL3" + bytes(40), "is damaged at its header"),
     ],
 )
