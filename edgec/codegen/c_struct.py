@@ -18,13 +18,13 @@ CONSTANT = re.compile(r" *static const (ec_\w+_sizes) (\w+)\[1\] = (\{\{.*\}\});
 
 def struct_value(struct: Struct, members: Iterable[str], *, is_known: bool = True) -> str:
     """The value of an array of one such struct; members: their texts, int32 if not known."""
-    types = {} if is_known else dict(struct.types)
-    casts = (
-        f"({types[name]}_t)({text})" if name in types else text
-        for name, text in zip(struct.members, members, strict=True)
-    )
-    pairs = zip(struct.members, casts, strict=True)
-    return f"{{{{{', '.join(f'.{name} = {text}' for name, text in pairs)}}}}}"
+    types, times = {} if is_known else dict(struct.types), dict(struct.times)
+    texts = []
+    for name, text in zip(struct.members, members, strict=True):
+        product = f"{times[name]} * {text}" if name in times else text
+        cast = f"({types[name]}_t)({product})" if name in types else product
+        texts.append(f".{name} = {cast}")
+    return f"{{{{{', '.join(texts)}}}}}"
 
 
 def struct_declaration(struct: str, name: str, value: str) -> str:

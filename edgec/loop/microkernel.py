@@ -43,13 +43,15 @@ class Struct:
 
     name: of the struct in the kernel's header, `ec_..._sizes`; members: its integers, in its order.
     Members not listed are 0. types: of members that are no int32; unread: sizes that only the
-    stream depends on, which the C function does not take.
+    stream depends on, which the C function does not take; times: factors of members, such as the
+    bytes of an element, for kernels that share their C code.
     """
 
     name: str
     members: tuple[str, ...]
     types: tuple[tuple[str, str], ...] = ()
     unread: tuple[str, ...] = ()
+    times: tuple[tuple[str, int], ...] = ()
 
     def of(self, sizes: Sequence[str]) -> Struct:
         """The same for a kernel that has only these sizes."""
@@ -57,8 +59,9 @@ class Struct:
 
     def holds(self, sizes: Mapping[str, int]) -> bool:
         """Whether each of these sizes fits in its member."""
-        limits = {name: np.iinfo(dtype) for name, dtype in self.types if name in sizes}
-        return all(each.min <= sizes[name] <= each.max for name, each in limits.items())
+        times = dict(self.times)
+        numbers = [(times.get(n, 1) * sizes[n], np.iinfo(t)) for n, t in self.types if n in sizes]
+        return all(limits.min <= number <= limits.max for number, limits in numbers)
 
 
 @dataclass(frozen=True)

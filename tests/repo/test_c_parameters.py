@@ -13,9 +13,6 @@ Of the Cortex-M side, these were tried with structs and do not meet `tests/model
 - `ec_plane_row_s8_dsp`: code of person_detect on M4 (+40 bytes), though instructions fall by 856.
 - `ec_depthwise_windows_s16_dsp`: code of digits_int16 and kws_int16 on M4 (+76 bytes).
 - `ec_pack_columns_4_s8_dsp`: code of vww (+116 bytes) on M4.
-- `ec_pad_rows_*_mve`: code of vww (+160 bytes) and kws (+16) on M55; `ec_columns_*_mve`: code of
-  kws (+8 bytes) and kws_int16 (+12) on M55; with bytes for sizes below 64, instructions of vww
-  (+0.33 %): the sizes are read again after each store.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from edgec.boards.toolchain import LANGUAGE_FLAGS, WARNING_FLAGS, available_toolchains
+from edgec.codegen.c_struct import struct_value
 from edgec.loop.microkernel import get_microkernel
 from edgec.sim.core import CoreSimulator
 from edgec.targets.core import find_core
@@ -70,13 +71,9 @@ def _arguments(name: str) -> str:
         return ", ".join(values.values())
     first, *others = sorted(kernel.struct.members, key=kernel.sizes.index)
     others += kernel.struct.unread
-    struct = kernel.struct.name
-    fields = ", ".join(
-        f".{m} = (__typeof__((({struct} *)0)->{m}))({values[m]})"
-        for m in kernel.struct.members
-        if m in values
-    )
-    values[first] = f"&(const {struct}){{ {fields} }}"
+    members = [values[member] for member in kernel.struct.members]
+    value = struct_value(kernel.struct, members, is_known=False)
+    values[first] = f"(const {kernel.struct.name}[1]){value}"
     return ", ".join(text for size, text in values.items() if size not in others)
 
 

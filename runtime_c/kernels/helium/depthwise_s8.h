@@ -175,9 +175,9 @@
 
 /* See ec_depthwise_s8_mve. */
 typedef struct {
-    uint16_t row_step, step, rows, pixels, channels;
+    uint16_t row_step, step, rows, pixels, channels, kernel_h;
+    uint8_t kernel_w;
     int8_t zero_point, minimum, maximum;
-    uint8_t kernel_h, kernel_w;
 } ec_depthwise_mve_sizes;
 
 /* What the assembly above is given. */

@@ -48,30 +48,35 @@ static inline void ec_fill_s8_mve(int8_t *to, int32_t value, int32_t bytes) {
 #endif
 }
 
+/* An image whose pixels have `channels` bytes, and rows of it; see ec_pad_rows_s8_mve. */
+typedef struct {
+    uint16_t height, width, channels, top, left, rows, out_width, by;
+    int16_t zero_point;
+} ec_pad_rows_mve_sizes;
+
 /* Some rows of x [height][width][channels] with zero_point around it: to[rows][out_width][channels]
  * from row `row` on of the padded image, in which x begins at row `top` and column `left`; x is cut
  * where it does not fit. Unless row is 0, `to` already has the rows from row - `by` on: all rows except
  * the last `by` are only moved. to and x must not overlap. */
-static EC_KERNEL void ec_pad_rows_s8_mve(int8_t *to, const int8_t *x, int32_t height, int32_t width,
-                                         int32_t channels, int32_t top, int32_t left, int32_t rows,
-                                         int32_t out_width, int32_t by, int32_t zero_point,
-                                         int32_t row) {
-    const int32_t before = left * channels;
-    const int32_t inside = (width < out_width - left ? width : out_width - left) * channels;
-    const int32_t bytes = out_width * channels;
-    const int32_t stop = row - top + rows;
-    int32_t i = row - top;
+static EC_KERNEL void ec_pad_rows_s8_mve(int8_t *to, const int8_t *x,
+                                         const ec_pad_rows_mve_sizes *n, int32_t row) {
+    const int32_t height = n->height, width = n->width * n->channels;
+    const int32_t bytes = n->out_width * n->channels, before = n->left * n->channels;
+    const int32_t inside = width < bytes - before ? width : bytes - before;
+    const int32_t zero_point = (uint8_t)n->zero_point;
+    const int32_t stop = row - n->top + n->rows;
+    int32_t i = row - n->top;
     if (row != 0) {
-        const int32_t kept = (rows - by) * bytes;
+        const int32_t by = n->by, kept = (n->rows - by) * bytes;
+        i = stop - by;
         ec_copy_s8_mve(to, to + by * bytes, kept);
         to += kept;
-        i = stop - by;
     }
     do {
         int32_t first = bytes;
         if ((uint32_t)i < (uint32_t)height) {
             first = before;
-            ec_copy_s8_mve(to + before, x + i * width * channels, inside);
+            ec_copy_s8_mve(to + before, x + i * width, inside);
             ec_fill_s8_mve(to + before + inside, zero_point, bytes - before - inside);
         }
         ec_fill_s8_mve(to, zero_point, first);
@@ -89,9 +94,10 @@ static inline void ec_find_offsets_mve(uint16_t *offsets, int32_t kernel_h, int3
     }
 }
 
-/* The sizes of ec_columns_s8_mve, in its order. */
+/* Windows of a row, of kernel_h * kernel_w * channels inputs each. */
 typedef struct {
-    int32_t kernel_h, kernel_w, channels, stride_w, dilation_h, width, pixels;
+    uint8_t kernel_h, kernel_w;
+    uint16_t channels, stride_w, dilation_h, width, pixels;
 } ec_columns_mve_sizes;
 
 /* The windows of a row of `pixels` outputs, one after the other, of inputs of 1 or 2 bytes:
@@ -99,11 +105,11 @@ typedef struct {
  * window, none further than 65535 from the first. to and x must not overlap. */
 static inline EC_INLINE void ec_columns_mve(int8_t *to, const int8_t *x, int32_t bytes,
                                             const ec_columns_mve_sizes *n) {
-    const int32_t depth = n->kernel_h * n->kernel_w * n->channels;
+    const int32_t run = n->kernel_w * n->channels, depth = n->kernel_h * run;
+    const int32_t step = n->stride_w * n->channels * bytes;
     uint16_t offsets[64];
-    ec_find_offsets_mve(offsets, n->kernel_h, n->kernel_w * n->channels,
-                        n->dilation_h * n->width * n->channels);
-    for (int32_t p = 0; p < n->pixels; ++p) {
+    ec_find_offsets_mve(offsets, n->kernel_h, run, n->dilation_h * n->width * n->channels);
+    for (int32_t p = n->pixels; p > 0; --p) {
 #if EC_MVE_ASM
         int8_t *out = to;
         const uint16_t *at = offsets;
@@ -134,17 +140,14 @@ static inline EC_INLINE void ec_columns_mve(int8_t *to, const int8_t *x, int32_t
         }
 #endif
         to += depth * bytes;
-        x += n->stride_w * n->channels * bytes;
+        x += step;
     }
 }
 
 /* ec_columns_mve of int8. */
-static EC_KERNEL void ec_columns_s8_mve(int8_t *to, const int8_t *x, int32_t kernel_h,
-                                        int32_t kernel_w, int32_t channels, int32_t stride_w,
-                                        int32_t dilation_h, int32_t width, int32_t pixels) {
-    const ec_columns_mve_sizes n = { kernel_h,   kernel_w, channels, stride_w,
-                                     dilation_h, width,    pixels };
-    ec_columns_mve(to, x, 1, &n);
+static EC_KERNEL void ec_columns_s8_mve(int8_t *to, const int8_t *x,
+                                        const ec_columns_mve_sizes *n) {
+    ec_columns_mve(to, x, 1, n);
 }
 
 /* The same of 3x3 windows of three channels, without dilation, that step by one pixel or by two: rows of

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -130,6 +131,8 @@ def test_a_struct_that_varies_counts_as_its_numbers_that_do() -> None:
 def test_a_size_that_is_known_at_run_time_is_cast_to_a_short_member() -> None:
     struct = Struct("ec_any_sizes", ("rows", "step"), (("rows", "uint8"),))
     assert struct_value(struct, ("2", "3")) == "{{.rows = 2, .step = 3}}"
+    bytes_of = replace(struct, times=(("rows", 2),))
+    assert struct_value(bytes_of, ("2", "3")) == "{{.rows = 2 * 2, .step = 3}}"
     cast = struct_value(struct, ("n", "m"), is_known=False)
     assert cast == "{{.rows = (uint8_t)(n), .step = m}}"
 
@@ -138,6 +141,7 @@ def test_sizes_that_no_member_holds_are_refused() -> None:
     struct = Struct("ec_any_sizes", ("rows", "step"), (("rows", "uint8"),))
     assert struct.holds({"rows": 255, "step": 1 << 20})
     assert not struct.holds({"rows": 256, "step": 0})
+    assert not replace(struct, times=(("rows", 2),)).holds({"rows": 128, "step": 0})
     assert not struct.holds({"rows": -1, "step": 0})
 
 
@@ -152,4 +156,5 @@ def test_a_struct_has_the_kernels_sizes_in_their_order(kernel: Microkernel) -> N
     given = dict.fromkeys(members, "int32") | dict(kernel.struct.types)
     assert {name: types[name] for name in given} == given
     assert {*kernel.struct.members, *kernel.struct.unread} <= {*kernel.sizes}
+    assert {name for name, _ in kernel.struct.times} <= {*members}
     assert f"const {kernel.struct.name} *" in runtime_functions()[kernel.name].text

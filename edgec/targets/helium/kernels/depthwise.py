@@ -199,9 +199,9 @@ def _instructions(
 
 _SIZES = tuple(size.name for size in fields(DepthwiseSizes))
 _TYPES = {
-    **dict.fromkeys(("row_step", "step", "rows", "pixels", "channels"), "uint16"),
+    **dict.fromkeys(("row_step", "step", "rows", "pixels", "channels", "kernel_h"), "uint16"),
+    "kernel_w": "uint8",
     **dict.fromkeys(("zero_point", "minimum", "maximum"), "int8"),
-    **dict.fromkeys(("kernel_h", "kernel_w"), "uint8"),
 }
 #: Sizes that the stream alone depends on.
 IN_STREAM = ("pitch", "tap")

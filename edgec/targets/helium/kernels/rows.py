@@ -12,7 +12,7 @@ import numpy as np
 
 from edgec.loop.define import Definition
 from edgec.loop.ir import For, PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.primitives.roll import keep_rows
 from edgec.loop.simplify import lower_blocks
 from edgec.loop.window import Window, padded_image
@@ -88,12 +88,21 @@ def _columns_instructions(
 
 
 _PADDED = ("height", "width", "channels", "top", "left", "rows", "out_width", "by")
+_TYPES = {**dict.fromkeys(_PADDED, "uint16"), "zero_point": "int16"}
+_PADDED_STRUCT = Struct("ec_pad_rows_mve_sizes", (*_TYPES,), (*_TYPES.items(),))
+_COLUMNS = {
+    **dict.fromkeys(("kernel_h", "kernel_w"), "uint8"),
+    **dict.fromkeys(("channels", "stride_w", "dilation_h", "width", "pixels"), "uint16"),
+}
 for _dtype, _short, _sizes in (("int8", "s8", (*_PADDED, "zero_point")), ("int16", "s16", _PADDED)):
     register(
         Microkernel(
             f"ec_pad_rows_{_short}_mve",
             partial(pad_rows, _dtype),
             sizes=_sizes,
+            struct=replace(
+                _PADDED_STRUCT.of(_sizes), times=(("channels", 2),) if _dtype == "int16" else ()
+            ),
             indices=("row",),
             header=f"helium/rows_{_short}.h",
             needs=frozenset({"mve"}),
@@ -106,15 +115,14 @@ for _dtype, _short, _sizes in (("int8", "s8", (*_PADDED, "zero_point")), ("int16
         Microkernel(
             f"ec_columns_{_short}_mve",
             partial(columns, _dtype),
-            sizes=(
-                "kernel_h", "kernel_w", "channels", "stride_w", "dilation_h", "width", "pixels",
-            ),
+            sizes=(*_COLUMNS,),
+            struct=Struct("ec_columns_mve_sizes", (*_COLUMNS,), (*_COLUMNS.items(),)),
             header=f"helium/rows_{_short}.h",
             needs=frozenset({"mve"}),
             instructions=_columns_instructions,
             code_bytes=150,
         )
-    )  # fmt: skip
+    )
 
 register(
     Microkernel(
