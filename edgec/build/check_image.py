@@ -69,7 +69,7 @@ def _check_sections(elf: Elf, board: Board) -> list[str]:
 
 def _check_symbols(elf: Elf) -> list[str]:
     problems = [f"{name} is not defined" for name in elf.undefined]
-    names = {s.name.rsplit(".", 1)[-1]: s.name for s in elf.symbols if s.kind == "STT_FUNC"}
+    names = {s.name.rsplit(".", 1)[-1]: s.name for s in elf.symbols if s.is_function}
     problems += [f"{names[n]} is a libc function" for n in sorted(LIBC_NAMES & set(names))]
     return problems
 

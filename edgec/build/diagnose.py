@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.boards.board import Board
+from edgec.build.elf_symbols import LOCAL, elf_symbols
 from edgec.errors import BuildFailed, DoesNotFit
 
 _ERROR = re.compile(r"(?:^|[ :])(?:fatal )?error: ", re.IGNORECASE)
@@ -115,18 +116,14 @@ def biggest_symbols(objects: list[Path], kind: str, count: int = 5) -> list[tupl
 
 def undefined_names(objects: list[Path]) -> dict[str, str]:
     """Return each undefined name of object files, with one file that uses it."""
-    from elftools.elf.elffile import ELFFile
-
     used: dict[str, str] = {}
     defined: set[str] = set()
     for path in objects:
-        with path.open("rb") as stream:
-            table: Any = ELFFile(stream).get_section_by_name(".symtab")
-            for symbol in table.iter_symbols() if table is not None else ():
-                if not symbol.name or symbol["st_info"]["bind"] == "STB_LOCAL":
-                    continue
-                if symbol["st_shndx"] == "SHN_UNDEF":
-                    used.setdefault(symbol.name, path.stem)
-                else:
-                    defined.add(symbol.name)
+        for symbol in elf_symbols(path.read_bytes()):
+            if not symbol.name or symbol.binding == LOCAL:
+                continue
+            if symbol.section == 0:
+                used.setdefault(symbol.name, path.stem)
+            else:
+                defined.add(symbol.name)
     return {name: file for name, file in used.items() if name not in defined}

@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from edgec.build import riscv, thumb, xtensa
+from edgec.build.elf_symbols import FILE, FUNCTION, GLOBAL, LOCAL, SECTION, ElfSymbol, elf_symbols
 from edgec.build.instruction import Instruction, InstructionSet
 from edgec.errors import BuildFailed
 
@@ -39,7 +40,7 @@ class Symbol:
     name: str
     address: int
     length: int
-    kind: str
+    is_function: bool
     section: str
     file: str = ""
 
@@ -84,7 +85,7 @@ class Elf:
         found: dict[int, Symbol] = {}
         code = [s for s in self.sections if s.is_code]
         for symbol in self.symbols:
-            if symbol.kind != "STT_FUNC" or not any(s.holds(symbol.address) for s in code):
+            if not symbol.is_function or not any(s.holds(symbol.address) for s in code):
                 continue
             known = found.get(symbol.address)
             if known is None or (known.file and not symbol.file):
@@ -184,24 +185,22 @@ def read_elf(path: Path) -> Elf:
                     f"{path} is not an ELF file for Cortex-M, 32-bit RISC-V or Xtensa"
                 )
             return _read(path, elf, code)
-    except (OSError, ELFError) as error:
+    except (OSError, ELFError, ValueError) as error:
         raise BuildFailed(f"cannot read the ELF file {path}: {error}") from error
 
 
 def _read(path: Path, elf: Any, code: InstructionSet) -> Elf:
     names = {index: section.name for index, section in enumerate(elf.iter_sections())}
     symbols, marks, undefined, source = [], {}, [], ""
-    table = elf.get_section_by_name(".symtab")
-    for symbol in table.iter_symbols() if table is not None else ():
-        kind = symbol["st_info"]["type"]
-        if kind == "STT_FILE":
+    for symbol in elf_symbols(path.read_bytes()):
+        if symbol.kind == FILE:
             source = symbol.name
-        elif symbol["st_shndx"] == "SHN_UNDEF":
-            if symbol.name and symbol["st_info"]["bind"] == "STB_GLOBAL":
+        elif symbol.section == 0:
+            if symbol.name and symbol.binding == GLOBAL:
                 undefined.append(symbol.name)
         elif symbol.name[:2] in ("$t", "$d", "$a", "$x"):
-            marks[symbol["st_value"]] = symbol.name[:2] in ("$t", "$x")
-        elif symbol.name and kind != "STT_SECTION":
+            marks[symbol.value] = symbol.name[:2] in ("$t", "$x")
+        elif symbol.name and symbol.kind != SECTION:
             symbols.append(_symbol(symbol, names, source, code))
     stated = elf.get_section_by_name(".stack_sizes")
     return Elf(
@@ -238,13 +237,13 @@ def _sections(elf: Any) -> Iterator[Section]:
         )
 
 
-def _symbol(symbol: Any, names: dict[int, str], source: str, code: InstructionSet) -> Symbol:
-    kind, value = symbol["st_info"]["type"], symbol["st_value"]
+def _symbol(symbol: ElfSymbol, names: dict[int, str], file: str, code: InstructionSet) -> Symbol:
+    is_function = symbol.kind == FUNCTION
     return Symbol(
         name=symbol.name,
-        address=value & ~code.FUNCTION_BIT if kind == "STT_FUNC" else value,
-        length=symbol["st_size"],
-        kind=kind,
-        section=names.get(symbol["st_shndx"], ""),
-        file=source if symbol["st_info"]["bind"] == "STB_LOCAL" else "",
+        address=symbol.value & ~code.FUNCTION_BIT if is_function else symbol.value,
+        length=symbol.length,
+        is_function=is_function,
+        section=names.get(symbol.section, ""),
+        file=file if symbol.binding == LOCAL else "",
     )

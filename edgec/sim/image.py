@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from edgec.build.elf_symbols import FUNCTION, LOCAL, SPECIAL_SECTIONS, elf_symbols
 from edgec.errors import RunFailed
 from edgec.sim.thumb import Located, sweep
 
@@ -155,7 +156,7 @@ def load_image(path: Path) -> Image:
             if isa is None or elf.elfclass != 32 or not elf.little_endian:
                 raise RunFailed(f"{path} is not a 32-bit little-endian ELF file of Arm or RISC-V")
             segments = _read_segments(elf)
-            symbols, functions, marks = _read_symbols(elf)
+            symbols, functions, marks = _read_symbols(path.read_bytes())
             code = _read_code(elf, marks)
             entry = elf["e_entry"]
     except OSError as error:
@@ -187,29 +188,28 @@ def _read_segments(elf: Any) -> tuple[Segment, ...]:
 
 
 def _read_symbols(
-    elf: Any,
+    data: bytes,
 ) -> tuple[dict[str, Symbol], tuple[Symbol, ...], dict[int, list[tuple[int, bool]]]]:
     """Return symbols by name, functions by address, mapping symbols by section index."""
     symbols: dict[str, Symbol] = {}
     functions: dict[int, tuple[int, Symbol]] = {}
     marks: dict[int, list[tuple[int, bool]]] = {}
-    table = elf.get_section_by_name(".symtab")
-    for entry in table.iter_symbols() if table is not None else ():
-        name, section = entry.name, entry["st_shndx"]
-        if not name or section == "SHN_UNDEF":
+    for entry in elf_symbols(data):
+        name, section = entry.name, entry.section
+        if not name or section == 0:
             continue
+        is_placed = section < SPECIAL_SECTIONS
         if name[0] == "$":  # $t, $d, $a, $x, also with a suffix ($d.7)
-            if isinstance(section, int) and name[1:2] in "tdax":
-                marks.setdefault(section, []).append((entry["st_value"], name[1] != "d"))
+            if is_placed and name[1:2] in "tdax":
+                marks.setdefault(section, []).append((entry.value, name[1] != "d"))
             continue
-        info = entry["st_info"]
-        is_function = info["type"] == "STT_FUNC"
-        address = entry["st_value"] & ~1 if is_function else entry["st_value"]
-        symbol = Symbol(name, address, entry["st_size"])
-        is_local = info["bind"] == "STB_LOCAL"
+        is_function = entry.kind == FUNCTION
+        address = entry.value & ~1 if is_function else entry.value
+        symbol = Symbol(name, address, entry.length)
+        is_local = entry.binding == LOCAL
         if not is_local or name not in symbols:  # a global name wins over a file's static
             symbols[name] = symbol
-        if is_function and isinstance(section, int):
+        if is_function and is_placed:
             # Of aliases keep the global one, then the longest.
             rank = (0 if is_local else 1 << 32) + symbol.size
             if address not in functions or functions[address][0] < rank:

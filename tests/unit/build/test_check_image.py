@@ -109,15 +109,15 @@ def test_symbols_are_all_defined_and_none_of_a_libc(
     assert said(replace(image, undefined=("missing",))) == ("missing is not defined",)
     of = image.symbols[0]
     for name in ("malloc", "__wrap.malloc"):
-        found = replace(of, name=name, kind="STT_FUNC", length=0)
+        found = replace(of, name=name, is_function=True, length=0)
         (fault,) = said(replace(image, symbols=(*image.symbols, found)))
         assert fault == f"{name} is a libc function"
-    table = Symbol("malloc", of.address, 0, "STT_OBJECT", of.section)
+    table = Symbol("malloc", of.address, 0, False, of.section)
     check_image(replace(image, symbols=(*image.symbols, table)), board)
 
 
 def test_an_image_without_functions_cannot_be_checked(image: Elf, said: Callable) -> None:
-    kept = tuple(s for s in image.symbols if s.kind != "STT_FUNC")
+    kept = tuple(s for s in image.symbols if not s.is_function)
     assert said(replace(image, symbols=kept))[-1].endswith("was the image stripped?")
 
 
