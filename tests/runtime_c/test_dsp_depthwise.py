@@ -30,8 +30,7 @@ void run_windows(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
 void run_pack(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_columns_s8_dsp(to, x, ARGUMENTS(ec_pack_columns_s8_dsp)); }
 void run_pack_4(int16_t *to, const int8_t *x, WORDS(n))
-{ ec_pack_columns_4_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
-                           n[10]); }
+{ ec_pack_columns_4_s8_dsp(to, x, ARGUMENTS(ec_pack_columns_4_s8_dsp)); }
 """)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dsp_windows import check_row_of_windows, extreme_layers, layer
-from kernel_images import DSP_BUILDS, dsp_image
+from kernel_images import DSP_BUILDS, dsp_image, with_arguments
 
 import edgec.targets.kernels  # noqa: F401  registers them
 from edgec.loop.microkernel import get_microkernel
@@ -14,17 +14,17 @@ from edgec.targets.dsp.kernels.depthwise_row import KERNELS, fits_row, row_windo
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
-SOURCE = """
+SOURCE = with_arguments("""
 #include "kernels/dsp/depthwise_row_s8_by_2.h"
 
 void run_row_1(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
 void run_row_2(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
 
 void run_row_1(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
-{ ec_depthwise_row_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]); }
+{ ec_depthwise_row_s8_dsp(out, x, s, ARGUMENTS(ec_depthwise_row_s8_dsp)); }
 void run_row_2(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
-{ ec_depthwise_row_2_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8]); }
-"""
+{ ec_depthwise_row_2_s8_dsp(out, x, s, ARGUMENTS(ec_depthwise_row_2_s8_dsp)); }
+""")
 
 
 @pytest.fixture(scope="module", params=DSP_BUILDS, ids=lambda b: "-".join((b[0], b[1], *b[2])))

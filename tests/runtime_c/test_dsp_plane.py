@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from dsp_windows import check_row_of_windows, extreme_layers, layer
-from kernel_images import DSP_BUILDS, dsp_image
+from kernel_images import DSP_BUILDS, dsp_image, with_arguments
 
 import edgec.targets.kernels  # noqa: F401  registers it
 from edgec.loop.microkernel import get_microkernel
@@ -14,15 +14,14 @@ from edgec.targets.dsp.kernels.plane_windows import NAME
 pytest.importorskip("unicorn")
 pytest.importorskip("capstone")
 
-SOURCE = """
+SOURCE = with_arguments("""
 #include "kernels/dsp/plane_windows_s8.h"
 
 void run_plane(int8_t *out, const int8_t *x, WORDS(s), WORDS(n));
 
 void run_plane(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
-{ ec_plane_row_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
-  n[10]); }
-"""
+{ ec_plane_row_s8_dsp(out, x, s, ARGUMENTS(ec_plane_row_s8_dsp)); }
+""")
 
 
 @pytest.fixture(scope="module", params=DSP_BUILDS, ids=lambda b: "-".join((b[0], b[1], *b[2])))

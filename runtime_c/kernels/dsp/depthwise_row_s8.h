@@ -286,9 +286,16 @@ static inline EC_INLINE void ec_row_any_s8_dsp(int8_t *out, const int8_t *x, con
     }
 }
 
+/* An image, and the windows of a row of outputs. */
+typedef struct {
+    uint16_t height, width, channels, out_width;
+    uint8_t top, left, padded;
+    int8_t zero_point;
+} ec_depthwise_row_sizes;
+
 /* Row `row` of the outputs: out[w * channels + c] is int8 of the rescaled sum of the window of
  * channel c and its bias. Windows step by one. If `padded`, they reach at most one row or column
- * outside of x, at each side, where `fill` is read, and height >= 2; otherwise they do not.
+ * outside of x, at each side, where zero_point is read, and height >= 2; otherwise they do not.
  * out_width >= 2; width * channels is even; left is 0 or 1. stream is aligned to 4 bytes; see the
  * top of this file. out and x must not overlap.
  *
@@ -299,34 +306,32 @@ static inline EC_INLINE void ec_row_any_s8_dsp(int8_t *out, const int8_t *x, con
  * end of the channels, `fill` twice, and where to go: for the rows outside, for the first column,
  * for the second, and for the one after the last. */
 static EC_KERNEL void ec_depthwise_row_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
-                                              int32_t height, int32_t width, int32_t channels,
-                                              int32_t top, int32_t left, int32_t out_width,
-                                              int32_t padded, int32_t fill, int32_t row) {
-    const int32_t step = width * channels;
-    const int32_t y = row - top;
-    const int32_t outside = y < 0 ? 1 : (y + 2 >= height ? 2 : 0);
-    const int32_t right = padded != 0 ? out_width + 2 - left - width : 0;
+                                              const ec_depthwise_row_sizes *n, int32_t row) {
+    const int32_t step = n->width * n->channels;
+    const int32_t y = row - n->top;
+    const int32_t outside = y < 0 ? 1 : (y + 2 >= n->height ? 2 : 0);
+    const int32_t right = n->padded != 0 ? n->out_width + 2 - n->left - n->width : 0;
 #if EC_DSP_ASM
     const uint32_t at = (uint32_t)(uintptr_t)(x + (y < 0 ? 0 : y) * step);
     const uint32_t words[11] = {
         at,
         at + (uint32_t)step,
         (uint32_t)(uintptr_t)stream,
-        at + (uint32_t)channels,
-        ((uint32_t)fill & 0xFFFFu) * 0x00010001u,
+        at + (uint32_t)n->channels,
+        ((uint32_t)n->zero_point & 0xFFFFu) * 0x00010001u,
         (uint32_t)outside,
-        (uint32_t)left,
-        (uint32_t)(out_width - right) % 3u,
+        (uint32_t)n->left,
+        (uint32_t)(n->out_width - right) % 3u,
         (uint32_t)right,
         0u,
         0u,
     };
     register uint32_t r0 __asm__("r0") = at;
     register uint32_t r1 __asm__("r1") =
-        (uint32_t)(uintptr_t)out - at + (uint32_t)(left - 2) * (uint32_t)channels;
+        (uint32_t)(uintptr_t)out - at + (uint32_t)(n->left - 2) * (uint32_t)n->channels;
     register int32_t r2 __asm__("r2") = outside != 0 ? step / 2 : step;
     register const uint32_t *r3 __asm__("r3") = words;
-    register int32_t r4 __asm__("r4") = channels;
+    register int32_t r4 __asm__("r4") = n->channels;
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
@@ -361,10 +366,9 @@ static EC_KERNEL void ec_depthwise_row_s8_dsp(int8_t *out, const int8_t *x, cons
         : "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
     /* clang-format on */
 #else
-    const ec_row_any_sizes n = {
-        outside != 0 ? step / 2 : step, outside, channels, left, out_width - right, right, fill, 1
-    };
-    ec_row_any_s8_dsp(out, x + (y < 0 ? 0 : y) * step, stream, &n);
+    const ec_row_any_sizes any = { outside != 0 ? step / 2 : step, outside, n->channels,   n->left,
+                                   n->out_width - right,           right,   n->zero_point, 1 };
+    ec_row_any_s8_dsp(out, x + (y < 0 ? 0 : y) * step, stream, &any);
 #endif
 }
 

@@ -41,24 +41,22 @@
  * weights, r10, r11 sums of two outputs, r12, lr inputs. The stack is as there, and then has the
  * bytes from the first column of x to its output. */
 static EC_KERNEL void ec_depthwise_row_2_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
-                                                int32_t height, int32_t width, int32_t channels,
-                                                int32_t top, int32_t left, int32_t out_width,
-                                                int32_t padded, int32_t fill, int32_t row) {
-    const int32_t step = width * channels;
-    const int32_t y = 2 * row - top;
-    const int32_t outside = y < 0 ? 1 : (y + 2 >= height ? 2 : 0);
-    const int32_t right = padded != 0 && 2 * out_width + 1 - left > width ? 1 : 0;
-    const int32_t whole = out_width - right;
+                                                const ec_depthwise_row_sizes *n, int32_t row) {
+    const int32_t step = n->width * n->channels;
+    const int32_t y = 2 * row - n->top;
+    const int32_t outside = y < 0 ? 1 : (y + 2 >= n->height ? 2 : 0);
+    const int32_t right = n->padded != 0 && 2 * n->out_width + 1 - n->left > n->width ? 1 : 0;
+    const int32_t whole = n->out_width - right;
 #if EC_DSP_ASM
     const uint32_t at = (uint32_t)(uintptr_t)(x + (y < 0 ? 0 : y) * step);
     const uint32_t words[10] = {
         at,
-        at + (uint32_t)((2 * whole + 1 - left) * channels),
+        at + (uint32_t)((2 * whole + 1 - n->left) * n->channels),
         (uint32_t)(uintptr_t)stream,
-        at + (uint32_t)channels,
-        ((uint32_t)fill & 0xFFFFu) * 0x00010001u,
+        at + (uint32_t)n->channels,
+        ((uint32_t)n->zero_point & 0xFFFFu) * 0x00010001u,
         (uint32_t)outside,
-        (uint32_t)left,
+        (uint32_t)n->left,
         (uint32_t)whole & 1u,
         (uint32_t)right,
         (uint32_t)(uintptr_t)out - at,
@@ -67,7 +65,7 @@ static EC_KERNEL void ec_depthwise_row_2_s8_dsp(int8_t *out, const int8_t *x, co
     register int8_t *r1 __asm__("r1") = out;
     register int32_t r2 __asm__("r2") = outside != 0 ? step / 2 : step;
     register const uint32_t *r3 __asm__("r3") = words;
-    register int32_t r4 __asm__("r4") = channels;
+    register int32_t r4 __asm__("r4") = n->channels;
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
@@ -99,10 +97,15 @@ static EC_KERNEL void ec_depthwise_row_2_s8_dsp(int8_t *out, const int8_t *x, co
         : "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
     /* clang-format on */
 #else
-    const ec_row_any_sizes n = {
-        outside != 0 ? step / 2 : step, outside, channels, left, whole, right, fill, 2
-    };
-    ec_row_any_s8_dsp(out, x + (y < 0 ? 0 : y) * step, stream, &n);
+    const ec_row_any_sizes any = { outside != 0 ? step / 2 : step,
+                                   outside,
+                                   n->channels,
+                                   n->left,
+                                   whole,
+                                   right,
+                                   n->zero_point,
+                                   2 };
+    ec_row_any_s8_dsp(out, x + (y < 0 ? 0 : y) * step, stream, &any);
 #endif
 }
 

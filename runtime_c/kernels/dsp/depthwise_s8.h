@@ -65,9 +65,11 @@
     "pop {r7, r11}\n"           \
     "b 11f\n"
 
-/* The sizes of ec_pack_columns_s8_dsp. */
+/* The sizes of ec_pack_columns_s8_dsp and ec_pack_columns_4_s8_dsp. */
 typedef struct {
-    int32_t height, width, step, top, left, pairs, columns, fill;
+    uint16_t height, width, step, columns, plane;
+    uint8_t top, left, pairs;
+    int8_t fill;
 } ec_pack_columns_sizes;
 
 /* Plan how the columns of a channel are packed. The plan is, in the order of use: bytes from row to row
@@ -220,23 +222,20 @@ static inline void ec_pack_columns_s8_dsp(int16_t *to, const int8_t *x,
 /* Four neighbouring channels of an image as columns of int16: as ec_pack_columns_s8_dsp, each
  * channel begins `plane` int16 after the one before; x needs no alignment. After the plan stand
  * the pairs of a column, the columns to the right of x, `fill` and bytes from plane to plane. */
-static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
-                                               int32_t width, int32_t step, int32_t top,
-                                               int32_t left, int32_t pairs, int32_t columns,
-                                               int32_t fill, int32_t plane, int32_t first,
+static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x,
+                                               const ec_pack_columns_sizes *n, int32_t first,
                                                int32_t column) {
 #if EC_DSP_ASM
     int32_t sizes[12];
-    const ec_pack_columns_sizes n = { height, width, step, top, left, pairs, columns, fill };
-    const int32_t from = ec_plan_columns(sizes, &n, first, column);
+    const int32_t from = ec_plan_columns(sizes, n, first, column);
     register int16_t *r0 __asm__("r0") = to;
     register const int8_t *r1 __asm__("r1") = x + from;
     register int32_t *r2 __asm__("r2") = sizes;
-    register int32_t r3 __asm__("r3") = column < left;
-    sizes[8] = pairs;
-    sizes[9] = columns - sizes[7] - (column < left ? 1 : 0);
-    sizes[10] = (int32_t)(((uint32_t)fill & 0xFFu) * 0x01010101u);
-    sizes[11] = 2 * plane;
+    register int32_t r3 __asm__("r3") = column < n->left;
+    sizes[8] = n->pairs;
+    sizes[9] = n->columns - sizes[7] - (column < n->left ? 1 : 0);
+    sizes[10] = (int32_t)(((uint32_t)n->fill & 0xFFu) * 0x01010101u);
+    sizes[11] = 2 * n->plane;
     /* clang-format off */
     __asm__ volatile(
         ".syntax unified\n"
@@ -298,22 +297,22 @@ static EC_KERNEL void ec_pack_columns_4_s8_dsp(int16_t *to, const int8_t *x, int
         : "r4", "r5", "r6", "r8", "r9", "r10", "r12", "lr", "cc", "memory");
     /* clang-format on */
 #else
-    const int32_t outside = (int32_t)(((uint32_t)fill & 0xFFu) * 0x01010101u);
-    for (int32_t w = 0; w < columns; ++w, to += 32) {
-        const int32_t z = column + w - left;
-        const int32_t rows = z >= 0 && z < width ? height : 0;
-        const int8_t *from = x + ((first - top) * width + z) * step;
+    const int32_t outside = (int32_t)(((uint32_t)n->fill & 0xFFu) * 0x01010101u);
+    for (int32_t w = 0; w < n->columns; ++w, to += 32) {
+        const int32_t z = column + w - n->left;
+        const int32_t rows = z >= 0 && z < n->width ? n->height : 0;
+        const int8_t *from = x + ((first - n->top) * n->width + z) * n->step;
         int16_t *at = to;
-        for (int32_t h = first - top; h < first - top + 2 * pairs; h += 2, at += 2) {
+        for (int32_t h = first - n->top; h < first - n->top + 2 * n->pairs; h += 2, at += 2) {
             const int32_t upper = h >= 0 && h < rows ? ec_load_word(from) : outside;
-            const int32_t lower = h + 1 < rows ? ec_load_word(from + width * step) : outside;
+            const int32_t lower = h + 1 < rows ? ec_load_word(from + n->width * n->step) : outside;
             const int32_t low = ec_low_halves(upper, lower);
             const int32_t high = ec_high_halves(upper, lower);
             ec_store_word(at, ec_sxtb16(low));
-            ec_store_word(at + plane, ec_sxtb16_odd(low));
-            ec_store_word(at + 2 * plane, ec_sxtb16(high));
-            ec_store_word(at + 3 * plane, ec_sxtb16_odd(high));
-            from += 2 * width * step;
+            ec_store_word(at + n->plane, ec_sxtb16_odd(low));
+            ec_store_word(at + 2 * n->plane, ec_sxtb16(high));
+            ec_store_word(at + 3 * n->plane, ec_sxtb16_odd(high));
+            from += 2 * n->width * n->step;
         }
     }
 #endif

@@ -100,41 +100,46 @@ static inline EC_UNUSED void ec_plane_pixels_s8_dsp(int8_t *out, const int8_t *x
 #endif
 }
 
+/* An image, and the windows of a row of outputs. */
+typedef struct {
+    uint16_t height, width, channels, out_width, stride_h;
+    uint8_t stride_w, top, left;
+    int8_t zero_point;
+} ec_plane_row_sizes;
+
 /* Row `row` of the outputs: out[w * channels + c] is int8 of the rescaled sum of window w by the
- * weights of channel c and its bias. Windows step by stride_h and stride_w. If `padded`, they may
- * reach outside of x [height][width], where `fill` is read; otherwise they do not. channels is even.
+ * weights of channel c and its bias. Windows step by stride_h and stride_w. They may reach outside
+ * of x [height][width], where zero_point is read. channels is even.
  * stream is aligned to 4 bytes; see the top of this file. Outputs are made one pixel after the
  * other, and all inputs of one are read before it is written. */
 static EC_KERNEL void ec_plane_row_s8_dsp(int8_t *out, const int8_t *x, const int32_t *stream,
-                                          int32_t height, int32_t width, int32_t channels,
-                                          int32_t stride_h, int32_t stride_w, int32_t top,
-                                          int32_t left, int32_t out_width, int32_t padded,
-                                          int32_t fill, int32_t row) {
-    const int32_t y = row * stride_h - top;
-    const int32_t is_inside = y >= 0 && y + 3 <= height;
-    (void)padded;
-    for (int32_t z = -left; out_width > 0;) {
+                                          const ec_plane_row_sizes *n, int32_t row) {
+    const int32_t y = row * n->stride_h - n->top;
+    const int32_t is_inside = y >= 0 && y + 3 <= n->height;
+    const int32_t width = n->width;
+    int32_t rest = n->out_width;
+    for (int32_t z = -n->left; rest > 0;) {
         int8_t window[12];
         const int8_t *from = window;
         int32_t step = 4;
         int32_t count = 1;
         if (is_inside && z >= 0 && z + 4 <= width) {
-            const int32_t whole = (width - 4 - z) / stride_w + 1;
+            const int32_t whole = (width - 4 - z) / n->stride_w + 1;
             from = x + y * width + z;
             step = width;
-            count = whole < out_width ? whole : out_width;
+            count = whole < rest ? whole : rest;
         } else {
             for (int32_t i = 0; i < 12; ++i) {
                 const int32_t h = y + (i >> 2);
                 const int32_t v = z + (i & 3);
-                const int32_t is_in = h >= 0 && h < height && v >= 0 && v < width;
-                window[i] = (int8_t)(is_in ? x[h * width + v] : fill);
+                const int32_t is_in = h >= 0 && h < n->height && v >= 0 && v < width;
+                window[i] = (int8_t)(is_in ? x[h * width + v] : n->zero_point);
             }
         }
-        ec_plane_pixels_s8_dsp(out, from, stream, step, stride_w, count);
-        out += count * channels;
-        out_width -= count;
-        z += count * stride_w;
+        ec_plane_pixels_s8_dsp(out, from, stream, step, n->stride_w, count);
+        out += count * n->channels;
+        rest -= count;
+        z += count * n->stride_w;
     }
 }
 

@@ -179,6 +179,11 @@ def _pack_4_instructions(pairs: int, columns: int, **_: int) -> float:
 
 
 _PACKING = ("height", "width", "step", "top", "left", "pairs", "columns", "fill")
+_PACKING_TYPES = {
+    **dict.fromkeys(("height", "width", "step", "columns", "plane"), "uint16"),
+    **dict.fromkeys(("top", "left", "pairs"), "uint8"), "fill": "int8",
+}  # fmt: skip
+_PACKING_STRUCT = Struct("ec_pack_columns_sizes", (*_PACKING_TYPES,), (*_PACKING_TYPES.items(),))
 for _name, _meaning, _sizes, _instructions, _code_bytes in (
     ("ec_pack_columns_s8_dsp", pack_columns, _PACKING, _pack_instructions, 300),
     ("ec_pack_columns_4_s8_dsp", pack_columns_4, (*_PACKING, "plane"), _pack_4_instructions, 350),
@@ -194,7 +199,7 @@ for _name, _meaning, _sizes, _instructions, _code_bytes in (
             alignment=(("to", 4),),
             instructions=_instructions,
             code_bytes=_code_bytes,
-            struct=Struct("ec_pack_columns_sizes", _PACKING) if _sizes == _PACKING else None,
+            struct=_PACKING_STRUCT.of(_sizes),
         )
     )
 #: What the meaning of each takes besides the plane, and what it always takes.

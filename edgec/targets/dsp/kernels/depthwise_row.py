@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.stream import Field, Stream, rows_at, zeros
 from edgec.loop.window import Window
 from edgec.numerics.term import TermLike, as_term
@@ -103,14 +103,18 @@ def _instructions(
     return 90 + channels * each
 
 
+_SIZES = ("height", "width", "channels", "top", "left", "out_width", "padded", "zero_point")
+_TYPES = {
+    "height": "uint16", "width": "uint16", "channels": "uint16", "out_width": "uint16",
+    "top": "uint8", "left": "uint8", "padded": "uint8", "zero_point": "int8",
+}  # fmt: skip
 for _stride, _name in KERNELS.items():
     register(
         Microkernel(
             _name,
             partial(depthwise_row, _stride),
-            sizes=(
-                "height", "width", "channels", "top", "left", "out_width", "padded", "zero_point",
-            ),
+            sizes=_SIZES,
+            struct=Struct("ec_depthwise_row_sizes", (*_TYPES,), (*_TYPES.items(),)),
             indices=("row",),
             header=f"dsp/depthwise_row_s8{'_by_2' if _stride == 2 else ''}.h",
             needs=frozenset({"dsp"}),
@@ -119,4 +123,4 @@ for _stride, _name in KERNELS.items():
             instructions=partial(_instructions, _stride),
             code_bytes=720,
         )
-    )  # fmt: skip
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from edgec.loop.ir import PrimFunc
-from edgec.loop.microkernel import Microkernel, register
+from edgec.loop.microkernel import Microkernel, Struct, register
 from edgec.loop.stream import Field, Stream, rows_at, zeros
 from edgec.loop.window import Window
 from edgec.numerics.term import TermLike, as_term
@@ -62,14 +62,20 @@ def _instructions(channels: int, out_width: int, **sizes: int) -> float:
     return 80 + out_width * (each + edge)
 
 
+_SIZES = (
+    "height", "width", "channels", "stride_h", "stride_w", "top", "left", "out_width", "padded",
+    "zero_point",
+)  # fmt: skip
+_TYPES = {
+    **dict.fromkeys(("height", "width", "channels", "out_width", "stride_h"), "uint16"),
+    **dict.fromkeys(("stride_w", "top", "left"), "uint8"), "zero_point": "int8",
+}  # fmt: skip
 register(
     Microkernel(
         NAME,
         plane_row,
-        sizes=(
-            "height", "width", "channels", "stride_h", "stride_w", "top", "left", "out_width",
-            "padded", "zero_point",
-        ),
+        sizes=_SIZES,
+        struct=Struct("ec_plane_row_sizes", (*_TYPES,), (*_TYPES.items(),), ("padded",)),
         indices=("row",),
         header="dsp/plane_windows_s8.h",
         needs=frozenset({"dsp"}),
@@ -79,4 +85,4 @@ register(
         instructions=_instructions,
         code_bytes=360,
     )
-)  # fmt: skip
+)
