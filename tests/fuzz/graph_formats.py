@@ -1,5 +1,5 @@
 """Random graphs of blocks in other formats: values quantized while it runs, weights of int4 in
-blocks, and float graphs that `edgec.quantize` quantizes.
+blocks, and float graphs that `edgec.quantize` or ONNX Runtime's quantizer makes integers of.
 """
 
 from __future__ import annotations
@@ -12,17 +12,19 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+from onnxruntime.quantization import CalibrationDataReader, QuantFormat, QuantType, quantize_static
 from random_graphs import Graph, grown
-from random_models import Maker, Model, Rng, Step, random_array
+from random_models import Array, Maker, Model, Rng, Step, random_array
 
 import edgec
 
-FORMATS = ("dynamic", "blocks", "quantized")
-#: Recipes of `edgec.quantize`, and for how many of ten graphs.
+FORMATS = ("dynamic", "blocks", "quantized", "qoperator")
+#: Recipes of `edgec.quantize`, and for how many of twelve graphs.
 RECIPES: tuple[tuple[int, dict[str, Any]], ...] = (
     (3, {}), (2, {"activations": "int16"}), (1, {"weights": "int4"}),
     (1, {"weights": "int4", "group": 16}), (2, {"activations": "float32"}),
     (1, {"weights": "int4", "activations": "float32"}),
+    (1, {"weights": "int4", "activations": "int16"}), (1, {"weights": "float16"}),
 )  # fmt: skip
 
 
@@ -32,7 +34,12 @@ def graph_of_format(seed: int, kind: str) -> Model:
     if kind == "quantized":
         recipes = [recipe for share, recipe in RECIPES for _ in range(share)]
         model = grown(WideGraph(rng, "float32"))
-        return QuantizedModel(**vars(model), recipe=recipes[int(rng.integers(len(recipes)))])
+        recipe = recipes[int(rng.integers(len(recipes)))]
+        if rng.random() < 0.25 and "weights" not in recipe:
+            recipe = {**recipe, "keep_float": tuple(kept_layers(model, rng))}
+        return QuantizedModel(**vars(model), recipe=recipe)
+    if kind == "qoperator":
+        return QOperatorModel(**vars(grown(WideGraph(rng, "float32"))), recipe=runtime_recipe(rng))
     if kind == "blocks":
         return grown(BlockGraph(rng, str(rng.choice(["int8", "int16", "float32"]))))
     return with_integer_steps(grown(DynamicGraph(rng, "dynamic")), rng)
@@ -52,11 +59,45 @@ class QuantizedModel(Model):
         with tempfile.TemporaryDirectory() as folder:
             source, made = Path(folder) / "float.onnx", Path(folder) / "made.onnx"
             source.write_bytes(super().write())
-            edgec.quantize(source, samples, output=made, **self.recipe)
+            self.quantize(source, samples, made)
             return made.read_bytes()
 
+    def quantize(self, source: Path, samples: list[list[Array]], made: Path) -> None:
+        edgec.quantize(source, samples, output=made, **self.recipe)
+
     def text(self) -> str:
-        return f"edgec.quantize({self.recipe}) of\n{super().text()}"
+        return f"{type(self).__name__} by {self.recipe} of\n{super().text()}"
+
+
+def kept_layers(model: Model, rng: Rng) -> Iterator[str]:
+    """Convolutions and dense layers that stay in float, by their nodes' names."""
+    for step in model.steps:
+        if step.kind in ("Conv", "Gemm", "MatMul") and rng.random() < 0.4:
+            yield f"n_{step.outputs[0]}"
+
+
+@dataclass(frozen=True)
+class QOperatorModel(QuantizedModel):
+    """The same by ONNX Runtime's quantizer, with its own operators of integers."""
+
+    def quantize(self, source: Path, samples: list[list[Array]], made: Path) -> None:
+        left = [dict(zip(self.inputs, sample, strict=True)) for sample in samples]
+
+        class Samples(CalibrationDataReader):  # type: ignore[misc]
+            def get_next(self) -> dict[str, Array] | None:
+                return left.pop() if left else None
+
+        quantize_static(source, made, Samples(), quant_format=QuantFormat.QOperator, **self.recipe)
+
+
+def runtime_recipe(rng: Rng) -> dict[str, Any]:
+    """Values and weights of int8 or uint8, and weights with a scale for each channel or one."""
+    types = [QuantType.QInt8, QuantType.QUInt8]
+    values, weights = (types[int(n)] for n in rng.choice(2, 2, p=[0.6, 0.4]))
+    if values == QuantType.QInt8:
+        weights = values  # ONNX Runtime has no products of int8 by uint8
+    return {"activation_type": values, "weight_type": weights,
+            "per_channel": bool(rng.random() < 0.5)}  # fmt: skip
 
 
 class WideGraph(Graph):

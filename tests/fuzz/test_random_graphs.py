@@ -13,7 +13,7 @@ pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
 #: Graphs of each dtype in `make test`, and in `make test-full`; one in RUN_EVERY runs on a core.
 COUNT, FULL, RUN_EVERY = 5, 400, 5
 #: The same of each format.
-FORMAT_COUNT, FORMAT_FULL = 3, 100
+FORMAT_COUNT, FORMAT_FULL = 2, 100
 #: Seeds that were refused with an internal error, or gave wrong bits.
 FOUND = [("mixed", 9), ("int16", 16), ("int8", 107)]
 
