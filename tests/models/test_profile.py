@@ -67,7 +67,7 @@ def test_layers_that_run_row_by_row_have_rows_of_their_own(
     alone."""
     if engine == "qemu" and shutil.which("qemu-system-arm") is None:
         pytest.skip("qemu-system-arm is not installed (Debian package qemu-system-arm)")
-    model = sample_model("mlperf_vww_mbv1_int8.tflite")
+    model = sample_model("mlperf_kws_dscnn_int8.tflite")
     profiles = {}
     for optimize in ("ram", "time"):
         _, built = build(model, BOARD, traced=True, optimize=optimize)
