@@ -64,8 +64,13 @@ def _of_two(kind: str) -> Callable[[Use], str]:
     return body
 
 
+def _is_plain(use: Use) -> bool:
+    """Whether both operands are integers that no QuantizeLinear made."""
+    return use.type(0).quant is None and use.type(3).quant is None
+
+
 def _matmul(use: Use) -> str:
-    if use.type(0).quant is None:
+    if _is_plain(use):
         return BODIES["QLinearMatMul"](use)
     require_zero_points(use)
     text = _dequantized(use, "p", 0) + _dequantized(use, "q", 3, len(use.type(3).shape) - 1)
@@ -73,7 +78,7 @@ def _matmul(use: Use) -> str:
 
 
 def _conv(use: Use) -> str:
-    if use.type(0).quant is None:
+    if _is_plain(use):
         return BODIES["QLinearConv"](use)
     require_zero_points(use)
     text = _dequantized(use, "p", 0) + _dequantized(use, "q", 3)

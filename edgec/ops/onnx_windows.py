@@ -31,6 +31,7 @@ from edgec.ops.onnx_layout import (
 )
 from edgec.ops.op import RawNode, from_onnx
 from edgec.ops.pad import PadAttrs
+from edgec.ops.quantize import QuantizeAttrs
 from edgec.ops.reshape import ReshapeAttrs
 from edgec.ops.slice import sliced
 from edgec.ops.transpose import dequantized
@@ -192,7 +193,14 @@ def _max_pool(builder: GraphBuilder, raw: RawNode) -> Value:
     _check_padding(kernel, padding)
     x = channels_last(builder, raw.operand(0))
     attrs = MaxPool2dAttrs(kernel, stride, padding)
-    return channels_first(builder, builder.op("max_pool2d", [x], attrs, name=raw.name), raw)
+    quant = x.type.quant
+    if x.type.dtype != "uint8" or quant is None:
+        return channels_first(builder, builder.op("max_pool2d", [x], attrs, name=raw.name), raw)
+    # In floats, as QDQ models have it: the passes make integers of it, in int8.
+    x = builder.op("dequantize", [x], name=f"{raw.name}/dequantize", sources=(raw.name,))
+    largest = builder.op("max_pool2d", [x], attrs, name=f"{raw.name}/float", sources=(raw.name,))
+    stored = builder.op("quantize", [largest], QuantizeAttrs(quant, "uint8"), name=raw.name)
+    return channels_first(builder, stored, raw)
 
 
 @from_onnx("AveragePool")

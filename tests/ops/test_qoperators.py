@@ -59,7 +59,7 @@ class _Model:
     def write(
         self, path: Path, kind: str, inputs: list[str], result: list[str], **given: Any
     ) -> None:
-        domain = "" if kind in QOPERATORS else DOMAIN
+        domain = DOMAIN if f"{DOMAIN}.{kind}" in QOPERATORS else ""
         self.nodes += [
             helper.make_node(kind, inputs, ["y"], "node", domain=domain, **given),
             helper.make_node("DequantizeLinear", ["y", *result], ["out"]),
@@ -80,6 +80,12 @@ def _conv(m: _Model, scales: Any) -> tuple[list[str], dict[str, Any]]:
 
 def _matmul(m: _Model, scales: Any) -> tuple[list[str], dict[str, Any]]:
     return [*m.value((6, 16)), *m.weights((16, 8), scales), *m.scale(STEP, -3)], {}
+
+
+def _plain_matmul(m: _Model) -> tuple[list[str], dict[str, Any]]:
+    """The first operand are integers as they are, the second was quantized."""
+    x = m.constant(m.rng.integers(0, 100, (6, 16)), m.dtype)
+    return [x, *m.scale(0.03, 7), *m.value((16, 8)), *m.scale(STEP, -3)], {}
 
 
 def _gemm(m: _Model, scales: Any) -> tuple[list[str], dict[str, Any]]:
@@ -113,6 +119,7 @@ CASES: dict[str, tuple[str, Callable[[_Model], tuple[list[str], dict[str, Any]]]
     "conv by channel": ("QLinearConv", lambda m: _conv(m, SEVERAL), 0),
     "matmul": ("QLinearMatMul", lambda m: _matmul(m, 0.005), 0),
     "matmul by column": ("QLinearMatMul", lambda m: _matmul(m, SEVERAL), 0),
+    "matmul of integers": ("QLinearMatMul", _plain_matmul, 0),
     "gemm": ("QGemm", lambda m: _gemm(m, 0.005), 0),
     "gemm by row": ("QGemm", lambda m: _gemm(m, SEVERAL), 0),
     "add": ("QLinearAdd", _two, 0),
@@ -157,3 +164,22 @@ def test_results(case: str, dtype: str, tmp_path: Path) -> None:
     for function, most in ((module.main, max(steps, 1)), (compiled.main, steps)):
         (found,) = Interpretation(function).run_whole(list(arrays.values()))
         assert np.abs(found - expected).max() <= most * STEP * 1.001
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8"])
+def test_largest_of_stored_integers(dtype: str, tmp_path: Path) -> None:
+    """ONNX Runtime's quantizer leaves MaxPool without scales, between integers."""
+    model, path = _Model(dtype), tmp_path / "m.onnx"
+    x, *parameters = model.value()
+    window = {"kernel_shape": [3, 2], "strides": [2, 1], "pads": [1, 0, 1, 1]}
+    model.write(path, "MaxPool", [x], parameters, **window)
+    x = model.rng.normal(size=SHAPE).astype(np.float32) * 2
+    session = onnxruntime.InferenceSession(path, providers=["CPUExecutionProvider"])
+    (expected,) = session.run(None, {"x0": x})
+    module = import_model(path)
+    compiled = compile_module(module, find_core("cortex-m4"), Options()).module
+    assert [v.type.dtype for n in compiled.main.nodes if "max_pool" in n.op.name
+            for v in n.inputs] == ["int8"]  # fmt: skip
+    for function in (module.main, compiled.main):
+        (found,) = Interpretation(function).run_whole([x])
+        assert np.array_equal(found, expected)
