@@ -67,7 +67,7 @@ from edgec.loop.ir import (
     While,
 )
 from edgec.loop.lanes import private_buffers, why_not_at_once
-from edgec.loop.microkernel import stream_of_call, struct_of_call
+from edgec.loop.microkernel import product_of_call, stream_of_call, struct_of_call
 from edgec.loop.rewrite import expressions, statements, subexpressions
 from edgec.numerics.term import Term, Var
 
@@ -488,8 +488,15 @@ class FunctionPrinter:
             (part,) = call.args
             assert isinstance(part, Const)
             return [f"EC_TRACE(context, trace + {int(part.value)}u, NULL, 0u, 0u);"]
+        before, args = self.taken_by(call)
+        args += map(str, self.added.get(call.callee, ()))
+        text = f"{self.callees.get(call.callee, call.callee)}({', '.join(args)})"
+        return [*before, f"return {text}{FAILED}" if can_fail(call) else f"{text};"]
+
+    def taken_by(self, call: Call) -> tuple[list[str], list[str]]:
+        """The arguments of a call as its C function takes them, after the lines that they need."""
         args = [self.argument(arg) for arg in call.args]
-        before, found = [], struct_of_call(call)
+        before, found = list[str](), struct_of_call(call)
         if found is not None:
             struct, members, unread = found
             given = [args[member] for member in members]
@@ -502,9 +509,11 @@ class FunctionPrinter:
             args[first] = name
             gone = {*members, *unread} - {first}
             args = [arg for place, arg in enumerate(args) if place not in gone]
-        args += map(str, self.added.get(call.callee, ()))
-        text = f"{self.callees.get(call.callee, call.callee)}({', '.join(args)})"
-        return [*before, f"return {text}{FAILED}" if can_fail(call) else f"{text};"]
+        factors = product_of_call(call)
+        if args[factors]:
+            parts = (arg if arg.isdigit() else f"({arg})" for arg in args[factors])
+            args[factors] = [" * ".join(parts)]
+        return before, args
 
     def argument(self, arg: BufferRef | Expr) -> str:
         if not isinstance(arg, BufferRef):

@@ -85,7 +85,8 @@ class Microkernel:
     it is for; without it a call costs as much as its meaning. `code_bytes` is its code size
     including its callees; 0: negligible. `weight_bits` is the number of bits of a weight in its
     stream. `struct` holds sizes that would exceed eight parameters. `together` is the scope whose
-    threads must all make the call together: they share one thread's meaning. `macros` gives C
+    threads must all make the call together: they share one thread's meaning. `product` names sizes
+    of which the C function takes the product, in place of the first. `macros` gives C
     macros that fit the kernel to a model, from the sizes of all its calls there.
     """
 
@@ -107,6 +108,7 @@ class Microkernel:
     weight_bits: int = 8
     together: SyncScope | None = None
     struct: Struct | None = None
+    product: tuple[str, ...] = ()
     macros: Callable[[Sequence[Mapping[str, int]]], Mapping[str, str]] | None = None
 
     def pointers(self, meaning: PrimFunc) -> tuple[Buffer, ...]:
@@ -242,6 +244,16 @@ def struct_of_call(call: Call) -> tuple[Struct, list[int], list[int]] | None:
     places = {name: pointers + place for place, name in enumerate(kernel.sizes)}
     struct = kernel.struct
     return struct, [places[n] for n in struct.members], [places[n] for n in struct.unread]
+
+
+def product_of_call(call: Call) -> slice:
+    """The arguments of a call of which its C function takes the product."""
+    kernel = _REGISTRY.get(call.callee)
+    if kernel is None or not kernel.product:
+        return slice(0, 0)
+    first = sum(isinstance(arg, BufferRef) for arg in call.args)
+    first += kernel.sizes.index(kernel.product[0])
+    return slice(first, first + len(kernel.product))
 
 
 def pointed_at(call: Call) -> list[tuple[BufferRef, int]]:

@@ -22,11 +22,11 @@ void run_matrix_1_any(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_matrix_1_s64(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 
 void run_matrix_1(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_1_s16_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
+{ ec_matrix_1_s16_dsp(out, x, s, n[0] * n[1] * n[2], n[3], n[4], n[5]); }
 void run_matrix_1_any(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_1_s16_any_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
+{ ec_matrix_1_s16_any_dsp(out, x, s, n[0] * n[1] * n[2], n[3], n[4], n[5]); }
 void run_matrix_1_s64(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_1_s16_s64_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5]); }
+{ ec_matrix_1_s16_s64_dsp(out, x, s, n[0] * n[1] * n[2], n[3], n[4], n[5]); }
 
 void run_tail(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));
 void run_tail_any(int16_t *out, const int16_t *x, WORDS(s), WORDS(n));

@@ -42,11 +42,11 @@ void run_matrix_1(int16_t *out, const int16_t *x, WORDS(s), WORDS(n))
 void run_matrix_1_plain(int16_t *out, const int8_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_plain_onnx_s8_s16_dsp(out, x, s, n[0], n[1], n[2], n[3]); }
 void run_high(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_1_s16_s8_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
+{ ec_matrix_1_s16_s8_dsp(out, x, s, n[0] * n[1] * n[2], n[3], n[4], n[5], n[6]); }
 void run_any(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_1_s16_s8_any_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
+{ ec_matrix_1_s16_s8_any_dsp(out, x, s, n[0] * n[1] * n[2], n[3], n[4], n[5], n[6]); }
 void run_s64(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
-{ ec_matrix_1_s16_s8_s64_dsp(out, x, s, n[0], n[1], n[2], n[3], n[4], n[5], n[6]); }
+{ ec_matrix_1_s16_s8_s64_dsp(out, x, s, n[0] * n[1] * n[2], n[3], n[4], n[5], n[6]); }
 void run_tail_high(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 { ec_matrix_1_tail_s16_s8_dsp(out, x, s, ARGUMENTS(ec_matrix_1_tail_s16_s8_dsp)); }
 void run_tail_any(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))

@@ -145,6 +145,14 @@ def test_sizes_that_no_member_holds_are_refused() -> None:
     assert not struct.holds({"rows": -1, "step": 0})
 
 
+def test_sizes_that_a_kernel_multiplies_are_one_argument() -> None:
+    out, x, w = (Buffer(name, (8,), "int16", "arena") for name in ("out", "x", "w"))
+    refs = [BufferRef(buffer, (as_term(0),)) for buffer in (out, x, w)]
+    call = Call("ec_matrix_1_s16_dsp", (*refs, *map(int32, (3, 5, 4, 8, -7, 9))))
+    text = emit_function(PrimFunc("f", (out, x, w), (), call), "f").text
+    assert "ec_matrix_1_s16_dsp(out, x, w, 3 * 5 * 4, 8, -7, 9);" in text
+
+
 @pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 def test_a_struct_has_the_kernels_sizes_in_their_order(kernel: Microkernel) -> None:
     assert kernel.struct is not None

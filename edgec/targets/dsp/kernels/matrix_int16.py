@@ -148,6 +148,7 @@ def _register(sums: Sums, result: str, code_bytes: int) -> None:
             partial(matrix_1, sums, result),
             sizes=sizes,
             struct=Struct("ec_matrix_s16_sizes", sizes) if in_struct else None,
+            product=() if in_struct else sizes[:3],
             header=sums.header,
             needs=frozenset({sums.unit}),
             alignment=(*((("x", 4),) if sums.unit == "dsp" else ()), ("bias", 4)),
