@@ -32,9 +32,11 @@ from edgec.targets.common.recurrent import (
     is_filter,
     is_gru,
     is_lstm,
+    is_recurrence,
     schedule_filters,
     schedule_gru,
     schedule_lstm,
+    schedule_recurrence,
 )
 from edgec.targets.common.rows import (
     UNROLLED_ELEMENTS,
@@ -184,6 +186,10 @@ def _gru(nest: Nest, schedule: Schedule) -> None:
     schedule_gru(schedule, _unrolled(nest))
 
 
+def _recurrence(nest: Nest, schedule: Schedule) -> None:
+    schedule_recurrence(schedule, _unrolled(nest))
+
+
 def _filters(nest: Nest, schedule: Schedule) -> None:
     schedule_filters(schedule, _unrolled(nest))
 
@@ -216,6 +222,7 @@ LOOPS = tuple(
         ("walks", is_walk, finished(_walks)),
         ("gates", is_lstm, finished(_lstm)),
         ("gates of two kinds", is_gru, finished(_gru)),
+        ("recurrences", is_recurrence, finished(_recurrence)),
         ("filters", is_filter, finished(_filters)),
         ("rows", lambda nest: "acc" not in nest.temporaries, finished(_rows)),
         ("computed matrices", _is_kind(Kind.COMPUTED), finished(_computed_matrix)),

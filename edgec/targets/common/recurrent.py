@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from edgec.loop.primitives.lookup import reduce_vars
 from edgec.loop.rewrite import blocks_of, loops_of
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
@@ -25,6 +26,11 @@ def is_lstm(nest: Nest) -> bool:
 def is_gru(nest: Nest) -> bool:
     """Whether gates open, and a state moves as far as they let it."""
     return {"own", "given", "opened"} <= blocks_of(nest.func.body).keys()
+
+
+def is_recurrence(nest: Nest) -> bool:
+    """Whether sums are products with the inputs, and with the layer's own last result."""
+    return {"own", "given"} <= blocks_of(nest.func.body).keys()
 
 
 def is_filter(nest: Nest) -> bool:
@@ -76,9 +82,35 @@ def schedule_gru(schedule: Schedule, straight: int) -> None:
         schedule.unroll("opened_g")
 
 
+def schedule_recurrence(schedule: Schedule, straight: int) -> None:
+    """The gates of a unit share every input: their sums in registers, one load.
+
+    for own_c in 0..96 {                          for own_c in 0..96 {
+      for own_g in 0..2 {                           sums[0..2] = 0
+        own[own_c, own_g] = 0                       for own_k in 0..96 {
+        for own_k in 0..96 {                ->        sums[0] = sums[0] + ...
+          own[own_c, own_g] = ...                     sums[1] = sums[1] + ...
+    } } }                                           }
+                                                    own[own_c, ..] = sums[..]
+                                                  }
+    """
+    sums = [name for name, block in blocks_of(schedule.func.body).items() if reduce_vars(block)]
+    for name in sums:
+        copy = schedule.cache_write(name, f"{name}_c")
+        _share_inputs(schedule, name)
+        _straight(schedule, name, straight)
+        if straight > 1 and f"{copy}_d2" in loops_of(schedule.func.body):
+            schedule.unroll(f"{copy}_d2")
+
+
 def gates_at_once(schedule: Schedule, name: str, loop: str) -> None:
     """The sums of a unit's gates where they are used, input after input."""
     schedule.compute_at(name, loop)
+    _share_inputs(schedule, name)
+
+
+def _share_inputs(schedule: Schedule, name: str) -> None:
+    """Let the gates of a unit be the innermost loop."""
     loops = loops_of(schedule.func.body)
     if f"{name}_k" not in loops or f"{name}_g" not in loops:  # one input, or one gate
         decompose(schedule, name)
@@ -90,6 +122,10 @@ def gates_at_once(schedule: Schedule, name: str, loop: str) -> None:
 def _gates_in_line(schedule: Schedule, name: str, loop: str, straight: int) -> None:
     """The same in straight code: of few gates more inputs."""
     gates_at_once(schedule, name, loop)
+    _straight(schedule, name, straight)
+
+
+def _straight(schedule: Schedule, name: str, straight: int) -> None:
     loops = loops_of(schedule.func.body)
     gates = loops[f"{name}_g"].stop.offset if f"{name}_g" in loops else 1
     for inner in {f"{name}_g", f"{name}_g_init"} & loops.keys():

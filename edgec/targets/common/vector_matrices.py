@@ -137,9 +137,9 @@ def _loops_of_block(func: PrimFunc) -> list[str]:
     return [str(term) if len(term.variables()) == 1 else "" for term in bindings]
 
 
-def second_factor(func: PrimFunc) -> Load:
-    """The load of the second factor of each product."""
-    store = blocks_of(func.body)["acc"].body
+def second_factor(func: PrimFunc, block: str = "acc") -> Load:
+    """The load of the second factor of each product that a block adds."""
+    store = blocks_of(func.body)[block].body
     assert isinstance(store, Store)
     *_, second = (part for part in subexpressions(store.value) if isinstance(part, Load))
     return second
