@@ -38,7 +38,7 @@ def boards_page() -> str:
             "",
             _HEADER.format(source="`boards/`"),
             "`edgec boards` prints the same. An alias stands in brackets. Flash and RAM are the"
-            " regions that a build uses unless told otherwise.",
+            " regions that a build uses where no `--place` says otherwise.",
             "",
             *_markdown(heads, rows),
             "",
