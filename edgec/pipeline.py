@@ -269,15 +269,7 @@ def compile_module(
     with _budget(options).work():
         compiled = job.shared_out(imported, job.compiled(imported, _Dump(dump)))
         specials = tuple(job.special(imported, sizes, compiled) for sizes in choices)
-    program = compiled.program
-    if specials:
-        found = [
-            Special(
-                {var.name: value for var, value in sizes.items()}, words_of(sizes), each.program
-            )
-            for sizes, each in zip(choices, specials, strict=True)
-        ]
-        program = with_versions(program, found)
+    program = _with_specials(compiled.program, choices, specials)
     if compiled.regions is not None:
         program = place_program(program, compiled.regions, copies=compiled.options.prices.is_fast)
     program.check()
@@ -286,6 +278,17 @@ def compile_module(
         options=replace(compiled.options, offload=offload),
         tuned_left_out=known - len(options.tuned.groups),
     )  # fmt: skip
+
+
+def _with_specials(
+    program: Program, choices: Sequence[Sizes], specials: Sequence[Compiled]
+) -> Program:
+    """The program with functions for chosen sizes; the same if there are none."""
+    found = [
+        Special({var.name: value for var, value in sizes.items()}, words_of(sizes), each.program)
+        for sizes, each in zip(choices, specials, strict=True)
+    ]
+    return with_versions(program, found) if found else program
 
 
 @dataclass(frozen=True)

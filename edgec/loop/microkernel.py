@@ -214,6 +214,14 @@ def stream_of_call(call: Call) -> str:
     )
 
 
+def _numbers(kernel: Microkernel, call: Call) -> dict[str, int]:
+    """The sizes of a call; none where a run decides one of them."""
+    given = [arg for arg in call.args if not isinstance(arg, BufferRef)]
+    sizes = zip(kernel.sizes, given, strict=False)
+    numbers = {name: int(arg.value) for name, arg in sizes if isinstance(arg, Const)}
+    return numbers if len(numbers) == len(kernel.sizes) else {}
+
+
 def macros_of_calls(calls: Iterable[Call]) -> dict[str, str]:
     """The C macros by which kernels fit a model with these calls."""
     found: dict[str, list[dict[str, int]]] = {}
@@ -221,12 +229,7 @@ def macros_of_calls(calls: Iterable[Call]) -> dict[str, str]:
         kernel = _REGISTRY.get(call.callee)
         if kernel is None or kernel.macros is None:
             continue
-        given = [arg for arg in call.args if not isinstance(arg, BufferRef)]
-        sizes = zip(kernel.sizes, given, strict=False)
-        numbers = {name: int(arg.value) for name, arg in sizes if isinstance(arg, Const)}
-        if len(numbers) < len(kernel.sizes):  # one is known when the function runs
-            numbers = {}
-        found.setdefault(kernel.name, []).append(numbers)
+        found.setdefault(kernel.name, []).append(_numbers(kernel, call))
     made: dict[str, str] = {}
     for name, sizes_of_calls in found.items():
         macros = _REGISTRY[name].macros

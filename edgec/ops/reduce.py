@@ -237,8 +237,13 @@ def _rescaled(
         raise TypeMismatch(
             f"reduction needs int8 or int16 quantized per tensor or float32, not {x}"
         )
-    if row.chooses:
-        return x.with_shape(shape)
+    return x.with_shape(shape) if row.chooses else _summed(attrs, row, x, shape)
+
+
+def _summed(
+    attrs: ReduceAttrs, row: Reduction, x: TensorType, shape: tuple[int, ...]
+) -> TensorType:
+    """The same of a sum, which is rescaled."""
     if row.multiplier is None:
         raise TypeMismatch(f"{row.name} of quantized integers is not defined")
     if attrs.output is None or not attrs.output.per_tensor:

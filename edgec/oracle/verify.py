@@ -242,8 +242,7 @@ def verify_model(
     if layers and not options.unfused and runner.takes_any_build:
         apart = replace(options.with_limits(Limits()), unfused=True, placements=())
         loose = compile_module(imported, board.core, apart, board=board)
-        rest = _tensors(loose.module.main) - seen
-        if rest:
+        if rest := _tensors(loose.module.main) - seen:
             runner.tell(f"building {model.name} unfused")
             built = deploy(loose, board, work / "unfused", traced=True)
             seen |= _Comparing(result, oracle, loose, runner, True, rest).run(built, inputs)

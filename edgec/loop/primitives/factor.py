@@ -36,14 +36,16 @@ def factor(
 ) -> tuple[PrimFunc, tuple[str, str, Repack, str]]:
     """Make the sums of all channels of sums of some channels: weights = mix x weights[rows].
 
-        block acc(p, c, k) {                  block acc_part(p, r, k) {
-          init { acc[p, c] = bias[c] }          init { acc_part[p, r] = 0 }
-          acc[p, c] = acc[p, c]                 acc_part[p, r] = acc_part[p, r] + x[p, k] * w[r, k]
-            + x[p, k] * w[c, k]         ->    }
-        }                                     block acc(p, c, r) {
-                                                init { acc[p, c] = bias[c] }
-                                                acc[p, c] = acc[p, c] + acc_part[p, r] * w_mix[c, r]
-                                              }
+        block acc(p, c, k) {                   block acc_part(p, r, k) {
+          init { acc[p, c] = bias[c] }           init { acc_part[p, r] = 0 }
+          acc[p, c] = acc[p, c]                  acc_part[p, r] = acc_part[p, r]
+            + x[p, k] * w[c, k]          ->        + x[p, k] * w[r, k]
+        }                                      }
+                                               block acc(p, c, r) {
+                                                 init { acc[p, c] = bias[c] }
+                                                 acc[p, c] = acc[p, c]
+                                                   + acc_part[p, r] * w_mix[c, r]
+                                               }
 
     Requires: sums of int32 whose block starts them itself, of loops from 0 to constants. The caller
     checks that the factors are exact and that no sum leaves int32. Returns the names of the parts

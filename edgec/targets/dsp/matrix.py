@@ -356,6 +356,11 @@ def _window_kernel(width: int, window: Window) -> str:
     in_words = kernel_w * channels % 4 == 0 and not window.is_padded and window.dilation[1] == 1
     if channels % 4 == 0 or in_words:
         return f"ec_pack_windows_{width}_s8_dsp"
+    return _tap_kernel(width, window)
+
+
+def _tap_kernel(width: int, window: Window) -> str:
+    """The same of windows that are packed tap by tap."""
     fits = [name for most, name in BY_TAPS.get(width, {}).items() if window.depth <= most]
     if not fits or window.dilation[1] > 1:
         raise ScheduleError("the inputs of a window are no whole words")

@@ -5,6 +5,7 @@ import re
 
 import pytest
 from test_bound import BINDING
+from test_factor import FACTORING
 from test_floor_sum import FLOORING
 from test_halves import WIDENING
 from test_hold_places import HOLDING
@@ -30,6 +31,7 @@ from edgec.loop.primitives import (
     compute_at,
     compute_inline,
     cut,
+    factor,
     flatten,
     floor_sum,
     fold_offset,
@@ -64,7 +66,8 @@ from edgec.loop.primitives import (
 from edgec.loop.schedule import Schedule
 
 MODULES = (
-    barriers, cache, call_foreign, complement, compute_at, compute_inline, cut, flatten, fuse_axes,
+    barriers, cache, call_foreign, complement, compute_at, compute_inline, cut, factor, flatten,
+    fuse_axes,
     floor_sum, fold_offset, fold_storage, gather,
     halves, hold_places, inline_constant, layout, loops, int4, reduction,
     reverse_compute_at,
@@ -95,5 +98,5 @@ def test_each_is_tried_on_random_nests():
     methods = {*METHODS} - {"call_foreign"}
     tried = {*PRIMITIVES, *SLIDING, *TENSORIZING, *WIDENING, *STEPPING, *SHIFTING, *ROLLING}
     tried |= {*WINDOWING, *BINDING, *FLOORING, *RECURRING, *TILING, *SHARING, *TOGETHER}
-    tried |= {*IN_TILES, *HOLDING}
+    tried |= {*IN_TILES, *HOLDING, *FACTORING}
     assert tried == methods

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import random
+from contextlib import suppress
+
 import numpy as np
 import pytest
 
@@ -10,11 +13,14 @@ from edgec.loop.define import Definition
 from edgec.loop.interpret import interpret
 from edgec.loop.parser import parse_func
 from edgec.loop.printer import print_func
+from edgec.loop.rewrite import loops_of
 from edgec.loop.schedule import Schedule, replay
 from edgec.loop.simplify import simplify
 from edgec.loop.values import cast
 from edgec.loop.verify import verify_func
 
+#: Primitives tried here.
+FACTORING = ("factor",)
 RNG = np.random.default_rng(7)
 FEW = RNG.integers(-40, 41, (2, 3, 4)).astype(np.int8)
 MIX = np.array([[0, 1], [1, 0], [1, 1], [-1, 0], [1, -1]], np.int8)
@@ -53,6 +59,38 @@ def test_all_sums_are_made_of_few() -> None:
         assert print_func(parse_func(print_func(version))) == print_func(version)
         np.testing.assert_array_equal(interpret(version, given)["out"], expected)
     assert replay(func, s.trace_json()).func == s.func
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_random_schedules_keep_the_meaning(seed: int) -> None:
+    choose, rng = random.Random(seed), np.random.default_rng(seed)
+    channels, depth, rank = choose.randint(1, 5), choose.randint(1, 6), choose.randint(1, 3)
+    few, mix = rng.integers(-30, 31, (rank, depth)), rng.integers(-2, 3, (channels, rank))
+    rows = rng.permutation(channels + rank)
+    weights = np.concatenate([few, mix @ few])[rows].astype(np.int8)
+    whole = np.concatenate([np.eye(rank, dtype=int), mix])[rows]
+    b = Definition("f")
+    x, w = b.input("x", (3, depth), "int8"), b.constant("w", weights.shape, "int8")
+    acc = b.reduce(
+        "acc", [("k", 0, depth)], init=lambda p, c: 4,
+        update=lambda acc, p, c, k: acc + cast(x[p, k], "int32") * cast(w[c, k], "int32"),
+        shape=(3, len(weights)), dtype="int32",
+    )  # fmt: skip
+    b.compute(b.output("out", acc.shape, "int32"), lambda p, c: acc[p, c] * 2)
+    arrays = {"x": rng.integers(-128, 128, (3, depth)).astype(np.int8), "w": weights}
+    expected = b.evaluate(arrays)["out"]
+    s = Schedule(b.build())
+    s.factor("acc", "x", [int(np.argmax(rows == row)) for row in range(rank)], whole.tolist())
+    for _ in range(5):
+        loop = choose.choice(sorted(loops_of(s.func.body)))
+        with suppress(ScheduleError):
+            choose.choice([s.unroll, lambda name: s.split(name, 2),
+                           lambda name: s.compute_at("acc_part", name)])(loop)  # fmt: skip
+    given = {**arrays, "w": s.table("w", arrays), "w_mix": s.table("w_mix", arrays)}
+    for version in (s.func, simplify(s.func)):
+        verify_func(version)
+        assert np.array_equal(interpret(version, given)["out"], expected)
+    assert replay(b.build(), s.trace_json()).func == s.func
 
 
 @pytest.mark.parametrize(
