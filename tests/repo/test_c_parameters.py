@@ -4,6 +4,8 @@
 
 Of the Cortex-M side, these were tried with structs and do not meet `tests/models/budgets.toml`:
 
+- `ec_pack_windows_2_s8_dsp`, `ec_pack_windows_3_s8_dsp`: instructions of kws with `ram` on M4
+  (+6,241), and stack (+36 bytes).
 - `ec_conv_row_f32*`, `ec_depthwise_row_f32*`: code of mnist8_f32 (+1,340 bytes) and digits_weights
   (+844) on M4: GCC makes these functions for the numbers that all calls share.
 - `ec_depthwise_windows_s16_dsp`: code of digits_int16 and kws_int16 on M4 (+76 bytes).

@@ -48,7 +48,8 @@ void run_matrix_2(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
 void run_pack_rows_2(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_rows_2_s8_dsp(to, x, n[0]); }
 void run_pack_windows_2(int16_t *to, const int8_t *x, WORDS(n))
-{ ec_pack_windows_2_s8_dsp(to, x, (const ec_window_sizes *)n, n[14]); }
+{ ec_pack_windows_2_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
+                           n[10], n[11], n[12], n[13], n[14]); }
 void run_matrix_4(int8_t *out, const int8_t *x, WORDS(s), WORDS(n))
 { ec_matrix_4_s8_dsp(out, x, s, n[0], n[1], n[2], n[3]); }
 void run_matrix_1(int8_t *out, const int16_t *x, WORDS(s), WORDS(n))
@@ -61,7 +62,8 @@ void run_pack_rows_3(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_rows_3_s8_dsp(to, x, n[0]); }
 void run_pack_row(int16_t *to, const int8_t *x, WORDS(n)) { ec_pack_row_s8_dsp(to, x, n[0]); }
 void run_pack_windows_3(int16_t *to, const int8_t *x, WORDS(n))
-{ ec_pack_windows_3_s8_dsp(to, x, (const ec_window_sizes *)n, n[14]); }
+{ ec_pack_windows_3_s8_dsp(to, x, n[0], n[1], n[2], n[3], n[4], n[5], n[6], n[7], n[8], n[9],
+                           n[10], n[11], n[12], n[13], n[14]); }
 void run_pack_taps_3(int16_t *to, const int8_t *x, WORDS(n))
 { ec_pack_taps_3_s8_dsp(to, x, (const ec_window_sizes *)n, n[14]); }
 void run_pack_few_taps_3(int16_t *to, const int8_t *x, WORDS(n))

@@ -181,64 +181,67 @@ static EC_KERNEL void ec_pack_words_3_s8_dsp(int16_t *to, const int8_t *a, const
  * kernel_w * channels int8 each, row by row. Inputs outside of x are zero_point; if `padded` is 0, there
  * are none. channels is a multiple of 4; or kernel_w * channels is, without padding and without dilation
  * in width. */
-static inline void ec_pack_windows_3_s8_dsp(int16_t *to, const int8_t *x, const ec_window_sizes *n,
-                                            int32_t pixel) {
-    const int32_t row = n->width * n->channels;
+static inline void ec_pack_windows_3_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
+                                            int32_t width, int32_t channels, int32_t kernel_h,
+                                            int32_t kernel_w, int32_t stride_h, int32_t stride_w,
+                                            int32_t dilation_h, int32_t dilation_w, int32_t top,
+                                            int32_t left, int32_t out_width, int32_t padded,
+                                            int32_t zero_point, int32_t pixel) {
+    const int32_t row = width * channels;
     int32_t h[3], w[3], at[3];
     int32_t is_inside = 1;
     for (int32_t p = 0; p < 3; ++p) {
-        h[p] = (pixel + p) / n->out_width * n->stride_h - n->top;
-        w[p] = (pixel + p) % n->out_width * n->stride_w - n->left;
-        at[p] = h[p] * row + w[p] * n->channels;
-        is_inside &= h[p] >= 0 && h[p] + (n->kernel_h - 1) * n->dilation_h < n->height &&
-                     w[p] >= 0 && w[p] + (n->kernel_w - 1) * n->dilation_w < n->width;
+        h[p] = (pixel + p) / out_width * stride_h - top;
+        w[p] = (pixel + p) % out_width * stride_w - left;
+        at[p] = h[p] * row + w[p] * channels;
+        is_inside &= h[p] >= 0 && h[p] + (kernel_h - 1) * dilation_h < height && w[p] >= 0 &&
+                     w[p] + (kernel_w - 1) * dilation_w < width;
     }
-    if (!n->padded || is_inside) {
-        const int32_t run = n->kernel_w * n->channels; /* bytes that lie one after the other */
-        if (n->dilation_w == 1 && run == 4) {
-            ec_pack_words_3_s8_dsp(to, x + at[0], x + at[1], x + at[2], n->kernel_h,
-                                   n->dilation_h * row);
+    if (!padded || is_inside) {
+        const int32_t run = kernel_w * channels; /* bytes that lie one after the other */
+        if (dilation_w == 1 && run == 4) {
+            ec_pack_words_3_s8_dsp(to, x + at[0], x + at[1], x + at[2], kernel_h, dilation_h * row);
             return;
         }
-        for (int32_t kh = 0; kh < n->kernel_h; ++kh) {
-            const int8_t *const from = x + kh * n->dilation_h * row;
-            if (n->kernel_w == 1 || n->dilation_w == 1) {
+        for (int32_t kh = 0; kh < kernel_h; ++kh) {
+            const int8_t *const from = x + kh * dilation_h * row;
+            if (kernel_w == 1 || dilation_w == 1) {
                 ec_pack_3_s8_dsp(to, from + at[0], from + at[1], from + at[2], run / 4);
                 to += 3 * run;
                 continue;
             }
-            for (int32_t kw = 0; kw < n->kernel_w; ++kw) {
-                const int8_t *const tap = from + kw * n->dilation_w * n->channels;
-                ec_pack_3_s8_dsp(to, tap + at[0], tap + at[1], tap + at[2], n->channels / 4);
-                to += 3 * n->channels;
+            for (int32_t kw = 0; kw < kernel_w; ++kw) {
+                const int8_t *const tap = from + kw * dilation_w * channels;
+                ec_pack_3_s8_dsp(to, tap + at[0], tap + at[1], tap + at[2], channels / 4);
+                to += 3 * channels;
             }
         }
         return;
     }
-    for (int32_t kh = 0; kh < n->kernel_h; ++kh) {
-        for (int32_t kw = 0; kw < n->kernel_w; ++kw) {
-            const int32_t step = kh * n->dilation_h * row + kw * n->dilation_w * n->channels;
+    for (int32_t kh = 0; kh < kernel_h; ++kh) {
+        for (int32_t kw = 0; kw < kernel_w; ++kw) {
+            const int32_t step = kh * dilation_h * row + kw * dilation_w * channels;
             const int8_t *from[3];
             uint32_t outside = 0u;
             for (int32_t p = 0; p < 3; ++p) {
-                const uint32_t y = (uint32_t)(h[p] + kh * n->dilation_h);
-                const uint32_t z = (uint32_t)(w[p] + kw * n->dilation_w);
-                const int32_t is_in = y < (uint32_t)n->height && z < (uint32_t)n->width;
+                const uint32_t y = (uint32_t)(h[p] + kh * dilation_h);
+                const uint32_t z = (uint32_t)(w[p] + kw * dilation_w);
+                const int32_t is_in = y < (uint32_t)height && z < (uint32_t)width;
                 from[p] = is_in ? x + at[p] + step : x;
                 outside |= is_in ? 0u : 1u << p;
             }
             if (outside != 7u) {
-                ec_pack_3_s8_dsp(to, from[0], from[1], from[2], n->channels / 4);
+                ec_pack_3_s8_dsp(to, from[0], from[1], from[2], channels / 4);
             }
             for (int32_t p = 0; p < 3; ++p) {
                 if ((outside >> p & 1u) != 0u) {
-                    for (int32_t i = 0; i < n->channels / 2; ++i) {
-                        to[6 * i + 2 * p] = (int16_t)n->zero_point;
-                        to[6 * i + 2 * p + 1] = (int16_t)n->zero_point;
+                    for (int32_t i = 0; i < channels / 2; ++i) {
+                        to[6 * i + 2 * p] = (int16_t)zero_point;
+                        to[6 * i + 2 * p + 1] = (int16_t)zero_point;
                     }
                 }
             }
-            to += 3 * n->channels;
+            to += 3 * channels;
         }
     }
 }
@@ -303,63 +306,67 @@ static inline void ec_pack_rows_2_s8_dsp(int16_t *to, const int8_t *x, int32_t d
 }
 
 /* ec_pack_windows_3_s8_dsp for output pixels `pixel` and `pixel` + 1. */
-static inline void ec_pack_windows_2_s8_dsp(int16_t *to, const int8_t *x, const ec_window_sizes *n,
-                                            int32_t pixel) {
-    const int32_t row = n->width * n->channels;
+static inline void ec_pack_windows_2_s8_dsp(int16_t *to, const int8_t *x, int32_t height,
+                                            int32_t width, int32_t channels, int32_t kernel_h,
+                                            int32_t kernel_w, int32_t stride_h, int32_t stride_w,
+                                            int32_t dilation_h, int32_t dilation_w, int32_t top,
+                                            int32_t left, int32_t out_width, int32_t padded,
+                                            int32_t zero_point, int32_t pixel) {
+    const int32_t row = width * channels;
     int32_t h[2], w[2], at[2];
     int32_t is_inside = 1;
     for (int32_t p = 0; p < 2; ++p) {
-        h[p] = (pixel + p) / n->out_width * n->stride_h - n->top;
-        w[p] = (pixel + p) % n->out_width * n->stride_w - n->left;
-        at[p] = h[p] * row + w[p] * n->channels;
-        is_inside &= h[p] >= 0 && h[p] + (n->kernel_h - 1) * n->dilation_h < n->height &&
-                     w[p] >= 0 && w[p] + (n->kernel_w - 1) * n->dilation_w < n->width;
+        h[p] = (pixel + p) / out_width * stride_h - top;
+        w[p] = (pixel + p) % out_width * stride_w - left;
+        at[p] = h[p] * row + w[p] * channels;
+        is_inside &= h[p] >= 0 && h[p] + (kernel_h - 1) * dilation_h < height && w[p] >= 0 &&
+                     w[p] + (kernel_w - 1) * dilation_w < width;
     }
-    if (!n->padded || is_inside) {
-        const int32_t run = n->kernel_w * n->channels; /* bytes that lie one after the other */
-        if (n->dilation_w == 1 && run == 4) {
-            ec_pack_words_2_s8_dsp(to, x + at[0], x + at[1], n->kernel_h, n->dilation_h * row);
+    if (!padded || is_inside) {
+        const int32_t run = kernel_w * channels; /* bytes that lie one after the other */
+        if (dilation_w == 1 && run == 4) {
+            ec_pack_words_2_s8_dsp(to, x + at[0], x + at[1], kernel_h, dilation_h * row);
             return;
         }
-        for (int32_t kh = 0; kh < n->kernel_h; ++kh) {
-            const int8_t *const from = x + kh * n->dilation_h * row;
-            if (n->kernel_w == 1 || n->dilation_w == 1) {
+        for (int32_t kh = 0; kh < kernel_h; ++kh) {
+            const int8_t *const from = x + kh * dilation_h * row;
+            if (kernel_w == 1 || dilation_w == 1) {
                 ec_pack_words_2_s8_dsp(to, from + at[0], from + at[1], run / 4, 4);
                 to += 2 * run;
                 continue;
             }
-            for (int32_t kw = 0; kw < n->kernel_w; ++kw) {
-                const int8_t *const tap = from + kw * n->dilation_w * n->channels;
-                ec_pack_words_2_s8_dsp(to, tap + at[0], tap + at[1], n->channels / 4, 4);
-                to += 2 * n->channels;
+            for (int32_t kw = 0; kw < kernel_w; ++kw) {
+                const int8_t *const tap = from + kw * dilation_w * channels;
+                ec_pack_words_2_s8_dsp(to, tap + at[0], tap + at[1], channels / 4, 4);
+                to += 2 * channels;
             }
         }
         return;
     }
-    for (int32_t kh = 0; kh < n->kernel_h; ++kh) {
-        for (int32_t kw = 0; kw < n->kernel_w; ++kw) {
-            const int32_t step = kh * n->dilation_h * row + kw * n->dilation_w * n->channels;
+    for (int32_t kh = 0; kh < kernel_h; ++kh) {
+        for (int32_t kw = 0; kw < kernel_w; ++kw) {
+            const int32_t step = kh * dilation_h * row + kw * dilation_w * channels;
             const int8_t *from[2];
             uint32_t outside = 0u;
             for (int32_t p = 0; p < 2; ++p) {
-                const uint32_t y = (uint32_t)(h[p] + kh * n->dilation_h);
-                const uint32_t z = (uint32_t)(w[p] + kw * n->dilation_w);
-                const int32_t is_in = y < (uint32_t)n->height && z < (uint32_t)n->width;
+                const uint32_t y = (uint32_t)(h[p] + kh * dilation_h);
+                const uint32_t z = (uint32_t)(w[p] + kw * dilation_w);
+                const int32_t is_in = y < (uint32_t)height && z < (uint32_t)width;
                 from[p] = is_in ? x + at[p] + step : x;
                 outside |= is_in ? 0u : 1u << p;
             }
             if (outside != 3u) {
-                ec_pack_words_2_s8_dsp(to, from[0], from[1], n->channels / 4, 4);
+                ec_pack_words_2_s8_dsp(to, from[0], from[1], channels / 4, 4);
             }
             for (int32_t p = 0; p < 2; ++p) {
                 if ((outside >> p & 1u) != 0u) {
-                    for (int32_t i = 0; i < n->channels / 2; ++i) {
-                        to[4 * i + 2 * p] = (int16_t)n->zero_point;
-                        to[4 * i + 2 * p + 1] = (int16_t)n->zero_point;
+                    for (int32_t i = 0; i < channels / 2; ++i) {
+                        to[4 * i + 2 * p] = (int16_t)zero_point;
+                        to[4 * i + 2 * p + 1] = (int16_t)zero_point;
                     }
                 }
             }
-            to += 2 * n->channels;
+            to += 2 * channels;
         }
     }
 }

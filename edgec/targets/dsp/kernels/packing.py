@@ -131,6 +131,8 @@ def _of_rows(at_once: int, call: float, each: float, rest: float) -> Callable[..
     return lambda depth: call + each * (depth // at_once) + (rest if depth % at_once else 0)
 
 
+#: Kernels whose sizes are parameters: GCC makes the function for the sizes that all calls share.
+_BY_PARAMETERS = {"ec_pack_windows_2_s8_dsp", "ec_pack_windows_3_s8_dsp"}
 #: Kernels of the DSP extension: first for rows, then for windows.
 _ROWS: tuple[tuple[str, Callable[..., PrimFunc], Callable[..., float]], ...] = (
     ("ec_pack_rows_2_s8_dsp", partial(pack_rows, 2), _of_rows(4, 30, 11, 25)),
@@ -159,7 +161,7 @@ for _kernels, _sizes, _indices in ((_ROWS, ("depth",), ()), (_WINDOWS, Window.SI
                 needs=frozenset({"dsp"}),
                 alignment=(("to", 4),),
                 instructions=_instructions,
-                struct=WINDOW_SIZES if _indices else None,
+                struct=WINDOW_SIZES if _indices and _name not in _BY_PARAMETERS else None,
             )
         )
 _PAD_SIZES = (
