@@ -131,7 +131,7 @@ def _split(function: CFunction, by_structs: bool) -> tuple[tuple[str, ...], tupl
         constant = CONSTANT.fullmatch(line)
         if constant is not None and not (by_structs and _is_read(function, constant[2])):
             pieces[-1] += line[: constant.start(3)]
-            pieces.append("")
+            pieces.append(line[constant.end(3) :])
             numbers.append(constant[3])
             continue
         if by_structs:

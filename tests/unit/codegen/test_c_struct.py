@@ -118,6 +118,16 @@ def test_where_time_counts_only_structs_that_are_passed_on_are_parameters() -> N
     assert len(generalize(functions(read), by_structs=True)) == 2
 
 
+def test_a_struct_that_does_not_vary_stays_as_it_is() -> None:
+    """Beside one that does, its line is whole."""
+    same = "    static const ec_conv_sizes conv_sizes[1] = {{.pixels = 4}};"
+    other = "    static const ec_window_sizes window_sizes[1] = {{.height = %d}};"
+    call = "    ec_pack(to, x, window_sizes, conv_sizes);"
+    functions = [CFunction(f"f{n}", ("int8_t *to",), (same, other % n, call)) for n in (1, 2)]
+    (general,) = generalize(functions)
+    assert general.function.lines == (same, call)
+
+
 def test_a_struct_that_varies_counts_as_its_numbers_that_do() -> None:
     """A dozen numbers through a pointer are as slow as a dozen parameters."""
     others = [
