@@ -45,7 +45,7 @@ from edgec.memory.choose import Choice
 from edgec.memory.decide import decide
 from edgec.memory.layout import placement_problem, with_states
 from edgec.memory.problem import Plan, Problem
-from edgec.memory.solve import plan_memory
+from edgec.memory.raise_outputs import smallest_plan
 from edgec.numerics.fit_term import Sizes
 from edgec.numerics.fixed_point import Rounding
 from edgec.numerics.narrow_float import STORED_IN
@@ -370,10 +370,16 @@ class _Job:
         stages.check("order_channels", module)
         stages.write("loops", _loops_text, choice.variants)
         regions = board_regions_of(self.board, options.placements, self.reserved)
-        problem = _placement(module.main, choice, regions, options)
-        if beside is not None:
-            problem = fix_offsets(problem, beside.plan, _same_places(module.main, beside))
-        plan = plan_memory(problem, node_limit=options.plan_nodes)
+
+        def problem_of(variants: Sequence[Variant]) -> Problem:
+            chosen = replace(choice, variants=tuple(variants))
+            problem = _placement(module.main, chosen, regions, options)
+            if beside is None:
+                return problem
+            return fix_offsets(problem, beside.plan, _same_places(module.main, beside))
+
+        found = smallest_plan(module.main, choice.groups, choice.variants, options, problem_of)
+        choice, problem, plan = replace(choice, variants=found.variants), found.problem, found.plan
         stages.write("plan", _plan_text, problem, plan)
         name = checked_model_name(options.model_name or model_identifier(imported.source))
         board_name = self.board.name if self.board else self.board_name

@@ -28,7 +28,14 @@ from edgec.graph.types import Array
 from edgec.loop.ir import Call, PrimFunc, Stmt
 from edgec.loop.microkernel import bytes_read_past
 from edgec.loop.rewrite import Rewriter
-from edgec.memory.layout import ARENA, STATE, merged_places, scratch_name, state_places
+from edgec.memory.layout import (
+    ARENA,
+    STATE,
+    merged_places,
+    raised_places,
+    scratch_name,
+    state_places,
+)
 from edgec.memory.problem import Plan, Problem
 from edgec.passes.fuse_groups import Group, storage
 from edgec.passes.lower_groups import SCRATCH_ALIGN, LoweredGroup, Variant, scratch_parts
@@ -78,8 +85,11 @@ def assemble(
     outside = {roots.get(v, v) for v in (*function.inputs, *function.outputs)}
     sizes.update({v.name: v.type.nbytes for v in outside})
     places = merged_places(function, groups, chosen, io=io)
+    raised = raised_places(function, groups, chosen, io)
+    sizes |= {place.name: place.type.nbytes for place in places.values()}
     for value, place in {**places, **state_places(function)}.items():
-        sizes[value.name], offsets[value.name] = value.type.nbytes, offsets[place.name]
+        sizes[value.name] = value.type.nbytes
+        offsets[value.name] = offsets[place.name] + raised.get(value, 0)
         if place.name in area_of:
             area_of[value.name] = area_of[place.name]
     states = tuple(_state(state, constants) for state in function.states)

@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy as np
+
 from edgec.loop.access import Region, reads, region, term_range, writes
 from edgec.loop.ir import Buffer, For, PrimFunc, Seq, Stmt, Store
 from edgec.loop.simplify import drop_decided, lower_blocks
@@ -30,6 +32,28 @@ def in_place_inputs(func: PrimFunc) -> tuple[str, ...]:
     if out in reads(body):
         return ()
     return tuple(p.name for p in arena if p != out and _may_share(body, p, out))
+
+
+def row_bytes(func: PrimFunc) -> int:
+    """The bytes by whose multiples an output in place may lie above the input; 0 if it may not.
+
+    The function goes channel by channel: what one step reads and writes is one channel's, or a few
+    channels', in all rows. They are nobody else's in the rows beside, either.
+    """
+    body = drop_decided(lower_blocks(func.body))
+    names = in_place_inputs(func)
+    if not names:
+        return 0
+    x = next(p for p in func.params if p.name == names[0])
+    out = next(p for p in func.params if p.scope == "arena" and p in writes(body))
+    loops, home = _home(body, x, out)
+    read = region(x, home, outer=loops, only="reads")
+    write = region(out, home, outer=loops, only="writes")
+    if not isinstance(home, Seq) or read is None or write is None:
+        return 0
+    own = _separated(len(x.shape) - 1, read, write, loops)
+    channels = x.shape[-1] * np.dtype(x.dtype).itemsize
+    return channels if all(loop.var in own or loop.extent == 1 for loop in loops) else 0
 
 
 def _may_share(body: Stmt, x: Buffer, out: Buffer) -> bool:

@@ -97,7 +97,8 @@ class Schedule:
     `repacked` says, for each constant parameter whose layout changed, how to repack its array;
     `packed`, for each that replaces several, how to make it from theirs (after repacking);
     `folded`, for each that took in others, how to make it before all that.
-    `in_place` names inputs that the output may replace where they are (`edgec.loop.in_place`).
+    `in_place` names inputs that the output may replace where they are, or above them by a multiple
+    of `row_bytes` (`edgec.loop.in_place`).
     """
 
     func: PrimFunc
@@ -107,6 +108,7 @@ class Schedule:
     packed: dict[str, Packed] = field(default_factory=dict)
     folded: dict[str, Packed] = field(default_factory=dict)
     in_place: tuple[str, ...] = ()
+    row_bytes: int = 0
 
     def __post_init__(self) -> None:
         self._rng = random.Random(self.seed)

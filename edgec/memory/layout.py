@@ -77,7 +77,8 @@ def placement_problem(
     have one that may overlap the input, so that a choice between variants can compare both.
     """
     merged = merged_places(function, groups, chosen, io=io) if merge else {}
-    stored = StoredValues(function, groups, io=io, merged=merged)
+    raised = raised_places(function, groups, chosen, io) if merge else {}
+    stored = StoredValues(function, groups, io=io, merged=merged, raised=raised)
     buffers = list(stored.buffers())
     overlaps: list[Overlap] = []
     for position, variant in enumerate(chosen):
@@ -100,7 +101,7 @@ def placement_problem(
 class StoredValues:
     """The stored values of a function, their lifetimes, and which of them may overlap in each step.
 
-    merged: as `merged_places` returns them.
+    merged, raised: as `merged_places` and `raised_places` return them.
     """
 
     def __init__(
@@ -110,22 +111,33 @@ class StoredValues:
         *,
         io: Io = "arena",
         merged: Mapping[Value, Value] | None = None,
+        raised: Mapping[Value, int] | None = None,
     ) -> None:
         self.groups = groups
         self.merged = merged or {}
+        self.raised = raised or {}
         self.roots = storage(function)
         self.aligns = value_aligns(function, self.roots, self.merged)
         self.start, self.stop = lifetimes(function, groups, self.roots)
         self.outside = outside_values(function, self.roots, io)
+        self.room: dict[Value, int] = {}
         for value, place in self.merged.items():
             self.stop[place] = max(self.stop[place], self.stop[value])
+            self.room[place] = max(self.room.get(place, 0), self.raised.get(value, 0))
         # A result that the last group reads stops with it, and yet must stay.
         self.kept = self.outside | {self.roots.get(v, v) for v in function.results}
 
     def buffers(self) -> tuple[Buffer, ...]:
         """One for each value that has a place of its own in the arena."""
         return tuple(
-            Buffer(v.name, v.type.nbytes, self.start[v], self.stop[v], self.aligns[v], (ARENA,))
+            Buffer(
+                v.name,
+                v.type.nbytes + self.room.get(v, 0),
+                self.start[v],
+                self.stop[v],
+                self.aligns[v],
+                (ARENA,),
+            )
             for v in self.start
             if v not in self.outside and v not in self.merged
         )
@@ -141,7 +153,7 @@ class StoredValues:
         for (where, root), distance in scratch_distances(variant, self.roots).items():
             if self._dies(root, position):
                 name = scratch_name(position, where)
-                yield Overlap(self.merged.get(root, root).name, name, distance)
+                yield self._overlap(root, name, distance)
         output = self.groups[position].group.output
         if output in self.outside or output in self.merged:
             return
@@ -150,7 +162,11 @@ class StoredValues:
             distances |= {self.roots.get(v, v): 0 for v in variant.in_place}
         for root, distance in distances.items():
             if self._dies(root, position):
-                yield Overlap(self.merged.get(root, root).name, output.name, distance)
+                yield self._overlap(root, output.name, distance)
+
+    def _overlap(self, root: Value, name: str, distance: int) -> Overlap:
+        place = self.merged.get(root, root)
+        return Overlap(place.name, name, distance - self.raised.get(root, 0))
 
     def _dies(self, root: Value, position: int) -> bool:
         return self.stop[root] == position + 1 and root not in self.kept
@@ -164,19 +180,37 @@ def merged_places(
     io: Io = "arena",
 ) -> dict[Value, Value]:
     """Return for each output that replaces an input in place the value whose buffer it lies in."""
+    merged: dict[Value, Value] = {}
+    for _, output, root in replaced_inputs(function, groups, chosen, io):
+        merged[output] = merged.get(root, root)
+    return merged
+
+
+def raised_places(
+    function: Function, groups: Sequence[LoweredGroup], chosen: Sequence[Variant], io: Io
+) -> dict[Value, int]:
+    """Return for the same outputs by how many bytes they lie above the start of that buffer."""
+    raised: dict[Value, int] = {}
+    for variant, output, root in replaced_inputs(function, groups, chosen, io):
+        raised[output] = raised.get(root, 0) + variant.raised_bytes
+    return raised
+
+
+def replaced_inputs(
+    function: Function, groups: Sequence[LoweredGroup], chosen: Sequence[Variant], io: Io
+) -> Iterator[tuple[Variant, Value, Value]]:
+    """The variants whose output replaces an input, with both values."""
     roots = storage(function)
     _, stop = lifetimes(function, groups, roots)
     outside = outside_values(function, roots, io)
     kept = outside | {roots.get(v, v) for v in function.results}
-    merged: dict[Value, Value] = {}
     for position, variant in enumerate(chosen):
         output = groups[position].group.output
         for root in (roots.get(v, v) for v in variant.in_place):
             is_last = stop[root] == position + 1 and root not in kept
             if is_last and output not in outside:
-                merged[output] = merged.get(root, root)
+                yield variant, output, root
                 break
-    return merged
 
 
 def state_places(function: Function) -> dict[Value, Value]:

@@ -66,7 +66,8 @@ class Variant:
 
     args: for each parameter of `function`, the graph value it stands for, or None for a constant
     (then `constants` has its array by parameter name) or scratch. scratch: the buffers that it
-    needs besides. in_place: inputs that the output may replace where they are. callees: the
+    needs besides. in_place: inputs that the output may replace where they are, or
+    above them by a multiple of row_bytes; raised_bytes: by so much it lies above. callees: the
     functions that `function` calls, by the names it calls them. parts: the layers of a group that
     runs row by row, and rows: values inside it that exist row by row only, both in the order in
     which the function numbers them, parts first, when it reports them. is_tuned: `edgec tune`
@@ -80,6 +81,8 @@ class Variant:
     scratch: tuple[Scratch, ...]
     instructions: int
     in_place: tuple[Value, ...] = ()
+    row_bytes: int = 0
+    raised_bytes: int = 0
     callees: Mapping[str, PrimFunc] = field(default_factory=dict)
     parts: tuple[RowPart, ...] = ()
     rows: tuple[Value, ...] = ()
@@ -230,6 +233,7 @@ def variant_of(
         scratch=scratch_buffers(function),
         instructions=round(estimate(function).instructions),
         in_place=tuple(values[name] for name in schedule.in_place),
+        row_bytes=schedule.row_bytes,
     )
 
 

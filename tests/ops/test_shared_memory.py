@@ -222,8 +222,8 @@ def test_output_may_share_memory_down_to_the_distance(make: Make) -> None:
     assert broken >= 0.8 * tested > 0
 
 
-def test_output_may_be_exactly_where_its_input_is() -> None:
-    found = 0
+def test_output_may_be_where_its_input_is_or_some_rows_above() -> None:
+    found = raised = 0
     for seed in range(12):
         rng = np.random.default_rng([seed, 99])
         for variant in variants(same_depthwise, rng):
@@ -232,10 +232,14 @@ def test_output_may_be_exactly_where_its_input_is() -> None:
             for value in variant.in_place:
                 arrays = random_arrays(variant, rng)
                 expected, _ = watched_distances(func, arrays, "out")
-                got = run_shared(func, arrays, names[value], "out", 0)
-                assert got.tobytes() == expected.tobytes()
+                for rows in (0, 1, 3, 100) if variant.row_bytes else (0,):
+                    above = rows * variant.row_bytes
+                    got = run_shared(func, arrays, names[value], "out", -above)
+                    assert got.tobytes() == expected.tobytes()
+                    raised += rows > 0
                 found += 1
     assert found > 10
+    assert raised > 10
 
 
 def test_scratch_may_take_the_place_of_its_input(tmp_path: Path) -> None:

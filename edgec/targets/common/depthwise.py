@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from edgec.loop.in_place import in_place_inputs
+from edgec.loop.in_place import in_place_inputs, row_bytes
 from edgec.loop.ir import Buffer, Const, IndexValue, Select, Store
 from edgec.loop.rewrite import loops_of, statements, subexpressions
 from edgec.loop.schedule import Schedule
@@ -40,6 +40,7 @@ def schedule_planes(schedule: Schedule, straight: bool) -> None:
             schedule.unroll(loop)
     schedule.simplify()
     schedule.in_place = in_place_inputs(schedule.func)
+    schedule.row_bytes = row_bytes(schedule.func)
     gather_plane(schedule, x, plane)
 
 

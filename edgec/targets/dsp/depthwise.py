@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from edgec.errors import ScheduleError
 from edgec.loop.gathered import COLUMN
-from edgec.loop.in_place import in_place_inputs
+from edgec.loop.in_place import in_place_inputs, row_bytes
 from edgec.loop.microkernel import get_microkernel
 from edgec.loop.schedule import Schedule
 from edgec.loop.values import Array
@@ -129,6 +129,7 @@ def _schedule(nest: Nest, window: Window, lanes: int, in_tiles: bool, limits: Li
     decompose(schedule, "acc")
     schedule.simplify()
     schedule.in_place = in_place_inputs(schedule.func)
+    schedule.row_bytes = row_bytes(schedule.func)
     schedule.storage_align("plane", -2, COLUMN // 2)
     sizes = {name: window.sizes[name] for name in ("height", "width", "top", "left")}
     fill = window.zero_point if window.is_padded else 0

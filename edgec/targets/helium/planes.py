@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from edgec.errors import ScheduleError
-from edgec.loop.in_place import in_place_inputs
+from edgec.loop.in_place import in_place_inputs, row_bytes
 from edgec.loop.schedule import Schedule
 from edgec.loop.window import Window
 from edgec.targets.common.gathered import IMAGE_AXES, fold_offsets, spread_factors
@@ -62,6 +62,7 @@ def schedule_planes(nest: Nest) -> list[Schedule]:
         decompose(schedule, "acc")
         schedule.simplify()
         schedule.in_place = in_place_inputs(schedule.func)
+        schedule.row_bytes = row_bytes(schedule.func)
         fill = window.zero_point if window.is_padded else 0
         sizes = {
             "height": height, "width": width, "columns": tile, "channels": channels, "fill": fill,

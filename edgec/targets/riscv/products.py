@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 from edgec.errors import ScheduleError
-from edgec.loop.in_place import in_place_inputs
+from edgec.loop.in_place import in_place_inputs, row_bytes
 from edgec.loop.schedule import Schedule
 from edgec.loop.window import Window
 from edgec.targets.common.gathered import fuse_pixels, padded_rows, plain_matrix, whole_windows
@@ -146,6 +146,7 @@ def _planes(nest: Nest, ends: dict[str, int]) -> Schedule:
     decompose(schedule, "acc")
     schedule.simplify()
     schedule.in_place = in_place_inputs(schedule.func)
+    schedule.row_bytes = row_bytes(schedule.func)
     sizes = {name: window.sizes[name] for name in ("height", "width", "top", "left")}
     height, width, channels = inner.shape
     sizes |= {"step": channels, "fill": window.zero_point}

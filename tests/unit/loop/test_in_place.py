@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from edgec.loop.in_place import in_place_inputs
+from edgec.loop.in_place import in_place_inputs, row_bytes
 from edgec.loop.parser import parse_func
 
 HEAD = "func f(x: arena int8[4, 6], y: arena int8[4, 6], out: arena int8[4, 6]) {"
@@ -105,3 +105,24 @@ def test_only_one_output_may_replace() -> None:
     two = "func f(x: arena int8[4], a: arena int8[4], b: arena int8[4]) { for i in 0..4 {"
     assert in_place_inputs(parse_func(f"{two} a[i] = x[i] b[i] = x[i] }} }}")) == ()
     assert in_place_inputs(parse_func(f"{two} a[i] = x[i] }} }}")) == ("x", "b")
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        # a channel is copied before it is written, or two are
+        ("for c in 0..6 { for i in 0..4 { p[i] = x[i, c] }"
+         " for i in 0..4 { out[i, c] = p[3 - i] } }", 6),
+        ("for c in 0..3 { for i in 0..4 { p[i] = x[i, c*2] }"
+         " for i in 0..4 { out[i, c*2 + 1] = p[i] out[i, c*2] = p[i] } }", 0),
+        # a row is copied before it is written, element after element
+        ("for i in 0..4 { for j in 0..4 { p[j] = x[i, j] }"
+         " for j in 0..4 { out[i, j] = p[j] } }", 0),
+        ("for i in 0..4 { for j in 0..6 { out[i, j] = x[i, j] } }", 0),
+        # not in place
+        ("for c in 0..5 { for i in 0..4 { p[i] = x[i, c] }"
+         " for i in 0..4 { out[i, c + 1] = p[3 - i] } }", 0),
+    ],
+)  # fmt: skip
+def test_rows_that_an_output_may_lie_above(body: str, expected: int) -> None:
+    assert row_bytes(parse_func(f"{PLANE} {body} }}")) == expected
