@@ -22,6 +22,7 @@ from edgec.passes.lower_groups import LoweredGroup, Scratch, Variant
 
 ARENA = "arena"
 STATE = "state"  # persistent: kept from one run to the next
+SCRATCH = "scratch."  # what the names of its buffers begin with
 ALIGN_BYTES = 4  # alignment that kernels need for an activation of any dtype
 
 
@@ -59,7 +60,7 @@ def value_aligns(
 
 def scratch_name(position: int, place: str = "") -> str:
     """Name of the buffer of a place of scratch of the group at this position."""
-    return f"scratch.{position}.{place}" if place else f"scratch.{position}"
+    return f"{SCRATCH}{position}.{place}" if place else f"{SCRATCH}{position}"
 
 
 def placement_problem(

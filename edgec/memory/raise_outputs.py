@@ -9,6 +9,7 @@ depthwise layers in place, each pointwise layer would take these rows again:
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from math import lcm
@@ -16,7 +17,7 @@ from math import lcm
 from edgec.errors import PlanError
 from edgec.graph.ir import Function
 from edgec.memory.bound import lower_bound_bytes
-from edgec.memory.layout import StoredValues, replaced_inputs, variant_distances
+from edgec.memory.layout import SCRATCH, StoredValues, replaced_inputs, variant_distances
 from edgec.memory.problem import Plan, Problem
 from edgec.memory.solve import plan_memory
 from edgec.options import Io, Options
@@ -52,24 +53,38 @@ def smallest_plan(
     Each output in place is raised by what its last reader goes down, or none is.
     """
 
-    def planned(
-        variants: Sequence[Variant], problem: Problem, node_limit: int = options.plan_nodes
-    ) -> Planned:
-        return Planned(tuple(variants), problem, plan_memory(problem, node_limit=node_limit))
-
     raised = raise_outputs(function, groups, chosen, options.io)
-    if not raised:
-        return planned(chosen, problem_of(chosen))
-    other = problem_of(raised)
     try:
-        found = planned(chosen, problem_of(chosen))
+        found = _planned(chosen, problem_of(chosen), options.plan_nodes)
     except PlanError:
-        return planned(raised, other)
-    if lower_bound_bytes(other.buffers, other.overlaps) >= found.ram_bytes:
+        return _planned(raised or chosen, problem_of(raised or chosen), options.plan_nodes)
+    if not raised:
         return found
-    if planned(raised, other, FEW_NODES).ram_bytes >= found.ram_bytes:
+    problem = _scratch_first(problem_of(raised))
+    if lower_bound_bytes(problem.buffers, problem.overlaps) >= found.ram_bytes:
         return found
-    return planned(raised, other)
+    try:
+        if _planned(raised, problem, FEW_NODES).ram_bytes >= found.ram_bytes:
+            return found
+        return _planned(raised, problem, options.plan_nodes)
+    except PlanError:
+        return found
+
+
+def _planned(variants: Sequence[Variant], problem: Problem, node_limit: int) -> Planned:
+    return Planned(tuple(variants), problem, plan_memory(problem, node_limit=node_limit))
+
+
+def _scratch_first(problem: Problem) -> Problem:
+    """Fix scratch at the arena's start, whose address is there already, where it is its group's
+    only buffer of scratch.
+    """
+    alone = Counter(b.start for b in problem.buffers if b.name.startswith(SCRATCH))
+    buffers = (
+        replace(b, fixed_offset=0) if b.name.startswith(SCRATCH) and alone[b.start] == 1 else b
+        for b in problem.buffers
+    )
+    return replace(problem, buffers=tuple(buffers))
 
 
 def raise_outputs(

@@ -160,7 +160,8 @@ def _rv32(name: str, features: frozenset[str], zig: str, more: str) -> Core:
             "riscv32-esp-elf-gcc",
         ),
         gcc_flags=("-march=rv32imc", "-mabi=ilp32"),
-        clang_flags=("--target=riscv32-freestanding-none", f"-mcpu=generic_rv32+{zig}",
+        # Without `relax` the linker leaves a call as two instructions.
+        clang_flags=("--target=riscv32-freestanding-none", f"-mcpu=generic_rv32+{zig}+relax",
                      "-mabi=ilp32"),
     )  # fmt: skip
 
