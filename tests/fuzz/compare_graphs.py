@@ -9,8 +9,6 @@ this computer and on simulated cores; and each graph compiles for a board, assem
 from __future__ import annotations
 
 import sys
-import tempfile
-from pathlib import Path
 from typing import Any
 
 import compare_models
@@ -18,6 +16,7 @@ import numpy as np
 from compare_models import Case, Tally
 from graph_formats import QuantizedModel, graph_of_format
 from graph_maker import DTYPES
+from on_boards import on_board
 from random_graphs import random_graph
 from random_layers import BOARDS, LEVELS, SIMULATED
 from random_models import Model
@@ -57,41 +56,6 @@ def case_of(seed: int, dtype: str) -> Case:
     }  # fmt: skip
     percent = int(rng.choice([100, 100, 100, 80, 50]))
     return Case(seed, model, compare_models.inputs_of(model, rng), options, core, percent)
-
-
-def on_board(case: Case, boards: tuple[str, ...] = BOARDS, *, runs: bool = False) -> None:
-    """Compile a case for a board that its seed chooses, assembly included; perhaps run it there.
-
-    Raises Wrong if the simulated core gives other bytes than the reference.
-    """
-    from edgec.boards.board import load_board
-    from edgec.codegen.project import write_project
-    from edgec.deploy.project import deploy
-    from edgec.frontends import import_model
-    from edgec.graph.interpret import Interpretation
-    from edgec.options import Options
-    from edgec.pipeline import compile_module
-    from edgec.runners.engine import open_session
-
-    name = str(np.random.default_rng((case.seed, 7)).choice(boards))
-    board = load_board(name)
-    with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "m.onnx"
-        path.write_bytes(case.model.write())
-        options = Options(**{**case.options, "no_asm": False})
-        built = compile_module(import_model(path), board.core, options, board=board,
-                               board_name=name)  # fmt: skip
-        if not runs:
-            write_project(built.program, Path(folder))
-            return
-        project, reference = deploy(built, board, Path(folder) / "p"), built.module.main
-        with open_session("core", project) as session:
-            for inputs in case.inputs:
-                expected = Interpretation(reference).run_whole(inputs)
-                for want, found in zip(expected, session.run(inputs).outputs, strict=True):
-                    compare_models.compare(f"output on {name}", want, found.reshape(want.shape), 0)
-                    if want.tobytes() != found.tobytes():
-                        raise compare_models.Wrong(f"{name}: zeros or NaNs differ")
 
 
 def run(seeds: range, dtype: str, *, run_every: int = 0) -> Tally:

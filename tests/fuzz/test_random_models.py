@@ -16,7 +16,9 @@ import numpy as np
 import pytest
 import random_onnx
 from against_frameworks import Wrong, check_nodes
-from compare_models import Case, case_of, end_threads, failure, inputs_of, run, shrink
+from compare_models import Case, Tally, case_of, end_threads, failure, inputs_of, note, run, shrink
+from on_boards import on_board
+from random_layers import SIMULATED
 from random_models import Model, Step, Tensor
 from random_onnx import MAKERS
 from random_tflite import KINDS
@@ -27,9 +29,12 @@ from edgec.graph.operator import get_op
 
 pytest.importorskip("onnxruntime", reason="onnxruntime is not installed (edgec[verify])")
 pytest.importorskip("tflite_micro", reason="tflite_micro is not installed (edgec[verify])")
+pytest.importorskip("unicorn", reason="unicorn is not installed (edgec[sim])")
 
 #: Models of `make test`; `make test-full` tries more.
 COUNT, FULL = 48, 1000
+#: The same of models that run on simulated cores.
+CORE_COUNT, CORE_FULL = 16, 400
 
 
 def check(first: int, count: int) -> None:
@@ -46,6 +51,29 @@ def test_random_models_equal_their_frameworks() -> None:
 @pytest.mark.full
 def test_more_random_models_equal_their_frameworks() -> None:
     check(COUNT, FULL)
+
+
+def check_on_cores(seeds: range) -> None:
+    """Models run on simulated cores with the reference's bits; what is refused is no finding."""
+    tally = Tally()
+    for seed in seeds:
+        case = case_of(seed)
+        try:
+            on_board(case, SIMULATED, runs=True)
+            tally.results["compared"] += 1
+        except Exception as error:
+            note(tally, seed, case, error)
+    assert not tally.findings, "\n\n".join(tally.findings.values())
+    assert tally.results["compared"] > len(seeds) * 3 // 4, tally.refused
+
+
+def test_random_models_run_on_simulated_cores() -> None:
+    check_on_cores(range(CORE_COUNT))
+
+
+@pytest.mark.full
+def test_more_random_models_run_on_simulated_cores() -> None:
+    check_on_cores(range(CORE_COUNT, CORE_FULL))
 
 
 def test_a_forked_process_has_threads_of_its_own(tmp_path: Path) -> None:
