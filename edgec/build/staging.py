@@ -66,6 +66,7 @@ def staged_folder(target: Path) -> Iterator[Path]:
     target = Path(os.path.realpath(target))
     _remove_stale(target)
     kept_files(target)
+    missing = [folder for folder in target.parents if not folder.exists()]
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         staging = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -92,6 +93,9 @@ def staged_folder(target: Path) -> Iterator[Path]:
             _swap(content, target, staging / "old")
     finally:
         _remove(staging)
+        for folder in missing:
+            with suppress(OSError):  # it is not empty
+                folder.rmdir()
 
 
 @contextmanager

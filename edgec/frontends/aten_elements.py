@@ -402,6 +402,46 @@ def variance_and_mean(call: Call, x: Value, axes: Sequence[int] | None = None,
     return spread, _reduced(call, x, axes, keepdim, kind="ReduceMean")
 
 
+@aten("cummax.default")
+def running_max(call: Call, x: Value, axis: int) -> Result:
+    """The largest of all elements up to each, and where it is last."""
+    return _running(call, x, axis, "Max", "GreaterOrEqual")
+
+
+@aten("cummin.default")
+def running_min(call: Call, x: Value, axis: int) -> Result:
+    """The least of all elements up to each, and where it is last."""
+    return _running(call, x, axis, "Min", "LessOrEqual")
+
+
+def _running(call: Call, x: Value, axis: int, kind: str, reaches: str) -> Result:
+    if not x.type.shape:
+        return x, call.value(np.zeros((), np.int64))
+    axis %= len(x.type.shape)
+    found = _prefixes(call, x, axis, kind)
+    if 1 not in call.used:
+        return found, None
+    form = [-1 if at == axis else 1 for at in range(len(x.type.shape))]
+    numbers = np.arange(x.type.shape[axis], dtype=np.int64).reshape(form)
+    is_new = call.onnx(reaches, x, found)
+    if x.type.is_float:
+        is_new = call.onnx("Or", is_new, call.onnx("IsNaN", x))
+    at = call.onnx("Where", is_new, numbers, np.zeros((), np.int64))
+    return found, _prefixes(call, at, axis, "Max")
+
+
+def _prefixes(call: Call, x: Value, axis: int, kind: str) -> Value:
+    """Results of `kind` over all elements up to each: of two, then four, then eight ..."""
+    distance, count = 1, x.type.shape[axis]
+    while distance < count:
+        first = call.onnx("Slice", x, ints([0]), ints([distance]), ints([axis]))
+        rest = call.onnx("Slice", x, ints([distance]), ints([count]), ints([axis]))
+        before = call.onnx("Slice", x, ints([0]), ints([count - distance]), ints([axis]))
+        x = call.onnx("Concat", first, call.onnx(kind, rest, before), axis=axis)
+        distance *= 2
+    return x
+
+
 @aten("cumsum.default")
 def running_sum(call: Call, x: Value, axis: int, dtype: object = None) -> Result:
     """Sums of all elements up to each."""

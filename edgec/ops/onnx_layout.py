@@ -150,11 +150,15 @@ def _check_same(
 def _ceil_padding(inside: int, after: int, kernel: int, stride: int, dilation: int) -> int:
     """Padding for the window after the last whole one; none if it would begin in the padding.
 
+    A window that is larger than all is padded where it is the only one.
+
     inside: the padding before and the extent.
     """
     reach = (kernel - 1) * dilation + 1
     room = inside + after - reach
-    if stride < 1 or room < 0 or room % stride == 0 or (room // stride + 1) * stride >= inside:
+    if room < 0:
+        return -room if -room < stride else 0
+    if stride < 1 or room % stride == 0 or (room // stride + 1) * stride >= inside:
         return 0
     return stride - room % stride
 

@@ -70,6 +70,7 @@ POOLS = [
     {"kernel_shape": [1, 1], "strides": [2, 2], "ceil_mode": 1},  # a window would begin outside
     {"kernel_shape": [2, 3], "pads": [1, 1, 0, 1]},
     {"kernel_shape": [2, 2], "auto_pad": "SAME_LOWER"},
+    {"kernel_shape": [7, 9], "strides": [2, 3], "ceil_mode": 1},  # larger than the image
 ]
 
 

@@ -28,8 +28,8 @@ SAMPLES = 5
 PARTS = 16
 #: Characters of a reason.
 MOST_WHY = 100
-#: What `make test` sweeps: logic, numbers, shapes, a refusal, and one that is no Core ATen.
-QUICK = ("logical_xor", "angle", "diagonal", "rot90", "masked_scatter", "lcm")
+#: What `make test` sweeps: prefixes, logic, numbers, shapes, a refusal, one that is no Core ATen.
+QUICK = ("cummax", "logical_xor", "angle", "diagonal", "rot90", "masked_scatter", "lcm")
 
 
 def lines() -> dict[str, tuple[str, str, str]]:

@@ -44,6 +44,20 @@ def test_failure_leaves_what_was(tmp_path: Path) -> None:
     assert names(tmp_path) == ["out"]
 
 
+def test_folders_above_go_again_unless_something_is_in_them(tmp_path: Path) -> None:
+    out = tmp_path / "build" / "inner" / "out"
+    with pytest.raises(RuntimeError), staged_folder(out):
+        raise RuntimeError
+    assert not list(tmp_path.iterdir())
+    with pytest.raises(RuntimeError), staged_folder(out):
+        (tmp_path / "build" / "other").touch()
+        raise RuntimeError
+    assert [path.name for path in tmp_path.rglob("*")] == ["build", "other"]
+    with staged_folder(out) as folder:
+        (folder / "made").touch()
+    assert (out / "made").exists()
+
+
 def test_own_folder_is_replaced(tmp_path: Path) -> None:
     out = tmp_path / "out"
     for name in ("x", "y"):
