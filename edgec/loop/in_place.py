@@ -37,8 +37,8 @@ def in_place_inputs(func: PrimFunc) -> tuple[str, ...]:
 def row_bytes(func: PrimFunc) -> int:
     """The bytes by whose multiples an output in place may lie above the input; 0 if it may not.
 
-    The function goes channel by channel: what one step reads and writes is one channel's, or a few
-    channels', in all rows. They are nobody else's in the rows beside, either.
+    The function goes channel by channel: in all rows a step reads and writes one channel, or a few.
+    No other step uses these channels, so the step may write them some rows higher.
     """
     body = drop_decided(lower_blocks(func.body))
     names = in_place_inputs(func)

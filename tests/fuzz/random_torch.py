@@ -315,8 +315,8 @@ def _is_useful(value: Tensor) -> bool:
 def how_it_differs(seed: int, *, in_c: bool) -> str:
     """How edgec's results differ from torch's; "" if they do not. Raises EdgecError.
 
-    Results are those of the imported graph, of the graph as it is compiled for a core, and, with
-    in_c, of C on this computer.
+    The imported graph, the graph as it is compiled for a core and, with in_c, C on this computer
+    give results.
     """
     import edgec
     from edgec.graph.interpret import Interpretation
