@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from edgec.errors import ImportFailed
 from edgec.frontends import aten_complex
 from edgec.frontends.aten import Call, Operand, Result, aten, aten_names, find_aten, ints
+from edgec.frontends.aten_projected import Layers, projected_lstm
 from edgec.graph.ir import Constant, Value
 from edgec.graph.types import Array
 from edgec.ops.op import importer_kinds
@@ -119,30 +119,21 @@ def _weights(call: Call, scores: Value, mask: Value | None) -> Value:
     return call.onnx("Where", mask, weights, zero)
 
 
-@dataclass(frozen=True)
-class _Layers:
-    """The arguments of torch's recurrent operators after their weights."""
-
-    has_biases: bool
-    count: int
-    dropout: float
-    train: bool
-    bidirectional: bool
-    batch_first: bool
-
-
 @aten("lstm.input")
 def lstm(
     call: Call, x: Value, state: Sequence[Value], weights: Sequence[Value], *form: Any
 ) -> Result:
     """Long short-term memory; torch's gates are i, f, g, o and ONNX's i, o, f, g."""
-    return _recurrent(call, "LSTM", x, state, weights, _Layers(*form))
+    layers = Layers(*form)
+    if len(weights) == layers.count * layers.directions * (5 if layers.has_biases else 3):
+        return projected_lstm(call, x, state, weights, layers)
+    return _recurrent(call, "LSTM", x, state, weights, layers)
 
 
 @aten("gru.input")
 def gru(call: Call, x: Value, state: Value, weights: Sequence[Value], *form: Any) -> Result:
     """Gated recurrent unit; torch's gates are r, z, n and ONNX's z, r, n."""
-    return _recurrent(call, "GRU", x, [state], weights, _Layers(*form))
+    return _recurrent(call, "GRU", x, [state], weights, Layers(*form))
 
 
 #: The positions of ONNX's gates among torch's, and further attributes of the ONNX node.
@@ -151,9 +142,9 @@ _SAYS: dict[str, dict[str, int]] = {"LSTM": {}, "GRU": {"linear_before_reset": 1
 
 
 def _recurrent(call: Call, kind: str, x: Value, states: Sequence[Value],
-               weights: Sequence[Value], form: _Layers) -> Result:  # fmt: skip
+               weights: Sequence[Value], form: Layers) -> Result:  # fmt: skip
     """All layers, each an ONNX node; then the last states of all layers."""
-    directions = 2 if form.bidirectional else 1
+    directions = form.directions
     sequence = call.onnx("Transpose", x, perm=(1, 0, 2)) if form.batch_first else x
     last: list[Sequence[Value]] = []
     for layer, own_weights in enumerate(_by_layer(weights, form)):
@@ -177,13 +168,11 @@ def _recurrent(call: Call, kind: str, x: Value, states: Sequence[Value],
     return (result, *joined_ends)
 
 
-def _by_layer(weights: Sequence[Value], form: _Layers) -> list[Sequence[Value]]:
+def _by_layer(weights: Sequence[Value], form: Layers) -> list[Sequence[Value]]:
     """The weights of each layer, constants all of them."""
     if not all(isinstance(value, Constant) for value in weights):
         raise ImportFailed("weights that are computed are not supported")
-    each = (2 if form.bidirectional else 1) * (4 if form.has_biases else 2)
-    if len(weights) > form.count * each:
-        raise ImportFailed("a projection of the hidden state (proj_size) is not supported")
+    each = form.directions * (4 if form.has_biases else 2)
     return [weights[first : first + each] for first in range(0, len(weights), each)]
 
 

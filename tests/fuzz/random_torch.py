@@ -240,7 +240,9 @@ def _of_images(draw: _Draw, shape: Shape) -> nn.Module:
 
 def _recurrent(draw: _Draw, shape: Shape) -> nn.Module:
     kind = draw.of(nn.LSTM, nn.GRU, nn.RNN)
-    more = {"nonlinearity": "relu"} if kind is nn.RNN and draw.yes() else {}
+    more: dict[str, Any] = {"nonlinearity": "relu"} if kind is nn.RNN and draw.yes() else {}
+    if kind is nn.LSTM and draw.of(True, False, False):
+        more["proj_size"] = 2
     return Recurrent(kind(
         shape[-1], draw.of(3, 4, 7), num_layers=draw.of(1, 1, 2), bias=draw.yes(),
         batch_first=draw.yes(), bidirectional=draw.yes(), **more,

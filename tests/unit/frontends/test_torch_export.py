@@ -22,7 +22,9 @@ from edgec.graph.interpret import Interpretation  # noqa: E402
 from edgec.graph.verify import verify_function  # noqa: E402
 from edgec.oracle.frameworks import open_oracle  # noqa: E402
 
-pytestmark = pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::DeprecationWarning")
+pytestmark = pytest.mark.filterwarnings(
+    "ignore::FutureWarning", "ignore::DeprecationWarning", "ignore:LSTM with projections"
+)
 
 
 class Calls(nn.Module):
@@ -46,6 +48,12 @@ def convolutions() -> nn.Module:
     )  # fmt: skip
 
 
+def all_of_lstm(modules: nn.ModuleList, x: Any, hidden: Any, cell: Any) -> Any:
+    """The outputs and the last states as one vector."""
+    y, last = modules[0](x, (hidden, cell))
+    return torch.cat([value.flatten() for value in (y, *last)])
+
+
 CASES: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] = {
     "convolutions": (convolutions, ((1, 1, 12, 8),)),
     "one dimension": (
@@ -61,6 +69,16 @@ CASES: dict[str, tuple[Callable[[], nn.Module], tuple[tuple[int, ...], ...]]] = 
     ),
     "lstm": (
         lambda: Calls(lambda m, x: m[0](x)[0], nn.LSTM(5, 7, 2, batch_first=True)), ((1, 6, 5),)
+    ),
+    "lstm with a projection": (
+        lambda: Calls(all_of_lstm, nn.LSTM(5, 7, proj_size=3, bias=False)),
+        ((6, 1, 5), (1, 1, 3), (1, 1, 7)),
+    ),
+    "lstms with projections": (
+        lambda: Calls(
+            all_of_lstm, nn.LSTM(5, 7, 2, bidirectional=True, batch_first=True, proj_size=3)
+        ),
+        ((2, 6, 5), (4, 2, 3), (4, 2, 7)),
     ),
     "gru": (lambda: Calls(lambda m, x: m[0](x)[0], nn.GRU(3, 4)), ((5, 1, 3),)),
     "encoder": (
